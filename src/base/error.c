@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Thread-local error sentences. */
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last[1024];
+
+static void record(const char *format, va_list args)
+{
+    vsnprintf(last, sizeof last, format, args);
+}
+
+tutti_result_t error_set(tutti_result_t code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(format, args);
+    va_end(args);
+    log_warn("%s: %s", error_name(code), last);
+    return code;
+}
+
+tutti_result_t error_note(tutti_result_t code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(format, args);
+    va_end(args);
+    return code;
+}
+
+const char *error_last(void)
+{
+    return last;
+}
+
+#define ERROR(id, text) text,
+static const char *const names[] = {
+#include "tables/errors.tbl"
+};
+#undef ERROR
+
+const char *error_name(tutti_result_t code)
+{
+    return (unsigned)code < TUTTI_RESULT_COUNT ? names[code] : "unknown result";
+}

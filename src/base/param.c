@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters: parse the environment once, keep the first complaint, answer from the table. */
+#include "base/param.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/parse.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+extern char **environ;
+
+static const struct param_row rows[PARAM_COUNT] = {
+#define PARAM(id, kind, text, min, max, choices, same, alias, help)                                                          \
+    [PARAM_##id] = {"TUTTI_" #id, alias, PARAM_KIND_##kind, text, min, max, choices, help, same},
+#include "tables/params.tbl"
+#undef PARAM
+};
+
+struct param_value {
+    int64_t number;
+    const char *text;
+    const char *source;
+};
+
+static struct param_value values[PARAM_COUNT];
+static char complaint[512];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const struct param_row *param_row(enum param_id id)
+{
+    return &rows[id];
+}
+
+static bool parse_choice(const char *text, const char *choices, int64_t *out)
+{
+    size_t length = strlen(text);
+    int64_t index = 0;
+    for (const char *p = choices; *p; index++) {
+        size_t word = strcspn(p, "|");
+        if (word == length && strncasecmp(p, text, word) == 0) {
+            *out = index;
+            return true;
+        }
+        p += word + (p[word] == '|');
+    }
+    return false;
+}
+
+static bool parse_value(const struct param_row *row, const char *text, int64_t *out)
+{
+    switch (row->kind) {
+    case PARAM_KIND_STRING:
+        *out = 0;
+        return true;
+    case PARAM_KIND_CHOICE:
+        return parse_choice(text, row->choices, out);
+    case PARAM_KIND_BOOL:
+        return parse_bool(text, out);
+    case PARAM_KIND_SIZE:
+        return parse_size(text, out) && *out >= row->min && *out <= row->max;
+    case PARAM_KIND_MS:
+        return parse_ms(text, out) && *out >= row->min && *out <= row->max;
+    default:
+        return parse_int(text, out) && *out >= row->min && *out <= row->max;
+    }
+}
+
+static void describe_range(const struct param_row *row, char *out, size_t size)
+{
+    switch (row->kind) {
+    case PARAM_KIND_CHOICE:
+        snprintf(out, size, "one of %s", row->choices);
+        break;
+    case PARAM_KIND_BOOL:
+        snprintf(out, size, "0 or 1");
+        break;
+    case PARAM_KIND_MS:
+        snprintf(out, size, "a time such as 500ms or 30s, %lld to %lld ms", (long long)row->min, (long long)row->max);
+        break;
+    case PARAM_KIND_SIZE:
+        snprintf(out, size, "bytes such as 4096, 64K or 1M, %lld to %lld", (long long)row->min, (long long)row->max);
+        break;
+    default:
+        snprintf(out, size, "an integer, %lld to %lld", (long long)row->min, (long long)row->max);
+    }
+}
+
+static void load_row(enum param_id id)
+{
+    const struct param_row *row = &rows[id];
+    struct param_value *value = &values[id];
+    const char *source = row->name, *text = getenv(row->name);
+    if ((!text || !*text) && *row->alias) {
+        source = row->alias;
+        text = getenv(row->alias);
+    }
+    value->text = row->default_text;
+    value->source = "default";
+    if (!parse_value(row, row->default_text, &value->number))
+        value->number = 0;
+    if (!text || !*text)
+        return;
+    int64_t number;
+    if (parse_value(row, text, &number)) {
+        *value = (struct param_value){number, text, source};
+    } else if (source == row->name && !*complaint) {
+        char range[200];
+        describe_range(row, range, sizeof range);
+        snprintf(complaint, sizeof complaint, "%s=%.100s: want %s", source, text, range);
+    }
+}
+
+static void load(void)
+{
+    *complaint = 0;
+    for (int id = 0; id < PARAM_COUNT; id++)
+        load_row((enum param_id)id);
+}
+
+void param_reload(void)
+{
+    pthread_once(&once, load);
+    load();
+}
+
+int64_t param_int(enum param_id id)
+{
+    pthread_once(&once, load);
+    return values[id].number;
+}
+
+const char *param_string(enum param_id id)
+{
+    pthread_once(&once, load);
+    return values[id].text;
+}
+
+const char *param_text(enum param_id id)
+{
+    return param_string(id);
+}
+
+const char *param_source(enum param_id id)
+{
+    pthread_once(&once, load);
+    return values[id].source;
+}
+
+static bool known(const char *variable)
+{
+    size_t length = strcspn(variable, "=");
+    for (int id = 0; id < PARAM_COUNT; id++)
+        if (strlen(rows[id].name) == length && strncmp(rows[id].name, variable, length) == 0)
+            return true;
+    return false;
+}
+
+static void warn_unknown(void)
+{
+    for (char **variable = environ; variable && *variable; variable++)
+        if (strncmp(*variable, "TUTTI_", 6) == 0 && !known(*variable))
+            log_warn("unknown variable %.*s is ignored (see tutti env)", (int)strcspn(*variable, "="), *variable);
+}
+
+tutti_result_t param_check(void)
+{
+    static pthread_once_t warned = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    pthread_once(&warned, warn_unknown);
+    return *complaint ? error_set(TUTTI_INVALID_ARGUMENT, "%s", complaint) : TUTTI_SUCCESS;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters: environment variables declared once, in tables/params.tbl. Values are read at first use and never change after.
+ * A bad value is an error that param_check() returns by name; until then its default is in force.
+ */
+#ifndef TUTTI_BASE_PARAM_H
+#define TUTTI_BASE_PARAM_H
+
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum param_kind { PARAM_KIND_INT, PARAM_KIND_SIZE, PARAM_KIND_BOOL, PARAM_KIND_MS, PARAM_KIND_STRING, PARAM_KIND_CHOICE };
+
+enum param_id {
+#define PARAM(id, ...) PARAM_##id,
+#include "tables/params.tbl"
+#undef PARAM
+    PARAM_COUNT
+};
+
+struct param_row {
+    const char *name;          /* TUTTI_... */
+    const char *alias;         /* NCCL's name for it, "" if none */
+    enum param_kind kind;
+    const char *default_text;
+    int64_t min, max;          /* of numbers */
+    const char *choices;       /* "a|b|c" for PARAM_KIND_CHOICE; the value is the index */
+    const char *help;          /* one line */
+    bool same_on_all_ranks;    /* ranks that disagree are refused at init, by name */
+};
+
+const struct param_row *param_row(enum param_id id);
+
+/* Values: integers, sizes in bytes, booleans 0/1, times in milliseconds, choices by index. */
+int64_t param_int(enum param_id id);
+const char *param_string(enum param_id id);
+
+/* The text in force, and where it came from: "default", or the variable's name. */
+const char *param_text(enum param_id id);
+const char *param_source(enum param_id id);
+
+/* TUTTI_INVALID_ARGUMENT naming the first variable with a bad value; warns about unknown TUTTI_ variables once. */
+tutti_result_t param_check(void);
+
+/* Reads the environment again. For tests and tools, before any other thread runs. */
+void param_reload(void);
+
+#endif
