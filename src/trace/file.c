@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making the black box's file without ever being killed for it: by a full disk, by a size limit, by another's file. */
 #include "trace/file.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "wire/boxfile.h"
+#include "wire/boxread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,40 +17,16 @@
 
 #define TRIES 8 /* boxes of one process: copies of the library in one program each have one */
 
-static ssize_t read_text(const char *path, char *out, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t got = read(fd, out, size - 1);
-    close(fd);
-    return got < 0 ? 0 : got;
-}
-
-static void read_boot_id(uint8_t out[16])
-{
-    char text[64] = "";
-    ssize_t got = read_text("/proc/sys/kernel/random/boot_id", text, sizeof text);
-    for (ssize_t i = 0, digit = 0; i < got && digit < 32; i++) {
-        unsigned value = 0;
-        char one[2] = {text[i], 0};
-        if (sscanf(one, "%1x", &value) == 1) {
-            out[digit / 2] = (uint8_t)(out[digit / 2] << 4 | value);
-            digit++;
-        }
-    }
-}
-
 void trace_file_identify(struct wire_box_header *header)
 {
     header->pid = (uint32_t)getpid();
     header->uid = (uint32_t)geteuid();
     header->start_time = boxfile_start_time(header->pid);
     header->pid_namespace = boxfile_pid_namespace();
-    read_boot_id(header->boot_id);
+    boxfile_boot_id(header->boot_id);
     gethostname(header->host, sizeof header->host - 1);
-    ssize_t got = read_text("/proc/self/cmdline", header->command, sizeof header->command);
-    for (ssize_t i = 0; i + 1 < got; i++)
+    size_t got = boxfile_slurp("/proc/self/cmdline", header->command, sizeof header->command);
+    for (size_t i = 0; i + 1 < got; i++)
         if (!header->command[i])
             header->command[i] = ' ';
 }
@@ -101,7 +79,7 @@ static int allocate(int fd, size_t offset, size_t bytes)
 /* Sizes, fills and maps the new file. Zero, or the errno of what failed. */
 static int prepare(struct trace_file *file, size_t room)
 {
-    boxfile_mark(file->fd);
+    file->marked = boxfile_mark(file->fd);
     if (!within_limit(file->bytes))
         return EFBIG;
     if (ftruncate(file->fd, (off_t)file->bytes) != 0)
@@ -137,8 +115,9 @@ bool trace_file_make(struct trace_file *file, const char *dir, size_t bytes, siz
 bool trace_file_room(struct trace_file *file, size_t offset, size_t bytes)
 {
     int code = allocate(file->fd, offset, bytes);
-    if (code)
+    if (code && !file->full)
         log_warn("communicator is not in the black box %s: room for %zu bytes: %s", file->path, bytes, strerror(code));
+    file->full = file->full || code;
     return code == 0;
 }
 
@@ -150,6 +129,28 @@ void trace_file_close(struct trace_file *file, bool remove)
     close(file->fd);
 }
 
+#define DAY_S 86400
+
+/* Cheap first: a file that was touched today is left alone without looking inside. */
+static bool old_and_mine(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_mtime + DAY_S < time(NULL);
+}
+
 void trace_file_sweep(const char *dir)
 {
+    char **paths;
+    size_t count;
+    if (boxfile_list(dir, &paths, &count) != TUTTI_SUCCESS)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct blackbox *box;
+        if (!old_and_mine(paths[i]) || blackbox_read(paths[i], &box) != TUTTI_SUCCESS)
+            continue;
+        if (!box->alive && (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S < time(NULL))
+            unlink(paths[i]);
+        blackbox_free(box);
+    }
+    boxfile_free(paths, count);
 }

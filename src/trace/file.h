@@ -13,6 +13,8 @@ struct trace_file {
     char *base; /* mapping of the whole file */
     size_t bytes;
     int fd;
+    bool marked; /* boxfile_mark() worked */
+    bool full;   /* has been said */
     char path[PATH_MAX];
 };
 

@@ -57,6 +57,7 @@ static void fill_header(struct box *box)
     header->file_bytes = WIRE_BOX_BYTES;
     header->clock_kind = trace_has_ticks ? TICKS_KIND : WIRE_CLOCK_NS;
     header->state = WIRE_BOX_OPEN;
+    header->marked = box->file.marked;
     header->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS};
     header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, WIRE_BOX_COMMS};
     header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};

@@ -140,7 +140,7 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
 
 /*
- * An operation was enqueued. `op`: tutti_op_t, -1 where there is none, larger than TUTTI_OP_COUNT for a premultiplied sum.
+ * An operation was enqueued. `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum.
  * root_or_peer: -1 where there is none. count: elements, bytes: of the whole vector that this rank holds. NULL: not recorded.
  */
 static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
@@ -161,7 +161,7 @@ static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t 
     trace_store(&record->seq, seq);
     trace_store(&record->count, count);
     trace_store(&record->bytes, bytes);
-    trace_store(&record->what, (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 | (uint64_t)(op < 255 ? (uint8_t)op : 254) << 16 |
+    trace_store(&record->what, (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 | (uint64_t)(op < TUTTI_OP_COUNT ? (uint8_t)op : WIRE_OP_PREMUL) << 16 |
                                    (uint64_t)(uint32_t)(root_or_peer + 1) << 32);
     trace_store(&record->begin, trace_now());
     trace_publish(record, comm->position++ << WIRE_OP_POSITION | WIRE_OP_ENQUEUED);

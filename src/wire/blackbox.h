@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The black box of a process: the layout of its file. src/trace writes it, blackbox_read() (wire/boxread.h) reads it.
+ * The black box of a process: the layout of its file. src/trace writes it, blackbox_read() in wire/boxread.h reads it.
  *
  *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ...
  *
@@ -91,6 +91,8 @@ struct wire_box_header {
     uint8_t boot_id[16];    /* ticks of two boots do not compare */
     uint32_t clock_kind;    /* enum wire_clock_kind */
     uint32_t state;         /* enum wire_box_state */
+    uint32_t marked;        /* 1: while its process lives, the file carries boxfile_mark() */
+    uint32_t reserved;
     struct wire_box_clock opened;
     struct wire_box_clock latest; /* refreshed now and then, never by an operation */
     struct wire_box_section events;
@@ -135,6 +137,10 @@ enum wire_op_state { WIRE_OP_ENQUEUED = 1, WIRE_OP_RUNNING = 2, WIRE_OP_DONE = 3
 #define WIRE_OP_UPDATES      16
 #define WIRE_OP_POSITION     24
 #define WIRE_OP_POSITION_MAX ((1ull << 40) - 1)
+
+/* In the place of an operator or a type. */
+#define WIRE_OP_NONE   255
+#define WIRE_OP_PREMUL 254
 
 /* What is waited for: peer + 1 (24 bits, 0: nobody) | slice (16) | round (24). */
 struct wire_box_wait {
