@@ -16,6 +16,10 @@ static const struct algorithm *const rows[] = {
     &algorithm_doubling_allreduce, &algorithm_doubling_allgather, &algorithm_doubling_barrier,
     &algorithm_pairwise_alltoall, &algorithm_pairwise_reduce_scatter,
     &algorithm_binomial_reduce, &algorithm_binomial_broadcast, &algorithm_binomial_gather, &algorithm_binomial_scatter,
+    &algorithm_halving_allreduce, &algorithm_halving_reduce_scatter,
+    &algorithm_bruck_allgather, &algorithm_bruck_alltoall,
+    &algorithm_tree_allreduce, &algorithm_tree_reduce, &algorithm_tree_broadcast,
+    &algorithm_scatter_allgather_broadcast,
 };
 
 int algorithm_count(void)

@@ -14,6 +14,10 @@ extern const struct algorithm algorithm_doubling_allreduce, algorithm_doubling_a
 extern const struct algorithm algorithm_pairwise_alltoall, algorithm_pairwise_reduce_scatter;
 extern const struct algorithm algorithm_binomial_reduce, algorithm_binomial_broadcast, algorithm_binomial_gather,
     algorithm_binomial_scatter;
+extern const struct algorithm algorithm_halving_allreduce, algorithm_halving_reduce_scatter;
+extern const struct algorithm algorithm_bruck_allgather, algorithm_bruck_alltoall;
+extern const struct algorithm algorithm_tree_allreduce, algorithm_tree_reduce, algorithm_tree_broadcast;
+extern const struct algorithm algorithm_scatter_allgather_broadcast;
 
 #define COLL_BIT(name) (1u << COLL_##name)
 
