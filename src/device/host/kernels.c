@@ -7,7 +7,8 @@
 #include "device/host/kernel.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 4")
+#define UNROLL    _Pragma("GCC unroll 4")
+#define NO_UNROLL _Pragma("GCC unroll 1")
 
 #define LANES   16
 #define V(name) name##_16
@@ -29,23 +30,21 @@
 #define widen_f16_16  widen_half_16
 #define narrow_f16_16 narrow_half_16
 
-INLINE void fold_all(const struct kernel_wide w, const struct kernel_16 k, char *dst, const char *const *src, int nsrc,
-                     size_t bytes)
-{
-    size_t at = fold_from_wide(w, dst, src, nsrc, 0, bytes);
-    if (at < bytes)
-        fold_tail(k, dst, src, nsrc, at, bytes);
-}
+/* A kernel's tail: what is too short for blocks. It is the whole of a tiny reduction. */
+typedef void tail_fn(char *dst, const char *const *src, int nsrc, size_t at, size_t bytes);
 
-INLINE void fold(const struct kernel_wide w, const struct kernel_16 k, void *dst, const void *const *src, int nsrc,
-                 size_t bytes)
+INLINE void fold(const struct kernel_wide w, tail_fn *tail, char *dst, const char *const *src, int nsrc, size_t bytes)
 {
-    if (nsrc == 2)
-        fold_all(w, k, dst, (const char *const *)src, 2, bytes);
-    else if (nsrc > 2)
-        fold_all(w, k, dst, (const char *const *)src, nsrc, bytes);
-    else
+    size_t at = 0;
+    if (nsrc == 1) {
         memmove(dst, src[0], bytes);
+        return;
+    }
+    if (bytes >= (size_t)(4 / w.parts) * LANES_WIDE)
+        at = nsrc == 2 ? fold_blocks_wide(w, dst, src, 2, 0, bytes, store_wide)
+                       : fold_blocks_wide(w, dst, src, nsrc, 0, bytes, store_wide);
+    if (at < bytes)
+        tail(dst, src, nsrc, at, bytes);
 }
 
 static void copy_around(void *dst, const void *src, size_t bytes)
@@ -70,27 +69,21 @@ static void copy_around(void *dst, const void *src, size_t bytes)
 }
 
 /* Brings dst to a vector's boundary first; where it cannot get there in whole elements, stores as usual. */
-INLINE void fold_around(const struct kernel_wide w, const struct kernel_16 k, char *dst, const char *const *src, int nsrc,
-                        size_t bytes, size_t size)
+INLINE void fold_around(const struct kernel_wide w, tail_fn *tail, reduction_fold_fn *usual, void *dst,
+                        const void *const *src, int nsrc, size_t bytes, size_t size)
 {
-    size_t head = -(uintptr_t)dst % LANES_WIDE, at = head;
+    size_t head = -(uintptr_t)dst % LANES_WIDE;
     if (nsrc == 1) {
         copy_around(dst, src[0], bytes);
         return;
     }
     if (head % size || bytes < head + 4 * LANES_WIDE) {
-        fold_all(w, k, dst, src, nsrc, bytes);
+        usual(dst, src, nsrc, bytes);
         return;
     }
-    fold_tail(k, dst, src, nsrc, 0, head);
-    const int vectors = 4 / w.parts;
-    raw_wide out[4];
-    for (; at + vectors * LANES_WIDE <= bytes; at += vectors * LANES_WIDE) {
-        fold_at_wide(w, out, src, nsrc, at, vectors);
-        UNROLL for (int v = 0; v < vectors; v++)
-            store_around(dst + at + v * LANES_WIDE, out[v]);
-    }
-    fold_tail(k, dst, src, nsrc, at, bytes);
+    tail(dst, (const char *const *)src, nsrc, 0, head);
+    size_t at = fold_blocks_wide(w, dst, (const char *const *)src, nsrc, head, bytes, store_around);
+    tail(dst, (const char *const *)src, nsrc, at, bytes);
     store_fence();
 }
 
@@ -105,13 +98,17 @@ INLINE void map(const struct kernel_wide w, const struct kernel_16 k, void *dst,
 #define NARROW(parts, widen, combine, narrow) ((struct kernel_16){parts, widen##_16, combine##_16, narrow##_16})
 
 #define FOLD(name, size, ...)                                                                                                 \
+    static __attribute__((noinline)) void tail_##name(char *dst, const char *const *src, int nsrc, size_t at, size_t bytes)   \
+    {                                                                                                                         \
+        fold_tail(WIDE(__VA_ARGS__), NARROW(__VA_ARGS__), dst, src, nsrc, at, bytes);                                         \
+    }                                                                                                                         \
     static void fold_##name(void *dst, const void *const *src, int nsrc, size_t bytes)                                        \
     {                                                                                                                         \
-        fold(WIDE(__VA_ARGS__), NARROW(__VA_ARGS__), dst, src, nsrc, bytes);                                                  \
+        fold(WIDE(__VA_ARGS__), tail_##name, dst, (const char *const *)src, nsrc, bytes);                                     \
     }                                                                                                                         \
     static void stream_##name(void *dst, const void *const *src, int nsrc, size_t bytes)                                      \
     {                                                                                                                         \
-        fold_around(WIDE(__VA_ARGS__), NARROW(__VA_ARGS__), dst, (const char *const *)src, nsrc, bytes, size);                \
+        fold_around(WIDE(__VA_ARGS__), tail_##name, fold_##name, dst, src, nsrc, bytes, size);                                \
     }
 #define MAP(name, ...)                                                                                                        \
     static void map_##name(void *dst, const void *src, size_t bytes, uint64_t operand)                                        \

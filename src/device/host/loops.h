@@ -20,7 +20,7 @@ INLINE void V(fold_at)(const struct V(kernel) k, V(raw) *out, const char *const 
     V(raw) sum[4], next[4];
     UNROLL for (int v = 0; v < vectors; v++)
         k.widen(sum + v * k.parts, V(load)(src[0] + at + v * LANES));
-    for (int s = 1; s < nsrc; s++) {
+    NO_UNROLL for (int s = 1; s < nsrc; s++) {
         UNROLL for (int v = 0; v < vectors; v++)
             k.widen(next + v * k.parts, V(load)(src[s] + at + v * LANES));
         UNROLL for (int p = 0; p < vectors * k.parts; p++)
@@ -30,19 +30,27 @@ INLINE void V(fold_at)(const struct V(kernel) k, V(raw) *out, const char *const 
         out[v] = k.narrow(sum + v * k.parts);
 }
 
-/* Reduces whole blocks, then whole vectors, from byte `at` on; returns how far it came. */
-INLINE size_t V(fold_from)(const struct V(kernel) k, char *dst, const char *const *src, int nsrc, size_t at, size_t bytes)
+/* Reduces whole blocks (four vectors of the computing type) from byte `at` on; returns how far it came. */
+INLINE size_t V(fold_blocks)(const struct V(kernel) k, char *dst, const char *const *src, int nsrc, size_t at, size_t bytes,
+                             void (*put)(char *p, V(raw) x))
 {
     const int vectors = 4 / k.parts;
     V(raw) out[4];
     for (; at + vectors * LANES <= bytes; at += vectors * LANES) {
         V(fold_at)(k, out, src, nsrc, at, vectors);
         UNROLL for (int v = 0; v < vectors; v++)
-            V(store)(dst + at + v * LANES, out[v]);
+            put(dst + at + v * LANES, out[v]);
     }
+    return at;
+}
+
+/* Reduces whole vectors from byte `at` on; returns how far it came. */
+INLINE size_t V(fold_vectors)(const struct V(kernel) k, char *dst, const char *const *src, int nsrc, size_t at, size_t bytes)
+{
+    V(raw) out;
     for (; at + LANES <= bytes; at += LANES) {
-        V(fold_at)(k, out, src, nsrc, at, 1);
-        V(store)(dst + at, out[0]);
+        V(fold_at)(k, &out, src, nsrc, at, 1);
+        V(store)(dst + at, out);
     }
     return at;
 }

@@ -50,17 +50,16 @@ INLINE void store_partial(char *p, raw_16 x, size_t bytes)
         store_piece(p + 8, words[1], bytes - 8);
 }
 
-INLINE void fold_tail(const struct kernel_16 k, char *dst, const char *const *src, int nsrc, size_t at, size_t bytes)
+INLINE void fold_tail(const struct kernel_wide w, const struct kernel_16 k, char *dst, const char *const *src, int nsrc,
+                      size_t at, size_t bytes)
 {
     raw_16 sum[4], next[4];
-    for (; at + 16 <= bytes; at += 16) {
-        fold_at_16(k, sum, src, nsrc, at, 1);
-        store_16(dst + at, sum[0]);
-    }
+    at = fold_vectors_wide(w, dst, src, nsrc, at, bytes);
+    at = fold_vectors_16(k, dst, src, nsrc, at, bytes);
     if (at == bytes)
         return;
     k.widen(sum, load_partial(src[0] + at, bytes - at));
-    for (int s = 1; s < nsrc; s++) {
+    NO_UNROLL for (int s = 1; s < nsrc; s++) {
         k.widen(next, load_partial(src[s] + at, bytes - at));
         UNROLL for (int p = 0; p < k.parts; p++)
             sum[p] = k.combine(sum[p], next[p]);
