@@ -194,6 +194,17 @@ static tutti_result_t check_final(struct checker *c, int rank, const struct acti
                  complete ? "completes it but is not marked final" : "is marked final but does not complete it");
 }
 
+/* A value that is read must be defined, and as long as the action says. */
+static tutti_result_t check_value(struct checker *c, int rank, const struct action *a, const struct symbol *value, int b)
+{
+    if (!value->count)
+        return wrong(c, rank, "%s reads what is undefined: block %d of the action, buffer %d", schedule_kind_name(a->kind), b,
+                     a->src_buffer);
+    if (schedule_cuts_vector(c->shape.coll) && value->block != a->block + b)
+        return wrong(c, rank, "%s takes vector block %d for block %d", schedule_kind_name(a->kind), value->block, a->block + b);
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t run_local(struct checker *c, int rank, const struct action *a)
 {
     struct symbol *from = source(c, rank, a), *to = target(c, rank, a);
@@ -202,9 +213,9 @@ static tutti_result_t run_local(struct checker *c, int rank, const struct action
         struct symbol value = from[b];
         for (int s = 0; s < nsrc; s++) {
             struct symbol operand = from[s * a->nblocks + b];
-            if (!operand.count)
-                return wrong(c, rank, "%s reads undefined block %d of buffer %d", schedule_kind_name(a->kind),
-                             a->src_block + s * a->nblocks + b, a->src_buffer);
+            tutti_result_t result = check_value(c, rank, a, &operand, b);
+            if (result)
+                return result;
             value = s ? symbol_join(value, operand) : operand;
         }
         to[b] = value;
@@ -280,9 +291,11 @@ static tutti_result_t post_send(struct checker *c, int rank, const struct action
     struct symbol *from = source(c, rank, a);
     if (!payload_reserve(c, (size_t)a->nblocks))
         return error_set(TUTTI_SYSTEM_ERROR, "checking a schedule: out of memory");
-    for (int b = 0; b < a->nblocks; b++)
-        if (!from[b].count)
-            return wrong(c, rank, "send reads undefined block %d of buffer %d", a->src_block + b, a->src_buffer);
+    for (int b = 0; b < a->nblocks; b++) {
+        tutti_result_t result = check_value(c, rank, a, &from[b], b);
+        if (result)
+            return result;
+    }
     c->sends[c->nsends++] = (struct message){rank, a->peer, order, a, c->payload_used};
     if (a->nblocks)
         memcpy(c->payload + c->payload_used, from, (size_t)a->nblocks * sizeof *from);
@@ -323,12 +336,14 @@ static tutti_result_t deliver(struct checker *c, const struct message *send, con
         return wrong(c, rank, "receives blocks %d+%d where rank %d sends %d+%d", a->block, a->nblocks, send->src,
                      send->action->block, send->action->nblocks);
     struct symbol *to = target(c, rank, a), *from = source(c, rank, a);
+    bool reduces = a->kind == ACTION_RECV_REDUCE;
     for (int b = 0; b < a->nblocks; b++) {
         struct symbol value = c->payload[send->value + (size_t)b];
-        if (a->kind == ACTION_RECV_REDUCE && !from[b].count)
-            return wrong(c, rank, "recv-reduce reads undefined block %d of buffer %d", a->src_block + b, a->src_buffer);
-        to[b] = a->kind == ACTION_RECV_REDUCE ? symbol_join(from[b], value) : value;
-        tutti_result_t result = a->kind == ACTION_RECV_REDUCE ? check_final(c, rank, a, &to[b]) : TUTTI_SUCCESS;
+        tutti_result_t result = reduces ? check_value(c, rank, a, &from[b], b) : TUTTI_SUCCESS;
+        if (result)
+            return result;
+        to[b] = reduces ? symbol_join(from[b], value) : value;
+        result = reduces ? check_final(c, rank, a, &to[b]) : TUTTI_SUCCESS;
         if (result)
             return result;
     }
