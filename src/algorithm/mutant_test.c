@@ -23,8 +23,9 @@ enum mutation {
     FLIP_FINAL,
     MUTATIONS
 };
-static const char *const mutation_names[] = {"drop", "twice", "other peer", "other source", "other target", "other vector block",
-                                             "longer", "reduce too much", "reduce too little", "flip final"};
+static const char *const mutation_names[] = {
+    "drop",   "twice",           "other peer",        "other source", "other target", "other vector block",
+    "longer", "reduce too much", "reduce too little", "flip final"};
 
 static struct {
     const struct algorithm *original;
@@ -41,7 +42,8 @@ static bool is_local(const struct action *a)
 /* Insert a copy of the action after it, or take it out. */
 static int shift(struct action *actions, int count, int index, int by)
 {
-    memmove(actions + index + (by > 0), actions + index + (by < 0), (size_t)(count - index - (by < 0)) * sizeof *actions);
+    memmove(actions + index + (by > 0), actions + index + (by < 0),
+            (size_t)(count - index - (by < 0)) * sizeof *actions);
     return count + by;
 }
 
@@ -129,7 +131,8 @@ static int try_one(const struct algorithm *original, struct shape shape)
     tutti_result_t result = schedule_check(&changed, shape, false, why, sizeof why);
     if (mutant.applied && result != TUTTI_INTERNAL_ERROR)
         fail_msg("%s %s with %d ranks passed with '%s' at rank %d, round %d, action %d", schedule_coll_name(shape.coll),
-                 original->name, shape.nranks, mutation_names[mutant.mutation], mutant.rank, mutant.round, mutant.index);
+                 original->name, shape.nranks, mutation_names[mutant.mutation], mutant.rank, mutant.round,
+                 mutant.index);
     return mutant.applied;
 }
 

@@ -43,8 +43,8 @@ struct symbol_memory {
 };
 
 /* Lays the buffers out; cells come later. */
-static inline void symbol_layout(struct symbol_memory *memory, const struct shape *shape, int rank, int nblocks, int scratch,
-                                 bool in_place)
+static inline void symbol_layout(struct symbol_memory *memory, const struct shape *shape, int rank, int nblocks,
+                                 int scratch, bool in_place)
 {
     enum buffer inner;
     int offset;
