@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { OK, FAILED, USAGE };
 
@@ -158,7 +160,7 @@ static bool set_flag(struct request *request, int option)
 static int read_options(struct request *request, int argc, char **argv)
 {
     int option;
-    optind = 1;
+    optind = 0; /* begin afresh */
     while ((option = getopt_long(argc, argv, "n:r:h", options, NULL)) != -1) {
         if (option == '?')
             return usage_error("bad option", NULL);
@@ -222,6 +224,7 @@ static void default_name(const struct request *request, char *out, size_t size)
 
 static int draw_file(const struct request *request, const char *name)
 {
+    struct stat facts;
     FILE *file = fopen(name, "w");
     if (!file) {
         fprintf(stderr, "tutti schedule: %s: %s; name another with --svg, or give --no-svg\n", name, strerror(errno));
@@ -233,7 +236,8 @@ static int draw_file(const struct request *request, const char *name)
         result = error_note(TUTTI_SYSTEM_ERROR, "%s: it could not be written: is the disk full?", name);
     if (result) {
         fprintf(stderr, "tutti schedule: %s\n", error_last());
-        remove(name);
+        if (lstat(name, &facts) == 0 && S_ISREG(facts.st_mode)) /* half a drawing; but never a device */
+            unlink(name);
         return FAILED;
     }
     printf("drawn in %s\n", name);
@@ -247,10 +251,10 @@ static int draw(const struct request *request)
     if (!request->draw)
         return OK;
     if (file && strcmp(file, "-") == 0) {
-        tutti_result_t result = printer_svg(stdout, request->algorithm, &request->shape);
-        if (result)
-            fprintf(stderr, "tutti schedule: %s\n", error_last());
-        return result ? FAILED : OK;
+        if (printer_svg(stdout, request->algorithm, &request->shape) == TUTTI_SUCCESS)
+            return OK;
+        fprintf(stderr, "tutti schedule: %s\n", error_last());
+        return FAILED;
     }
     bool too_large =
         request->shape.nranks > PRINTER_SVG_RANKS || request->algorithm->rounds(&request->shape) > PRINTER_SVG_ROUNDS;

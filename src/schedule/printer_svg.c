@@ -105,12 +105,13 @@ static double band_height(const struct drawing *d)
 static void format_blocks(const struct drawing *d, const struct action *a, char *out, size_t size)
 {
     bool nameless = d->shape->coll == COLL_ALLTOALL && a->src_buffer == BUFFER_SCRATCH;
+    *out = 0;
     if (nameless && a->nblocks)
         snprintf(out, size, "%d block%s", a->nblocks, a->nblocks == 1 ? "" : "s");
     else if (a->nblocks > 1)
         snprintf(out, size, "%d..%d", a->block, a->block + a->nblocks - 1);
-    else
-        snprintf(out, size, a->nblocks ? "%d" : "", a->block);
+    else if (a->nblocks)
+        snprintf(out, size, "%d", a->block);
 }
 
 static void format_local(const struct action *a, char *out, size_t size)
