@@ -30,6 +30,10 @@
  * written by one action and read by another, with one exception: a RECV_REDUCE may write what a SEND reads. The
  * executor then applies it after that SEND is complete, or from a copy.
  *
+ * Slices. A long vector may be cut into slices, each of which runs the whole schedule as if it were the vector; where
+ * each rank has a block, a slice is the same part of every block. All ranks cut alike. Slices are independent: several
+ * may be in flight.
+ *
  * Sources: the block-and-round notation follows Thakur, Rabenseifner and Gropp, "Optimization of Collective
  * Communication Operations in MPICH" (2005); a collective as a checked program of chunk operations is the idea of
  * MSCCLang (ASPLOS 2023).
