@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define STREAM_MIN (8u << 20)   /* buffers from this size on are stored around the cache */
+#define STREAM_MIN (32u << 20)  /* buffers from this size on are stored around the cache: it would not keep them */
 #define PIECE      (256u << 10) /* bytes between two looks at whether the peer still wants them */
 #define STOP_MS    2000
 

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#define PARTS       4    /* a put is sent in at least so many pieces, */
+#define LEAST_PIECE 8192 /* unless they were smaller than this */
+
 void shm_activate(struct shm_lane *lane)
 {
     if (list_empty(&lane->active))
@@ -95,16 +98,27 @@ static struct ring_put describe_piece(const struct shm_put *put, uint64_t length
     return (struct ring_put){put->put.imm, put->stream, put->put.offset, put->put.length, length};
 }
 
+/* Bytes of the next piece: a chunk, or a part of the put such that the peer can begin while we go on. */
+static size_t piece_length(const struct shm_lane *lane, const struct shm_put *put)
+{
+    uint64_t left = put->put.length - put->done, length = put->put.length / PARTS / CACHE_LINE * CACHE_LINE;
+    if (length < LEAST_PIECE)
+        length = LEAST_PIECE;
+    if (length > lane->shape.chunk)
+        length = lane->shape.chunk;
+    return (size_t)(left < length ? left : length);
+}
+
 /* One piece through the ring. False: no room. */
 static bool push_piece(struct shm_lane *lane, struct shm_put *put)
 {
-    uint64_t left = put->put.length - put->done, length = left < lane->shape.chunk ? left : lane->shape.chunk;
-    void *room = ring_reserve(&lane->out, (size_t)length);
+    size_t length = piece_length(lane, put);
+    void *room = ring_reserve(&lane->out, length);
     if (!room)
         return false;
-    memcpy(room, (const char *)put->put.source + put->done, (size_t)length);
+    memcpy(room, (const char *)put->put.source + put->done, length);
     struct ring_put piece = describe_piece(put, length);
-    ring_post(&lane->out, RING_PIECE, (size_t)length, &piece, sizeof piece);
+    ring_post(&lane->out, RING_PIECE, length, &piece, sizeof piece);
     put->done += length;
     shm_ring_bell(lane->peer);
     return true;
@@ -165,10 +179,9 @@ bool shm_can_progress(struct shm_lane *lane)
     if (!lane->count)
         return lane->share_due || (lane->wants_room && has_room(lane));
     struct shm_put *put = &lane->queue[lane->first];
-    uint64_t left = put->put.length - put->done;
     if (put->direct)
-        return left || ring_has_slot(&lane->out);
-    return ring_reserve(&lane->out, (size_t)(left < lane->shape.chunk ? left : lane->shape.chunk)) != NULL;
+        return put->done < put->put.length || ring_has_slot(&lane->out);
+    return ring_reserve(&lane->out, piece_length(lane, put)) != NULL;
 }
 
 int shm_progress(struct shm_lane *lane)
