@@ -67,6 +67,9 @@ struct blackbox {
  * logged; error_last() tells. *out is freed by blackbox_free. */
 tutti_result_t blackbox_read(const char *path, struct blackbox **out);
 
+/* The same from a descriptor that stays the caller's: also after the file was removed. `path` is for sentences. */
+tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out);
+
 /* The same from memory; never alive. */
 tutti_result_t blackbox_parse(const void *bytes, size_t size, struct blackbox **out);
 
