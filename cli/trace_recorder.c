@@ -191,6 +191,23 @@ static json_t *in_order(json_t *entries)
     return out;
 }
 
+/* Rings of two ranks may not reach back equally far: the analyzer must see the same first call on all. */
+static uint64_t aligned_from(const struct export *export, const struct blackbox_comm *comm)
+{
+    uint64_t from = 0;
+    for (size_t i = 0; i < export->count; i++) {
+        const struct blackbox_comm *other = export->members[i].comm;
+        if (other->id != comm->id || !other->op_count || other->ops[0].position == 0)
+            continue;
+        size_t first = 0;
+        while (first < other->op_count && other->ops[first].collective >= WIRE_SEND)
+            first++;
+        if (first < other->op_count && other->ops[first].seq > from)
+            from = other->ops[first].seq;
+    }
+    return from;
+}
+
 static void add_comm(const struct export *export, const struct trace_member *member, int group, json_t *config, json_t *status,
                      json_t *entries)
 {
@@ -202,8 +219,10 @@ static void add_comm(const struct export *export, const struct trace_member *mem
                                   ranks ? ranks : "[]"));
     free(ranks);
     add_status(status, comm, group);
+    uint64_t from = aligned_from(export, comm);
     for (size_t i = 0; i < comm->op_count; i++)
-        json_array_append_new(entries, entry(member, &comm->ops[i], 0, group, &numbers));
+        if (comm->ops[i].collective >= WIRE_SEND || comm->ops[i].seq >= from)
+            json_array_append_new(entries, entry(member, &comm->ops[i], 0, group, &numbers));
 }
 
 static json_t *dump_of(const struct export *export, int rank)

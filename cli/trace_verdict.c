@@ -178,27 +178,42 @@ static struct trace_finding *add(struct report *report, uint64_t comm, int rank,
     return &more[report->count++];
 }
 
-/* Ranks with this ending and culprit, as "ranks 0 1 2"; those that wait for themselves are not named. */
-static void say_ranks(struct trace_finding *finding, const struct group *group, enum ending ending, int culprit)
+/* Does the chain of this rank end as that of `waiter`, and not in itself? */
+static bool goes_with(const struct rank_state *rank, const struct rank_state *waiter)
 {
-    size_t named = 0;
-    for (size_t i = 0; i < group->count; i++) {
-        const struct rank_state *rank = &group->ranks[i];
-        if (!rank->stuck || rank->ending != ending || rank->culprit != culprit || rank->member.comm->rank == culprit)
-            continue;
-        if (++named <= SHOWN_RANKS)
-            say(finding, "%s %d", named == 1 ? "ranks" : "", rank->member.comm->rank);
-    }
-    if (named > SHOWN_RANKS)
-        say(finding, " and %zu more", named - SHOWN_RANKS);
+    return rank->stuck && rank->ending == waiter->ending && rank->culprit == waiter->culprit &&
+           rank->member.comm->rank != waiter->culprit;
+}
+
+static size_t count_with(const struct group *group, const struct rank_state *waiter)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < group->count; i++)
+        count += goes_with(&group->ranks[i], waiter);
+    return count;
+}
+
+/* "ranks 0 1 2" */
+static void say_ranks(struct trace_finding *finding, const struct group *group, const struct rank_state *waiter)
+{
+    size_t count = count_with(group, waiter), named = 0;
+    say(finding, count == 1 ? "rank" : "ranks");
+    for (size_t i = 0; i < group->count && named < SHOWN_RANKS; i++)
+        if (goes_with(&group->ranks[i], waiter)) {
+            say(finding, " %d", group->ranks[i].member.comm->rank);
+            named++;
+        }
+    if (count > named)
+        say(finding, " and %zu more", count - named);
 }
 
 static void say_where(struct trace_finding *finding, const struct rank_state *waiter)
 {
     const struct blackbox_comm *comm = waiter->member.comm;
     uint64_t now = waiter->member.box->now, since = trace_since(waiter->op);
-    say(finding, " in %s of communicator %s, for %s", trace_call(waiter->op).text, *comm->name ? comm->name : "(no name)",
-        trace_time(now > since ? now - since : 0).text);
+    say(finding, " in %s of communicator %s", trace_call(waiter->op).text, *comm->name ? comm->name : "(no name)");
+    if (now > since)
+        say(finding, ", for %s", trace_time(now - since).text);
 }
 
 static void say_last(struct trace_finding *finding, const struct rank_state *rank, uint64_t now)
@@ -245,34 +260,21 @@ static void say_after(struct trace_finding *finding, const struct group *group, 
         say_last(finding, rank, waiter->member.box->now);
 }
 
-static bool alone(const struct group *group, const struct rank_state *waiter)
-{
-    for (size_t i = 0; i < group->count; i++) {
-        const struct rank_state *rank = &group->ranks[i];
-        if (rank->stuck && rank->ending == waiter->ending && rank->culprit == waiter->culprit &&
-            rank->member.comm->rank != waiter->culprit)
-            return false;
-    }
-    return true;
-}
-
 static void describe(struct report *report, const struct group *group, const struct rank_state *waiter)
 {
     struct trace_finding *finding = add(report, waiter->member.comm->id, waiter->culprit, kinds[waiter->ending]);
     if (!finding)
         return;
     if (waiter->ending == CIRCLE) {
-        say_ranks(finding, group, CIRCLE, -1);
+        say_ranks(finding, group, waiter);
         say(finding, " wait for each other");
-        say_where(finding, waiter);
-        return;
+    } else {
+        say_culprit(finding, group, waiter);
+        bool others = count_with(group, waiter);
+        say(finding, others ? " is waited for by " : " stands still and names no rank that it waits for,");
+        if (others)
+            say_ranks(finding, group, waiter);
     }
-    say_culprit(finding, group, waiter);
-    if (alone(group, waiter))
-        say(finding, " stands still and names no rank that it waits for,");
-    else
-        say(finding, " is waited for by ");
-    say_ranks(finding, group, waiter->ending, waiter->culprit);
     say_where(finding, waiter);
     say_after(finding, group, waiter);
 }
