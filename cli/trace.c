@@ -56,7 +56,7 @@ static const struct option longs[] = {
 
 enum parsed { RUN, DONE, WRONG };
 
-static enum parsed parse_stuck(const char *text, struct trace_options *options)
+static enum parsed parse_stuck(const char *text, struct view_options *options)
 {
     int64_t ms;
     if (parse_ms(text, &ms) && ms >= 0) {
@@ -67,7 +67,7 @@ static enum parsed parse_stuck(const char *text, struct trace_options *options)
     return WRONG;
 }
 
-static enum parsed parse_pid(const char *text, struct trace_options *options)
+static enum parsed parse_pid(const char *text, struct view_options *options)
 {
     if (parse_int(text, &options->pid) && options->pid > 0 && options->pid <= INT32_MAX)
         return RUN;
@@ -75,7 +75,7 @@ static enum parsed parse_pid(const char *text, struct trace_options *options)
     return WRONG;
 }
 
-static enum parsed parse_long(int option, struct trace_options *options)
+static enum parsed parse_long(int option, struct view_options *options)
 {
     switch (option) {
     case OPT_STUCK:
@@ -107,7 +107,7 @@ static enum parsed parse_long(int option, struct trace_options *options)
     }
 }
 
-static enum parsed parse_option(int option, struct trace_options *options)
+static enum parsed parse_option(int option, struct view_options *options)
 {
     switch (option) {
     case 'a':
@@ -132,7 +132,7 @@ static enum parsed parse_option(int option, struct trace_options *options)
     }
 }
 
-static enum parsed parse_options(int argc, char **argv, struct trace_options *options)
+static enum parsed parse_options(int argc, char **argv, struct view_options *options)
 {
     enum parsed parsed = RUN;
     int option;
@@ -155,7 +155,7 @@ static bool abandoned(const char *path)
     return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_mtime + 86400 < time(NULL);
 }
 
-static int clean(const struct trace_options *options)
+static int clean(const struct view_options *options)
 {
     char **paths;
     size_t count, removed = 0, failed = 0;
@@ -178,33 +178,33 @@ static int clean(const struct trace_options *options)
     return failed ? 1 : 0;
 }
 
-static int show(const struct trace_options *options)
+static int show(const struct view_options *options)
 {
-    struct trace_set set;
-    if (!trace_load(options, &set))
+    struct view_set set;
+    if (!view_load(options, &set))
         return 1;
     int status = 0;
     if (options->perfetto)
-        status |= trace_perfetto(options, &set);
+        status |= view_perfetto(options, &set);
     if (options->recorder)
-        status |= trace_recorder(options, &set);
+        status |= view_recorder(options, &set);
     if (options->counters || options->prometheus)
-        status |= trace_show_counters(options, &set);
+        status |= view_show_counters(options, &set);
     else if (options->json)
-        status |= trace_json(options, &set);
+        status |= view_json(options, &set);
     else if (!options->perfetto && !options->recorder)
-        trace_table(stdout, options, &set);
-    trace_unload(&set);
+        view_table(stdout, options, &set);
+    view_unload(&set);
     return status;
 }
 
 int cmd_trace(int argc, char **argv)
 {
-    struct trace_options options = {.dir = param_string(PARAM_TRACE_DIR), .stuck = NS_PER_S};
+    struct view_options options = {.dir = param_string(PARAM_TRACE_DIR), .stuck = NS_PER_S};
     enum parsed parsed = parse_options(argc, argv, &options);
     if (parsed != RUN)
         return parsed == WRONG ? 2 : 0;
     if (options.clean)
         return clean(&options);
-    return options.follow ? trace_follow(&options) : show(&options);
+    return options.follow ? view_follow(&options) : show(&options);
 }

@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void print_table(const struct trace_set *set)
+static void print_table(const struct view_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct blackbox *box = set->boxes[i];
-        printf("process %u (%s): %s\n", box->header.pid, trace_box_state(box), box->header.command);
+        printf("process %u (%s): %s\n", box->header.pid, view_box_state(box), box->header.command);
         for (size_t j = 0; j < box->counter_count && j < WIRE_COUNTER_COUNT; j++) {
             const struct blackbox_counter_row *row = blackbox_counter_row(j);
             char name[64];
@@ -28,7 +28,7 @@ static void print_value(const struct blackbox *box, size_t counter)
 }
 
 /* Help and type once for each metric, whose rows stand together in the table. */
-static void print_prometheus(const struct trace_set *set)
+static void print_prometheus(const struct view_set *set)
 {
     const char *metric = "";
     for (size_t j = 0; j < WIRE_COUNTER_COUNT; j++) {
@@ -46,7 +46,7 @@ static void print_prometheus(const struct trace_set *set)
         printf("tutti_process_up{pid=\"%u\"} %d\n", set->boxes[i]->header.pid, set->boxes[i]->alive);
 }
 
-int trace_show_counters(const struct trace_options *options, const struct trace_set *set)
+int view_show_counters(const struct view_options *options, const struct view_set *set)
 {
     if (options->prometheus)
         print_prometheus(set);

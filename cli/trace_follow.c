@@ -16,7 +16,7 @@
 /* How far one communicator's life in a box has been printed. */
 struct progress {
     unsigned place;
-    uint64_t opened, next;
+    uint64_t generation, next;
 };
 
 /* A box that is held open: its last words can be read after its process has removed it. */
@@ -31,7 +31,7 @@ struct watched {
 };
 
 struct follow {
-    const struct trace_options *options;
+    const struct view_options *options;
     struct watched *watched;
     size_t count;
     bool first;    /* this look is the first: history is cut short */
@@ -70,12 +70,12 @@ static void find_new(struct follow *follow)
 {
     char **paths;
     size_t count;
-    if (!trace_paths(follow->options, &paths, &count))
+    if (!view_paths(follow->options, &paths, &count))
         return;
     for (size_t i = 0; i < count; i++)
         if (!known(follow, paths[i]))
             watch(follow, paths[i]);
-    trace_free_paths(follow->options, paths, count);
+    view_free_paths(follow->options, paths, count);
 }
 
 /* At the first look only the last few are news. */
@@ -89,13 +89,13 @@ static uint64_t first_op(const struct follow *follow, const struct blackbox_comm
 static struct progress *find_life(struct follow *follow, struct watched *watched, const struct blackbox_comm *comm)
 {
     for (size_t i = 0; i < watched->count; i++)
-        if (watched->lives[i].place == comm->place && watched->lives[i].opened == comm->opened)
+        if (watched->lives[i].place == comm->place && watched->lives[i].generation == comm->generation)
             return &watched->lives[i];
     struct progress *more = realloc(watched->lives, (watched->count + 1) * sizeof *more);
     if (!more)
         return NULL;
     watched->lives = more;
-    more[watched->count] = (struct progress){comm->place, comm->opened, first_op(follow, comm)};
+    more[watched->count] = (struct progress){comm->place, comm->generation, first_op(follow, comm)};
     return &more[watched->count++];
 }
 
@@ -112,11 +112,11 @@ static void print_op(const struct blackbox *box, const struct blackbox_comm *com
     char root[24] = "";
     if (op->root >= 0)
         snprintf(root, sizeof root, " root %d", op->root);
-    printf("%s pid %u %s %d/%d %s %" PRIu64 " %s %s%s %s %s", trace_day(box, op->end ? op->end : op->begin).text, box->header.pid,
-           comm->name, comm->rank, comm->nranks, trace_call(op).text, op->count, blackbox_type_name(op->type),
-           blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-", trace_op_state(op));
+    printf("%s pid %u %s %d/%d %s %" PRIu64 " %s %s%s %s %s", view_day(box, op->end ? op->end : op->begin).text, box->header.pid,
+           comm->name, comm->rank, comm->nranks, view_call(op).text, op->count, blackbox_type_name(op->type),
+           blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-", view_op_state(op));
     if (op->end)
-        printf(" %s %.2f GB/s", trace_time(trace_duration(op, 0)).text, trace_busbw(op, comm->nranks));
+        printf(" %s %.2f GB/s", view_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));
     putchar('\n');
 }
 
@@ -145,7 +145,7 @@ static void follow_events(struct follow *follow, struct watched *watched, const 
         if (box->events[i].number < watched->next_event)
             continue;
         erase(follow);
-        trace_event_line(stdout, box, &box->events[i]);
+        view_event_line(stdout, box, &box->events[i]);
         watched->next_event = box->events[i].number + 1;
     }
 }
@@ -154,7 +154,7 @@ static void end_watch(struct follow *follow, struct watched *watched, const stru
 {
     if (box && !(follow->first && !box->alive)) {
         erase(follow);
-        printf("%s pid %u %s\n", trace_day(box, box->now).text, box->header.pid,
+        printf("%s pid %u %s\n", view_day(box, box->now).text, box->header.pid,
                box->header.state == WIRE_BOX_CLOSED ? "has ended" : "is dead");
     }
     close(watched->fd);
@@ -168,7 +168,7 @@ static struct blackbox *look_at(struct follow *follow, struct watched *watched)
     struct blackbox *box;
     if (watched->over || blackbox_read_fd(watched->fd, watched->path, &box) != TUTTI_SUCCESS)
         return NULL;
-    bool wanted = trace_filter(box, follow->options);
+    bool wanted = view_filter(box, follow->options);
     if (wanted && (box->alive || !follow->first)) {
         follow_events(follow, watched, box);
         for (size_t j = 0; j < box->comm_count; j++)
@@ -183,17 +183,17 @@ static struct blackbox *look_at(struct follow *follow, struct watched *watched)
     return NULL;
 }
 
-static void draw(struct follow *follow, const struct trace_set *set)
+static void draw(struct follow *follow, const struct view_set *set)
 {
     erase(follow);
     for (size_t i = 0; i < set->count; i++)
         for (size_t j = 0; j < set->boxes[i]->comm_count; j++) {
             const struct blackbox *box = set->boxes[i];
-            const struct blackbox_op *op = trace_current(&box->comms[j]);
+            const struct blackbox_op *op = view_current(&box->comms[j]);
             if (!box->alive || !op || op->state != WIRE_OP_RUNNING)
                 continue;
             printf("\033[7m%7u %-12.12s\033[0m", box->header.pid, box->comms[j].name);
-            trace_op_line(stdout, box, &box->comms[j], op);
+            view_op_line(stdout, box, &box->comms[j], op);
             follow->drawn++;
         }
 }
@@ -202,7 +202,7 @@ static void draw(struct follow *follow, const struct trace_set *set)
 static bool look(struct follow *follow)
 {
     find_new(follow);
-    struct trace_set alive = {calloc(follow->count + 1, sizeof(struct blackbox *)), 0};
+    struct view_set alive = {calloc(follow->count + 1, sizeof(struct blackbox *)), 0};
     for (size_t i = 0; alive.boxes && i < follow->count; i++) {
         struct blackbox *box = look_at(follow, &follow->watched[i]);
         if (box)
@@ -212,7 +212,7 @@ static bool look(struct follow *follow)
         draw(follow, &alive);
     fflush(stdout);
     bool more = alive.count > 0;
-    trace_unload(&alive);
+    view_unload(&alive);
     follow->first = false;
     return more;
 }
@@ -228,7 +228,7 @@ static void release(struct follow *follow)
     free(follow->watched);
 }
 
-int trace_follow(const struct trace_options *options)
+int view_follow(const struct view_options *options)
 {
     struct follow follow = {.options = options, .first = true, .terminal = isatty(STDOUT_FILENO)};
     while (look(&follow) && !ferror(stdout))

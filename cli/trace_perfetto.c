@@ -55,7 +55,7 @@ static json_t *op_args(const struct blackbox_op *op, uint64_t from)
 {
     json_t *args = json_pack("{s:I, s:I, s:I, s:s, s:s, s:s, s:i, s:i, s:s, s:f}", "seq", (json_int_t)op->seq, "count",
                              (json_int_t)op->count, "bytes", (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op",
-                             blackbox_op_name(op->op), "state", trace_op_state(op), "root", op->root, "rounds", (int)op->rounds,
+                             blackbox_op_name(op->op), "state", view_op_state(op), "root", op->root, "rounds", (int)op->rounds,
                              "algorithm", op->algorithm, "queued_us", (double)(from - op->begin) / 1e3);
     if (args && op->state == WIRE_OP_RUNNING && op->wait_since && op->wait_peer >= 0) {
         json_object_set_new(args, "waits_for_rank", json_integer(op->wait_peer));
@@ -84,7 +84,7 @@ static void add_op(struct timeline *line, const struct blackbox *box, const stru
         to = from;
     int tid = (int)(FIRST_TID + comm->place * MAX_TRACKS) + find_track(busy_until, from, to);
     json_t *slice = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:o*}", "ph", "X", "cat", "collective", "name",
-                              trace_call(op).text, "pid", (int)box->header.pid, "tid", tid, "ts", us(line, box, from), "dur",
+                              view_call(op).text, "pid", (int)box->header.pid, "tid", tid, "ts", us(line, box, from), "dur",
                               (double)(to - from) / 1e3, "args", op_args(op, from));
     json_array_append_new(line->events, slice);
 }
@@ -135,7 +135,7 @@ static void add_box(struct timeline *line, const struct blackbox *box)
         add_event(line, box, &box->events[i]);
 }
 
-static uint64_t find_origin(const struct timeline *line, const struct trace_set *set)
+static uint64_t find_origin(const struct timeline *line, const struct view_set *set)
 {
     uint64_t origin = UINT64_MAX;
     for (size_t i = 0; i < set->count; i++) {
@@ -145,7 +145,7 @@ static uint64_t find_origin(const struct timeline *line, const struct trace_set 
     return origin;
 }
 
-int trace_perfetto(const struct trace_options *options, const struct trace_set *set)
+int view_perfetto(const struct view_options *options, const struct view_set *set)
 {
     struct timeline line = {.events = json_array(), .first = set->count ? set->boxes[0] : NULL};
     line.origin = find_origin(&line, set);

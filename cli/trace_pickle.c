@@ -90,7 +90,7 @@ static void put(const json_t *value, FILE *file)
     }
 }
 
-bool trace_pickle(const json_t *value, FILE *file)
+bool view_pickle(const json_t *value, FILE *file)
 {
     fputs("\x80\x02", file);
     put(value, file);

@@ -15,8 +15,8 @@
 #include <string.h>
 
 struct export {
-    const struct trace_options *options;
-    struct trace_member *members; /* ordered by communicator and rank */
+    const struct view_options *options;
+    struct view_member *members; /* ordered by communicator and rank */
     size_t count;
     uint64_t world; /* id */
     int nranks;
@@ -48,7 +48,7 @@ static void find_world(struct export *export)
 }
 
 /* The global rank that has this communicator: -1 when its process has none. */
-static int owner(const struct export *export, const struct trace_member *member)
+static int owner(const struct export *export, const struct view_member *member)
 {
     const struct blackbox_comm *comm = member->comm;
     if (comm->id == export->world || comm->nranks == export->nranks)
@@ -78,9 +78,9 @@ static char *ranks_text(const struct export *export, const struct blackbox_comm 
     return fclose(out) == 0 ? text : NULL;
 }
 
-static struct trace_word group_name(const struct blackbox_comm *comm)
+static struct view_word group_name(const struct blackbox_comm *comm)
 {
-    struct trace_word word;
+    struct view_word word;
     snprintf(word.text, sizeof word.text, "%016" PRIx64, comm->id);
     return word;
 }
@@ -127,7 +127,7 @@ struct numbers {
     uint64_t collective, p2p;
 };
 
-static json_t *entry(const struct trace_member *member, const struct blackbox_op *op, json_int_t record, int group,
+static json_t *entry(const struct view_member *member, const struct blackbox_op *op, json_int_t record, int group,
                      struct numbers *numbers)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -148,7 +148,7 @@ static json_t *entry(const struct trace_member *member, const struct blackbox_op
                             "time_discovered_completed_ns", time_json(member->box, op->end), "retired", op->state == WIRE_OP_DONE,
                             "timeout_ms", (json_int_t)param_int(PARAM_TIMEOUT), "is_p2p", p2p);
     if (out && op->end)
-        json_object_set_new(out, "duration_ms", json_real((double)trace_duration(op, 0) / 1e6));
+        json_object_set_new(out, "duration_ms", json_real((double)view_duration(op, 0) / 1e6));
     return out;
 }
 
@@ -159,7 +159,7 @@ static void add_status(json_t *status, const struct blackbox_comm *comm, int gro
         for (int state = WIRE_OP_ENQUEUED; comm->ops[i].collective < WIRE_SEND && state <= (int)comm->ops[i].state; state++)
             if ((json_int_t)comm->ops[i].seq > last[state])
                 last[state] = (json_int_t)comm->ops[i].seq;
-    json_object_set_new(status, trace_number((uint64_t)group).text,
+    json_object_set_new(status, view_number((uint64_t)group).text,
                         json_pack("{s:I, s:I, s:I}", "last_enqueued_collective", last[WIRE_OP_ENQUEUED], "last_started_collective",
                                   last[WIRE_OP_RUNNING], "last_completed_collective", last[WIRE_OP_DONE]));
 }
@@ -208,7 +208,7 @@ static uint64_t aligned_from(const struct export *export, const struct blackbox_
     return from;
 }
 
-static void add_comm(const struct export *export, const struct trace_member *member, int group, json_t *config, json_t *status,
+static void add_comm(const struct export *export, const struct view_member *member, int group, json_t *config, json_t *status,
                      json_t *entries)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -246,7 +246,7 @@ static bool write_dump(const struct export *export, int rank)
     FILE *file = fopen(path, "w");
     bool fine = file && dump;
     if (fine && export->options->pickle)
-        fine = trace_pickle(dump, file);
+        fine = view_pickle(dump, file);
     else if (fine)
         fine = json_dumpf(dump, file, JSON_INDENT(1)) == 0;
     if (file)
@@ -257,10 +257,10 @@ static bool write_dump(const struct export *export, int rank)
     return fine;
 }
 
-int trace_recorder(const struct trace_options *options, const struct trace_set *set)
+int view_recorder(const struct view_options *options, const struct view_set *set)
 {
     struct export export = {.options = options};
-    export.members = trace_members(set, &export.count);
+    export.members = view_members(set, &export.count);
     find_world(&export);
     bool fine = true;
     int last = -1;

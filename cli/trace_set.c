@@ -19,7 +19,7 @@ static bool comm_wanted(const struct blackbox_comm *comm, const char *wanted)
     return *wanted && !*end && !errno && id == comm->id;
 }
 
-bool trace_filter(struct blackbox *box, const struct trace_options *options)
+bool view_filter(struct blackbox *box, const struct view_options *options)
 {
     size_t kept = 0;
     for (size_t i = 0; i < box->comm_count; i++) {
@@ -40,7 +40,7 @@ static bool of_other_pid(const char *path, int64_t pid)
     return pid && boxfile_parse(base ? base + 1 : path, &name) && name.pid != pid;
 }
 
-bool trace_paths(const struct trace_options *options, char ***paths, size_t *count)
+bool view_paths(const struct view_options *options, char ***paths, size_t *count)
 {
     *paths = options->files;
     *count = (size_t)options->file_count;
@@ -61,71 +61,71 @@ bool trace_paths(const struct trace_options *options, char ***paths, size_t *cou
     return true;
 }
 
-void trace_free_paths(const struct trace_options *options, char **paths, size_t count)
+void view_free_paths(const struct view_options *options, char **paths, size_t count)
 {
     if (!options->file_count)
         boxfile_free(paths, count);
 }
 
-static void add(struct trace_set *set, const char *path, const struct trace_options *options)
+static void add(struct view_set *set, const char *path, const struct view_options *options)
 {
     struct blackbox *box;
     if (blackbox_read(path, &box) != TUTTI_SUCCESS)
         fprintf(stderr, "tutti trace: %s\n", error_last());
-    else if (trace_filter(box, options))
+    else if (view_filter(box, options))
         set->boxes[set->count++] = box;
     else
         blackbox_free(box);
 }
 
-bool trace_load(const struct trace_options *options, struct trace_set *set)
+bool view_load(const struct view_options *options, struct view_set *set)
 {
     char **paths;
     size_t count;
-    *set = (struct trace_set){0};
-    if (!trace_paths(options, &paths, &count))
+    *set = (struct view_set){0};
+    if (!view_paths(options, &paths, &count))
         return false;
     set->boxes = calloc(count + 1, sizeof(struct blackbox *));
     for (size_t i = 0; set->boxes && i < count; i++)
         add(set, paths[i], options);
-    trace_free_paths(options, paths, count);
+    view_free_paths(options, paths, count);
     if (!set->boxes)
         fprintf(stderr, "tutti trace: no memory\n");
     return set->boxes != NULL;
 }
 
-void trace_unload(struct trace_set *set)
+void view_unload(struct view_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
         blackbox_free(set->boxes[i]);
     free(set->boxes);
-    *set = (struct trace_set){0};
+    *set = (struct view_set){0};
 }
 
 static int by_comm_and_rank(const void *left, const void *right)
 {
-    const struct blackbox_comm *a = ((const struct trace_member *)left)->comm, *b = ((const struct trace_member *)right)->comm;
+    const struct blackbox_comm *a = ((const struct view_member *)left)->comm, *b = ((const struct view_member *)right)->comm;
     if (a->id != b->id)
         return a->id < b->id ? -1 : 1;
     return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : 0;
 }
 
-struct trace_member *trace_members(const struct trace_set *set, size_t *count)
+struct view_member *view_members(const struct view_set *set, size_t *count)
 {
     size_t total = 0;
     *count = 0;
     for (size_t i = 0; i < set->count; i++)
         total += set->boxes[i]->comm_count;
-    struct trace_member *members = total ? calloc(total, sizeof *members) : NULL;
+    struct view_member *members = total ? calloc(total, sizeof *members) : NULL;
     for (size_t i = 0; members && i < set->count; i++)
         for (size_t j = 0; j < set->boxes[i]->comm_count; j++)
-            members[(*count)++] = (struct trace_member){set->boxes[i], &set->boxes[i]->comms[j]};
+            members[(*count)++] = (struct view_member){set->boxes[i], &set->boxes[i]->comms[j]};
     if (members)
         qsort(members, *count, sizeof *members, by_comm_and_rank);
     return members;
 }
 
-size_t trace_group(const struct trace_member *members, size_t count, size_t at)
+size_t view_group(const struct view_member *members, size_t count, size_t at)
 {
     size_t end = at;
     while (end < count && members[end].comm->id == members[at].comm->id)
@@ -133,7 +133,7 @@ size_t trace_group(const struct trace_member *members, size_t count, size_t at)
     return end - at;
 }
 
-const struct blackbox_op *trace_current(const struct blackbox_comm *comm)
+const struct blackbox_op *view_current(const struct blackbox_comm *comm)
 {
     const struct blackbox_op *waiting = NULL;
     for (size_t i = 0; i < comm->op_count; i++) {

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct trace_word trace_time(uint64_t ns)
+struct view_word view_time(uint64_t ns)
 {
-    struct trace_word word;
+    struct view_word word;
     if (ns < 10 * NS_PER_US)
         snprintf(word.text, sizeof word.text, "%" PRIu64 " ns", ns);
     else if (ns < 10 * NS_PER_MS)
@@ -23,10 +23,10 @@ struct trace_word trace_time(uint64_t ns)
     return word;
 }
 
-struct trace_word trace_size(uint64_t bytes)
+struct view_word view_size(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    struct trace_word word;
+    struct view_word word;
     double value = (double)bytes;
     int unit = 0;
     while (value >= 1024 && unit < 4) {
@@ -37,23 +37,23 @@ struct trace_word trace_size(uint64_t bytes)
     return word;
 }
 
-struct trace_word trace_number(uint64_t number)
+struct view_word view_number(uint64_t number)
 {
-    struct trace_word word;
+    struct view_word word;
     snprintf(word.text, sizeof word.text, "%" PRIu64, number);
     return word;
 }
 
-struct trace_word trace_call(const struct blackbox_op *op)
+struct view_word view_call(const struct blackbox_op *op)
 {
-    struct trace_word word;
+    struct view_word word;
     snprintf(word.text, sizeof word.text, "%s #%" PRIu64, blackbox_collective_name(op->collective), op->seq);
     return word;
 }
 
-struct trace_word trace_day(const struct blackbox *box, uint64_t time)
+struct view_word view_day(const struct blackbox *box, uint64_t time)
 {
-    struct trace_word word;
+    struct view_word word;
     uint64_t real = time + (uint64_t)box->realtime_offset;
     time_t seconds = (time_t)(real / NS_PER_S);
     struct tm parts;
@@ -64,7 +64,7 @@ struct trace_word trace_day(const struct blackbox *box, uint64_t time)
     return word;
 }
 
-double trace_busbw(const struct blackbox_op *op, int nranks)
+double view_busbw(const struct blackbox_op *op, int nranks)
 {
     double factor = 1, n = nranks;
     if (op->state != WIRE_OP_DONE || op->end <= op->begin || op->result || nranks < 1)
@@ -74,23 +74,23 @@ double trace_busbw(const struct blackbox_op *op, int nranks)
     else if (op->collective == WIRE_ALLGATHER || op->collective == WIRE_REDUCE_SCATTER || op->collective == WIRE_ALLTOALL ||
              op->collective == WIRE_ALLTOALLV || op->collective == WIRE_GATHER || op->collective == WIRE_SCATTER)
         factor = (n - 1) / n;
-    return (double)op->bytes * factor / (double)trace_duration(op, 0);
+    return (double)op->bytes * factor / (double)view_duration(op, 0);
 }
 
-uint64_t trace_since(const struct blackbox_op *op)
+uint64_t view_since(const struct blackbox_op *op)
 {
     if (op->wait_since)
         return op->wait_since;
     return op->start ? op->start : op->begin;
 }
 
-uint64_t trace_duration(const struct blackbox_op *op, uint64_t now)
+uint64_t view_duration(const struct blackbox_op *op, uint64_t now)
 {
     uint64_t from = op->start ? op->start : op->begin, to = op->state == WIRE_OP_DONE ? op->end : now;
     return to > from ? to - from : 0;
 }
 
-const char *trace_comm_state(const struct blackbox *box, const struct blackbox_comm *comm)
+const char *view_comm_state(const struct blackbox *box, const struct blackbox_comm *comm)
 {
     switch (comm->state) {
     case WIRE_COMM_OPEN:
@@ -104,7 +104,7 @@ const char *trace_comm_state(const struct blackbox *box, const struct blackbox_c
     }
 }
 
-const char *trace_op_state(const struct blackbox_op *op)
+const char *view_op_state(const struct blackbox_op *op)
 {
     if (op->state == WIRE_OP_ENQUEUED)
         return "queued";
@@ -113,7 +113,7 @@ const char *trace_op_state(const struct blackbox_op *op)
     return op->result ? "failed" : "done";
 }
 
-const char *trace_box_state(const struct blackbox *box)
+const char *view_box_state(const struct blackbox *box)
 {
     if (box->alive)
         return "alive";

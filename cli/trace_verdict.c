@@ -25,7 +25,7 @@ static const char *const kinds[] = {
 
 /* A rank, what it is in, and where following the waits from it ends. */
 struct rank_state {
-    struct trace_member member;
+    struct view_member member;
     const struct blackbox_op *op; /* not done */
     uint64_t newest;              /* collective, by number; 0 with has_newest false */
     bool has_newest, dead, stuck;
@@ -36,12 +36,12 @@ struct rank_state {
 struct group {
     struct rank_state *ranks;
     size_t count;
-    const struct trace_set *set;
+    const struct view_set *set;
     uint64_t stuck; /* threshold */
 };
 
 struct report {
-    struct trace_finding *items;
+    struct view_finding *items;
     size_t count;
 };
 
@@ -59,7 +59,7 @@ static void find_newest(struct rank_state *rank)
 
 static bool stands_still(const struct blackbox *box, const struct blackbox_op *op, uint64_t threshold)
 {
-    return op && (!box->alive || box->now >= trace_since(op) + threshold);
+    return op && (!box->alive || box->now >= view_since(op) + threshold);
 }
 
 /* Where all are dead, those who went with the last are not the cause: they were ended together. */
@@ -79,14 +79,14 @@ static void find_dead(struct group *group)
     }
 }
 
-static void find_facts(struct group *group, const struct trace_member *members)
+static void find_facts(struct group *group, const struct view_member *members)
 {
     for (size_t i = 0; i < group->count; i++) {
         struct rank_state *rank = &group->ranks[i];
         *rank = (struct rank_state){.member = members[i], .culprit = -1};
         find_newest(rank);
         if (members[i].comm->state != WIRE_COMM_CLOSED)
-            rank->op = trace_current(members[i].comm);
+            rank->op = view_current(members[i].comm);
     }
     find_dead(group);
     for (size_t i = 0; i < group->count; i++) {
@@ -109,11 +109,11 @@ static struct rank_state *find_rank(const struct group *group, int rank)
 }
 
 /* The communicator in which this process stands still, if it is not `comm`. */
-static const struct blackbox_comm *stuck_elsewhere(const struct group *group, const struct trace_member *member)
+static const struct blackbox_comm *stuck_elsewhere(const struct group *group, const struct view_member *member)
 {
     for (size_t i = 0; i < member->box->comm_count; i++) {
         const struct blackbox_comm *other = &member->box->comms[i];
-        const struct blackbox_op *op = other->state == WIRE_COMM_CLOSED ? NULL : trace_current(other);
+        const struct blackbox_op *op = other->state == WIRE_COMM_CLOSED ? NULL : view_current(other);
         if (other->id != member->comm->id && op && op->state == WIRE_OP_RUNNING && stands_still(member->box, op, group->stuck))
             return other;
     }
@@ -157,9 +157,9 @@ static void follow(const struct group *group, struct rank_state *from)
 
 /* ---- Sentences ---- */
 
-static void say(struct trace_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct view_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(struct trace_finding *finding, const char *format, ...)
+static void say(struct view_finding *finding, const char *format, ...)
 {
     size_t used = strlen(finding->text);
     va_list args;
@@ -168,13 +168,13 @@ static void say(struct trace_finding *finding, const char *format, ...)
     va_end(args);
 }
 
-static struct trace_finding *add(struct report *report, uint64_t comm, int rank, const char *kind)
+static struct view_finding *add(struct report *report, uint64_t comm, int rank, const char *kind)
 {
-    struct trace_finding *more = realloc(report->items, (report->count + 1) * sizeof *more);
+    struct view_finding *more = realloc(report->items, (report->count + 1) * sizeof *more);
     if (!more)
         return NULL;
     report->items = more;
-    more[report->count] = (struct trace_finding){.comm = comm, .rank = rank, .kind = kind};
+    more[report->count] = (struct view_finding){.comm = comm, .rank = rank, .kind = kind};
     return &more[report->count++];
 }
 
@@ -194,7 +194,7 @@ static size_t count_with(const struct group *group, const struct rank_state *wai
 }
 
 /* "ranks 0 1 2" */
-static void say_ranks(struct trace_finding *finding, const struct group *group, const struct rank_state *waiter)
+static void say_ranks(struct view_finding *finding, const struct group *group, const struct rank_state *waiter)
 {
     size_t count = count_with(group, waiter), named = 0;
     say(finding, count == 1 ? "rank" : "ranks");
@@ -207,16 +207,16 @@ static void say_ranks(struct trace_finding *finding, const struct group *group, 
         say(finding, " and %zu more", count - named);
 }
 
-static void say_where(struct trace_finding *finding, const struct rank_state *waiter)
+static void say_where(struct view_finding *finding, const struct rank_state *waiter)
 {
     const struct blackbox_comm *comm = waiter->member.comm;
-    uint64_t now = waiter->member.box->now, since = trace_since(waiter->op);
-    say(finding, " in %s of communicator %s", trace_call(waiter->op).text, *comm->name ? comm->name : "(no name)");
+    uint64_t now = waiter->member.box->now, since = view_since(waiter->op);
+    say(finding, " in %s of communicator %s", view_call(waiter->op).text, *comm->name ? comm->name : "(no name)");
     if (now > since)
-        say(finding, ", for %s", trace_time(now - since).text);
+        say(finding, ", for %s", view_time(now - since).text);
 }
 
-static void say_last(struct trace_finding *finding, const struct rank_state *rank, uint64_t now)
+static void say_last(struct view_finding *finding, const struct rank_state *rank, uint64_t now)
 {
     const struct blackbox_comm *comm = rank->member.comm;
     if (!comm->op_count) {
@@ -224,12 +224,12 @@ static void say_last(struct trace_finding *finding, const struct rank_state *ran
         return;
     }
     const struct blackbox_op *last = &comm->ops[comm->op_count - 1];
-    say(finding, "; its last: %s, %s", trace_call(last).text, trace_op_state(last));
+    say(finding, "; its last: %s, %s", view_call(last).text, view_op_state(last));
     if (last->end && now > last->end)
-        say(finding, " %s ago", trace_time(now - last->end).text);
+        say(finding, " %s ago", view_time(now - last->end).text);
 }
 
-static void say_culprit(struct trace_finding *finding, const struct group *group, const struct rank_state *waiter)
+static void say_culprit(struct view_finding *finding, const struct group *group, const struct rank_state *waiter)
 {
     const struct rank_state *rank = find_rank(group, waiter->culprit);
     if (!rank) {
@@ -238,16 +238,16 @@ static void say_culprit(struct trace_finding *finding, const struct group *group
     }
     say(finding, "rank %d (pid %u%s)", waiter->culprit, rank->member.box->header.pid, rank->member.box->alive ? "" : ", dead");
     if (waiter->ending == BEHIND && waiter->op->collective < WIRE_SEND)
-        say(finding, " has not called %s and", trace_call(waiter->op).text);
+        say(finding, " has not called %s and", view_call(waiter->op).text);
     else if (waiter->ending == AHEAD)
-        say(finding, " has called %s itself but", trace_call(waiter->op).text);
+        say(finding, " has called %s itself but", view_call(waiter->op).text);
     else if (waiter->ending == BUSY)
         say(finding, " is stuck in another communicator and");
     else if (waiter->ending == BROKEN)
         say(finding, " has given up the communicator (%s) and", rank->member.comm->sentence);
 }
 
-static void say_after(struct trace_finding *finding, const struct group *group, const struct rank_state *waiter)
+static void say_after(struct view_finding *finding, const struct group *group, const struct rank_state *waiter)
 {
     const struct rank_state *rank = find_rank(group, waiter->culprit);
     if (!rank)
@@ -255,14 +255,14 @@ static void say_after(struct trace_finding *finding, const struct group *group, 
     const struct blackbox_comm *other = waiter->ending == BUSY ? stuck_elsewhere(group, &rank->member) : NULL;
     if (other)
         say(finding, "; see communicator %s, where it is in %s", *other->name ? other->name : "(no name)",
-            trace_call(trace_current(other)).text);
+            view_call(view_current(other)).text);
     else if (waiter->ending == BEHIND || waiter->ending == AHEAD || waiter->ending == DEAD)
         say_last(finding, rank, waiter->member.box->now);
 }
 
 static void describe(struct report *report, const struct group *group, const struct rank_state *waiter)
 {
-    struct trace_finding *finding = add(report, waiter->member.comm->id, waiter->culprit, kinds[waiter->ending]);
+    struct view_finding *finding = add(report, waiter->member.comm->id, waiter->culprit, kinds[waiter->ending]);
     if (!finding)
         return;
     if (waiter->ending == CIRCLE) {
@@ -295,7 +295,7 @@ static bool differ(const struct blackbox_op *a, const struct blackbox_op *b)
     return a->collective != b->collective || a->type != b->type || a->op != b->op || a->root != b->root || counts;
 }
 
-static void say_op(struct trace_finding *finding, const struct rank_state *rank, const struct blackbox_op *op)
+static void say_op(struct view_finding *finding, const struct rank_state *rank, const struct blackbox_op *op)
 {
     say(finding, "rank %d (pid %u) called %s %" PRIu64 " %s %s", rank->member.comm->rank, rank->member.box->header.pid,
         blackbox_collective_name(op->collective), op->count, blackbox_type_name(op->type), blackbox_op_name(op->op));
@@ -313,7 +313,7 @@ static void find_mismatch(struct report *report, const struct group *group)
             const struct blackbox_op *other = find_seq(group->ranks[j].member.comm, mine->seq);
             if (!other || !differ(mine, other))
                 continue;
-            struct trace_finding *finding = add(report, first->id, -1, "mismatch");
+            struct view_finding *finding = add(report, first->id, -1, "mismatch");
             if (!finding)
                 return;
             say(finding, "call #%" PRIu64 " of communicator %s is not the same on all ranks: ", mine->seq, first->name);
@@ -336,7 +336,7 @@ static bool said_before(const struct group *group, size_t index)
     return false;
 }
 
-static void judge_group(struct report *report, struct group *group, const struct trace_member *members)
+static void judge_group(struct report *report, struct group *group, const struct view_member *members)
 {
     find_facts(group, members);
     for (size_t i = 0; i < group->count; i++)
@@ -348,14 +348,14 @@ static void judge_group(struct report *report, struct group *group, const struct
             describe(report, group, &group->ranks[i]);
 }
 
-struct trace_finding *trace_verdict(const struct trace_options *options, const struct trace_set *set, size_t *count)
+struct view_finding *view_verdict(const struct view_options *options, const struct view_set *set, size_t *count)
 {
     struct report report = {0};
     size_t total;
-    struct trace_member *members = trace_members(set, &total);
+    struct view_member *members = view_members(set, &total);
     struct group group = {.ranks = calloc(total + 1, sizeof *group.ranks), .set = set, .stuck = options->stuck};
     for (size_t at = 0; members && group.ranks && at < total; at += group.count) {
-        group.count = trace_group(members, total, at);
+        group.count = view_group(members, total, at);
         judge_group(&report, &group, members + at);
     }
     free(group.ranks);

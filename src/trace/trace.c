@@ -43,9 +43,11 @@ static struct wire_box_header *header_of(struct box *box)
 static void box_clock(struct wire_box_clock *clock)
 {
     struct timespec now;
-    trace_store(&clock->ticks, trace_now());
-    trace_store(&clock->monotonic_ns, clock_ns());
+    uint64_t ticks = 0, ns = 0;
+    ticks_pair(&ticks, &ns);
     clock_gettime(CLOCK_REALTIME, &now);
+    trace_store(&clock->ticks, trace_has_ticks ? ticks : ns);
+    trace_store(&clock->monotonic_ns, ns);
     trace_store(&clock->realtime_ns, (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec);
 }
 

@@ -149,8 +149,9 @@ static struct box_rate find_rate(const struct wire_box_header *header, bool here
 {
     if (header->clock_kind == WIRE_CLOCK_NS)
         return (struct box_rate){0, 0, 1};
-    struct wire_box_clock now = {ticks_now(), clock_ns(), 0};
     if (here && header->clock_kind == TICKS_KIND) {
+        struct wire_box_clock now = {0};
+        ticks_pair(&now.ticks, &now.monotonic_ns);
         struct box_rate rate = rate_between(&header->opened, &now);
         if (rate.ns_per_tick > 0)
             return rate;

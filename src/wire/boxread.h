@@ -29,7 +29,8 @@ struct blackbox_op {
 };
 
 struct blackbox_comm {
-    unsigned place; /* in the box: with `opened` it names one communicator's life */
+    unsigned place;        /* in the box */
+    uint64_t generation;   /* another when the place was given to another communicator */
     uint64_t id;
     int rank, nranks, local_ranks;
     enum wire_comm_state state;
