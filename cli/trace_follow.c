@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -183,19 +184,40 @@ static struct blackbox *look_at(struct follow *follow, struct watched *watched)
     return NULL;
 }
 
-static void draw(struct follow *follow, const struct view_set *set)
+/* One line for each running operation, as text that ends with a newline each. Freed by the caller. */
+static char *running_text(const struct view_set *set)
 {
-    erase(follow);
-    for (size_t i = 0; i < set->count; i++)
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    for (size_t i = 0; out && i < set->count; i++)
         for (size_t j = 0; j < set->boxes[i]->comm_count; j++) {
             const struct blackbox *box = set->boxes[i];
             const struct blackbox_op *op = view_current(&box->comms[j]);
-            if (!box->alive || !op || op->state != WIRE_OP_RUNNING)
+            if (!op || op->state != WIRE_OP_RUNNING)
                 continue;
-            printf("\033[7m%7u %-12.12s\033[0m", box->header.pid, box->comms[j].name);
-            view_op_line(stdout, box, &box->comms[j], op);
-            follow->drawn++;
+            fprintf(out, "%7u %-8.8s", box->header.pid, box->comms[j].name);
+            view_op_line(out, box, &box->comms[j], op);
         }
+    if (out)
+        fclose(out);
+    return text;
+}
+
+/* Below all that was printed; cut to the window, so that it can be erased again. */
+static void draw(struct follow *follow, const struct view_set *set)
+{
+    struct winsize window = {.ws_row = 24, .ws_col = 80};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || !window.ws_col)
+        window = (struct winsize){.ws_row = 24, .ws_col = 80};
+    char *text = running_text(set);
+    erase(follow);
+    for (char *line = text; line && *line && follow->drawn + 2 < window.ws_row; follow->drawn++) {
+        size_t length = strcspn(line, "\n");
+        printf("\033[7m%.*s\033[0m\n", (int)(length < window.ws_col ? length : window.ws_col), line);
+        line += length + (line[length] == '\n');
+    }
+    free(text);
 }
 
 /* One look. False when no living process is left. */
