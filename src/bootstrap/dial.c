@@ -13,7 +13,9 @@
 
 #define PAUSE_MIN   10u   /* ms; doubles up to */
 #define PAUSE_MAX   1000u
-#define ATTEMPT_MIN 3000u /* ms for connecting and the challenge; long, for a full listen queue drops the first packets */
+#define CONNECT_MIN 500u  /* ms for TCP alone: shorter than its own second try, which a full listen queue would cost us */
+#define CONNECT_MAX 8000u
+#define ATTEMPT_MIN 3000u /* ms for the challenge: the peer may be busy */
 #define ATTEMPT_MAX 24000u
 
 static unsigned grown(unsigned least, unsigned most, unsigned times)
@@ -168,6 +170,7 @@ static void dial_ready(struct poll_source *source, uint32_t events)
         }
         dial->counters->connected++;
         dial->state = DIAL_CHALLENGED;
+        dial->next = clock_ns() + grown(ATTEMPT_MIN, ATTEMPT_MAX, dial->failures) * NS_PER_MS;
         return;
     }
     if ((events & EPOLLOUT) && stream_pending(&dial->stream)) {
@@ -200,7 +203,7 @@ static void start(struct dial *dial, uint64_t now)
     stream_init(&dial->stream, fd, dial->in, sizeof dial->in, dial->counters);
     dial->state = DIAL_CONNECTING;
     dial->hello.attempt = dial->failures;
-    dial->next = now + grown(ATTEMPT_MIN, ATTEMPT_MAX, dial->failures) * NS_PER_MS;
+    dial->next = now + grown(CONNECT_MIN, CONNECT_MAX, dial->failures) * NS_PER_MS;
 }
 
 uint64_t dial_due(const struct dial *dial)
