@@ -74,8 +74,8 @@ static inline bool test_gather(struct bootstrap *b, size_t size, tutti_result_t 
     int rank = bootstrap_rank(b), n = bootstrap_nranks(b);
     unsigned char *all = calloc((size_t)n, size + 1), *mine = malloc(size + 1);
     bool right = true;
-    *result = TUTTI_SYSTEM_ERROR;
-    if (all && mine) {
+    *result = all && mine ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for the test's data");
+    if (*result == TUTTI_SUCCESS) {
         for (size_t i = 0; i < size; i++)
             mine[i] = (unsigned char)(rank * 31 + (int)i * 7 + rank / 8);
         *result = bootstrap_allgather(b, mine, size, all);
