@@ -81,13 +81,15 @@ static void short_reads_and_writes(void **state)
 static void others_fail_too(void **state)
 {
     static const char *const specifications[] = {"mmap:1", "memfd_create:1", "calloc:1", "realloc:1", "connect:1"};
-    void *volatile memory, *volatile nothing = NULL; /* or the compiler makes malloc of it */
+    void *volatile fresh, *volatile grown, *volatile nothing = NULL; /* or the compiler makes malloc of it */
     for (size_t i = 0; i < sizeof specifications / sizeof *specifications; i++) {
         assert_true(inject_arm(specifications[i]));
         bool failed[] = {mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED, memfd_create("x", 0) < 0,
-                         (memory = calloc(1, 1)) == NULL, (memory = realloc(nothing, 1)) == NULL,
+                         (fresh = calloc(1, 1)) == NULL, (grown = realloc(nothing, 1)) == NULL,
                          connect(-1, NULL, 0) < 0 && errno == ENETUNREACH};
         assert_int_equal(inject_disarm(), 1);
+        free(fresh);
+        free(grown);
         for (size_t k = 0; k < sizeof failed; k++)
             assert_int_equal(failed[k], k == i);
     }
