@@ -15,7 +15,7 @@ static const char help[] =
     "  -n, --np N           number of ranks\n"
     "  -x NAME=VALUE        set a variable for the ranks (may be repeated); NAME alone passes it on unchanged\n"
     "      --timeout S      stop the job after S seconds (exit status 124)\n"
-    "      --bind none|core core: rank r runs on the r-th allowed processor, modulo their number (default none)\n"
+    "      --bind WHERE     none (default), or core: rank r runs on the r-th allowed processor, modulo their number\n"
     "      --tag-output     print \"[rank] \" before each line of output (default)\n"
     "      --no-tag         ranks write straight to this terminal or file\n"
     "  -h, --help           this text\n"
