@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.." || exit 1
 builds=${TUTTI_CHECK:-release asan tsan clang nohwloc aarch64}
 results=""
 broken=0
+rm -f build-summary.txt
 
 # run NAME "SETUP OPTIONS" "TEST OPTIONS": builds in build-NAME (build for the release) and runs its tests.
 run() {
@@ -37,13 +38,13 @@ for build in $builds; do
     release) run release "--buildtype=release --prefix=$PWD/build --libdir=lib" "" ;;
     asan) quick asan "--buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false" "--no-suite style --timeout-multiplier 4" ;;
     tsan) quick tsan "--buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false" "--no-suite style --timeout-multiplier 6" ;;
-    clang) CC=clang quick clang "--buildtype=debugoptimized" "--no-suite style --suite unit" ;;
-    nohwloc) quick nohwloc "--buildtype=debugoptimized -Dhwloc=disabled" "--suite unit --suite cli" ;;
-    aarch64) [ -f cross/aarch64.ini ] && quick aarch64 "--cross-file cross/aarch64.ini --buildtype=debugoptimized -Dhwloc=disabled" \
-        "--suite unit --timeout-multiplier 8" ;;
+    clang) CC=clang quick clang "--buildtype=debugoptimized" "--no-suite style" ;;
+    nohwloc) quick nohwloc "--buildtype=debugoptimized -Dhwloc=disabled" "topology cli" ;;
+    aarch64) quick aarch64 "--cross-file cross/aarch64.ini --buildtype=debugoptimized -Dhwloc=disabled" \
+        "--no-suite style --no-suite cli --timeout-multiplier 8" ;;
     *) echo "there is no build called $build"; broken=$((broken + 1)) ;;
     esac
     echo "   ($(($(date +%s) - start)) s so far)"
 done
 # shellcheck disable=SC2086
-exec python3 tests/sum_up.py $broken $results
+exec python3 tests/sum_up.py build-summary.txt $broken $results

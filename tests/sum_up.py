@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sum_up.py BROKEN_BUILDS TESTLOG_JSON...: adds the results of meson's test logs. Exit status 1 if anything failed."""
+"""sum_up.py SUMMARY BROKEN_BUILDS TESTLOG_JSON...: adds the results of meson's test logs; the sum goes to the file SUMMARY too.
+
+Exit status 1 if anything failed."""
 import json
 import sys
 
@@ -8,8 +10,8 @@ PASSED, SKIPPED = ("OK", "EXPECTEDFAIL"), ("SKIP",)
 
 
 def main():
-    failed, passed, skipped = int(sys.argv[1]), 0, 0
-    for path in sys.argv[2:]:
+    failed, passed, skipped = int(sys.argv[2]), 0, 0
+    for path in sys.argv[3:]:
         with open(path, encoding="utf-8") as log:
             tests = [json.loads(line) for line in log if line.strip()]
         if not tests:
@@ -23,7 +25,10 @@ def main():
                 print(f"{path}: {test['name']}: {test['result']}")
     if not passed:
         failed += not failed
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    summary = f"{passed} passed, {failed} failed, {skipped} skipped"
+    print(summary)
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        print(summary, file=file)
     return failed != 0
 
 
