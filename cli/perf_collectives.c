@@ -5,8 +5,6 @@
  */
 #include "perf.h"
 
-#include <string.h>
-
 static double factor_one(int size)
 {
     return 1;
@@ -207,10 +205,18 @@ const struct collective collectives[] = {
 };
 const int collective_count = sizeof collectives / sizeof *collectives;
 
+/* '-' is as good as '_'. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && (*a == *b || (*a == '_' && *b == '-')); a++)
+        b++;
+    return *a == *b;
+}
+
 const struct collective *collective_find(const char *name)
 {
     for (int i = 0; i < collective_count; i++)
-        if (strcmp(collectives[i].name, name) == 0)
+        if (same_name(collectives[i].name, name))
             return &collectives[i];
     return NULL;
 }
