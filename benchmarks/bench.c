@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Points of a comparison: each is warmed up, repeated, and its median and mean time printed, the greatest over the ranks. */
+/* Points of a comparison: each is warmed up, repeated, and its median and mean time printed, the greatest over the
+ * ranks. */
 #include "bench.h"
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@ struct point {
 
 struct kind {
     const char *name;
-    bool parts;  /* the vector is cut into a part for each rank */
+    bool parts;   /* the vector is cut into a part for each rank */
     double share; /* of the measured time that is one operation */
     void (*run)(const struct point *point);
     float (*expected)(const struct point *point); /* of the first and last element, when all inputs are 1; NULL: 1 */
@@ -106,11 +107,13 @@ static bool result_is_right(const struct point *point, const struct kind *kind)
     return point->recv[0] == want && point->recv[received - 1] == want;
 }
 
-static void print(const struct point *point, const struct kind *kind, int iterations, double median, double mean, double least)
+static void print(const struct point *point, const struct kind *kind, int iterations, double median, double mean,
+                  double least)
 {
     if (point->library->rank != 0)
         return;
-    printf("{\"library\": \"%s\", \"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"iterations\": %d, \"median_us\": %.4f, "
+    printf("{\"library\": \"%s\", \"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"iterations\": %d, "
+           "\"median_us\": %.4f, "
            "\"mean_us\": %.4f, \"min_us\": %.4f}\n",
            point->library->name, kind->name, point->library->size, point->count * sizeof(float), iterations,
            median * kind->share * 1e6, mean * kind->share * 1e6, least * kind->share * 1e6);
@@ -172,8 +175,8 @@ static int run(struct point *point, const char *names, const size_t *sizes, int 
             point->count = kinds[k].parts ? point->part * size : floats;
             if (!listed(names, kinds[k].name) || point->count == 0 || measure(point, &kinds[k], budget))
                 continue;
-            fprintf(stderr, "%s: rank %d: %s of %zu bytes gave a wrong result\n", point->library->name, point->library->rank,
-                    kinds[k].name, sizes[s]);
+            fprintf(stderr, "%s: rank %d: %s of %zu bytes gave a wrong result\n", point->library->name,
+                    point->library->rank, kinds[k].name, sizes[s]);
             wrong = 1;
         }
     return wrong;
@@ -194,7 +197,8 @@ int bench_main(int argc, char **argv, const struct bench_library *library)
     int count = parse_sizes(list, sizes), code = 2;
     struct point point = {.library = library, .send = malloc(LARGEST), .recv = malloc(LARGEST)};
     if (!point.send || !point.recv || !count) {
-        fprintf(stderr, "%s: out of memory, or sizes that are not numbers up to %d: %s\n", library->name, LARGEST, list);
+        fprintf(stderr, "%s: out of memory, or sizes that are not numbers up to %d: %s\n", library->name, LARGEST,
+                list);
     } else {
         for (size_t i = 0; i < LARGEST / sizeof(float); i++)
             point.send[i] = 1;

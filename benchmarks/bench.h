@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the comparison programs that is the same for all libraries: buffers, sizes, warm-up, iterations, clock and
- * output. A library's program fills a table of calls, each done when it returns, and hands it to bench_main().
+ * The part of the comparison programs that is the same for all libraries: buffers, sizes, warm-up, iterations, clock
+ * and output. A library's program fills a table of calls, each done when it returns, and hands it to bench_main().
  */
 #ifndef TUTTI_BENCHMARKS_BENCH_H
 #define TUTTI_BENCHMARKS_BENCH_H
@@ -24,8 +24,8 @@ struct bench_library {
     void (*exchange)(const float *send, float *recv, size_t count, int right, int left);
 };
 
-/* --collectives a,b,...  --sizes 8,64,...  --budget SECONDS (of one point). Rank 0 prints one JSON object a line. Returns the
- * exit code. */
+/* --collectives a,b,...  --sizes 8,64,...  --budget SECONDS (of one point). Rank 0 prints one JSON object a line.
+ * Returns the exit code. */
 int bench_main(int argc, char **argv, const struct bench_library *library);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The comparison program for MPI: mpicc -O2 mpi_bench.c bench.c. The library's name in the output comes from BENCH_NAME. */
+/* The comparison program for MPI: mpicc -O2 mpi_bench.c bench.c. The library's name in the output comes from
+ * BENCH_NAME. */
 #include "bench.h"
 
 #include <mpi.h>

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <strings.h>
 
-static const char help[] =
-    "Usage: tutti env [--all] [--markdown] [NAME...]\n"
-    "Shows the parameters that were set, or those named (TUTTI_ may be left out): value, where it comes from, default,\n"
-    "range, NCCL's name for it, meaning. A bad value is named on stderr, with exit status 1.\n"
-    "\n"
-    "      --all        every parameter, also those at their default\n"
-    "      --markdown   the page docs/parameters.md; does not look at the environment\n"
-    "  -h, --help       this text\n";
+static const char help[] = "Usage: tutti env [--all] [--markdown] [NAME...]\n"
+                           "Shows the parameters that were set, or those named (TUTTI_ may be left out): value, where "
+                           "it comes from, default,\n"
+                           "range, NCCL's name for it, meaning. A bad value is named on stderr, with exit status 1.\n"
+                           "\n"
+                           "      --all        every parameter, also those at their default\n"
+                           "      --markdown   the page docs/parameters.md; does not look at the environment\n"
+                           "  -h, --help       this text\n";
 
 enum { OPTION_ALL = 256, OPTION_MARKDOWN };
 
@@ -89,8 +89,10 @@ static void print_markdown(void)
 {
     printf("# Parameters\n\n"
            "<!-- Made by `tutti env --markdown` from src/tables/params.tbl. Do not edit. -->\n\n"
-           "Parameters are environment variables. They are read once, at the first use of the library. A value that is out of\n"
-           "range is an error that names the variable. Sizes may end in K, M, G or T (powers of 1024), times in ms, s or m (a\n"
+           "Parameters are environment variables. They are read once, at the first use of the library. A value that is "
+           "out of\n"
+           "range is an error that names the variable. Sizes may end in K, M, G or T (powers of 1024), times in ms, s "
+           "or m (a\n"
            "bare number is seconds). Where NCCL has a variable for the same thing, it is used when ours is not set.\n"
            "`tutti env --all` shows the values in force.\n\n"
            "| Variable | Default | Range | Same on all ranks | NCCL's name | Meaning |\n|---|---|---|---|---|---|\n");
@@ -98,7 +100,8 @@ static void print_markdown(void)
         const struct param_row *row = param_row((enum param_id)id);
         char range[200];
         range_text(row, range, sizeof range);
-        const char *cells[] = {row->name, row->default_text, range, row->same_on_all_ranks ? "yes" : "", row->alias, row->help};
+        const char *cells[] = {row->name,  row->default_text, range, row->same_on_all_ranks ? "yes" : "",
+                               row->alias, row->help};
         for (int i = 0; i < 6; i++)
             print_cell(cells[i]);
         printf("|\n");
@@ -137,7 +140,8 @@ static int print_all(bool all)
             shown++;
         }
     if (shown < PARAM_COUNT)
-        printf("%d of %d parameters are at their default (tutti env --all shows them).\n", PARAM_COUNT - shown, PARAM_COUNT);
+        printf("%d of %d parameters are at their default (tutti env --all shows them).\n", PARAM_COUNT - shown,
+               PARAM_COUNT);
     fflush(stdout);
     return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
 }

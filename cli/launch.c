@@ -28,12 +28,12 @@ struct crew {
     const struct launch *job;
     struct rank *ranks;
     struct pollfd *polls;
-    int alive, signals;    /* ranks that run; signalfd */
-    int relay_fd;          /* writes to rank 0's stdin what comes from our terminal; -1: none */
-    int code;              /* of the first rank that failed */
+    int alive, signals; /* ranks that run; signalfd */
+    int relay_fd;       /* writes to rank 0's stdin what comes from our terminal; -1: none */
+    int code;           /* of the first rank that failed */
     bool stopping, broken;
-    uint64_t kill_at;      /* when stopping turns into killing; UINT64_MAX: not set */
-    uint64_t stop_at;      /* the job's time is over */
+    uint64_t kill_at; /* when stopping turns into killing; UINT64_MAX: not set */
+    uint64_t stop_at; /* the job's time is over */
     struct keeper keeper;
     struct meeting meeting;
 };
@@ -222,7 +222,8 @@ static void watch(struct crew *crew)
             break;
 }
 
-/* What rank 0 reads: our own stdin, or a pipe that we feed when stdin is our terminal, which a background group cannot read. */
+/* What rank 0 reads: our own stdin, or a pipe that we feed when stdin is our terminal, which a background group cannot
+ * read. */
 static int stdin_of_rank0(struct crew *crew)
 {
     int ends[2];
@@ -249,7 +250,8 @@ static void start_ranks(struct crew *crew)
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), first = stdin_of_rank0(crew);
     for (int r = 0; r < crew->job->size && !crew->code; r++) {
         struct rank *rank = &crew->ranks[r];
-        pid_t pid = launch_spawn(crew->job, &crew->meeting, r, r ? nothing : first, &rank->streams[0].fd, &rank->streams[1].fd);
+        pid_t pid =
+            launch_spawn(crew->job, &crew->meeting, r, r ? nothing : first, &rank->streams[0].fd, &rank->streams[1].fd);
         if (pid < 0) {
             crew->code = cannot_start(crew, r, -pid);
             stop(crew);

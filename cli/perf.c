@@ -58,8 +58,8 @@ static void share_id(struct perf *perf)
         perf_must(tutti_get_unique_id(&perf->id), "making an id", NULL);
     if (!perf->world)
         return;
-    perf_must(tutti_broadcast(&perf->id, &perf->id, sizeof perf->id, TUTTI_UINT8, 0, perf->world, NULL), "sharing the id",
-              perf->world);
+    perf_must(tutti_broadcast(&perf->id, &perf->id, sizeof perf->id, TUTTI_UINT8, 0, perf->world, NULL),
+              "sharing the id", perf->world);
     perf_must(tutti_comm_synchronize(perf->world), "sharing the id", perf->world);
 }
 
@@ -143,8 +143,8 @@ static void take_buffers(struct worker *worker)
         worker->sends[i] = take_buffer(options);
         worker->recvs[i] = take_buffer(options);
         for (int k = 0; options->registered && k < 2; k++)
-            perf_must(tutti_comm_register(worker->comms[i], k ? worker->recvs[i] : worker->sends[i], (size_t)options->max,
-                                          &worker->handles[2 * i + k]),
+            perf_must(tutti_comm_register(worker->comms[i], k ? worker->recvs[i] : worker->sends[i],
+                                          (size_t)options->max, &worker->handles[2 * i + k]),
                       "registering a buffer", worker->comms[i]);
     }
 }
@@ -193,8 +193,8 @@ static void dismiss(struct perf *perf)
 {
     for (int t = 0; t < perf->options.threads; t++) {
         struct worker *worker = &perf->workers[t];
-        void *parts[] = {worker->comms,   worker->ops,   worker->sends, worker->recvs, worker->handles,
-                         worker->vectors, worker->calls, worker->table};
+        void *parts[] = {worker->comms,   worker->ops,     worker->sends, worker->recvs,
+                         worker->handles, worker->vectors, worker->calls, worker->table};
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             free(parts[i]);
     }

@@ -46,9 +46,10 @@ struct collective {
     bool in_place;                /* can be done in place */
     bool vectors;                 /* needs collective_vectors */
     double (*bus_factor)(int size);
-    size_t (*sends)(const struct shape *shape, int rank);                            /* elements of the rank's input */
+    size_t (*sends)(const struct shape *shape, int rank);                             /* elements of the rank's input */
     bool (*piece)(const struct shape *shape, int rank, int index, struct piece *out); /* false: no more */
-    size_t (*offset)(const struct shape *shape, int rank); /* in place: element where the smaller buffer is in the larger */
+    size_t (*offset)(const struct shape *shape,
+                     int rank); /* in place: element where the smaller buffer is in the larger */
     bool recv_is_larger;
     tutti_result_t (*issue)(const struct call *call);
 };
@@ -75,8 +76,8 @@ extern const char *const op_names[OP_ROWS];
 /* Data repeats with a prime period, so that blocks that go to a wrong place show. */
 enum { DATA_PERIOD = 16381, DATA_REDUCED = -1 };
 
-/* Writes one period of rank's input, or of the reduction of all inputs (DATA_REDUCED), such that any order of reducing gives
- * the same bits. For collectives that do not reduce, any bits. */
+/* Writes one period of rank's input, or of the reduction of all inputs (DATA_REDUCED), such that any order of reducing
+ * gives the same bits. For collectives that do not reduce, any bits. */
 void data_table(void *out, const struct shape *shape, int rank);
 /* Element i of out is that of the period at start + i. */
 void data_fill(void *out, const void *table, size_t element, size_t start, size_t count);
@@ -114,7 +115,7 @@ struct worker {
     void *table;
     double seconds;
     int64_t wrong;
-    size_t rotation;       /* bytes that the next call is moved by */
+    size_t rotation; /* bytes that the next call is moved by */
     int seed;
 };
 

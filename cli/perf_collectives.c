@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The collectives that can be measured: sizes, bus bandwidth, calls, and what each rank must receive.
- * Sizes and bus bandwidth are defined as nccl-tests' doc/PERFORMANCE.md does; alltoallv has uneven parts with equal totals.
+ * Sizes and bus bandwidth are defined as nccl-tests' doc/PERFORMANCE.md does; alltoallv has uneven parts with equal
+ * totals.
  */
 #include "perf.h"
 
@@ -60,7 +61,8 @@ static bool whole_on_root(const struct shape *shape, int rank, int index, struct
 
 static bool own_part(const struct shape *shape, int rank, int index, struct piece *out)
 {
-    *out = (struct piece){0, shape->part, shape->collective->reduces ? DATA_REDUCED : shape->root, at_own_part(shape, rank)};
+    *out = (struct piece){0, shape->part, shape->collective->reduces ? DATA_REDUCED : shape->root,
+                          at_own_part(shape, rank)};
     return index == 0;
 }
 
@@ -183,8 +185,8 @@ static tutti_result_t sendrecv(const struct call *c)
 #define PLACED  .in_place = true
 
 const struct collective collectives[] = {
-    {"allreduce", REDUCES, PLACED, .bus_factor = factor_allreduce, .sends = sends_count, .piece = whole, .offset = at_start,
-     .issue = allreduce},
+    {"allreduce", REDUCES, PLACED, .bus_factor = factor_allreduce, .sends = sends_count, .piece = whole,
+     .offset = at_start, .issue = allreduce},
     {"allgather", SPLITS, PLACED, .recv_is_larger = true, .bus_factor = factor_parts, .sends = sends_part,
      .piece = part_of_each, .offset = at_own_part, .issue = allgather},
     {"reduce_scatter", REDUCES, SPLITS, PLACED, .bus_factor = factor_parts, .sends = sends_count, .piece = own_part,
@@ -193,15 +195,16 @@ const struct collective collectives[] = {
      .issue = alltoall},
     {"alltoallv", SPLITS, .vectors = true, .bus_factor = factor_parts, .sends = sends_count, .piece = uneven_parts,
      .offset = at_start, .issue = alltoallv},
-    {"broadcast", ROOTED, PLACED, .bus_factor = factor_one, .sends = sends_from_root, .piece = whole, .offset = at_start,
-     .issue = broadcast},
+    {"broadcast", ROOTED, PLACED, .bus_factor = factor_one, .sends = sends_from_root, .piece = whole,
+     .offset = at_start, .issue = broadcast},
     {"reduce", REDUCES, ROOTED, PLACED, .bus_factor = factor_one, .sends = sends_count, .piece = whole_on_root,
      .offset = at_start, .issue = reduce},
     {"gather", ROOTED, SPLITS, PLACED, .recv_is_larger = true, .bus_factor = factor_parts, .sends = sends_part,
      .piece = parts_on_root, .offset = at_own_part, .issue = gather},
     {"scatter", ROOTED, SPLITS, PLACED, .bus_factor = factor_parts, .sends = sends_from_root, .piece = own_part,
      .offset = at_own_part, .issue = scatter},
-    {"sendrecv", .bus_factor = factor_one, .sends = sends_count, .piece = from_left, .offset = at_start, .issue = sendrecv},
+    {"sendrecv", .bus_factor = factor_one, .sends = sends_count, .piece = from_left, .offset = at_start,
+     .issue = sendrecv},
 };
 const int collective_count = sizeof collectives / sizeof *collectives;
 

@@ -2,8 +2,8 @@
 /*
  * Data of a measurement, and what must come out, computed here in plain integers without the library.
  *
- * Inputs are integers so small that every partial result, in any order, is exact in the type. Then all orders of reducing
- * give the same bits, and results are compared as bytes.
+ * Inputs are integers so small that every partial result, in any order, is exact in the type. Then all orders of
+ * reducing give the same bits, and results are compared as bytes.
  */
 #include "perf.h"
 
@@ -102,7 +102,8 @@ static int64_t term(const struct format *format, int64_t exact, int size, int ra
     return within(draw(index, rank, 0), limit ? limit : 1, format->is_signed);
 }
 
-/* Terms whose mean is a value of a floating type: a common number, and differences that cancel between pairs of ranks. */
+/* Terms whose mean is a value of a floating type: a common number, and differences that cancel between pairs of ranks.
+ */
 static int64_t float_mean(int64_t exact, int size, size_t index)
 {
     int64_t limit = exact / (2 * size);

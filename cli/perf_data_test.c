@@ -93,7 +93,8 @@ static void check_extreme(tutti_type_t type, int op, int size, char *const input
     for (size_t i = 0; i < DATA_PERIOD; i++) {
         double best = value_of(type, inputs[0], i);
         for (int r = 1; r < size; r++)
-            best = op == TUTTI_MAX ? fmax(best, value_of(type, inputs[r], i)) : fmin(best, value_of(type, inputs[r], i));
+            best =
+                op == TUTTI_MAX ? fmax(best, value_of(type, inputs[r], i)) : fmin(best, value_of(type, inputs[r], i));
         assert_true(value_of(type, result, i) == best);
     }
 }
@@ -146,10 +147,14 @@ static void known_bits(void **state)
     static const struct {
         tutti_type_t type;
         uint64_t one, two;
-    } cases[] = {{TUTTI_FLOAT16, 0x3c00, 0x4000},         {TUTTI_BFLOAT16, 0x3f80, 0x4000},
-                 {TUTTI_FLOAT8_E4M3, 0x38, 0x40},         {TUTTI_FLOAT8_E5M2, 0x3c, 0x40},
-                 {TUTTI_FLOAT32, 0x3f800000, 0x40000000}, {TUTTI_FLOAT64, 0x3ff0000000000000, 0x4000000000000000},
-                 {TUTTI_INT8, 1, 2},                      {TUTTI_UINT64, 1, 2}};
+    } cases[] = {{TUTTI_FLOAT16, 0x3c00, 0x4000},
+                 {TUTTI_BFLOAT16, 0x3f80, 0x4000},
+                 {TUTTI_FLOAT8_E4M3, 0x38, 0x40},
+                 {TUTTI_FLOAT8_E5M2, 0x3c, 0x40},
+                 {TUTTI_FLOAT32, 0x3f800000, 0x40000000},
+                 {TUTTI_FLOAT64, 0x3ff0000000000000, 0x4000000000000000},
+                 {TUTTI_INT8, 1, 2},
+                 {TUTTI_UINT64, 1, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t bits = 0;
         data_scalar(&bits, cases[i].type, 0);
@@ -222,8 +227,9 @@ static void uneven_parts_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_order_is_exact), cmocka_unit_test(most_ranks_contribute), cmocka_unit_test(known_bits),
-        cmocka_unit_test(differences_are_found), cmocka_unit_test(ranks_differ), cmocka_unit_test(names_of_collectives),
+        cmocka_unit_test(every_order_is_exact), cmocka_unit_test(most_ranks_contribute),
+        cmocka_unit_test(known_bits),           cmocka_unit_test(differences_are_found),
+        cmocka_unit_test(ranks_differ),         cmocka_unit_test(names_of_collectives),
         cmocka_unit_test(uneven_parts_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

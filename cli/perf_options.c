@@ -10,7 +10,8 @@
 
 static const char help[] =
     "Usage: tutti perf COLLECTIVE [OPTIONS]\n"
-    "Measures a collective over sizes and verifies every element. Run it under tutti run, mpirun or torchrun, or alone:\n"
+    "Measures a collective over sizes and verifies every element. Run it under tutti run, mpirun or torchrun, or "
+    "alone:\n"
     "  tutti perf allreduce -np 4 -b 8 -e 64M -f 2     starts 4 processes\n"
     "  tutti perf allreduce -t 4 -b 8 -e 64M -f 2      4 threads of one process\n"
     "  tutti perf allreduce -g 4 -b 8 -e 64M -f 2      4 ranks of one thread\n"
@@ -39,7 +40,8 @@ static const char help[] =
     "  -J, --json FILE         write the results as JSON too\n"
     "  -h, --help              this text\n"
     "\n"
-    "Columns are nccl-tests': algbw is size / time; busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives of\n"
+    "Columns are nccl-tests': algbw is size / time; busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for "
+    "collectives of\n"
     "n parts, else 1. Exit status 1 when an element is wrong.\n";
 
 enum { OPTION_NP = 256, OPTION_ROTATE };
@@ -178,9 +180,18 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
 {
     int option, which;
     char name[] = "tutti perf";
-    *options = (struct perf_options){.min = 32 << 20, .max = 32 << 20, .step = 1 << 20, .iterations = 20, .warmup = 5,
-                                     .checks = 1, .threads = 1, .ranks = 1, .average = 1, .aggregate = 1,
-                                     .op = TUTTI_SUM, .type = TUTTI_FLOAT32};
+    *options = (struct perf_options){.min = 32 << 20,
+                                     .max = 32 << 20,
+                                     .step = 1 << 20,
+                                     .iterations = 20,
+                                     .warmup = 5,
+                                     .checks = 1,
+                                     .threads = 1,
+                                     .ranks = 1,
+                                     .average = 1,
+                                     .aggregate = 1,
+                                     .op = TUTTI_SUM,
+                                     .type = TUTTI_FLOAT32};
     argv[0] = name;
     optind = 1;
     spell_np(argc, argv);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as they are made, in nccl-tests' columns, and the same as JSON. Rank 0's process writes; the others only count. */
+/* Rows as they are made, in nccl-tests' columns, and the same as JSON. Rank 0's process writes; the others only count.
+ */
 #include "cli.h"
 #include "perf.h"
 
@@ -43,8 +44,8 @@ static void introduce(struct report *report)
     gethostname(me.host, sizeof me.host - 1);
     all[perf->process] = me;
     if (perf->world) {
-        perf_must(tutti_allgather(&all[perf->process], all, sizeof *all, TUTTI_UINT8, perf->world, NULL), "introduction",
-                  perf->world);
+        perf_must(tutti_allgather(&all[perf->process], all, sizeof *all, TUTTI_UINT8, perf->world, NULL),
+                  "introduction", perf->world);
         perf_must(tutti_comm_synchronize(perf->world), "introduction", perf->world);
     }
     if (report->writes)
@@ -56,21 +57,22 @@ static void print_head(const struct perf *perf)
 {
     const struct perf_options *o = &perf->options;
     printf("# tutti perf %s, version %d\n", o->collective->name, tutti_get_version());
-    printf("# nProcess %d nThread %d nGpus %d minBytes %lld maxBytes %lld step: %lld(%s) warmup iters: %d iters: %d agg iters: "
+    printf("# nProcess %d nThread %d nGpus %d minBytes %lld maxBytes %lld step: %lld(%s) warmup iters: %d iters: %d "
+           "agg iters: "
            "%d validation: %d blocking: %d\n#\n",
            perf->processes, o->threads, o->ranks, (long long)o->min, (long long)o->max,
-           (long long)(o->factor > 1 ? o->factor : o->step), o->factor > 1 ? "factor" : "bytes", o->warmup, o->iterations,
-           o->aggregate, o->checks, o->blocking);
+           (long long)(o->factor > 1 ? o->factor : o->step), o->factor > 1 ? "factor" : "bytes", o->warmup,
+           o->iterations, o->aggregate, o->checks, o->blocking);
 }
 
 static void print_columns(void)
 {
     printf("# %10s  %12s  %8s  %6s  %6s  %29s  %6s  %29s  %6s\n", "", "", "", "", "", "out-of-place         ", "",
            "in-place           ", "");
-    printf("# %10s  %12s  %8s  %6s  %6s  %10s  %8s  %7s  %6s  %10s  %8s  %7s  %6s\n", "size", "count", "type", "redop", "root",
-           "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
-    printf("# %10s  %12s  %8s  %6s  %6s  %10s  %8s  %7s  %6s  %10s  %8s  %7s  %6s\n", "(B)", "(elements)", "", "", "", "(us)",
-           "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+    printf("# %10s  %12s  %8s  %6s  %6s  %10s  %8s  %7s  %6s  %10s  %8s  %7s  %6s\n", "size", "count", "type", "redop",
+           "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
+    printf("# %10s  %12s  %8s  %6s  %6s  %10s  %8s  %7s  %6s  %10s  %8s  %7s  %6s\n", "(B)", "(elements)", "", "", "",
+           "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
     fflush(stdout);
 }
 
@@ -82,7 +84,8 @@ static void open_json(struct report *report)
         fprintf(stderr, "tutti perf: cannot write %s: %s\n", o->json, strerror(errno));
         perf_die("give another --json file");
     }
-    fprintf(report->json, "{\"collective\": \"%s\", \"ranks\": %d, \"processes\": %d, \"threads\": %d, \"iterations\": %d, "
+    fprintf(report->json,
+            "{\"collective\": \"%s\", \"ranks\": %d, \"processes\": %d, \"threads\": %d, \"iterations\": %d, "
             "\"warmup\": %d, \"blocking\": %d,\n \"rows\": [",
             o->collective->name, report->perf->size, report->perf->processes, o->threads, o->iterations, o->warmup,
             o->blocking);
@@ -135,15 +138,16 @@ static void write_measure(FILE *json, const char *name, const struct measure *me
     if (!measure->done)
         fprintf(json, ", \"%s\": null", name);
     else
-        fprintf(json, ", \"%s\": {\"time_us\": %.4f, \"algbw\": %.6f, \"busbw\": %.6f, \"wrong\": %lld}", name, measure->us,
-                measure->algorithm_gbs, measure->bus_gbs, (long long)measure->wrong);
+        fprintf(json, ", \"%s\": {\"time_us\": %.4f, \"algbw\": %.6f, \"busbw\": %.6f, \"wrong\": %lld}", name,
+                measure->us, measure->algorithm_gbs, measure->bus_gbs, (long long)measure->wrong);
 }
 
 static void write_json_row(struct report *report, const struct shape *shape, const struct measure results[2])
 {
     const struct type_row *type = &type_rows[shape->type];
     fprintf(report->json, "%s\n  {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"root\": %d",
-            report->rows ? "," : "", shape->count * type->size, shape->count, type->name, op_column(shape), root_column(shape));
+            report->rows ? "," : "", shape->count * type->size, shape->count, type->name, op_column(shape),
+            root_column(shape));
     write_measure(report->json, "out_of_place", &results[0]);
     write_measure(report->json, "in_place", &results[1]);
     fprintf(report->json, "}");

@@ -116,16 +116,16 @@ static void fill(struct worker *worker, const struct call *call, int i, size_t s
 
 static void say_wrong(const struct call *call, const struct piece *piece, size_t wrong, size_t first)
 {
-    fprintf(stderr, "# rank %d: %s of %zu elements: %zu wrong, the first at element %zu of the receive buffer\n", call->rank,
-            call->shape->collective->name, call->shape->count, wrong, piece->at + first);
+    fprintf(stderr, "# rank %d: %s of %zu elements: %zu wrong, the first at element %zu of the receive buffer\n",
+            call->rank, call->shape->collective->name, call->shape->count, wrong, piece->at + first);
 }
 
 static size_t check_piece(struct worker *worker, const struct call *call, const struct piece *piece, size_t start)
 {
     size_t element = type_rows[call->shape->type].size, first = 0;
     data_table(worker->table, call->shape, piece->from);
-    size_t wrong = data_wrong((const char *)call->recv + piece->at * element, worker->table, element, start + piece->from_at,
-                              piece->count, &first);
+    size_t wrong = data_wrong((const char *)call->recv + piece->at * element, worker->table, element,
+                              start + piece->from_at, piece->count, &first);
     if (wrong)
         say_wrong(call, piece, wrong, first);
     return wrong;
@@ -193,7 +193,8 @@ static double over_all(struct worker *worker, double value, tutti_op_t op)
         if (t != worker->index)
             result = merge(result, perf->workers[t].seconds, op);
     if (perf->world) {
-        perf_must(tutti_allreduce(&result, &result, 1, TUTTI_FLOAT64, op, perf->world, NULL), "summing up", perf->world);
+        perf_must(tutti_allreduce(&result, &result, 1, TUTTI_FLOAT64, op, perf->world, NULL), "summing up",
+                  perf->world);
         perf_must(tutti_comm_synchronize(perf->world), "summing up", perf->world);
     }
     return op == TUTTI_SUM ? result / perf->options.threads / perf->processes : result;
@@ -206,7 +207,8 @@ static int64_t wrong_over_all(struct worker *worker)
     for (int t = 0; t < perf->options.threads; t++)
         wrong += perf->workers[t].wrong;
     if (perf->world) {
-        perf_must(tutti_allreduce(&wrong, &wrong, 1, TUTTI_INT64, TUTTI_SUM, perf->world, NULL), "summing up", perf->world);
+        perf_must(tutti_allreduce(&wrong, &wrong, 1, TUTTI_INT64, TUTTI_SUM, perf->world, NULL), "summing up",
+                  perf->world);
         perf_must(tutti_comm_synchronize(perf->world), "summing up", perf->world);
     }
     return wrong;

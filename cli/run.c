@@ -22,8 +22,10 @@ static const char help[] =
     "\n"
     "Each rank finds TUTTI_RANK, TUTTI_SIZE, TUTTI_ID and TUTTI_NONCE in its environment, and for programs of\n"
     "torch.distributed RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
-    "Rank 0 reads standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the ranks; the\n"
-    "second SIGINT or SIGTERM kills them. Exit status: 0, or that of the first rank that failed (128 + signal if killed).\n";
+    "Rank 0 reads standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the ranks; "
+    "the\n"
+    "second SIGINT or SIGTERM kills them. Exit status: 0, or that of the first rank that failed (128 + signal if "
+    "killed).\n";
 
 enum { MOST_RANKS = 4096, MOST_SETS = 256 };
 enum { OPTION_TIMEOUT = 256, OPTION_BIND, OPTION_TAG, OPTION_NO_TAG };
@@ -43,7 +45,8 @@ static int set_variable(struct launch *job, char **sets, char *text)
     if (*text == '=' || !*text)
         return usage_error("run", "-x wants NAME=VALUE, got \"%s\"", text);
     if (!strchr(text, '='))
-        return getenv(text) ? EXIT_OK : usage_error("run", "-x %s: the variable is not set here; give NAME=VALUE", text);
+        return getenv(text) ? EXIT_OK
+                            : usage_error("run", "-x %s: the variable is not set here; give NAME=VALUE", text);
     if (job->sets == MOST_SETS)
         return usage_error("run", "more than %d -x options", MOST_SETS);
     sets[job->sets++] = text;
@@ -65,8 +68,9 @@ static int take_option(struct launch *job, char **sets, int option)
                    : usage_error("run", "--timeout wants seconds from 1 to 1000000, got \"%s\"", optarg);
     case OPTION_BIND:
         job->bind = strcmp(optarg, "core") == 0;
-        return job->bind || strcmp(optarg, "none") == 0 ? EXIT_OK
-                                                        : usage_error("run", "--bind wants none or core, got \"%s\"", optarg);
+        return job->bind || strcmp(optarg, "none") == 0
+                   ? EXIT_OK
+                   : usage_error("run", "--bind wants none or core, got \"%s\"", optarg);
     case OPTION_TAG:
         job->tag = true;
         return EXIT_OK;

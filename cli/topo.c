@@ -41,7 +41,8 @@ static int only_child(const struct topology *topology, int node)
             return -1;
         child = i;
     }
-    if (child < 0 || memcmp(&topology->nodes[child].cpus, &topology->nodes[node].cpus, sizeof topology->nodes[node].cpus) != 0)
+    if (child < 0 ||
+        memcmp(&topology->nodes[child].cpus, &topology->nodes[node].cpus, sizeof topology->nodes[node].cpus) != 0)
         return -1;
     return child;
 }
@@ -155,8 +156,8 @@ static void print_string(const char *text)
 static void print_json_node(const struct topology_node *node)
 {
     printf("{\"kind\": \"%s\", \"parent\": %d, \"index\": %d, \"bytes\": %llu, \"mbits\": %lld, \"up\": %s, \"name\": ",
-           topology_kind_name(node->kind), node->parent, node->index, (unsigned long long)node->bytes, (long long)node->mbits,
-           node->up ? "true" : "false");
+           topology_kind_name(node->kind), node->parent, node->index, (unsigned long long)node->bytes,
+           (long long)node->mbits, node->up ? "true" : "false");
     print_string(node->name);
     printf(", \"detail\": ");
     print_string(node->detail);

@@ -11,9 +11,10 @@ struct size {
 };
 
 static const char *const colors[TOPOLOGY_KINDS] = {
-    [TOPOLOGY_MACHINE] = "#f7f7f5", [TOPOLOGY_PACKAGE] = "#e8edf3", [TOPOLOGY_NUMA] = "#e3ecdf", [TOPOLOGY_L3] = "#f4efe1",
-    [TOPOLOGY_L2] = "#ffffff",      [TOPOLOGY_L1] = "#ffffff",      [TOPOLOGY_CORE] = "#ffffff", [TOPOLOGY_PU] = "#ffffff",
-    [TOPOLOGY_NET] = "#dbe9f6",     [TOPOLOGY_RDMA] = "#cfe0f5",    [TOPOLOGY_GPU] = "#dff0d8",
+    [TOPOLOGY_MACHINE] = "#f7f7f5", [TOPOLOGY_PACKAGE] = "#e8edf3", [TOPOLOGY_NUMA] = "#e3ecdf",
+    [TOPOLOGY_L3] = "#f4efe1",      [TOPOLOGY_L2] = "#ffffff",      [TOPOLOGY_L1] = "#ffffff",
+    [TOPOLOGY_CORE] = "#ffffff",    [TOPOLOGY_PU] = "#ffffff",      [TOPOLOGY_NET] = "#dbe9f6",
+    [TOPOLOGY_RDMA] = "#cfe0f5",    [TOPOLOGY_GPU] = "#dff0d8",
 };
 
 /* Children go in rows of at most COLUMNS; draws them when `out` is given. */
@@ -47,7 +48,8 @@ static void write_text(FILE *out, const char *text)
             fputc(*text, out);
 }
 
-static void draw(const struct topology *topology, int node, int x, int y, struct size size, const char *label, FILE *out)
+static void draw(const struct topology *topology, int node, int x, int y, struct size size, const char *label,
+                 FILE *out)
 {
     fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\" fill=\"%s\" stroke=\"#8a8f98\"/>\n", x, y,
             size.width, size.height, colors[topology->nodes[node].kind]);
@@ -60,7 +62,8 @@ static struct size box(const struct topology *topology, int node, int x, int y, 
 {
     char label[512];
     topo_label(topology, node, label, sizeof label);
-    struct size inner = children(topology, node, x + GAP, y + LEAF, NULL), size = {(int)strlen(label) * LETTER + 2 * GAP, LEAF};
+    struct size inner = children(topology, node, x + GAP, y + LEAF, NULL),
+                size = {(int)strlen(label) * LETTER + 2 * GAP, LEAF};
     if (inner.height) {
         size.height = LEAF + inner.height;
         size.width = inner.width + GAP > size.width ? inner.width + GAP : size.width;
@@ -76,7 +79,8 @@ void topo_write_svg(const struct topology *topology, FILE *out)
 {
     struct size size = box(topology, 0, GAP, GAP, NULL);
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"monospace\" font-size=\"11.5\">\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"monospace\" "
+            "font-size=\"11.5\">\n",
             size.width + 2 * GAP, size.height + 2 * GAP);
     box(topology, 0, GAP, GAP, out);
     fprintf(out, "</svg>\n");

@@ -20,7 +20,8 @@
 
 static const char help[] =
     "Usage: tutti tune [OPTIONS]\n"
-    "Measures every algorithm of every collective on this machine and writes the table by which tutti chooses. Nothing else should\n"
+    "Measures every algorithm of every collective on this machine and writes the table by which tutti chooses. Nothing "
+    "else should\n"
     "run meanwhile. The table is used from the next start of a program on; TUTTI_TUNE_FILE names another one.\n"
     "\n"
     "  -q, --quick            few sizes, short: a first table in a minute or two\n"
@@ -243,8 +244,8 @@ static int save(const char *path, const struct rules *rules)
     gethostname(host, sizeof host - 1);
     if (gmtime_r(&now, &parts))
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    snprintf(comment, sizeof comment, "tutti tune %d.%d.%d on %s, %s", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH,
-             host, when);
+    snprintf(comment, sizeof comment, "tutti tune %d.%d.%d on %s, %s", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+             TUTTI_VERSION_PATCH, host, when);
     if (!make_folders(path))
         return failure("tune", "cannot make the folder of %s: %s", path, strerror(errno));
     if (choice_save(path, comment, rules->list, rules->count) != TUTTI_SUCCESS)
@@ -272,7 +273,8 @@ int cmd_tune(int argc, char **argv)
     if (options.transports[CHOICE_SHM])
         advise_cma(&options);
     if (job.out_of_room)
-        failure("tune", "more than %d rules: those of the last cases are left out; give fewer numbers of ranks", MOST_RULES);
+        failure("tune", "more than %d rules: those of the last cases are left out; give fewer numbers of ranks",
+                MOST_RULES);
     code = job.rules.count ? save(options.output ? options.output : path, &job.rules)
                            : failure("tune", "nothing could be measured: no table is written");
     free(job.rules.list);

@@ -25,8 +25,8 @@ extern const char *const tune_transports[CHOICE_CLASS_COUNT];
 /* The sizes at which times are taken. Returns how many. */
 int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES]);
 
-/* One sweep over the sizes by processes of this program, with settings "NAME=VALUE". us[k] is the time at sizes[k], 0 where there is
- * none. False, and a sentence on stderr, if the measurement failed. */
+/* One sweep over the sizes by processes of this program, with settings "NAME=VALUE". us[k] is the time at sizes[k], 0
+ * where there is none. False, and a sentence on stderr, if the measurement failed. */
 bool tune_sweep(const struct tune_options *options, const char *collective, int ranks, char *const *settings, int count,
                 double us[TUNE_SIZES]);
 
@@ -40,7 +40,8 @@ struct tune_case {
     int count;
 };
 
-/* Appends the rules of a case to `rules`, which has room for TUNE_SIZES more, and says what was chosen. Returns how many. */
+/* Appends the rules of a case to `rules`, which has room for TUNE_SIZES more, and says what was chosen. Returns how
+ * many. */
 int tune_rules(const struct tune_case *measured, const int64_t *sizes, int size_count, struct choice_rule *rules);
 
 #endif

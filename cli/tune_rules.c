@@ -74,8 +74,8 @@ static void say(const struct choice_rule *rules, int count)
     char limit[24];
     for (int i = 0; i < count; i++) {
         size_name(rules[i].max_bytes, limit, sizeof limit);
-        printf("%s%s%s%s", i ? ", " : "    -> ", rules[i].algorithm->name, rules[i].max_bytes == UINT64_MAX ? "" : " to ",
-               rules[i].max_bytes == UINT64_MAX ? "" : limit);
+        printf("%s%s%s%s", i ? ", " : "    -> ", rules[i].algorithm->name,
+               rules[i].max_bytes == UINT64_MAX ? "" : " to ", rules[i].max_bytes == UINT64_MAX ? "" : limit);
     }
     printf(count ? "\n" : "    -> nothing measured: the built-in choice stays\n");
 }

@@ -14,7 +14,8 @@ static const int64_t sizes[] = {16, 256, 4096, 65536};
 
 static struct tune_case times(enum coll coll, const double a[4], const double b[4])
 {
-    struct tune_case c = {.coll = coll, .transport = CHOICE_SHM, .min_ranks = 2, .ranks = 2, .max_ranks = 7, .count = 2};
+    struct tune_case c = {
+        .coll = coll, .transport = CHOICE_SHM, .min_ranks = 2, .ranks = 2, .max_ranks = 7, .count = 2};
     c.algorithms[0] = &quick;
     c.algorithms[1] = &wide;
     for (int k = 0; k < 4; k++) {

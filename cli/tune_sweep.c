@@ -39,12 +39,13 @@ static void take_line(void *context, int rank, bool is_error, const char *text, 
     snprintf(line, sizeof line, "%.*s", (int)length, text);
     if (is_error && !*rows->complaint)
         snprintf(rows->complaint, sizeof rows->complaint, "%s", line);
-    if (!is_error && rank == 0 && sscanf(line, " %lld %*d %*s %*s %*d %lf", &size, &us) == 2 && rows->count < rows->room)
+    if (!is_error && rank == 0 && sscanf(line, " %lld %*d %*s %*s %*d %lf", &size, &us) == 2 &&
+        rows->count < rows->room)
         rows->us[rows->count++] = size > 0 ? us : 0;
 }
 
-static bool run(const char *collective, int ranks, char *const *settings, int count, int64_t first, int64_t last, int64_t factor,
-                int iterations, struct rows *rows)
+static bool run(const char *collective, int ranks, char *const *settings, int count, int64_t first, int64_t last,
+                int64_t factor, int iterations, struct rows *rows)
 {
     char program[PATH_MAX], from[24], to[24], by[24], times[24];
     snprintf(from, sizeof from, "%lld", (long long)first);
@@ -53,10 +54,19 @@ static bool run(const char *collective, int ranks, char *const *settings, int co
     snprintf(times, sizeof times, "%d", iterations);
     if (!program_path(program, sizeof program))
         return false;
-    char *argv[] = {program, "perf", (char *)collective, "-b", from, "-e", to, "-f", by, "-n", times, "-w", "3", "-z", "1", "-a", "3",
-                    NULL};
-    struct launch job = {.command = "tune", .size = ranks, .argv = argv, .timeout_s = SWEEP_TIMEOUT_S, .tag = true, .quiet = true,
-                         .set = settings, .sets = count, .line = take_line, .context = rows};
+    char *argv[] = {
+        program, "perf", (char *)collective, "-b", from, "-e", to, "-f", by, "-n", times, "-w", "3", "-z", "1", "-a",
+        "3",     NULL};
+    struct launch job = {.command = "tune",
+                         .size = ranks,
+                         .argv = argv,
+                         .timeout_s = SWEEP_TIMEOUT_S,
+                         .tag = true,
+                         .quiet = true,
+                         .set = settings,
+                         .sets = count,
+                         .line = take_line,
+                         .context = rows};
     int code = launch(&job);
     if (code == 128 + SIGINT || code == 128 + SIGTERM) /* meant for all of us */
         raise(code - 128);
@@ -73,11 +83,13 @@ bool tune_sweep(const struct tune_options *options, const char *collective, int 
         small++;
     memset(us, 0, TUNE_SIZES * sizeof *us);
     struct rows rows = {.us = us, .room = small};
-    bool good = run(collective, ranks, settings, count, sizes[0], sizes[small - 1], factor, options->quick ? 50 : 200, &rows);
+    bool good =
+        run(collective, ranks, settings, count, sizes[0], sizes[small - 1], factor, options->quick ? 50 : 200, &rows);
     rows.us = us + small;
     rows.count = 0;
     rows.room = all - small;
-    good = good && run(collective, ranks, settings, count, sizes[small], sizes[all - 1], factor, options->quick ? 5 : 15, &rows);
+    good = good && run(collective, ranks, settings, count, sizes[small], sizes[all - 1], factor,
+                       options->quick ? 5 : 15, &rows);
     if (!good)
         failure("tune", "%s of %d ranks with %s failed: %s", collective, ranks, count ? settings[0] : "no settings",
                 *rows.complaint ? rows.complaint : "no reason given");

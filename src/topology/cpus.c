@@ -92,7 +92,8 @@ static bool read_cache(struct topology *topology, const char *root, int cpu, int
     snprintf(path + base, rest, "level");
     int64_t level = topology_read_number(root, path, 0);
     snprintf(path + base, rest, "type");
-    if (level < 1 || level > 3 || !topology_read_line(root, path, line, sizeof line) || strcmp(line, "Instruction") == 0)
+    if (level < 1 || level > 3 || !topology_read_line(root, path, line, sizeof line) ||
+        strcmp(line, "Instruction") == 0)
         return true;
     snprintf(path + base, rest, "shared_cpu_list");
     if (!read_set(root, path, &cpus))
@@ -104,8 +105,8 @@ static bool read_cache(struct topology *topology, const char *root, int cpu, int
     return cache != NULL;
 }
 
-static bool read_group(struct topology *topology, const char *root, int cpu, enum topology_kind kind, const char *number,
-                       const char *const lists[2])
+static bool read_group(struct topology *topology, const char *root, int cpu, enum topology_kind kind,
+                       const char *number, const char *const lists[2])
 {
     char path[128];
     struct topology_cpus cpus;

@@ -34,7 +34,8 @@ static void describe(const char *root, const char *folder, char *out, size_t siz
     snprintf(path, sizeof path, "%s/device", folder);
     read_link(root, path, address, sizeof address);
     const char *at = strchr(address, ':') ? address : "";
-    snprintf(out, size, "%s%s%s%s%s", *driver ? "driver " : "", driver, *driver && *at ? ", " : "", *at ? "PCI " : "", at);
+    snprintf(out, size, "%s%s%s%s%s", *driver ? "driver " : "", driver, *driver && *at ? ", " : "", *at ? "PCI " : "",
+             at);
 }
 
 static tutti_result_t no_memory(void)
@@ -94,7 +95,11 @@ static void gpu_model(const char *root, const char *address, int64_t vendor, cha
     if (topology_read_line(root, path, line, sizeof line) && strncmp(line, "Model:", 6) == 0)
         snprintf(out, size, "%s", line + 6 + strspn(line + 6, " \t"));
     else
-        snprintf(out, size, "%s", vendor == 0x10de ? "NVIDIA" : vendor == 0x1002 ? "AMD" : vendor == 0x8086 ? "Intel" : "");
+        snprintf(out, size, "%s",
+                 vendor == 0x10de   ? "NVIDIA"
+                 : vendor == 0x1002 ? "AMD"
+                 : vendor == 0x8086 ? "Intel"
+                                    : "");
 }
 
 static tutti_result_t read_pci(struct topology *topology, const char *root, const char *name)

@@ -28,7 +28,8 @@ static uint64_t bytes_of(hwloc_obj_t object)
     return hwloc_obj_type_is_cache(object->type) ? object->attr->cache.size : 0;
 }
 
-static bool copy_objects(struct topology *topology, hwloc_topology_t source, hwloc_obj_type_t type, enum topology_kind kind)
+static bool copy_objects(struct topology *topology, hwloc_topology_t source, hwloc_obj_type_t type,
+                         enum topology_kind kind)
 {
     for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(source, type, object));) {
         bool numbered = !hwloc_obj_type_is_cache(type) && object->os_index != HWLOC_UNKNOWN_INDEX;
@@ -55,8 +56,9 @@ tutti_result_t topology_read_hwloc(struct topology *topology, bool *this_host)
     hwloc_topology_t source;
     if (hwloc_topology_init(&source) != 0)
         return error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc cannot start");
-    tutti_result_t result = hwloc_topology_load(source) == 0 ? copy_all(topology, source)
-                                                             : error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc finds nothing");
+    tutti_result_t result = hwloc_topology_load(source) == 0
+                                ? copy_all(topology, source)
+                                : error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc finds nothing");
     *this_host = hwloc_topology_is_thissystem(source);
     hwloc_topology_destroy(source);
     return result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about this host: packages, NUMA nodes, caches, cores and processors as a tree; network interfaces, RDMA ports and
- * GPUs at the NUMA node that they are near. Processors come from hwloc where it is built in, else from sysfs; devices from
- * sysfs. Nothing here decides anything.
+ * Facts about this host: packages, NUMA nodes, caches, cores and processors as a tree; network interfaces, RDMA ports
+ * and GPUs at the NUMA node that they are near. Processors come from hwloc where it is built in, else from sysfs;
+ * devices from sysfs. Nothing here decides anything.
  */
 #ifndef TUTTI_TOPOLOGY_TOPOLOGY_H
 #define TUTTI_TOPOLOGY_TOPOLOGY_H
