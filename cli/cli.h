@@ -13,9 +13,9 @@ enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 int cmd_env(int argc, char **argv);
 int cmd_perf(int argc, char **argv) __attribute__((weak));
 int cmd_run(int argc, char **argv);
-int cmd_schedule(int argc, char **argv) __attribute__((weak));
+int cmd_schedule(int argc, char **argv);
 int cmd_topo(int argc, char **argv);
-int cmd_trace(int argc, char **argv) __attribute__((weak));
+int cmd_trace(int argc, char **argv);
 int cmd_tune(int argc, char **argv) __attribute__((weak));
 
 /* "tutti COMMAND: sentence" and where help is, on stderr. Returns EXIT_USAGE. */
