@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the manual pages docs/man/*.1 from the program's own help texts.
+"""Makes manual pages docs/man/*.1 from the program's own help texts, where nobody has written one by hand.
 
     generate.py TUTTI FOLDER           writes the pages
-    generate.py --check TUTTI FOLDER   exit status 1, naming them, if pages are missing, stale or too many
+    generate.py --check TUTTI FOLDER   exit status 1, naming them, if pages are missing, stale or too many, or if a page
+                                       written by hand lacks an option of the help text
 """
 import os
 import re
 import subprocess
 import sys
 
+MARK = "Made by docs/man/generate.py from the help text. Do not edit."
 OPTION = re.compile(r"^ {2,6}(-\S.*?)(?: {2,}(\S.*))?$")
 
 
@@ -23,9 +25,20 @@ def escape(text):
 
 
 def head(name, summary, version, synopsis):
-    return [f".\\\" SPDX-License-Identifier: Apache-2.0", f".\\\" Made by docs/man/generate.py from the help text. Do not edit.",
-            f".TH {name.upper()} 1 \"\" \"tutti {version}\" \"tutti\"", ".SH NAME", f"{escape(name)} \\- {escape(summary)}",
-            ".SH SYNOPSIS", f".B {escape(synopsis)}"]
+    page = [".\\\" SPDX-License-Identifier: Apache-2.0", f".\\\" {MARK}", f".TH {name.upper()} 1 \"\" \"tutti {version}\" \"tutti\"",
+            ".SH NAME", f"{escape(name)} \\- {escape(summary)}", ".SH SYNOPSIS"]
+    for number, line in enumerate(synopsis):
+        page += ([".br"] if number else []) + [f".B {escape(line)}"]
+    return page
+
+
+def split_usage(text):
+    """The usage lines, without "Usage: " and its indent, and the other lines."""
+    lines = text.split("\n")
+    count = 1
+    while lines[count].startswith("       tutti "):
+        count += 1
+    return [line[len("Usage: "):] for line in lines[:count]], lines[count:]
 
 
 def body(lines):
@@ -52,15 +65,27 @@ def body(lines):
 def pages(tutti):
     overview = output(tutti, "help")
     version = output(tutti, "version").split()[1]
-    usage, _, rest = overview.partition("\n")
-    made = {"tutti.1": head("tutti", "collective communication: run, measure, look", version, usage[len("Usage: "):])
-            + body(rest.split("\n"))}
+    synopsis, rest = split_usage(overview)
+    made = {"tutti.1": head("tutti", "collective communication: run, measure, look", version, synopsis) + body(rest)}
     for name, summary in re.findall(r"^  ([a-z]+) +(\S.*)$", overview, re.M):
         if name in ("help", "version"):
             continue
-        usage, _, rest = output(tutti, "help", name).partition("\n")
-        made[f"tutti-{name}.1"] = head(f"tutti-{name}", summary, version, usage[len("Usage: "):]) + body(rest.split("\n"))
+        synopsis, rest = split_usage(output(tutti, "help", name))
+        made[f"tutti-{name}.1"] = head(f"tutti-{name}", summary, version, synopsis) + body(rest)
     return {name: re.sub(r"(\.PP\n)+", ".PP\n", "\n".join(page).rstrip("\n") + "\n").removesuffix(".PP\n") for name, page in made.items()}
+
+
+def by_hand(path):
+    """The text of a page that was not made here, or None."""
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    return None if MARK in text else text
+
+
+def options_of(page):
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z_-]*", "\n".join(re.findall(r"^\.B (-.*)$", page.replace("\\-", "-"), re.M))))
 
 
 def differences(made, folder):
@@ -71,6 +96,9 @@ def differences(made, folder):
             yield f"{path}: there is no such command"
         elif name not in present:
             yield f"{path}: is missing"
+        elif by_hand(path):
+            shown = by_hand(path).replace("\\-", "-")
+            yield from (f"{path}: does not explain {o}" for o in sorted(options_of(made[name])) if o not in shown)
         else:
             with open(path, encoding="utf-8") as file:
                 if file.read() != made[name]:
@@ -86,6 +114,8 @@ def main():
         print(*complaints, "run: docs/man/generate.py build/bin/tutti docs/man" if complaints else "all pages are fresh", sep="\n")
         return bool(complaints)
     for name, page in made.items():
+        if by_hand(os.path.join(folder, name)):
+            continue
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(page)
     return 0
