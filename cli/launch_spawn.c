@@ -64,9 +64,9 @@ static void set_number(const char *name, int value)
 
 static void set_environment(const struct launch *job, const struct meeting *meeting, int rank)
 {
-    static const char *const ranks[] = {"TUTTI_RANK", "RANK", "LOCAL_RANK"};
-    static const char *const sizes[] = {"TUTTI_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const ranks[] = {"TUTTI_RANK", "TUTTI_LOCAL_RANK", "RANK", "LOCAL_RANK"};
+    static const char *const sizes[] = {"TUTTI_SIZE", "TUTTI_LOCAL_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"};
+    for (int i = 0; i < 4; i++) {
         set_number(ranks[i], rank);
         set_number(sizes[i], job->size);
     }
