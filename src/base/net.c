@@ -140,7 +140,15 @@ static void set_option(int fd, int level, int name, int value)
     setsockopt(fd, level, name, &value, sizeof value);
 }
 
-tutti_result_t net_listen(struct net_address *at, int backlog, int *out)
+static const char *bind_advice(int error)
+{
+    if (error == EADDRINUSE)
+        return "; another program has this port";
+    return error == EADDRNOTAVAIL ? "; this host does not have that address" : "";
+}
+
+/* SO_REUSEADDR lets a listener take over a port that is only bound, or whose old connections are dying. */
+tutti_result_t net_reserve(struct net_address *at, int *out)
 {
     char text[NET_TEXT];
     int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -149,16 +157,27 @@ tutti_result_t net_listen(struct net_address *at, int backlog, int *out)
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->any.sa_family == AF_INET6 && net_is_wildcard(at))
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    if (bind(fd, &at->any, net_size(at)) < 0 || listen(fd, backlog) < 0 || !net_local(fd, at)) {
+    struct net_address bound;
+    if (bind(fd, &at->any, net_size(at)) < 0 || !net_local(fd, &bound)) {
         int error = errno;
         close(fd);
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error),
-                         error == EADDRINUSE      ? "; another program has this port"
-                         : error == EADDRNOTAVAIL ? "; this host does not have that address"
-                                                  : "");
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error), bind_advice(error));
     }
+    *at = bound;
     *out = fd;
     return TUTTI_SUCCESS;
+}
+
+tutti_result_t net_listen(struct net_address *at, int backlog, int *out)
+{
+    char text[NET_TEXT];
+    tutti_result_t result = net_reserve(at, out);
+    if (result != TUTTI_SUCCESS || listen(*out, backlog) == 0)
+        return result;
+    int error = errno;
+    close(*out);
+    *out = -1;
+    return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error), bind_advice(error));
 }
 
 int net_connect(const struct net_address *to)

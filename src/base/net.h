@@ -59,6 +59,8 @@ int net_name_class(const char *name, bool loopback);
 
 /* A non-blocking, close-on-exec listening TCP socket. `at` may have port 0; *at becomes the address bound. */
 tutti_result_t net_listen(struct net_address *at, int backlog, int *out);
+/* Binds a port without listening, so that nobody else gets it; net_listen takes it over. *at becomes the address bound. */
+tutti_result_t net_reserve(struct net_address *at, int *out);
 /* Starts to connect without waiting. Returns the socket, or -1 with errno. Writable means: ask net_connect_error. */
 int net_connect(const struct net_address *to);
 /* 0 if connected, else the errno that the connection failed with. */
