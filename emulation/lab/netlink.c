@@ -17,8 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Linux 6.13; the headers of Debian 12 end before it. */
-#define RULE_DSCP     25
+/* Linux 6.13 and 6.15; the headers of Debian 12 end before them. */
+#define RULE_DSCP       25
+#define RULE_SPORT_MASK 28
 
 #define ANSWER_BYTES  32768
 #define OPERSTATE_UP  6 /* RFC 2863 */
@@ -205,10 +206,13 @@ tutti_result_t netlink_ports(int fd, struct netlink_port *ports, int room, int *
 static void match_ports(struct request *request, const struct netlink_rule *rule)
 {
     uint8_t protocol = IPPROTO_UDP, dscp = (uint8_t)rule->dscp;
+    uint16_t mask = (uint16_t)rule->mask;
     struct fib_rule_port_range source = {(uint16_t)rule->first, (uint16_t)rule->last};
     struct fib_rule_port_range target = {(uint16_t)rule->dport, (uint16_t)rule->dport};
     request_attr(request, FRA_IP_PROTO, &protocol, sizeof protocol);
     request_attr(request, FRA_SPORT_RANGE, &source, sizeof source);
+    if (mask)
+        request_attr(request, RULE_SPORT_MASK, &mask, sizeof mask);
     if (rule->dport >= 0)
         request_attr(request, FRA_DPORT_RANGE, &target, sizeof target);
     if (rule->dscp >= 0)

@@ -28,6 +28,7 @@ struct netlink_rule {
     int priority, table;
     const char *source; /* NULL: by ports */
     int dscp, dport, first, last;
+    int mask; /* of source ports, then first == last; 0: none. Linux before 6.15 ignores it */
 };
 
 /* The second byte of a port's MAC address: 0, or this one for a port that is to hear nothing. */

@@ -77,6 +77,8 @@ static tutti_result_t show_rule(const struct netlink_rule *rule, void *context)
         text_add(out, " from %s", rule->source);
     } else {
         text_add(out, " %sudp sport %d-%d", rule->family == AF_INET ? "" : "inet6 ", rule->first, rule->last);
+        if (rule->mask)
+            text_add(out, " mask 0x%x", (unsigned)rule->mask);
         if (rule->dport >= 0)
             text_add(out, " dport %d", rule->dport);
         if (rule->dscp >= 0)

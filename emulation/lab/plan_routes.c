@@ -173,23 +173,43 @@ static tutti_result_t host_rules(const struct lab_topology *topology, int host, 
     return TUTTI_SUCCESS;
 }
 
+static tutti_result_t add_both(const struct lab_topology *topology, struct netlink_rule rule, int *priority,
+                               plan_rule_fn add, void *context)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    rule.priority = (*priority)++;
+    for (int f = 0; f <= topology->spec.ipv6 && result == TUTTI_SUCCESS; f++) {
+        rule.family = f ? AF_INET6 : AF_INET;
+        result = add(&rule, context);
+    }
+    return result;
+}
+
+/* Linux refuses a range that ends with port 65535; a pair of ports under a mask brings that one in. */
+static tutti_result_t range_rules(const struct lab_topology *topology, struct netlink_rule rule, int *priority,
+                                  plan_rule_fn add, void *context)
+{
+    bool to_the_end = rule.last == 65535;
+    rule.last -= to_the_end;
+    tutti_result_t result = rule.first <= rule.last ? add_both(topology, rule, priority, add, context) : TUTTI_SUCCESS;
+    if (result != TUTTI_SUCCESS || !to_the_end)
+        return result;
+    rule.first = rule.last = rule.mask = 65534;
+    return add_both(topology, rule, priority, add, context);
+}
+
 static tutti_result_t policy_rules(const struct lab_topology *topology, const struct lab_policy *policy, int *priority,
                                    plan_rule_fn add, void *context)
 {
-    int uplinks = topology_uplinks(&topology->spec), shares = policy->uplink < 0 ? uplinks : 1;
-    for (int share = 0; share < shares; share++) {
+    int shares = policy->uplink < 0 ? topology_uplinks(&topology->spec) : 1;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int share = 0; share < shares && result == TUTTI_SUCCESS; share++) {
         int uplink = policy->uplink < 0 ? share : policy->uplink;
-        struct netlink_rule rule = {.priority = (*priority)++, .table = TABLE_FIRST + uplink, .dscp = policy->dscp,
-                                    .dport = policy->dport};
+        struct netlink_rule rule = {.table = TABLE_FIRST + uplink, .dscp = policy->dscp, .dport = policy->dport};
         topology_split(policy, share, shares, &rule.first, &rule.last);
-        for (int f = 0; f <= topology->spec.ipv6; f++) {
-            rule.family = f ? AF_INET6 : AF_INET;
-            tutti_result_t result = add(&rule, context);
-            if (result != TUTTI_SUCCESS)
-                return result;
-        }
+        result = range_rules(topology, rule, priority, add, context);
     }
-    return TUTTI_SUCCESS;
+    return result;
 }
 
 tutti_result_t plan_rules(const struct lab_topology *topology, int node, plan_rule_fn add, void *context)
