@@ -83,13 +83,12 @@ static tutti_result_t remember(const struct lab_topology *topology, const struct
 static bool all_running(const struct fabric_link *links, int count)
 {
     for (int i = 0; i < count; i++)
-        if (!links[i].lower.running || !links[i].upper.running)
+        if (links[i].lower.up && links[i].upper.up && (!links[i].lower.running || !links[i].upper.running))
             return false;
     return true;
 }
 
-/* The kernel switches ports to sending a moment after they are up; a packet before that would be lost. */
-static tutti_result_t wait_running(struct fabric *fabric, struct fabric_link *links)
+tutti_result_t fabric_settle(struct fabric *fabric, struct fabric_link *links)
 {
     uint64_t deadline = clock_deadline_ms(READY_MS);
     for (;;) {
@@ -111,7 +110,7 @@ static tutti_result_t furnish(struct fabric *fabric)
         if ((result = fabric_apply_node(fabric, i)) == TUTTI_SUCCESS)
             result = interrupted();
     if (result == TUTTI_SUCCESS)
-        result = wait_running(fabric, links);
+        result = fabric_settle(fabric, links);
     if (result == TUTTI_SUCCESS)
         result = fabric_apply_routes(fabric, links);
     free(links);

@@ -30,6 +30,10 @@ void fabric_close(struct fabric *fabric);
 /* links[topology.link_count] */
 tutti_result_t fabric_read(struct fabric *fabric, struct fabric_link *links);
 
+/* As fabric_read, once all links that are switched on at both ends carry packets: the kernel takes a moment to see it, and
+ * a packet or an IPv6 route before that is lost. */
+tutti_result_t fabric_settle(struct fabric *fabric, struct fabric_link *links);
+
 /* Where a link is cut. LEAF: seen, and routes avoid it. SPINE, HOST: that end alone. SILENT: no end sees it. */
 enum fabric_cut { FABRIC_AT_LEAF, FABRIC_AT_SPINE, FABRIC_AT_HOST, FABRIC_SILENT };
 

@@ -41,7 +41,7 @@ static tutti_result_t change_links(struct fabric *fabric, const char *pattern, c
     struct fabric_link *links = calloc((size_t)fabric->topology.link_count + 1, sizeof *links);
     result = links ? each_link(fabric, pattern, links, change, context)
                    : error_note(TUTTI_SYSTEM_ERROR, "out of memory for links");
-    if (result == TUTTI_SUCCESS && reroute && (result = fabric_read(fabric, links)) == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS && reroute && (result = fabric_settle(fabric, links)) == TUTTI_SUCCESS)
         result = fabric_apply_routes(fabric, links);
     free(links);
     state_unlock(lock);

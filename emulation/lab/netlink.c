@@ -175,14 +175,16 @@ static void take_qdisc(const struct nlmsghdr *message, void *context)
     struct rtattr *attrs = TCA_RTA(info);
     int length = (int)TCA_PAYLOAD(message);
     const char *kind = attr_find(attrs, length, TCA_KIND, 1);
-    const struct tc_stats *stats = attr_find(attrs, length, TCA_STATS, sizeof *stats);
+    struct tc_stats stats = {0};
+    const void *found = attr_find(attrs, length, TCA_STATS, offsetof(struct tc_stats, bps));
     char *options = attr_find(attrs, length, TCA_OPTIONS, 1);
+    if (found) /* not aligned either */
+        memcpy(&stats, found, offsetof(struct tc_stats, bps));
     int known = list->count < list->room ? list->count : list->room;
     for (int i = 0; i < known; i++) {
         if (list->ports[i].index != info->tcm_ifindex || info->tcm_parent != TC_H_ROOT)
             continue;
-        if (stats)
-            list->ports[i].drops += stats->drops;
+        list->ports[i].drops += stats.drops;
         if (kind && options && strcmp(kind, "tbf") == 0)
             take_tbf(&list->ports[i], (struct rtattr *)(options - RTA_LENGTH(0)));
     }

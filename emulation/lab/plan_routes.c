@@ -34,7 +34,7 @@ static void host_routes(const struct lab_topology *topology, int host, const str
         int at = topology_host_link(topology, host, k);
         const struct lab_link *link = &topology->links[at];
         const char *gateway = address(&link->upper, v6);
-        if (!state[at].lower_up)
+        if (!state[at].lower_up || !state[at].upper_up)
             continue;
         text_add(out, "route replace default via %s dev %s table %d\n", gateway, link->lower.port, TABLE_FIRST + k);
         text_add(out, "route replace default via %s dev %s metric %d\n", gateway, link->lower.port, TABLE_FIRST + k);

@@ -259,6 +259,20 @@ static void test_black_holes(void **state)
     }
 }
 
+/* Several cuts at once, with IPv6, and everything mended in the end. */
+static void test_many_cuts(void **state)
+{
+    must(harness_up("name: x\nuplinks: 2\npolicies:\n  - {uplink: split}\n"));
+    must(harness_run("$LAB link down l0.u0 --at spine -n $NAME"));
+    must(harness_run("$LAB link down l1.u3 -n $NAME && $LAB link down h1.n1 -n $NAME && $LAB link down h3.n0 --at host -n $NAME"));
+    must(harness_run("$LAB link down 'l0.u*' -n $NAME"));
+    assert_int_equal(harness_deliver(0xC000, 0xC003, 1, 0), -1); /* no route at all, and the sender is told */
+    must(harness_run("$LAB link up '*' -n $NAME"));
+    assert_int_equal(harness_deliver(0xC000, 0xC000 + 63, 2, 0), 128);
+    must(harness_run("$LAB run l0 -n $NAME -- sh -c '[ $(ip -6 route show fd10:1::/32 | grep -c via) = 4 ]'"));
+    must(harness_run("[ $($LAB counters -n $NAME | grep -c ' up  ') = 16 ]"));
+}
+
 static void test_host_links(void **state)
 {
     must(harness_up("name: x\n"));
@@ -306,14 +320,14 @@ static void test_iperf3(void **state)
         fprintf(stderr, "SKIPPED: iperf3 is not installed\n");
         skip();
     }
-    must(harness_up("name: x\nrate: 500mbit\n"));
+    must(harness_up("name: x\nipv6: false\nrate: 500mbit\n"));
     pid_t server = harness_start("exec $LAB run h2 -n $NAME -- iperf3 -s -1 >/dev/null");
     must(harness_run("until $LAB run h2 -n $NAME -- sh -c 'ss -Hltn | grep -q :5201'; do :; done"));
     zero();
     must(harness_run("$LAB run h0 -n $NAME -- iperf3 -4 -c h2.n0 -B 10.0.0.1 -n 3M >/dev/null"));
     must(harness_wait(server));
-    assert_true(harness_sent("l0.u0") + harness_sent("l0.u1") > 3 << 20);
-    assert_true(harness_sent("h0.n0") > 3 << 20);
+    assert_true(harness_sent("h0.n0") > 1 << 20); /* iperf3 counts what it writes, and leaves before all of it is sent */
+    assert_true(harness_sent("l0.u0") + harness_sent("l0.u1") == harness_sent("h0.n0"));
 }
 
 static void test_reports(void **state)
@@ -368,7 +382,7 @@ int main(void)
         LAB_TEST(test_up_and_down), LAB_TEST(test_down_is_final), LAB_TEST(test_crash_then_up), LAB_TEST(test_failure_undoes),
         LAB_TEST(test_two_labs_and_strangers), LAB_TEST(test_run), LAB_TEST(test_exec_all), LAB_TEST(test_steering),
         LAB_TEST(test_dscp), LAB_TEST(test_ecmp), LAB_TEST(test_hash_seed), LAB_TEST(test_link_down_at_leaf),
-        LAB_TEST(test_black_holes), LAB_TEST(test_host_links), LAB_TEST(test_rate), LAB_TEST(test_iperf3),
+        LAB_TEST(test_black_holes), LAB_TEST(test_many_cuts), LAB_TEST(test_host_links), LAB_TEST(test_rate), LAB_TEST(test_iperf3),
         LAB_TEST(test_reports), LAB_TEST(test_usage), LAB_TEST(test_not_root),
     };
     int code = harness_begin();
