@@ -121,9 +121,9 @@ tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out)
 static tutti_result_t issue_p2p(size_t first)
 {
     const struct record *leader = &group.record[first];
-    struct p2p_item few[16], *items = few;
+    struct p2p_item *items = calloc(group.count - first, sizeof *items);
     int count = 0;
-    if (group.count - first > 16 && !(items = malloc((group.count - first) * sizeof *items)))
+    if (!items)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", group.count);
     for (size_t i = first; i < group.count; i++) {
         struct record *record = &group.record[i];
@@ -133,8 +133,7 @@ static tutti_result_t issue_p2p(size_t first)
         record->kind = RECORD_DONE;
     }
     tutti_result_t result = p2p_issue(leader->comm->team, items, count, leader->stream);
-    if (items != few)
-        free(items);
+    free(items);
     return result;
 }
 
