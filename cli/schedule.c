@@ -20,7 +20,7 @@
 
 enum { OK, FAILED, USAGE };
 
-static const char help[] = "usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
+static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
                            "       tutti schedule --list\n"
                            "\n"
                            "Prints what each rank does in each round of a collective, and draws it.\n"

@@ -97,7 +97,7 @@ static void proof_and_price(void **state)
 static void lists(void **state)
 {
     expect(0, "--list", "scatter-allgather");
-    expect(0, "--help", "usage: tutti schedule");
+    expect(0, "--help", "Usage: tutti schedule");
     expect(0, "-h", "--cost BYTES");
 }
 

@@ -14,6 +14,7 @@
 #include "link/link.h"
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 struct team;
 
@@ -37,8 +38,9 @@ struct engine {
     _Atomic bool floods;        /* some team must tell its failure */
     _Atomic bool stop;
     int armed; /* sleepers that told the transports; under the lock */
-    uint64_t tick_at;
-    struct poll_source *watched;
+    uint64_t tick_at;     /* when engine_poll looks at the poller again */
+    uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
+    unsigned idle_polls;
     unsigned long thread;
     bool thread_runs;
 };

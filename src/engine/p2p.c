@@ -71,12 +71,8 @@ static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_it
 
 static struct p2p *p2p_new(struct team *team, int count)
 {
-    struct p2p *p2p = team->p2p_idle;
-    if (count == 1 && p2p) {
-        team->p2p_idle = NULL;
-        return p2p;
-    }
-    return calloc(1, sizeof *p2p + (size_t)count * sizeof p2p->item[0]);
+    struct p2p *kept = count == 1 ? atomic_exchange(&team->p2p_idle, NULL) : NULL;
+    return kept ? kept : calloc(1, sizeof *kept + (size_t)count * sizeof kept->item[0]);
 }
 
 void p2p_free(struct p2p *p2p)
@@ -174,9 +170,6 @@ void p2p_end(struct team *team, struct op *op)
         else
             link_cancel_recv(item->link, &item->recv);
     }
-    if (p2p->count == 1 && !team->p2p_idle)
-        team->p2p_idle = p2p;
-    else
-        p2p_free(p2p);
+    p2p_free(p2p->count == 1 ? atomic_exchange(&team->p2p_idle, p2p) : p2p);
     op->p2p = NULL;
 }

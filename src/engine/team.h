@@ -36,16 +36,19 @@ struct call {
     tutti_type_t type;
     size_t count; /* as in the API call */
     int root;
-    int op; /* tutti_op_t or premultiplied sum; -1: none */
+    int op;              /* tutti_op_t; -1: none */
+    uint64_t scalar;     /* of a pre-multiplied sum: op is TUTTI_SUM then */
+    bool premul;
     const void *in;
     void *out;
-    const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: 4 x n, owned by the operation */
+    const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
 };
 
 /* How a call is carried out: the same for equal calls, so kept between them. */
 struct route {
     const struct algorithm *algorithm;
-    struct direct_plan *plan; /* NULL: over links */
+    enum op_kind kind;
+    struct direct_plan *plan; /* found when it starts */
     struct reduction reduction;
     uint32_t signature;
     struct wire_name name;
@@ -68,6 +71,9 @@ struct op {
     struct route route;
     struct tutti_stream *stream;
     uint64_t ticket; /* of the stream */
+    enum wire_collective wire_kind;
+    size_t bytes;    /* of the vector that this rank holds */
+    void *owned;     /* freed at the end: prepared input, counts of alltoallv */
     uint32_t seq;
     struct trace_op *trace;
     int waiting; /* rank it waits for; -1 */
@@ -76,13 +82,6 @@ struct op {
         struct rounds *rounds;
         struct p2p *p2p;
     };
-};
-
-/* A user's scalar of a pre-multiplied sum. */
-struct premul {
-    bool used;
-    tutti_type_t type;
-    uint64_t scalar;
 };
 
 struct team {
@@ -98,18 +97,16 @@ struct team {
     struct link **link;           /* by rank, NULL until used */
     _Atomic bool *gone;           /* by rank: its process was lost */
     const struct choice_table *choices;
-    enum transport_class class;
+    enum choice_class class;
     struct trace_comm *trace;
     struct direct *direct; /* NULL: ranks do not all share memory */
     struct rounds *rounds_idle;  /* kept for the next operation */
+    _Atomic(struct p2p *) p2p_idle;
     uint32_t *sent, *received; /* p2p sequence by peer, at issue */
-    struct premul *premuls;
-    int premul_count;
 
-    /* last route, for calls that repeat */
-    struct call route_call;
+    /* the last route, for calls that repeat */
+    uint64_t route_key[2];
     struct route route;
-    bool route_valid;
 
     struct try_lock lock;
     _Atomic bool attended;
@@ -148,9 +145,9 @@ tutti_result_t team_failure(const struct team *team);
 /* The link to a rank. Under the engine's lock. */
 tutti_result_t team_link(struct team *team, int rank, struct link **out);
 
-/* Finds algorithm and executor for a call. */
-tutti_result_t team_route(struct team *team, const struct call *call, struct route *out);
-/* A collective: checks nothing, enqueues. */
-tutti_result_t team_collective(struct team *team, const struct call *call, struct tutti_stream *stream);
+/* Bytes of the whole vector of a call: what algorithms are chosen by. */
+size_t team_vector_bytes(const struct team *team, const struct call *call);
+/* A collective: checks nothing, enqueues. Takes over `owned` (malloc'ed, may be NULL), whatever it returns. */
+tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream);
 
 #endif
