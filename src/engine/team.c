@@ -251,6 +251,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
             continue;
         }
         spin(team);
+        if (spins % 32 == 31)
+            engine_assist(engine);
         if (++spins % (team->crowded ? 16 : LOOK_EVERY))
             continue;
         if (!watched) {
