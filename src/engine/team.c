@@ -350,7 +350,9 @@ tutti_result_t team_collective(struct team *team, const struct call *call, void 
 static void count_local(struct team *team)
 {
     uint64_t host = team->process[team->rank].host;
+    team->one_process = true;
     for (int rank = 0; rank < team->nranks; rank++) {
+        team->one_process &= memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
         if (team->process[rank].host != host)
             continue;
         team->local_rank += rank < team->rank;
