@@ -23,14 +23,18 @@ static void waiting_text(const struct blackbox *box, const struct blackbox_op *o
         snprintf(out, size, "waits for rank %d, %s", op->wait_peer, view_time(since).text);
 }
 
+/* "2/6 s1": the second of 6 rounds, of slice 1. How many rounds there are may not have been said. */
 static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 {
-    if (op->state != WIRE_OP_RUNNING || !op->wait_since)
+    if (op->state != WIRE_OP_RUNNING || !op->wait_since) {
         snprintf(out, size, "%s", op->rounds ? view_number(op->rounds).text : "-");
-    else if (op->slices > 1)
-        snprintf(out, size, "%" PRIu32 "/%" PRIu32 " s%" PRIu32, op->wait_round + 1, op->rounds, op->wait_slice);
-    else
-        snprintf(out, size, "%" PRIu32 "/%" PRIu32, op->wait_round + 1, op->rounds);
+        return;
+    }
+    int used = snprintf(out, size, "%" PRIu32, op->wait_round + 1);
+    if (op->rounds)
+        used += snprintf(out + used, size - (size_t)used, "/%" PRIu32, op->rounds);
+    if (op->slices > 1 || op->wait_slice)
+        snprintf(out + used, size - (size_t)used, " s%" PRIu32, op->wait_slice);
 }
 
 static const char *op_heading = "    %8s %-14s %12s %-8s %-6s %5s %-14s %-10s %-8s %10s %9s%s%s\n";

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define LONG  clock_deadline_ms(120000)
-#define SHORT clock_deadline_ms(3000)
+#define SHORT clock_deadline_ms(6000)
 
 static void assert_says(const struct test_rank *rank, tutti_result_t result, const char *words)
 {

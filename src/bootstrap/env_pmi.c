@@ -14,15 +14,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define LINE      1024
 #define ANSWER_MS 120000 /* a barrier lasts as long as the slowest rank takes to start */
 
+/* Launchers give a socket, by the rules a pipe would do. A launcher that is gone must not kill us by SIGPIPE. */
+static ssize_t write_some(int fd, const char *text, size_t size)
+{
+    ssize_t sent = send(fd, text, size, MSG_NOSIGNAL);
+    return sent < 0 && errno == ENOTSOCK ? write(fd, text, size) : sent;
+}
+
 static bool write_all(int fd, const char *text, size_t size)
 {
     while (size) {
-        ssize_t sent = write(fd, text, size);
+        ssize_t sent = write_some(fd, text, size);
         if (sent < 0 && errno != EINTR)
             return false;
         text += sent > 0 ? sent : 0;

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#define NEWCOMERS   1024           /* connections without a proof; each holds a descriptor and 300 bytes */
+#define NEWCOMERS   1024           /* connections without a proof at most; each holds a descriptor and 300 bytes */
 #define PROOF_TIME  (5 * NS_PER_S) /* for a real rank this is one round trip */
 #define ACCEPT_MORE 64             /* accepted at once, so that those that wait for an answer are not starved */
 
@@ -163,11 +164,20 @@ static void gate_ready(struct poll_source *source, uint32_t events)
     }
 }
 
+/* Strangers may hold an eighth of the files that this process may open. */
+static int room_for_newcomers(void)
+{
+    struct rlimit files = {.rlim_cur = 1024};
+    getrlimit(RLIMIT_NOFILE, &files);
+    uint64_t share = files.rlim_cur / 8;
+    return share > NEWCOMERS ? NEWCOMERS : share < 8 ? 8 : (int)share;
+}
+
 tutti_result_t gate_open(struct gate *gate, struct poller *poller, struct net_address *at, const uint8_t *nonce,
                          gate_hello_fn hello, struct bootstrap_counters *counters)
 {
     *gate = (struct gate){.source = {-1, gate_ready}, .poller = poller, .nonce = nonce, .hello = hello, .counters = counters,
-                          .room = NEWCOMERS};
+                          .room = room_for_newcomers()};
     list_init(&gate->waiting);
     tutti_result_t result = net_listen(at, (int)param_int(PARAM_BOOTSTRAP_BACKLOG), &gate->source.fd);
     if (result != TUTTI_SUCCESS)

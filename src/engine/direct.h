@@ -10,6 +10,8 @@
 #include "engine/team.h"
 
 /* A receive, with the place of its data in the peer's slot found beforehand. */
+#define DIRECT_RANKS 1024 /* most ranks that share an arena */
+
 struct direct_recv {
     struct action action;
     int slot_block;      /* position among the blocks that the peer stages in this round */

@@ -98,10 +98,27 @@ static void flood(struct engine *engine)
     }
 }
 
-int engine_poll(struct engine *engine)
+/* News taken here will not wake callers that sleep on the poller: they are told. */
+static int take_news(struct engine *engine)
 {
     int done = link_poll(engine->links);
+    if (done && engine->sleeping)
+        poller_wake(engine->poller);
     flood(engine);
+    return done;
+}
+
+static void look_everywhere(struct engine *engine)
+{
+    if (poller_wait(engine->poller, 0) && engine->sleeping)
+        poller_wake(engine->poller);
+    take_news(engine);
+    engine->tick_wanted = link_tick(engine->links, clock_ns());
+}
+
+int engine_poll(struct engine *engine)
+{
+    int done = take_news(engine);
     if (done)
         return done;
     if (++engine->idle_polls % 64 == 0) {
@@ -116,27 +133,33 @@ int engine_poll(struct engine *engine)
     return done;
 }
 
-void engine_sleep(struct engine *engine, int timeout_ms)
+/* `caller`: somebody waits for an operation, and is to be woken when another thread takes its news. */
+static void sleep_on_poller(struct engine *engine, int timeout_ms, bool caller)
 {
-    bool quiet = false;
     if (!lock_try(&engine->lock)) {
         sched_yield();
         return;
     }
-    quiet = engine->armed++ > 0 || link_arm(engine->links);
-    quiet = quiet && link_poll(engine->links) == 0;
+    engine->armed++;
+    engine->sleeping += caller;
+    bool quiet = link_arm(engine->links) && take_news(engine) == 0;
     lock_release(&engine->lock);
     struct pollfd ready = {.fd = poller_fd(engine->poller), .events = POLLIN};
     if (quiet)
         poll(&ready, 1, timeout_ms);
     lock_take(&engine->lock);
+    engine->sleeping -= caller;
     if (--engine->armed == 0)
         link_disarm(engine->links);
-    poller_wait(engine->poller, 0);
-    link_poll(engine->links);
-    engine->tick_wanted = link_tick(engine->links, clock_ns());
-    flood(engine);
+    look_everywhere(engine);
+    if (engine->armed && !link_arm(engine->links)) /* the bell rang once, and others still sleep */
+        poller_wake(engine->poller);
     lock_release(&engine->lock);
+}
+
+void engine_sleep(struct engine *engine, int timeout_ms)
+{
+    sleep_on_poller(engine, timeout_ms, true);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------------------------------- */
@@ -168,6 +191,15 @@ static bool unattended(struct engine *engine, bool *moved)
     return any;
 }
 
+void engine_assist(struct engine *engine)
+{
+    bool moved = false;
+    if (engine->teams.next->next == &engine->teams || !lock_try(&engine->lock))
+        return;
+    unattended(engine, &moved);
+    lock_release(&engine->lock);
+}
+
 /* Runs what nobody waits for until nothing is left. */
 static void work(struct engine *engine)
 {
@@ -187,7 +219,7 @@ static void work(struct engine *engine)
         else if (clock_ns() < give_up)
             sched_yield();
         else
-            engine_sleep(engine, 1); /* direct operations are not on the poller: look again soon */
+            sleep_on_poller(engine, 1, false); /* direct operations are not on the poller: look again soon */
     }
 }
 
@@ -195,10 +227,7 @@ static bool look(struct engine *engine)
 {
     bool any = true;
     if (lock_try(&engine->lock)) {
-        poller_wait(engine->poller, 0);
-        link_poll(engine->links);
-        engine->tick_wanted = link_tick(engine->links, clock_ns());
-        flood(engine);
+        look_everywhere(engine);
         any = unattended(engine, NULL);
         lock_release(&engine->lock);
     } else {
@@ -237,7 +266,7 @@ static void deep(struct engine *engine)
     atomic_store(&engine->mode, ENGINE_DEEP);
     bool any = look(engine); /* after the mode is seen by those who enqueue */
     if (!any && !atomic_load(&engine->stop))
-        engine_sleep(engine, deep_timeout(engine));
+        sleep_on_poller(engine, deep_timeout(engine), false);
     atomic_store(&engine->mode, ENGINE_WORKING);
 }
 

@@ -37,7 +37,8 @@ struct engine {
     _Atomic uint32_t activity;  /* changes when callers come and go */
     _Atomic bool floods;        /* some team must tell its failure */
     _Atomic bool stop;
-    int armed; /* sleepers that told the transports; under the lock */
+    int armed;    /* sleepers that told the transports; under the lock */
+    int sleeping; /* callers among them */
     uint64_t tick_at;     /* when engine_poll looks at the poller again */
     uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;
@@ -54,6 +55,9 @@ int engine_poll(struct engine *engine);
 
 /* Sleeps until something may have happened, at most timeout_ms. Not under the lock. */
 void engine_sleep(struct engine *engine, int timeout_ms);
+
+/* A waiting caller runs what nobody else waits for: its other communicators, for one. */
+void engine_assist(struct engine *engine);
 
 /* An operation was left unfinished by a caller that goes away: sees that the thread will look after it. */
 void engine_notice(struct engine *engine);

@@ -72,7 +72,7 @@ static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_it
 static struct p2p *p2p_new(struct team *team, int count)
 {
     struct p2p *kept = count == 1 ? atomic_exchange(&team->p2p_idle, NULL) : NULL;
-    return kept ? kept : calloc(1, sizeof *p2p + (size_t)count * sizeof p2p->item[0]);
+    return kept ? kept : calloc(1, sizeof *kept + (size_t)count * sizeof kept->item[0]);
 }
 
 void p2p_free(struct p2p *p2p)

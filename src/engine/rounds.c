@@ -131,11 +131,6 @@ static void received(struct link_recv *recv, tutti_result_t result)
     complete(container_of(recv, struct transfer, recv), result);
 }
 
-static bool is_transfer(const struct action *action)
-{
-    return action->kind == ACTION_SEND || action->kind == ACTION_RECV || action->kind == ACTION_RECV_REDUCE;
-}
-
 /* Tags need the position among the messages between the same two ranks in this round. */
 static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
 {

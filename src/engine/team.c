@@ -251,6 +251,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
             continue;
         }
         spin(team);
+        if (spins % 32 == 31)
+            engine_assist(engine);
         if (++spins % (team->crowded ? 16 : LOOK_EVERY))
             continue;
         if (!watched) {
@@ -311,19 +313,23 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
     return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op, team->nranks, call->premul ? &call->scalar : NULL);
 }
 
-tutti_result_t team_collective(struct team *team, const struct call *call, struct tutti_stream *stream)
+tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
     struct op *op = team_place(team);
-    if (!op)
+    if (!op) {
+        free(owned);
         return team_failure(team);
+    }
     uint64_t key[2] = {call->count ^ (uint64_t)(call->in == call->out) << 63,
                        (uint64_t)call->coll << 56 | (uint64_t)call->type << 48 | (uint64_t)(call->op + 1) << 40 | 1ull << 39 |
                            (uint64_t)(uint32_t)call->root};
     if (call->premul || key[0] != team->route_key[0] || key[1] != team->route_key[1]) {
         team->route_key[1] = 0;
         tutti_result_t result = find_route(team, call, &team->route);
-        if (result != TUTTI_SUCCESS)
+        if (result != TUTTI_SUCCESS) {
+            free(owned);
             return result;
+        }
         team->route_key[0] = key[0];
         team->route_key[1] = call->premul ? 0 : key[1];
     }
@@ -332,6 +338,7 @@ tutti_result_t team_collective(struct team *team, const struct call *call, struc
     op->kind = team->route.kind;
     op->wire_kind = (enum wire_collective)call->coll;
     op->bytes = team_vector_bytes(team, call);
+    op->owned = owned;
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
 }

@@ -147,7 +147,7 @@ tutti_result_t team_link(struct team *team, int rank, struct link **out);
 
 /* Bytes of the whole vector of a call: what algorithms are chosen by. */
 size_t team_vector_bytes(const struct team *team, const struct call *call);
-/* A collective: checks nothing, enqueues. */
-tutti_result_t team_collective(struct team *team, const struct call *call, struct tutti_stream *stream);
+/* A collective: checks nothing, enqueues. Takes over `owned` (malloc'ed, may be NULL), whatever it returns. */
+tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +101,7 @@ static void test_reader_beside_writer_process(void **state)
     struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         atomic_store(&stop, false);
         write_on(comm);
     }

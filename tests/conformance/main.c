@@ -7,7 +7,7 @@
 #include <string.h>
 #include <signal.h>
 
-static const struct group *const groups[] = {&basic_group, &order_group, &close_group};
+static const struct group *const groups[] = {&basic_group, &order_group, &close_group, &process_group, &hostile_group, &faults_group};
 
 static const struct transport_ops *find(const char *name)
 {

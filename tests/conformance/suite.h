@@ -11,6 +11,6 @@ struct group {
     size_t count;
 };
 
-extern const struct group basic_group, order_group, close_group;
+extern const struct group basic_group, order_group, close_group, process_group, hostile_group, faults_group;
 
 #endif

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -102,6 +103,44 @@ static bool fails(enum function f)
     return true;
 }
 
+/*
+ * A sanitizer's own threads and reports allocate through the C library and cannot bear failures. Where one is loaded, allocations
+ * that the C library or the sanitizer asks for are left alone.
+ */
+static struct range {
+    uintptr_t start, end;
+} spared[8];
+static int spared_count;
+static bool sanitized;
+
+static bool is_sanitizer(const char *name)
+{
+    return strstr(name, "libasan") || strstr(name, "libtsan") || strstr(name, "libubsan") || strstr(name, "liblsan");
+}
+
+static int look_at(struct dl_phdr_info *object, size_t size, void *unused)
+{
+    const char *name = object->dlpi_name ? object->dlpi_name : "";
+    sanitized |= is_sanitizer(name);
+    if (!is_sanitizer(name) && !strstr(name, "libc.so") && !strstr(name, "ld-linux"))
+        return 0;
+    for (int i = 0; i < object->dlpi_phnum && spared_count < 8; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t start = object->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X))
+            spared[spared_count++] = (struct range){start, start + part->p_memsz};
+    }
+    return 0;
+}
+
+static bool allocation_fails(enum function f, const void *caller)
+{
+    for (int i = 0; i < spared_count && sanitized; i++)
+        if ((uintptr_t)caller >= spared[i].start && (uintptr_t)caller < spared[i].end)
+            return false;
+    return fails(f);
+}
+
 static size_t cut(size_t size)
 {
     if (atomic_load_explicit(&target, memory_order_relaxed) != F_SHORT)
@@ -159,6 +198,7 @@ static __attribute__((constructor)) void start(void)
     const char *specification = getenv("TUTTI_INJECT");
     for (int f = 0; f < F_COUNT; f++)
         real_of((enum function)f);
+    dl_iterate_phdr(look_at, NULL);
     if (specification && *specification && !inject_arm(specification)) {
         fprintf(stderr, "TUTTI_INJECT=%s is not understood\n", specification);
         _exit(99);
@@ -186,19 +226,19 @@ EXPORT void *malloc(size_t size)
 {
     if (resolving)
         return early(size);
-    return fails(F_malloc) ? NULL : REAL(malloc, void *(*)(size_t))(size);
+    return allocation_fails(F_malloc, __builtin_return_address(0)) ? NULL : REAL(malloc, void *(*)(size_t))(size);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
 {
     if (resolving)
         return early(count * size);
-    return fails(F_calloc) ? NULL : REAL(calloc, void *(*)(size_t, size_t))(count, size);
+    return allocation_fails(F_calloc, __builtin_return_address(0)) ? NULL : REAL(calloc, void *(*)(size_t, size_t))(count, size);
 }
 
 EXPORT void *realloc(void *old, size_t size)
 {
-    return fails(F_realloc) ? NULL : REAL(realloc, void *(*)(void *, size_t))(old, size);
+    return allocation_fails(F_realloc, __builtin_return_address(0)) ? NULL : REAL(realloc, void *(*)(void *, size_t))(old, size);
 }
 
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t size)
@@ -279,14 +319,16 @@ EXPORT int epoll_ctl(int set, int what, int fd, struct epoll_event *event)
 
 EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    return fails(F_mmap) ? MAP_FAILED
+    return allocation_fails(F_mmap, __builtin_return_address(0)) ? MAP_FAILED
                          : REAL(mmap, void *(*)(void *, size_t, int, int, int, off_t))(at, size, protection, flags, fd, offset);
 }
 
 /* What programs with 64-bit file offsets call mmap. */
 EXPORT void *mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset)
 {
-    return mmap(at, size, protection, flags, fd, offset);
+    return allocation_fails(F_mmap, __builtin_return_address(0))
+               ? MAP_FAILED
+               : REAL(mmap, void *(*)(void *, size_t, int, int, int, off_t))(at, size, protection, flags, fd, offset);
 }
 
 EXPORT int memfd_create(const char *name, unsigned flags)

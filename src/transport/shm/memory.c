@@ -81,7 +81,5 @@ bool memory_trust(int fd, size_t size)
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size < 0 || (uint64_t)status.st_size < size)
         return false;
     int seals = fcntl(fd, F_GET_SEALS);
-    if (seals >= 0)
-        return seals & F_SEAL_SHRINK;
-    return atomic_load(&unsealed);
+    return (seals >= 0 && (seals & F_SEAL_SHRINK)) || atomic_load(&unsealed);
 }

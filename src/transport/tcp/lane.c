@@ -98,6 +98,18 @@ static void deadline_passed(struct transport_timer *timer)
     tcp_fail(container_of(timer, struct tcp_lane, deadline), "connecting took too long", 0);
 }
 
+/* All of it, at once: a fresh socket has room for a greeting. */
+static bool send_whole(int fd, const void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t took = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (took < 0 && errno != EINTR)
+            return false;
+        done += took > 0 ? (size_t)took : 0;
+    }
+    return true;
+}
+
 /* The socket is connected: say who we are. */
 static void say_hello(struct tcp_lane *lane)
 {
@@ -109,7 +121,7 @@ static void say_hello(struct tcp_lane *lane)
         return;
     }
     hello->from = tcp->base.self;
-    if (send(lane->source.fd, hello, sizeof *hello, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof *hello) {
+    if (!send_whole(lane->source.fd, hello, sizeof *hello)) {
         tcp_fail(lane, "cannot send the greeting", errno);
         return;
     }
@@ -294,7 +306,7 @@ static bool send_welcome(const struct transport *transport, int fd, uint16_t ind
 {
     struct tcp_welcome welcome = {.magic = TCP_WELCOME_MAGIC, .version = WIRE_HELLO_VERSION, .lane = index};
     memcpy(welcome.uuid, transport->self.uuid, sizeof welcome.uuid);
-    return send(fd, &welcome, sizeof welcome, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof welcome;
+    return send_whole(fd, &welcome, sizeof welcome);
 }
 
 void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])

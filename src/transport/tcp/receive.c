@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/socket.h>
 
 #define AHEAD_BULK 512   /* bytes read beyond a put: the next header, and little that must be copied */
 #define BULK       32768 /* a put from which on that pays */
@@ -132,6 +132,14 @@ static void account(struct tcp_lane *lane, size_t got)
         tcp_handle_input(lane);
 }
 
+static ssize_t read_parts(int fd, struct iovec *parts, int count)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    if (count == 1)
+        return recv(fd, parts->iov_base, parts->iov_len, MSG_DONTWAIT);
+    return recvmsg(fd, &message, MSG_DONTWAIT);
+}
+
 int tcp_receive(struct tcp_lane *lane)
 {
     int done = 0;
@@ -139,7 +147,7 @@ int tcp_receive(struct tcp_lane *lane)
         struct iovec parts[2];
         size_t bytes;
         int count = make_room(lane, parts, &bytes);
-        ssize_t got = readv(lane->source.fd, parts, count);
+        ssize_t got = read_parts(lane->source.fd, parts, count);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             break;
         if (got <= 0) {
