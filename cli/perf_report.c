@@ -32,7 +32,8 @@ static void print_ranks(const struct perf *perf, const struct who *all)
         int device = rank % perf->local;
         for (const struct who *other = all; other < who; other++)
             device += strcmp(other->host, who->host) == 0 ? perf->local : 0;
-        printf("#  Rank %2d Group  0 Pid %6d on %10.59s device %2d [cpu] host memory\n", rank, who->pid, who->host, device);
+        printf("#  Rank %2d Group  0 Pid %6d on %10.59s device %2d [cpu] host memory\n", rank, who->pid, who->host,
+               device);
     }
     printf("#\n");
 }
