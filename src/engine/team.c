@@ -17,6 +17,7 @@
 #define NAP_US   50000
 #define NAP_MS   50
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
+#define LOOKS_BEFORE_YIELD 8
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
@@ -230,9 +231,10 @@ static void sleep_for_news(struct team *team)
         usleep(200); /* behind a stream: another team is being waited for */
 }
 
-static void spin(const struct team *team)
+/* With more ranks than processors a few looks are cheaper than a switch to a rank that waits as well; then yield. */
+static void spin(const struct team *team, unsigned spins)
 {
-    if (team->crowded)
+    if (team->crowded && spins % LOOKS_BEFORE_YIELD == LOOKS_BEFORE_YIELD - 1)
         sched_yield();
     else
         cpu_relax();
@@ -250,10 +252,10 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
             give_up = 0;
             continue;
         }
-        spin(team);
+        spin(team, spins);
         if (spins % 32 == 31)
             engine_assist(engine);
-        if (++spins % (team->crowded ? 16 : LOOK_EVERY))
+        if (++spins % (team->crowded ? 16 * LOOKS_BEFORE_YIELD : LOOK_EVERY))
             continue;
         if (!watched) {
             atomic_fetch_add(&engine->attending, 1);
