@@ -7,6 +7,7 @@
 #include "extended.h"
 #include "fault.h"
 #include "post.h"
+#include "qp.h"
 #include "wire.h"
 
 #include <errno.h>
@@ -206,27 +207,44 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
     return context_ibv(context);
 }
 
+void context_put(struct context *context)
+{
+    if (--context->objects == 0 && context->closed)
+        free(context);
+}
+
+static void detach_qp(struct qp *qp, void *arg)
+{
+    if (qp->context == arg)
+        engine_remove_qp(qp);
+}
+
+static void forget_events(struct context *context)
+{
+    struct list *node;
+    while ((node = list_pop(&context->events)))
+        free(list_entry(node, struct event, node));
+}
+
+/* What the program has not destroyed stops working, as when the kernel closes the device, and may still be destroyed. */
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
     struct context *context = context_of(ibv);
-    struct list *node;
     pthread_mutex_lock(&life);
     engine_lock();
-    bool busy = context->objects > 0;
-    if (!busy) {
-        list_remove(&context->node);
-        engine_release();
-    }
-    engine_unlock();
-    pthread_mutex_unlock(&life);
-    if (busy)
-        return EBUSY;
-    while ((node = list_pop(&context->events)))
-        free(list_entry(node, struct event, node));
+    list_remove(&context->node);
+    engine_each_qp(detach_qp, context);
+    forget_events(context);
     close(ibv->async_fd);
     close(ibv->cmd_fd);
-    pthread_mutex_destroy(&ibv->mutex);
-    free(context);
+    ibv->async_fd = ibv->cmd_fd = -1;
+    context->closed = true;
+    engine_release();
+    bool alone = !context->objects;
+    engine_unlock();
+    pthread_mutex_unlock(&life);
+    if (alone)
+        free(context);
     return 0;
 }
 

@@ -32,7 +32,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
     engine_lock();
     bool busy = pd->users > 0;
     if (!busy)
-        context_of(ibv->context)->objects--;
+        context_put(context_of(ibv->context));
     engine_unlock();
     if (busy)
         return EBUSY;
@@ -99,7 +99,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     engine_lock();
     bool busy = channel->users > 0;
     if (!busy)
-        context_of(ibv->context)->objects--;
+        context_put(context_of(ibv->context));
     engine_unlock();
     if (busy)
         return EBUSY;

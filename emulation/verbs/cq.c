@@ -53,7 +53,7 @@ void cq_destroy(struct cq *cq)
     if (channel)
         channel->users--;
     event_forget(context_of(cq->ex.context), cq);
-    context_of(cq->ex.context)->objects--;
+    context_put(context_of(cq->ex.context));
     pthread_mutex_destroy(&cq->ex.mutex);
     pthread_cond_destroy(&cq->ex.cond);
     pthread_mutex_destroy(&cq->guard);

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@
 #define SLOT_SIZE    (1u << SLOT_BITS)
 #define SLOT_COUNT   (1u << (24 - SLOT_BITS))
 #define ROUNDS_MAX   16
+#define POLLS_IN_VAIN 64
 #define POLLER_NS    (200 * NS_PER_US)  /* a poller was seen this recently: it is at work */
 #define YIELD_NS     (500 * NS_PER_US)  /* how long the thread leaves the sockets to it */
 #define DISTRUST_MIN (10 * NS_PER_MS)
@@ -204,7 +206,7 @@ int engine_add_qp(struct qp *qp)
 void engine_remove_qp(struct qp *qp)
 {
     struct qp **entry = entry_of(qp_number(qp));
-    if (entry)
+    if (entry && *entry == qp)
         *entry = NULL;
     list_remove(&qp->dirty_node);
     list_remove(&qp->timer_node);
@@ -301,12 +303,17 @@ static bool progress(void)
 
 void engine_poll(void)
 {
+    static _Thread_local unsigned vain;
+    bool came = false;
     if (pthread_mutex_trylock(&engine.lock))
         return;
     if (engine.running)
-        progress();
+        came = progress();
     engine_unlock();
     atomic_store_explicit(&engine.polled_at, clock_ns(), memory_order_relaxed);
+    vain = came ? 0 : vain + 1;
+    if (vain > POLLS_IN_VAIN)
+        sched_yield(); /* the peer may wait for this very processor */
 }
 
 void engine_watch(void)

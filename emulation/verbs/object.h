@@ -58,6 +58,7 @@ struct context {
     struct list node;   /* in device->contexts */
     struct list events; /* of struct event */
     int objects;        /* protection domains, completion queues and channels that are still alive */
+    bool closed;        /* goes with the last object */
 };
 
 struct pd {
@@ -240,6 +241,9 @@ static inline struct context *context_of(struct ibv_context *ibv)
 {
     return (struct context *)((char *)ibv - offsetof(struct verbs_context, context));
 }
+
+/* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects later. */
+void context_put(struct context *context);
 
 static inline struct ibv_context *context_ibv(struct context *context)
 {
