@@ -272,14 +272,20 @@ static bool run_dirty(uint64_t now)
     return true;
 }
 
+/* The thread goes on with what a caller of verbs has left. */
+static void hand_over(void)
+{
+    if (list_empty(&engine.dirty) || !engine.sleeping_until)
+        return;
+    engine.sleeping_until = 0;
+    wake();
+}
+
 void engine_push(void)
 {
     run_dirty(clock_ns());
     wire_flush();
-    if (!list_empty(&engine.dirty) && engine.sleeping_until) {
-        engine.sleeping_until = 0;
-        wake();
-    }
+    hand_over();
 }
 
 /* Returns whether a packet came. */
@@ -291,7 +297,8 @@ static bool progress(void)
         uint64_t now = clock_ns();
         if (engine.fault_deadline && now >= engine.fault_deadline)
             engine.fault_deadline = fault_release(now, input_checked);
-        run_timers(now);
+        if (!came || round == ROUNDS_MAX - 1)
+            run_timers(now); /* not before what waited was read: it may be what a timer waits for */
         bool ran = run_dirty(now);
         wire_flush();
         any |= came;
@@ -309,6 +316,7 @@ void engine_poll(void)
         return;
     if (engine.running)
         came = progress();
+    hand_over();
     engine_unlock();
     atomic_store_explicit(&engine.polled_at, clock_ns(), memory_order_relaxed);
     vain = came ? 0 : vain + 1;

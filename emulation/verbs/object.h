@@ -22,7 +22,7 @@
 #define MAX_MSG_SIZE   0x80000000u
 #define MAX_QP         65536
 #define MAX_SRQ_WR     65536
-#define FLUSH_READ_MAX 64 /* packets of one READ request on the wire: longer reads are cut */
+#define READ_PACKETS   64 /* packets of one READ request on the wire: longer reads are cut */
 
 enum gid_state { GID_FREE, GID_VALID };
 

@@ -198,6 +198,7 @@ void responder_ud(struct qp *qp, const struct packet *packet, const struct arriv
     struct ibv_wc wc = {.wr_id = wqe.wr_id, .opcode = IBV_WC_RECV, .qp_num = qp_number(qp), .src_qp = packet->source_qpn};
     wc.status = store_datagram(qp, &wqe, sges, packet, arrival);
     wc.byte_len = packet->length + PACKET_GRH_SIZE;
+    wc.sl = arrival->flow.v6 ? 1 : 2; /* on RoCE mlx5 tells the kind of IP header here, and UCX reads it */
     wc.wc_flags = IBV_WC_GRH;
     if (packet_flags(packet->opcode) & HAS_IMM) {
         wc.wc_flags |= IBV_WC_WITH_IMM;

@@ -149,12 +149,13 @@ static int send_part(struct qp *qp, struct send_wqe *wqe)
     return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source);
 }
 
-/* A READ of at most FLUSH_READ_MAX packets of what is left, or an atomic. The number of packets that the answer has. */
+/* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent again ends
+ * where it ended before: the responder repeats only what it has done. */
 static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
 {
     struct requester *req = &qp->req;
     uint64_t done = (uint64_t)req->offset * qp->mtu;
-    uint32_t most = req->window < FLUSH_READ_MAX ? req->window : FLUSH_READ_MAX;
+    uint32_t most = READ_PACKETS - req->offset % READ_PACKETS;
     uint32_t packets = wqe->packets - req->offset < most ? wqe->packets - req->offset : most;
     uint64_t bytes = (uint64_t)packets * qp->mtu, left = wqe->length - done;
     struct packet packet = {

@@ -110,15 +110,27 @@ static void implied_loss(struct qp *qp, uint64_t now)
     go_back(qp, req->unacked);
 }
 
-/* Everything up to and including `psn` is acknowledged, as far as no read before it still lacks its data. */
+/* Where the first read that lacks data begins, if that is before `end`, else `end`. A read that waits to be sent again counts. */
+static uint32_t before_reads(const struct qp *qp, uint32_t end)
+{
+    const struct requester *req = &qp->req;
+    for (uint32_t i = req->head; i != req->tail; i++) {
+        const struct send_wqe *wqe = qp_send_wqe((struct qp *)qp, i);
+        if (wqe->state == WQE_POSTED || psn_diff(wqe->first_psn, end) >= 0)
+            break;
+        if (requester_is_read(wqe))
+            return psn_diff(wqe->first_psn, req->unacked) > 0 ? wqe->first_psn : req->unacked;
+    }
+    return end;
+}
+
+/* Everything before `end` is acknowledged, as far as no read before it still lacks its data. */
 static bool acknowledge(struct qp *qp, uint32_t end, uint64_t now)
 {
-    const struct pending_read *read = first_read(&qp->req);
-    if (!read || psn_diff(end, read->first) <= 0) {
-        advance(qp, end, now);
+    uint32_t limit = before_reads(qp, end);
+    advance(qp, limit, now);
+    if (limit == end)
         return true;
-    }
-    advance(qp, read->first, now);
     implied_loss(qp, now);
     return false;
 }

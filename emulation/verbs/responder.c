@@ -258,8 +258,8 @@ static void duplicate(struct qp *qp, const struct packet *packet, unsigned flags
     count(duplicate_request);
     if (flags & HAS_ATOMIC || OPERATION(packet->opcode) == OP_READ_REQUEST)
         repeat(qp, packet, flags);
-    else if (!qp->resp.nak_sent)
-        acknowledge(qp);
+    else
+        acknowledge(qp); /* also after a negative one, which may be lost */
 }
 
 /* Middle and last packets continue a message of their kind, first ones do not interrupt one. */
