@@ -53,11 +53,16 @@ static void exchange(const void *give, void *take, size_t size)
     CHECK(recv(sock, take, size, MSG_WAITALL) == (ssize_t)size);
 }
 
+/* The queries take the emulator's lock: what its thread does for the peer is ordered after what was done before the barrier, and
+ * before what follows it. */
 static void barrier(void)
 {
     unsigned theirs_round = 0;
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    CHECK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
     exchange(&now_round, &theirs_round, sizeof(now_round));
-    CHECK(theirs_round == now_round);
+    CHECK(theirs_round == now_round && !ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
 }
 
 static int open_loopback(void)
