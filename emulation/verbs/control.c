@@ -142,10 +142,10 @@ int control_run(const char *command, char *answer, size_t size)
 {
     char copy[600];
     struct text text = {answer, size, 0};
-    answer[0] = 0;
     if (strlen(command) >= sizeof(copy))
         return E2BIG;
-    strcpy(copy, command);
+    strcpy(copy, command); /* the answer may go where the command is */
+    answer[0] = 0;
     char *args = copy + strcspn(copy, " \n");
     if (*args)
         *args++ = 0;

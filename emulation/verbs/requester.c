@@ -75,9 +75,7 @@ static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe,
     int access = requester_is_read(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
     if (requester_is_read(wqe) && !qp->req.read_capacity)
         return IBV_WC_LOC_QP_OP_ERR;
-    if (is_atomic(wqe) && (wqe->length != 8 || wqe->remote & 7))
-        return wqe->length != 8 ? IBV_WC_LOC_LEN_ERR : IBV_WC_REM_INV_REQ_ERR;
-    if (wqe->length > MAX_MSG_SIZE || (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
+    if (wqe->length > MAX_MSG_SIZE || (is_atomic(wqe) && wqe->length != 8) || (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
         return IBV_WC_LOC_LEN_ERR;
     if (!wqe->inlined && !sgl_valid(qp_pd(qp), sges, wqe->count, access))
         return IBV_WC_LOC_PROT_ERR;
