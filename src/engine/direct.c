@@ -62,7 +62,7 @@ static bool streams(const struct direct_context *c)
 
 static void copy_out(const struct direct_context *c, void *to, const void *from, size_t bytes)
 {
-    if (to == from)
+    if (to == from || !bytes)
         return;
     if (streams(c))
         memory_copy_stream(to, from, bytes);
@@ -190,9 +190,9 @@ static void stage_all(struct direct_context *c, const struct direct_round *round
 {
     for (int i = 0; i < round->sends && !shown(c, round); i++) {
         const struct direct_send *send = &round->send[i];
-        if (!send->reduced)
-            memory_copy(slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block),
-                        span(c, send->block, send->nblocks) * c->size);
+        size_t bytes = span(c, send->block, send->nblocks) * c->size;
+        if (!send->reduced && bytes)
+            memory_copy(slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
     }
 }
 

@@ -18,6 +18,7 @@
 #define NAP_MS   50
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD 8
+#define LOOKS_ALONE 64 /* when every rank can have a processor */
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
@@ -231,10 +232,10 @@ static void sleep_for_news(struct team *team)
         usleep(200); /* behind a stream: another team is being waited for */
 }
 
-/* With more ranks than processors a few looks are cheaper than a switch to a rank that waits as well; then yield. */
+/* A few looks are cheaper than a switch to a rank that waits as well; then yield: the peer may need this very processor. */
 static void spin(const struct team *team, unsigned spins)
 {
-    if (team->crowded && spins % LOOKS_BEFORE_YIELD == LOOKS_BEFORE_YIELD - 1)
+    if (spins % LOOKS_BEFORE_YIELD == LOOKS_BEFORE_YIELD - 1 && (team->crowded || spins > LOOKS_ALONE))
         sched_yield();
     else
         cpu_relax();
