@@ -364,6 +364,9 @@ static void count_local(struct team *team)
     if (sched_getaffinity(0, sizeof set, &set) == 0 && team->local_ranks == 1)
         cores = CPU_COUNT(&set);
     team->crowded = team->local_ranks > cores;
+    unsigned nap = ENGINE_NAP_US * (unsigned)(team->local_ranks / (cores > 0 ? cores : 1));
+    if (nap > team->engine->nap_us)
+        team->engine->nap_us = nap;
 }
 
 static tutti_result_t allocate(struct team *team, const struct wire_process *processes)
