@@ -181,15 +181,6 @@ void direct_close(struct team *team)
 
 /* ---- Sleep and failure --------------------------------------------------------------------------------------------- */
 
-static void set_waiting(struct direct_context *c, int peer)
-{
-    if (c->op->waiting == peer)
-        return;
-    c->op->waiting = peer;
-    if (peer >= 0)
-        trace_op_wait(c->op->trace, (uint32_t)c->op->direct.round, (uint32_t)c->op->direct.slice, peer);
-}
-
 static tutti_result_t arena_failure(struct direct_context *c)
 {
     struct arena_head *head = c->direct->arena.head;
@@ -207,7 +198,7 @@ static tutti_result_t arena_failure(struct direct_context *c)
 tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_fn *ready)
 {
     struct arena_rank *rank = &c->direct->arena.ranks[peer];
-    set_waiting(c, peer);
+    op_waits(c->op, peer, (uint32_t)c->op->direct.round, (uint32_t)c->op->direct.slice);
     if (atomic_load_explicit(&rank->gone, memory_order_acquire) || atomic_load_explicit(&c->team->gone[peer], memory_order_acquire)) {
         if (ready(c, peer))
             return TUTTI_SUCCESS;

@@ -184,8 +184,10 @@ static bool unattended(struct engine *engine, bool *moved)
         if (!pending || atomic_load(&team->attended))
             continue;
         any = true;
-        if (moved)
-            *moved |= team_progress(team, true);
+        if (!moved)
+            continue;
+        *moved |= team_progress(team, true);
+        team_note_wait(team);
     }
     return any;
 }

@@ -153,8 +153,7 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
         return TUTTI_IN_PROGRESS;
     for (int i = 0; i < p2p->count; i++)
         if (p2p->item[i].pending) {
-            op->waiting = p2p->item[i].peer;
-            trace_op_wait(op->trace, 0, 0, op->waiting);
+            op_waits(op, p2p->item[i].peer, 0, 0);
             break;
         }
     return TUTTI_IN_PROGRESS;
