@@ -397,7 +397,7 @@ static double socket_round(int fd, char *bytes, size_t size, bool first, bool ba
             if (first)
                 move(fd, bytes, size, true);
             if (!first || back)
-                move(fd, bytes, first ? size : size, false);
+                move(fd, bytes + largest, size, false);
             if (!first && back)
                 move(fd, bytes, size, true);
         }
@@ -422,7 +422,8 @@ static void bench_socket(void)
         die("connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     pin(first);
-    char *bytes = area_new();
+    char *bytes = aligned_alloc(4096, 2 * largest); /* sent from one half, received in the other */
+    memset(bytes, 1, 2 * largest);
     if (first)
         printf("#%11s %12s %12s\n", "bytes", "half_us", "stream_GB/s");
     for (size_t size = 8; size <= largest; size *= size < 65536 ? 8 : 4) {

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { GRACE_MS = 5000, DRAIN_MS = 2000 };
@@ -288,6 +289,16 @@ static bool crew_open(struct crew *crew, sigset_t *before)
     return crew->signals >= 0 && keeper_start(&crew->keeper) && meeting_open(&crew->meeting);
 }
 
+/* Signals that came when all ranks had ended were meant for them. */
+static void drop_pending(void)
+{
+    const struct timespec now = {0};
+    sigset_t all;
+    sigfillset(&all);
+    while (sigtimedwait(&all, NULL, &now) > 0)
+        ;
+}
+
 static void crew_close(struct crew *crew, const sigset_t *before)
 {
     for (int i = 0; crew->ranks && i < 2 * crew->job->size; i++)
@@ -302,6 +313,7 @@ static void crew_close(struct crew *crew, const sigset_t *before)
     free(crew->ranks);
     free(crew->polls);
     signal(SIGPIPE, SIG_DFL);
+    drop_pending();
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 

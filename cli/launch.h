@@ -34,6 +34,9 @@ struct launch {
  * the program cannot be started; 1 if the system refused. */
 int launch(const struct launch *job);
 
+/* Does each of `size` ranks get a processor of its own? Measurements bind then. */
+bool launch_fits(int size);
+
 /* ---- parts ---- */
 
 struct stream {

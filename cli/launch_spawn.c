@@ -78,6 +78,12 @@ static void set_environment(const struct launch *job, const struct meeting *meet
         putenv(job->set[i]);
 }
 
+bool launch_fits(int size)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 && size <= CPU_COUNT(&allowed);
+}
+
 /* The rank-th of the processors that we may use, modulo their number. */
 static void bind_to_core(int rank)
 {

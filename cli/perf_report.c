@@ -29,8 +29,11 @@ static void print_ranks(const struct perf *perf, const struct who *all)
     printf("# Using devices\n");
     for (int rank = 0; rank < perf->size; rank++) {
         const struct who *who = &all[rank / perf->local];
-        printf("#  Rank %2d Group  0 Pid %6d on %10.59s device  %d [cpu] host memory\n", rank, who->pid, who->host,
-               rank % perf->local);
+        int device = rank % perf->local;
+        for (const struct who *other = all; other < who; other++)
+            device += strcmp(other->host, who->host) == 0 ? perf->local : 0;
+        printf("#  Rank %2d Group  0 Pid %6d on %10.59s device %2d [cpu] host memory\n", rank, who->pid, who->host,
+               device);
     }
     printf("#\n");
 }

@@ -200,18 +200,20 @@ static double over_all(struct worker *worker, double value, tutti_op_t op)
     return op == TUTTI_SUM ? result / perf->options.threads / perf->processes : result;
 }
 
+/* The sum is the library's own work: what was found here counts even if that is wrong. */
 static int64_t wrong_over_all(struct worker *worker)
 {
     struct perf *perf = worker->perf;
-    int64_t wrong = 0;
+    int64_t here = 0;
     for (int t = 0; t < perf->options.threads; t++)
-        wrong += perf->workers[t].wrong;
+        here += perf->workers[t].wrong;
+    int64_t wrong = here;
     if (perf->world) {
         perf_must(tutti_allreduce(&wrong, &wrong, 1, TUTTI_INT64, TUTTI_SUM, perf->world, NULL), "summing up",
                   perf->world);
         perf_must(tutti_comm_synchronize(perf->world), "summing up", perf->world);
     }
-    return wrong;
+    return wrong > here ? wrong : here;
 }
 
 static double row_seconds(struct worker *worker)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti trace: reads the black boxes of running and dead processes. Options and errands; each output has its own file. */
+/* tutti trace: reads the black boxes of running and dead processes. Options and errands; each output has its own file.
+ */
 #include "trace.h"
 
 #include "base/clock.h"
@@ -16,7 +17,8 @@
 
 static const char help[] =
     "Usage: tutti trace [OPTION...] [BOX...]\n"
-    "Shows what the processes of this user do, or did when they died: communicators, their last operations, who waits for\n"
+    "Shows what the processes of this user do, or did when they died: communicators, their last operations, who waits "
+    "for\n"
     "whom, and a verdict when something stands still. Reads the black boxes in TUTTI_TRACE_DIR, or the files named.\n"
     "\n"
     "  -a, --all-ops               every operation and event that is remembered, not only the last\n"
@@ -28,7 +30,8 @@ static const char help[] =
     "      --counters              what the processes counted\n"
     "      --prometheus            the same as Prometheus text\n"
     "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
-    "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as PyTorch's Flight Recorder writes them: JSON\n"
+    "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as PyTorch's Flight Recorder writes "
+    "them: JSON\n"
     "      --pickle                with --flight-recorder: a pickle, which torchfrtrace reads\n"
     "      --clean                 remove the boxes of dead processes\n"
     "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"

@@ -45,10 +45,12 @@ struct view_finding {
 
 /* ---- trace_set.c ---- */
 
-/* Reads the boxes that the options name; those that cannot be read are said on stderr. False: none could be looked for. */
+/* Reads the boxes that the options name; those that cannot be read are said on stderr. False: none could be looked for.
+ */
 bool view_load(const struct view_options *options, struct view_set *set);
 void view_unload(struct view_set *set);
-/* Paths of the boxes that the options name, freed by view_free_paths. False, after a sentence on stderr: none looked for. */
+/* Paths of the boxes that the options name, freed by view_free_paths. False, after a sentence on stderr: none looked
+ * for. */
 bool view_paths(const struct view_options *options, char ***paths, size_t *count);
 void view_free_paths(const struct view_options *options, char **paths, size_t count);
 /* Drops the communicators that were not asked for. False: the box itself was not. */
@@ -74,7 +76,7 @@ struct view_word view_call(const struct blackbox_op *op);
 struct view_word view_day(const struct blackbox *box, uint64_t time);
 /* Bus bandwidth in GB/s as the nccl-tests define it; 0 if it cannot be told. */
 double view_busbw(const struct blackbox_op *op, int nranks);
-uint64_t view_since(const struct blackbox_op *op); /* it stands still since */
+uint64_t view_since(const struct blackbox_op *op);                  /* it stands still since */
 uint64_t view_duration(const struct blackbox_op *op, uint64_t now); /* 0: over at once */
 const char *view_comm_state(const struct blackbox *box, const struct blackbox_comm *comm);
 const char *view_op_state(const struct blackbox_op *op);
@@ -83,7 +85,8 @@ const char *view_box_state(const struct blackbox *box);
 /* ---- the outputs: exit status ---- */
 
 void view_table(FILE *out, const struct view_options *options, const struct view_set *set);
-void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op);
+void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm,
+                  const struct blackbox_op *op);
 void view_event_line(FILE *out, const struct blackbox *box, const struct blackbox_event *event);
 /* Freed by the caller; NULL when nothing is wrong. */
 struct view_finding *view_verdict(const struct view_options *options, const struct view_set *set, size_t *count);

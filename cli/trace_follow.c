@@ -35,10 +35,10 @@ struct follow {
     const struct view_options *options;
     struct watched *watched;
     size_t count;
-    bool first;    /* this look is the first: history is cut short */
+    bool first; /* this look is the first: history is cut short */
     bool terminal;
-    int drawn;     /* lines of the table on the screen */
-    bool met;      /* any living process */
+    int drawn; /* lines of the table on the screen */
+    bool met;  /* any living process */
 };
 
 static bool known(const struct follow *follow, const char *path)
@@ -57,7 +57,8 @@ static void watch(struct follow *follow, const char *path)
 {
     struct stat info;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct watched *more = fd < 0 || fstat(fd, &info) != 0 ? NULL : realloc(follow->watched, (follow->count + 1) * sizeof *more);
+    struct watched *more =
+        fd < 0 || fstat(fd, &info) != 0 ? NULL : realloc(follow->watched, (follow->count + 1) * sizeof *more);
     char *copy = more ? strdup(path) : NULL;
     if (more)
         follow->watched = more;
@@ -113,16 +114,18 @@ static void print_op(const struct blackbox *box, const struct blackbox_comm *com
     char root[24] = "";
     if (op->root >= 0)
         snprintf(root, sizeof root, " root %d", op->root);
-    printf("%s pid %u %s %d/%d %s %" PRIu64 " %s %s%s %s %s", view_day(box, op->end ? op->end : op->begin).text, box->header.pid,
-           comm->name, comm->rank, comm->nranks, view_call(op).text, op->count, blackbox_type_name(op->type),
-           blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-", view_op_state(op));
+    printf("%s pid %u %s %d/%d %s %" PRIu64 " %s %s%s %s %s", view_day(box, op->end ? op->end : op->begin).text,
+           box->header.pid, comm->name, comm->rank, comm->nranks, view_call(op).text, op->count,
+           blackbox_type_name(op->type), blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-",
+           view_op_state(op));
     if (op->end)
         printf(" %s %.2f GB/s", view_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));
     putchar('\n');
 }
 
 /* Prints done operations up to the first that is not; says how many the ring has lost meanwhile. */
-static void follow_comm(struct follow *follow, struct watched *watched, const struct blackbox *box, const struct blackbox_comm *comm)
+static void follow_comm(struct follow *follow, struct watched *watched, const struct blackbox *box,
+                        const struct blackbox_comm *comm)
 {
     struct progress *progress = find_life(follow, watched, comm);
     for (size_t i = 0; progress && i < comm->op_count; i++) {
@@ -133,8 +136,8 @@ static void follow_comm(struct follow *follow, struct watched *watched, const st
             return;
         erase(follow);
         if (op->position > progress->next && i == 0)
-            printf("... %" PRIu64 " operations of pid %u %s went by unseen\n", op->position - progress->next, box->header.pid,
-                   comm->name);
+            printf("... %" PRIu64 " operations of pid %u %s went by unseen\n", op->position - progress->next,
+                   box->header.pid, comm->name);
         print_op(box, comm, op);
         progress->next = op->position + 1;
     }
@@ -142,7 +145,8 @@ static void follow_comm(struct follow *follow, struct watched *watched, const st
 
 static void follow_events(struct follow *follow, struct watched *watched, const struct blackbox *box)
 {
-    for (size_t i = follow->first && box->event_count > HISTORY ? box->event_count - HISTORY : 0; i < box->event_count; i++) {
+    for (size_t i = follow->first && box->event_count > HISTORY ? box->event_count - HISTORY : 0; i < box->event_count;
+         i++) {
         if (box->events[i].number < watched->next_event)
             continue;
         erase(follow);

@@ -39,11 +39,12 @@ static json_t *text_json(const char *text)
 
 static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
 {
-    json_t *out = json_pack("{s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:s, s:o, s:i, s:i, s:i}", "seq", (json_int_t)op->seq, "collective",
-                            blackbox_collective_name(op->collective), "count", (json_int_t)op->count, "bytes", (json_int_t)op->bytes,
-                            "type", blackbox_type_name(op->type), "op", blackbox_op_name(op->op), "root", rank_json(op->root), "state",
-                            view_op_state(op), "algorithm", text_json(op->algorithm), "result", op->result, "rounds",
-                            (int)op->rounds, "slices", (int)op->slices);
+    json_t *out =
+        json_pack("{s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:s, s:o, s:i, s:i, s:i}", "seq", (json_int_t)op->seq,
+                  "collective", blackbox_collective_name(op->collective), "count", (json_int_t)op->count, "bytes",
+                  (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op", blackbox_op_name(op->op), "root",
+                  rank_json(op->root), "state", view_op_state(op), "algorithm", text_json(op->algorithm), "result",
+                  op->result, "rounds", (int)op->rounds, "slices", (int)op->slices);
     if (!out)
         return NULL;
     json_object_set_new(out, "begin_ns", time_json(box, op->begin));
@@ -53,8 +54,9 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
     json_object_set_new(out, "busbw_gbs", json_real(view_busbw(op, comm->nranks)));
     if (op->state == WIRE_OP_RUNNING && op->wait_since)
         json_object_set_new(out, "waits",
-                            json_pack("{s:o, s:i, s:i, s:o}", "peer", rank_json(op->wait_peer), "round", (int)op->wait_round, "slice",
-                                      (int)op->wait_slice, "since_ns", time_json(box, op->wait_since)));
+                            json_pack("{s:o, s:i, s:i, s:o}", "peer", rank_json(op->wait_peer), "round",
+                                      (int)op->wait_round, "slice", (int)op->wait_slice, "since_ns",
+                                      time_json(box, op->wait_since)));
     return out;
 }
 
@@ -64,10 +66,10 @@ static json_t *comm_json(const struct blackbox *box, const struct blackbox_comm 
     for (size_t i = 0; i < comm->op_count; i++)
         json_array_append_new(ops, op_json(box, comm, &comm->ops[i]));
     return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o}", "id", hex_json(comm->id), "name",
-                     text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state", view_comm_state(box, comm), "result",
-                     comm->result, "culprit", rank_json(comm->culprit), "sentence", text_json(comm->sentence), "opened_ns",
-                     time_json(box, comm->opened), "closed_ns", time_json(box, comm->closed), "unrecorded",
-                     (json_int_t)comm->unrecorded, "operations", ops);
+                     text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
+                     view_comm_state(box, comm), "result", comm->result, "culprit", rank_json(comm->culprit),
+                     "sentence", text_json(comm->sentence), "opened_ns", time_json(box, comm->opened), "closed_ns",
+                     time_json(box, comm->closed), "unrecorded", (json_int_t)comm->unrecorded, "operations", ops);
 }
 
 static json_t *event_json(const struct blackbox *box, const struct blackbox_event *event)
@@ -108,11 +110,11 @@ static json_t *box_json(const struct blackbox *box)
         json_array_append_new(comms, comm_json(box, &box->comms[i]));
     for (size_t i = 0; i < box->event_count; i++)
         json_array_append_new(events, event_json(box, &box->events[i]));
-    return json_pack("{s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "path", text_json(box->path), "pid",
-                     (int)box->header.pid, "uid", (int)box->header.uid, "state", view_box_state(box), "host",
+    return json_pack("{s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "path", text_json(box->path),
+                     "pid", (int)box->header.pid, "uid", (int)box->header.uid, "state", view_box_state(box), "host",
                      text_json(box->header.host), "command", text_json(box->header.command), "library",
-                     text_json(box->header.library), "last_sign_ns", time_json(box, box->now), "torn", (json_int_t)box->torn,
-                     "communicators", comms, "events", events, "counters", counters_json(box));
+                     text_json(box->header.library), "last_sign_ns", time_json(box, box->now), "torn",
+                     (json_int_t)box->torn, "communicators", comms, "events", events, "counters", counters_json(box));
 }
 
 static json_t *verdict_json(const struct view_options *options, const struct view_set *set)

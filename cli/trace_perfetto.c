@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A timeline in the Trace Event format that ui.perfetto.dev and chrome://tracing load: one process for each rank's process, one
- * track for each communicator (more where its operations overlap), slices for operations, instants for events of lanes.
+ * A timeline in the Trace Event format that ui.perfetto.dev and chrome://tracing load: one process for each rank's
+ * process, one track for each communicator (more where its operations overlap), slices for operations, instants for
+ * events of lanes.
  */
 #include "trace.h"
 
@@ -31,12 +32,13 @@ static json_t *us(const struct timeline *line, const struct blackbox *box, uint6
 }
 
 /* Names a process (tid 0) or a track. */
-static void add_name(struct timeline *line, const char *what, const struct blackbox *box, unsigned tid, const char *name)
+static void add_name(struct timeline *line, const char *what, const struct blackbox *box, unsigned tid,
+                     const char *name)
 {
     json_t *text = json_string(name);
-    json_array_append_new(line->events,
-                          json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", what, "pid", (int)box->header.pid, "tid",
-                                    (int)tid, "args", "name", text ? text : json_string("?")));
+    json_array_append_new(line->events, json_pack("{s:s, s:s, s:i, s:i, s:{s:o}}", "ph", "M", "name", what, "pid",
+                                                  (int)box->header.pid, "tid", (int)tid, "args", "name",
+                                                  text ? text : json_string("?")));
 }
 
 /* Operations that end at once have no length of their own: up to the next begin, at most a microsecond. */
@@ -53,10 +55,11 @@ static uint64_t end_of(const struct blackbox *box, const struct blackbox_comm *c
 
 static json_t *op_args(const struct blackbox_op *op, uint64_t from)
 {
-    json_t *args = json_pack("{s:I, s:I, s:I, s:s, s:s, s:s, s:i, s:i, s:s, s:f}", "seq", (json_int_t)op->seq, "count",
-                             (json_int_t)op->count, "bytes", (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op",
-                             blackbox_op_name(op->op), "state", view_op_state(op), "root", op->root, "rounds", (int)op->rounds,
-                             "algorithm", op->algorithm, "queued_us", (double)(from - op->begin) / 1e3);
+    json_t *args =
+        json_pack("{s:I, s:I, s:I, s:s, s:s, s:s, s:i, s:i, s:s, s:f}", "seq", (json_int_t)op->seq, "count",
+                  (json_int_t)op->count, "bytes", (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op",
+                  blackbox_op_name(op->op), "state", view_op_state(op), "root", op->root, "rounds", (int)op->rounds,
+                  "algorithm", op->algorithm, "queued_us", (double)(from - op->begin) / 1e3);
     if (args && op->state == WIRE_OP_RUNNING && op->wait_since && op->wait_peer >= 0) {
         json_object_set_new(args, "waits_for_rank", json_integer(op->wait_peer));
         json_object_set_new(args, "round", json_integer(op->wait_round));
@@ -84,8 +87,8 @@ static void add_op(struct timeline *line, const struct blackbox *box, const stru
         to = from;
     int tid = (int)(FIRST_TID + comm->place * MAX_TRACKS) + find_track(busy_until, from, to);
     json_t *slice = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:o*}", "ph", "X", "cat", "collective", "name",
-                              view_call(op).text, "pid", (int)box->header.pid, "tid", tid, "ts", us(line, box, from), "dur",
-                              (double)(to - from) / 1e3, "args", op_args(op, from));
+                              view_call(op).text, "pid", (int)box->header.pid, "tid", tid, "ts", us(line, box, from),
+                              "dur", (double)(to - from) / 1e3, "args", op_args(op, from));
     json_array_append_new(line->events, slice);
 }
 
@@ -105,14 +108,15 @@ static void add_comm(struct timeline *line, const struct blackbox *box, const st
 static void add_event(struct timeline *line, const struct blackbox *box, const struct blackbox_event *event)
 {
     const struct blackbox_event_row *row = blackbox_event_row(event->kind);
-    json_t *args = json_pack("{s:i, s:i, s:i}", "peer_pid", (int)event->peer_pid, "peer_rank", event->peer_rank, "lane", event->lane);
+    json_t *args = json_pack("{s:i, s:i, s:i}", "peer_pid", (int)event->peer_pid, "peer_rank", event->peer_rank, "lane",
+                             event->lane);
     if (args && *row->value1)
         json_object_set_new(args, row->value1, json_integer((json_int_t)event->value1));
     if (args && *row->value2)
         json_object_set_new(args, row->value2, json_integer((json_int_t)event->value2));
-    json_array_append_new(line->events,
-                          json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:o*}", "ph", "i", "s", "t", "cat", "link", "name", row->name,
-                                    "pid", (int)box->header.pid, "tid", EVENT_TID, "ts", us(line, box, event->time), "args", args));
+    json_array_append_new(line->events, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:o*}", "ph", "i", "s", "t",
+                                                  "cat", "link", "name", row->name, "pid", (int)box->header.pid, "tid",
+                                                  EVENT_TID, "ts", us(line, box, event->time), "args", args));
 }
 
 static void add_box(struct timeline *line, const struct blackbox *box)
@@ -124,10 +128,12 @@ static void add_box(struct timeline *line, const struct blackbox *box)
             nranks = box->comms[i].nranks;
             rank = box->comms[i].rank;
         }
-    snprintf(name, sizeof name, "rank %d (pid %u%s) %.100s", rank, box->header.pid, box->alive ? "" : ", dead", box->header.command);
+    snprintf(name, sizeof name, "rank %d (pid %u%s) %.100s", rank, box->header.pid, box->alive ? "" : ", dead",
+             box->header.command);
     add_name(line, "process_name", box, 0, name);
-    json_array_append_new(line->events, json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "ph", "M", "name", "process_sort_index", "pid",
-                                                  (int)box->header.pid, "tid", 0, "args", "sort_index", rank));
+    json_array_append_new(line->events,
+                          json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "ph", "M", "name", "process_sort_index", "pid",
+                                    (int)box->header.pid, "tid", 0, "args", "sort_index", rank));
     add_name(line, "thread_name", box, EVENT_TID, "links");
     for (size_t i = 0; i < box->comm_count; i++)
         add_comm(line, box, &box->comms[i]);

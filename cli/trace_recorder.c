@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations in the form of PyTorch's Flight Recorder, version 2.10, one file for each rank. Global ranks are those of the
- * communicator with most ranks. Other communicators' members are found by their boxes; where one is missing, its rank within
- * the communicator stands in.
+ * The operations in the form of PyTorch's Flight Recorder, version 2.10, one file for each rank. Global ranks are those
+ * of the communicator with most ranks. Other communicators' members are found by their boxes; where one is missing, its
+ * rank within the communicator stands in.
  */
 #include "trace.h"
 
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct export {
+struct export
+{
     const struct view_options *options;
     struct view_member *members; /* ordered by communicator and rank */
     size_t count;
@@ -23,18 +24,34 @@ struct export {
 };
 
 static const char *const names[] = {
-    [WIRE_ALLREDUCE] = "all_reduce", [WIRE_REDUCE] = "reduce",   [WIRE_BROADCAST] = "broadcast",
-    [WIRE_ALLGATHER] = "all_gather", [WIRE_GATHER] = "gather",   [WIRE_REDUCE_SCATTER] = "_reduce_scatter_base",
-    [WIRE_SCATTER] = "scatter",      [WIRE_BARRIER] = "barrier", [WIRE_ALLTOALL] = "all_to_all",
-    [WIRE_SEND] = "send",            [WIRE_RECV] = "recv",       [WIRE_ALLTOALLV] = "all_to_all",
+    [WIRE_ALLREDUCE] = "all_reduce",
+    [WIRE_REDUCE] = "reduce",
+    [WIRE_BROADCAST] = "broadcast",
+    [WIRE_ALLGATHER] = "all_gather",
+    [WIRE_GATHER] = "gather",
+    [WIRE_REDUCE_SCATTER] = "_reduce_scatter_base",
+    [WIRE_SCATTER] = "scatter",
+    [WIRE_BARRIER] = "barrier",
+    [WIRE_ALLTOALL] = "all_to_all",
+    [WIRE_SEND] = "send",
+    [WIRE_RECV] = "recv",
+    [WIRE_ALLTOALLV] = "all_to_all",
     [WIRE_GROUP] = "coalesced",
 };
 
 static const char *const types[] = {
-    [TUTTI_INT8] = "Char",      [TUTTI_UINT8] = "Byte",        [TUTTI_INT32] = "Int",
-    [TUTTI_UINT32] = "UInt32",  [TUTTI_INT64] = "Long",        [TUTTI_UINT64] = "UInt64",
-    [TUTTI_FLOAT16] = "Half",   [TUTTI_FLOAT32] = "Float",     [TUTTI_FLOAT64] = "Double",
-    [TUTTI_BFLOAT16] = "BFloat16", [TUTTI_FLOAT8_E4M3] = "Float8_e4m3fn", [TUTTI_FLOAT8_E5M2] = "Float8_e5m2",
+    [TUTTI_INT8] = "Char",
+    [TUTTI_UINT8] = "Byte",
+    [TUTTI_INT32] = "Int",
+    [TUTTI_UINT32] = "UInt32",
+    [TUTTI_INT64] = "Long",
+    [TUTTI_UINT64] = "UInt64",
+    [TUTTI_FLOAT16] = "Half",
+    [TUTTI_FLOAT32] = "Float",
+    [TUTTI_FLOAT64] = "Double",
+    [TUTTI_BFLOAT16] = "BFloat16",
+    [TUTTI_FLOAT8_E4M3] = "Float8_e4m3fn",
+    [TUTTI_FLOAT8_E5M2] = "Float8_e5m2",
 };
 
 /* The communicator with most ranks; the first by id of several. */
@@ -138,15 +155,15 @@ static json_t *entry(const struct view_member *member, const struct blackbox_op 
     if (!p2p)
         numbers->collective = op->seq;
     profiling_name(op, comm->rank, name, sizeof name);
-    json_t *out = json_pack("{s:[], s:I, s:i, s:[s,o], s:I, s:I, s:I, s:s, s:o, s:o, s:[s], s:o, s:[s], s:s, s:o, s:o, s:b, s:I, s:b}",
-                            "frames", "record_id", record, "pg_id", group, "process_group", group_name(comm).text,
-                            text_json(comm->name), "collective_seq_id", (json_int_t)numbers->collective, "p2p_seq_id",
-                            (json_int_t)numbers->p2p, "op_id", (json_int_t)op->position + 1, "profiling_name", name,
-                            "time_created_ns", time_json(member->box, op->begin), "input_sizes", sizes(op, comm->nranks, false),
-                            "input_dtypes", type, "output_sizes", sizes(op, comm->nranks, true), "output_dtypes", type, "state",
-                            state_name(op), "time_discovered_started_ns", time_json(member->box, op->start),
-                            "time_discovered_completed_ns", time_json(member->box, op->end), "retired", op->state == WIRE_OP_DONE,
-                            "timeout_ms", (json_int_t)param_int(PARAM_TIMEOUT), "is_p2p", p2p);
+    json_t *out = json_pack(
+        "{s:[], s:I, s:i, s:[s,o], s:I, s:I, s:I, s:s, s:o, s:o, s:[s], s:o, s:[s], s:s, s:o, s:o, s:b, s:I, s:b}",
+        "frames", "record_id", record, "pg_id", group, "process_group", group_name(comm).text, text_json(comm->name),
+        "collective_seq_id", (json_int_t)numbers->collective, "p2p_seq_id", (json_int_t)numbers->p2p, "op_id",
+        (json_int_t)op->position + 1, "profiling_name", name, "time_created_ns", time_json(member->box, op->begin),
+        "input_sizes", sizes(op, comm->nranks, false), "input_dtypes", type, "output_sizes",
+        sizes(op, comm->nranks, true), "output_dtypes", type, "state", state_name(op), "time_discovered_started_ns",
+        time_json(member->box, op->start), "time_discovered_completed_ns", time_json(member->box, op->end), "retired",
+        op->state == WIRE_OP_DONE, "timeout_ms", (json_int_t)param_int(PARAM_TIMEOUT), "is_p2p", p2p);
     if (out && op->end)
         json_object_set_new(out, "duration_ms", json_real((double)view_duration(op, 0) / 1e6));
     return out;
@@ -156,12 +173,14 @@ static void add_status(json_t *status, const struct blackbox_comm *comm, int gro
 {
     json_int_t last[4] = {-1, -1, -1, -1};
     for (size_t i = 0; i < comm->op_count; i++)
-        for (int state = WIRE_OP_ENQUEUED; comm->ops[i].collective < WIRE_SEND && state <= (int)comm->ops[i].state; state++)
+        for (int state = WIRE_OP_ENQUEUED; comm->ops[i].collective < WIRE_SEND && state <= (int)comm->ops[i].state;
+             state++)
             if ((json_int_t)comm->ops[i].seq > last[state])
                 last[state] = (json_int_t)comm->ops[i].seq;
     json_object_set_new(status, view_number((uint64_t)group).text,
-                        json_pack("{s:I, s:I, s:I}", "last_enqueued_collective", last[WIRE_OP_ENQUEUED], "last_started_collective",
-                                  last[WIRE_OP_RUNNING], "last_completed_collective", last[WIRE_OP_DONE]));
+                        json_pack("{s:I, s:I, s:I}", "last_enqueued_collective", last[WIRE_OP_ENQUEUED],
+                                  "last_started_collective", last[WIRE_OP_RUNNING], "last_completed_collective",
+                                  last[WIRE_OP_DONE]));
 }
 
 static int by_time(const void *left, const void *right)
@@ -208,15 +227,15 @@ static uint64_t aligned_from(const struct export *export, const struct blackbox_
     return from;
 }
 
-static void add_comm(const struct export *export, const struct view_member *member, int group, json_t *config, json_t *status,
-                     json_t *entries)
+static void add_comm(const struct export *export, const struct view_member *member, int group, json_t *config,
+                     json_t *status, json_t *entries)
 {
     const struct blackbox_comm *comm = member->comm;
     struct numbers numbers = {0};
     char *ranks = ranks_text(export, comm);
     json_object_set_new(config, group_name(comm).text,
-                        json_pack("{s:s, s:o, s:s}", "name", group_name(comm).text, "desc", text_json(comm->name), "ranks",
-                                  ranks ? ranks : "[]"));
+                        json_pack("{s:s, s:o, s:s}", "name", group_name(comm).text, "desc", text_json(comm->name),
+                                  "ranks", ranks ? ranks : "[]"));
     free(ranks);
     add_status(status, comm, group);
     uint64_t from = aligned_from(export, comm);

@@ -104,7 +104,8 @@ void view_unload(struct view_set *set)
 
 static int by_comm_and_rank(const void *left, const void *right)
 {
-    const struct blackbox_comm *a = ((const struct view_member *)left)->comm, *b = ((const struct view_member *)right)->comm;
+    const struct blackbox_comm *a = ((const struct view_member *)left)->comm,
+                               *b = ((const struct view_member *)right)->comm;
     if (a->id != b->id)
         return a->id < b->id ? -1 : 1;
     return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : 0;

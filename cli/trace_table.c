@@ -52,9 +52,10 @@ void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_c
         snprintf(root, sizeof root, "%d", op->root);
     if (op->state == WIRE_OP_DONE && op->result)
         snprintf(waiting, sizeof waiting, "%s", error_name((tutti_result_t)op->result));
-    fprintf(out, op_heading, view_number(op->seq).text, blackbox_collective_name(op->collective), view_number(op->count).text,
-            blackbox_type_name(op->type), blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-", stage,
-            view_op_state(op), op->state == WIRE_OP_DONE && !op->end ? "at once" : view_time(duration).text, bandwidth,
+    fprintf(out, op_heading, view_number(op->seq).text, blackbox_collective_name(op->collective),
+            view_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
+            *op->algorithm ? op->algorithm : "-", stage, view_op_state(op),
+            op->state == WIRE_OP_DONE && !op->end ? "at once" : view_time(duration).text, bandwidth,
             *waiting ? "  " : "", waiting);
 }
 
@@ -86,8 +87,8 @@ static void print_ops(FILE *out, const struct blackbox *box, const struct blackb
 {
     if (!comm->op_count)
         return;
-    fprintf(out, op_heading, "SEQ", "COLLECTIVE", "COUNT", "TYPE", "OP", "ROOT", "ALGORITHM", "ROUND", "STATE", "TIME", "BUS GB/s",
-            "  ", "WAITS");
+    fprintf(out, op_heading, "SEQ", "COLLECTIVE", "COUNT", "TYPE", "OP", "ROOT", "ALGORITHM", "ROUND", "STATE", "TIME",
+            "BUS GB/s", "  ", "WAITS");
     size_t hidden = 0;
     for (size_t i = 0; i < comm->op_count; i++) {
         bool old = comm->ops[i].state == WIRE_OP_DONE && i + LAST_OPS < comm->op_count;
@@ -103,8 +104,8 @@ static void print_ops(FILE *out, const struct blackbox *box, const struct blackb
 
 static void print_comm(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, bool all)
 {
-    fprintf(out, "  %s: rank %d of %d, %s, id %016" PRIx64 "\n", *comm->name ? comm->name : "(no name)", comm->rank, comm->nranks,
-            view_comm_state(box, comm), comm->id);
+    fprintf(out, "  %s: rank %d of %d, %s, id %016" PRIx64 "\n", *comm->name ? comm->name : "(no name)", comm->rank,
+            comm->nranks, view_comm_state(box, comm), comm->id);
     if (comm->state == WIRE_COMM_FAILED || comm->state == WIRE_COMM_ABORTED) {
         fprintf(out, "    %s: %s", error_name((tutti_result_t)comm->result), comm->sentence);
         if (comm->culprit >= 0)
@@ -113,13 +114,14 @@ static void print_comm(FILE *out, const struct blackbox *box, const struct black
     }
     print_ops(out, box, comm, all);
     if (comm->unrecorded)
-        fprintf(out, "    %" PRIu64 " operations up to #%" PRIu64 " are not recorded: too many were unfinished\n", comm->unrecorded,
-                comm->newest_unrecorded);
+        fprintf(out, "    %" PRIu64 " operations up to #%" PRIu64 " are not recorded: too many were unfinished\n",
+                comm->unrecorded, comm->newest_unrecorded);
 }
 
 static void print_box(FILE *out, const struct blackbox *box, bool all)
 {
-    fprintf(out, "process %u (%s) on %s: %s\n", box->header.pid, view_box_state(box), box->header.host, box->header.command);
+    fprintf(out, "process %u (%s) on %s: %s\n", box->header.pid, view_box_state(box), box->header.host,
+            box->header.command);
     if (!box->alive)
         fprintf(out, "  last sign of life %s; %s\n", view_day(box, box->now).text, box->path);
     for (size_t i = 0; i < box->comm_count; i++)

@@ -55,7 +55,8 @@ static int remove_dir(void **state)
     return system(command);
 }
 
-/* n processes, each with the communicator "world" and in the scene; returns when all have played it. They wait to be killed. */
+/* n processes, each with the communicator "world" and in the scene; returns when all have played it. They wait to be
+ * killed. */
 static void play(int n, scene scene)
 {
     int done[2];
@@ -123,15 +124,15 @@ static int run_trace(const char *arguments)
     return WEXITSTATUS(status);
 }
 
-#define assert_shows(text)                                                                                                         \
-    do {                                                                                                                           \
-        if (!strstr(output, text))                                                                                                 \
-            fail_msg("\"%s\" is not in:\n%s", text, output);                                                                       \
+#define assert_shows(text)                                                                                             \
+    do {                                                                                                               \
+        if (!strstr(output, text))                                                                                     \
+            fail_msg("\"%s\" is not in:\n%s", text, output);                                                           \
     } while (0)
-#define assert_hides(text)                                                                                                         \
-    do {                                                                                                                           \
-        if (strstr(output, text))                                                                                                  \
-            fail_msg("\"%s\" is in:\n%s", text, output);                                                                           \
+#define assert_hides(text)                                                                                             \
+    do {                                                                                                               \
+        if (strstr(output, text))                                                                                      \
+            fail_msg("\"%s\" is in:\n%s", text, output);                                                               \
     } while (0)
 
 /* ---- Verdicts ---- */
@@ -150,7 +151,8 @@ static void test_dead_rank(void **state)
     pid_t dead = ranks[3];
     kill_rank(3);
     assert_int_equal(run_trace("--stuck 0"), 0);
-    snprintf(sentence, sizeof sentence, "VERDICT: rank 3 (pid %d, dead) is waited for by ranks 0 1 2 in allreduce #17 of communicator world",
+    snprintf(sentence, sizeof sentence,
+             "VERDICT: rank 3 (pid %d, dead) is waited for by ranks 0 1 2 in allreduce #17 of communicator world",
              dead);
     assert_shows(sentence);
     assert_shows("its last: allreduce #16, done");
@@ -220,11 +222,13 @@ static void test_absent_rank(void **state)
 {
     play(2, wait_for_stranger);
     assert_int_equal(run_trace("--stuck 0"), 0);
-    assert_shows("VERDICT: rank 40 (no black box here: on another host, not traced, or never started) is waited for by ranks 0 1 in "
+    assert_shows("VERDICT: rank 40 (no black box here: on another host, not traced, or never started) is waited for by "
+                 "ranks 0 1 in "
                  "allreduce #3 of communicator wide");
 }
 
-/* Rank 1 cannot come to the call of "world": it stands still in "pair". That is the cause; the other is named as its effect. */
+/* Rank 1 cannot come to the call of "world": it stands still in "pair". That is the cause; the other is named as its
+ * effect. */
 static void cascade(struct trace *trace, struct trace_comm *world, int rank)
 {
     struct trace_comm *pair = trace_comm_open(trace, 78, "pair", rank, 2, 2);
@@ -238,7 +242,8 @@ static void test_cascade(void **state)
 {
     play(2, cascade);
     assert_int_equal(run_trace("--stuck 0"), 0);
-    assert_shows(") is stuck in another communicator and is waited for by rank 0 in allreduce #1 of communicator world");
+    assert_shows(
+        ") is stuck in another communicator and is waited for by rank 0 in allreduce #1 of communicator world");
     assert_shows("; see communicator pair, where it is in allreduce #2");
     assert_shows(") stands still and names no rank that it waits for, in allreduce #2 of communicator pair");
 }
@@ -286,7 +291,8 @@ static void busy_life(struct trace *trace, struct trace_comm *world, int rank)
     about.value1 = 3;
     do_calls(world, 0, 300);
     trace_event(trace, WIRE_EVENT_LANE_DOWN, &about);
-    struct trace_op *op = trace_op_begin(pair, 0, rank % 2 ? WIRE_RECV : WIRE_SEND, TUTTI_BFLOAT16, -1, 1 - rank % 2, 7, 14);
+    struct trace_op *op =
+        trace_op_begin(pair, 0, rank % 2 ? WIRE_RECV : WIRE_SEND, TUTTI_BFLOAT16, -1, 1 - rank % 2, 7, 14);
     trace_op_start(op, &ring, 1, 1);
     trace_op_end(op, TUTTI_SUCCESS);
     struct trace_op *quick = trace_op_begin(world, 300, WIRE_BARRIER, -1, -1, -1, 0, 0);
@@ -414,7 +420,8 @@ static void check_track(json_t *events, json_int_t pid, json_int_t tid)
     for (size_t i = 0; i < json_array_size(events); i++) {
         json_t *event = json_array_get(events, i);
         if (strcmp(json_string_value(json_object_get(event, "ph")), "X") != 0 ||
-            json_integer_value(json_object_get(event, "pid")) != pid || json_integer_value(json_object_get(event, "tid")) != tid)
+            json_integer_value(json_object_get(event, "pid")) != pid ||
+            json_integer_value(json_object_get(event, "tid")) != tid)
             continue;
         double ts = json_real_value(json_object_get(event, "ts")), dur = json_real_value(json_object_get(event, "dur"));
         assert_true(ts >= 0 && dur >= 0 && ts > end - 0.002);
@@ -451,10 +458,25 @@ static void test_perfetto(void **state)
 
 static void check_dump(int rank)
 {
-    static const char *const keys[] = {"frames", "record_id", "pg_id", "process_group", "collective_seq_id", "p2p_seq_id", "op_id",
-                                       "profiling_name", "time_created_ns", "input_sizes", "input_dtypes", "output_sizes",
-                                       "output_dtypes", "state", "time_discovered_started_ns", "time_discovered_completed_ns",
-                                       "retired", "timeout_ms", "is_p2p"};
+    static const char *const keys[] = {"frames",
+                                       "record_id",
+                                       "pg_id",
+                                       "process_group",
+                                       "collective_seq_id",
+                                       "p2p_seq_id",
+                                       "op_id",
+                                       "profiling_name",
+                                       "time_created_ns",
+                                       "input_sizes",
+                                       "input_dtypes",
+                                       "output_sizes",
+                                       "output_dtypes",
+                                       "state",
+                                       "time_discovered_started_ns",
+                                       "time_discovered_completed_ns",
+                                       "retired",
+                                       "timeout_ms",
+                                       "is_p2p"};
     char path[100];
     snprintf(path, sizeof path, "%s/dump_%d", dir, rank);
     json_t *dump = parse_file(path), *entries = json_object_get(dump, "entries");
@@ -465,10 +487,12 @@ static void check_dump(int rank)
     for (size_t i = 0; i < json_array_size(entries); i++)
         for (size_t key = 0; key < sizeof keys / sizeof *keys; key++)
             assert_non_null(json_object_get(json_array_get(entries, i), keys[key]));
-    json_t *pair = json_object_get(json_object_get(dump, "pg_config"), rank < 2 ? "0000000000000050" : "0000000000000051");
+    json_t *pair =
+        json_object_get(json_object_get(dump, "pg_config"), rank < 2 ? "0000000000000050" : "0000000000000051");
     assert_string_equal(json_string_value(json_object_get(pair, "ranks")), rank < 2 ? "[0, 1]" : "[2, 3]");
     json_t *p2p = json_array_get(entries, WIRE_BOX_OPS - 1);
-    assert_string_equal(json_string_value(json_object_get(p2p, "profiling_name")), rank % 2 ? "nccl:recv 1<-0" : "nccl:send 0->1");
+    assert_string_equal(json_string_value(json_object_get(p2p, "profiling_name")),
+                        rank % 2 ? "nccl:recv 1<-0" : "nccl:send 0->1");
     assert_true(json_is_true(json_object_get(p2p, "is_p2p")));
     json_decref(dump);
 }
@@ -497,11 +521,13 @@ static void test_pickle(void **state)
     assert_int_equal(run_trace(arguments), 0);
     snprintf(arguments, sizeof arguments, "--pickle --flight-recorder %s/pickle_", dir);
     assert_int_equal(run_trace(arguments), 0);
-    snprintf(command, sizeof command,
-             "python3 -c \"import json,pickle; d='%s/'\n"
-             "def still(x):\n for e in x['entries']:\n  for k in [k for k in e if 'time_' in k or 'dur' in k]: e[k]=type(e[k])\n return x\n"
-             "for r in '01': assert still(json.load(open(d+'json_'+r))) == still(pickle.load(open(d+'pickle_'+r,'rb')))\"",
-             dir);
+    snprintf(
+        command, sizeof command,
+        "python3 -c \"import json,pickle; d='%s/'\n"
+        "def still(x):\n for e in x['entries']:\n  for k in [k for k in e if 'time_' in k or 'dur' in k]: "
+        "e[k]=type(e[k])\n return x\n"
+        "for r in '01': assert still(json.load(open(d+'json_'+r))) == still(pickle.load(open(d+'pickle_'+r,'rb')))\"",
+        dir);
     assert_int_equal(system(command), 0);
 }
 
@@ -588,10 +614,26 @@ static void test_follow_ends_by_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_dead_rank), CASE(test_rank_behind), CASE(test_nothing_wrong_yet), CASE(test_all_dead), CASE(test_circle),
-        CASE(test_mismatch), CASE(test_absent_rank), CASE(test_cascade), CASE(test_failed_rank), CASE(test_rank_ahead),
-        CASE(test_listing), CASE(test_filters), CASE(test_damaged_neighbour), CASE(test_wrong_options), CASE(test_clean),
-        CASE(test_json), CASE(test_perfetto), CASE(test_recorder), CASE(test_pickle), CASE(test_counters),
+        CASE(test_dead_rank),
+        CASE(test_rank_behind),
+        CASE(test_nothing_wrong_yet),
+        CASE(test_all_dead),
+        CASE(test_circle),
+        CASE(test_mismatch),
+        CASE(test_absent_rank),
+        CASE(test_cascade),
+        CASE(test_failed_rank),
+        CASE(test_rank_ahead),
+        CASE(test_listing),
+        CASE(test_filters),
+        CASE(test_damaged_neighbour),
+        CASE(test_wrong_options),
+        CASE(test_clean),
+        CASE(test_json),
+        CASE(test_perfetto),
+        CASE(test_recorder),
+        CASE(test_pickle),
+        CASE(test_counters),
         CASE(test_follow_ends_by_itself),
     };
     return cmocka_run_group_tests_name("cli trace", tests, NULL, NULL);

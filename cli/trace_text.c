@@ -71,8 +71,9 @@ double view_busbw(const struct blackbox_op *op, int nranks)
         return 0;
     if (op->collective == WIRE_ALLREDUCE)
         factor = 2 * (n - 1) / n;
-    else if (op->collective == WIRE_ALLGATHER || op->collective == WIRE_REDUCE_SCATTER || op->collective == WIRE_ALLTOALL ||
-             op->collective == WIRE_ALLTOALLV || op->collective == WIRE_GATHER || op->collective == WIRE_SCATTER)
+    else if (op->collective == WIRE_ALLGATHER || op->collective == WIRE_REDUCE_SCATTER ||
+             op->collective == WIRE_ALLTOALL || op->collective == WIRE_ALLTOALLV || op->collective == WIRE_GATHER ||
+             op->collective == WIRE_SCATTER)
         factor = (n - 1) / n;
     return (double)op->bytes * factor / (double)view_duration(op, 0);
 }

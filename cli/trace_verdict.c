@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who makes the others wait. In each communicator, every rank that stands still names the rank that it waits for; following the
- * names ends at a rank that waits for nobody of this communicator: it is dead, or not here, or behind (it has called fewer
- * operations), or stuck in another communicator, which then has a verdict of its own. (ICCL section 6: operation counts;
- * NCCLX section 7.3: what is stuck behind another collective is not the cause.)
+ * Who makes the others wait. In each communicator, every rank that stands still names the rank that it waits for;
+ * following the names ends at a rank that waits for nobody of this communicator: it is dead, or not here, or behind (it
+ * has called fewer operations), or stuck in another communicator, which then has a verdict of its own. (ICCL section 6:
+ * operation counts; NCCLX section 7.3: what is stuck behind another collective is not the cause.)
  */
 #include "trace.h"
 
@@ -19,8 +19,8 @@
 enum ending { NOT_STUCK, STILL, DEAD, ABSENT, BEHIND, AHEAD, BUSY, CIRCLE, BROKEN };
 
 static const char *const kinds[] = {
-    [STILL] = "still",   [DEAD] = "dead", [ABSENT] = "absent", [BEHIND] = "behind",
-    [AHEAD] = "ahead",   [BUSY] = "busy", [CIRCLE] = "circle", [BROKEN] = "failed",
+    [STILL] = "still", [DEAD] = "dead", [ABSENT] = "absent", [BEHIND] = "behind",
+    [AHEAD] = "ahead", [BUSY] = "busy", [CIRCLE] = "circle", [BROKEN] = "failed",
 };
 
 /* A rank, what it is in, and where following the waits from it ends. */
@@ -75,7 +75,8 @@ static void find_dead(struct group *group)
     for (size_t i = 0; i < group->count; i++) {
         struct rank_state *rank = &group->ranks[i];
         const struct blackbox *box = rank->member.box;
-        rank->dead = !box->alive && rank->member.comm->state == WIRE_COMM_OPEN && (someone_lives || box->now + NS_PER_S < last);
+        rank->dead =
+            !box->alive && rank->member.comm->state == WIRE_COMM_OPEN && (someone_lives || box->now + NS_PER_S < last);
     }
 }
 
@@ -114,7 +115,8 @@ static const struct blackbox_comm *stuck_elsewhere(const struct group *group, co
     for (size_t i = 0; i < member->box->comm_count; i++) {
         const struct blackbox_comm *other = &member->box->comms[i];
         const struct blackbox_op *op = other->state == WIRE_COMM_CLOSED ? NULL : view_current(other);
-        if (other->id != member->comm->id && op && op->state == WIRE_OP_RUNNING && stands_still(member->box, op, group->stuck))
+        if (other->id != member->comm->id && op && op->state == WIRE_OP_RUNNING &&
+            stands_still(member->box, op, group->stuck))
             return other;
     }
     return NULL;
@@ -236,7 +238,8 @@ static void say_culprit(struct view_finding *finding, const struct group *group,
         say(finding, "rank %d (no black box here: on another host, not traced, or never started)", waiter->culprit);
         return;
     }
-    say(finding, "rank %d (pid %u%s)", waiter->culprit, rank->member.box->header.pid, rank->member.box->alive ? "" : ", dead");
+    say(finding, "rank %d (pid %u%s)", waiter->culprit, rank->member.box->header.pid,
+        rank->member.box->alive ? "" : ", dead");
     if (waiter->ending == BEHIND && waiter->op->collective < WIRE_SEND)
         say(finding, " has not called %s and", view_call(waiter->op).text);
     else if (waiter->ending == AHEAD)

@@ -62,6 +62,7 @@ static bool run(const char *collective, int ranks, char *const *settings, int co
                          .argv = argv,
                          .timeout_s = SWEEP_TIMEOUT_S,
                          .tag = true,
+                         .bind = launch_fits(ranks),
                          .quiet = true,
                          .set = settings,
                          .sets = count,

@@ -232,9 +232,9 @@ static void draw_legend(const struct canvas *canvas)
     const struct lab_spec *spec = &canvas->topology->spec;
     double left = canvas->width - MARGIN - 190;
     text_add(canvas->out, "<text class=\"head\" x=\"%d\" y=\"26\">%s</text>", MARGIN, spec->name);
-    text_add(canvas->out, "<text class=\"small\" x=\"%d\" y=\"44\">%d hosts x %d NICs, %d leaves, %d spines; %s</text>\n", MARGIN,
+    text_add(canvas->out, "<text class=\"small\" x=\"%d\" y=\"44\">%d hosts x %d NICs, %d leaves, %d spines; %s that each end sent</text>\n", MARGIN,
              spec->hosts, spec->nics, spec->leaves, spec->spines,
-             canvas->counters->seconds > 0 ? "rates measured" : "bytes counted; an arrow is what its end sent");
+             canvas->counters->seconds > 0 ? "rates" : "bytes");
     for (int i = 0; i < 40; i++) {
         char colour[16];
         colour_of(i / 39.0, colour, sizeof colour);

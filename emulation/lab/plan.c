@@ -21,6 +21,10 @@ void plan_spaces(const struct lab_topology *topology, struct text *out)
     }
 }
 
+/* ECMP by addresses, protocol and ports as switches do it: policy 3 with these five fields. Policy 1 would not do: packets
+ * of connected sockets of this kernel carry a random number for a hash, and it would take that. */
+#define HASH(family) "net/" family "/fib_multipath_hash_policy 3\nnet/" family "/fib_multipath_hash_fields 55\n"
+
 void plan_settings(const struct lab_topology *topology, int node, struct text *out)
 {
     bool host = topology->nodes[node].role == LAB_HOST;
@@ -31,11 +35,11 @@ void plan_settings(const struct lab_topology *topology, int node, struct text *o
         text_add(out, "-net/ipv6/conf/all/ignore_routes_with_linkdown 1\n");
         return;
     }
-    text_add(out, "net/ipv4/ip_forward 1\nnet/ipv4/fib_multipath_hash_policy 1\n");
+    text_add(out, "net/ipv4/ip_forward 1\n" HASH("ipv4"));
     if (topology->spec.hash_seed)
         text_add(out, "net/ipv4/fib_multipath_hash_seed %d\n", topology->spec.hash_seed);
     if (topology->spec.ipv6)
-        text_add(out, "net/ipv6/conf/all/forwarding 1\nnet/ipv6/fib_multipath_hash_policy 1\n");
+        text_add(out, "net/ipv6/conf/all/forwarding 1\n" HASH("ipv6"));
 }
 
 /* Neighbours are fixed: no ARP in the counters, and a silent failure stays silent (no "host unreachable" after a while). */

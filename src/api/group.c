@@ -19,11 +19,15 @@ struct record {
     tutti_comm_t *out; /* of an init */
 };
 
+#define FEW 8 /* records and items of a group that need no memory of their own */
+
 static _Thread_local struct {
     int depth;
     tutti_result_t error;
-    struct record *record;
+    struct record *record; /* NULL or `few` or malloc'ed */
     size_t count, room;
+    struct record few[FEW];
+    struct p2p_item items[FEW];
 } group;
 
 bool group_open(void)
@@ -38,18 +42,26 @@ tutti_result_t group_note(tutti_result_t result)
     return result;
 }
 
+static tutti_result_t grow(void)
+{
+    size_t room = group.room ? group.room * 2 : FEW;
+    bool own = group.record && group.record != group.few;
+    struct record *grown = group.room ? realloc(own ? group.record : NULL, room * sizeof *grown) : group.few;
+    if (!grown)
+        return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", room));
+    if (group.room && !own)
+        memcpy(grown, group.few, sizeof group.few);
+    group.record = grown;
+    group.room = room;
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t add(const struct record *record)
 {
-    if (group.count == group.room) {
-        size_t room = group.room ? group.room * 2 : 16;
-        struct record *grown = realloc(group.record, room * sizeof *grown);
-        if (!grown)
-            return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", room));
-        group.record = grown;
-        group.room = room;
-    }
-    group.record[group.count++] = *record;
-    return TUTTI_SUCCESS;
+    tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        group.record[group.count++] = *record;
+    return result;
 }
 
 /* The user's counts and offsets are his again when the call returns. */
@@ -121,7 +133,8 @@ tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out)
 static tutti_result_t issue_p2p(size_t first)
 {
     const struct record *leader = &group.record[first];
-    struct p2p_item *items = calloc(group.count - first, sizeof *items);
+    bool few = group.count - first <= FEW;
+    struct p2p_item *items = few ? group.items : calloc(group.count - first, sizeof *items);
     int count = 0;
     if (!items)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", group.count);
@@ -133,7 +146,8 @@ static tutti_result_t issue_p2p(size_t first)
         record->kind = RECORD_DONE;
     }
     tutti_result_t result = p2p_issue(leader->comm->team, items, count, leader->stream);
-    free(items);
+    if (!few)
+        free(items);
     return result;
 }
 
@@ -212,7 +226,8 @@ tutti_result_t tutti_group_end(void)
     if (result == TUTTI_SUCCESS)
         result = issue_all();
     drop_all();
-    free(group.record);
+    if (group.record != group.few)
+        free(group.record);
     group.record = NULL;
     group.count = group.room = 0;
     group.error = TUTTI_SUCCESS;

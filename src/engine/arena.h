@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLOT_INLINE 40
+#define SLOT_INLINE 40 /* also room for a struct slot_place */
 
 enum slot_kind { SLOT_STAGED, SLOT_IN_PLACE };
 
@@ -31,14 +31,16 @@ _Static_assert(sizeof(struct slot) == CACHE_LINE, "a slot's head is one cache li
 
 /* Where a rank's buffers lie when peers may read them there: SLOT_IN_PLACE. In `few`. */
 struct slot_place {
-    uint64_t region; /* id of a shared region, or 0: addresses of the publishing process */
-    uint64_t in, out;
+    uint64_t in, out; /* addresses, or offsets in regions */
+    uint32_t in_region, out_region; /* ids of shared regions, 0: none */
+    uint32_t in_fd, out_fd;         /* their descriptors in that process */
     uint32_t pid;
     uint32_t pad;
 };
 _Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the head");
 
 struct arena_rank {
+    _Atomic int32_t reads; /* can it read rank 0's memory? 0: not known, 1: yes, 2: no */
     alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
     alignas(CACHE_LINE) _Atomic uint32_t sleeping;
     _Atomic bool gone; /* its process was lost */
@@ -46,7 +48,9 @@ struct arena_rank {
 
 struct arena_head {
     uint32_t magic, nranks, slots;
-    uint64_t slot_size; /* with head */
+    uint64_t slot_size;  /* with head */
+    uint64_t maker_pid, maker_word; /* a word of rank 0 that holds maker_value: for trying cross-memory attach */
+    uint64_t maker_value;
     alignas(CACHE_LINE) _Atomic uint32_t sleepers;
     _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown) */
     _Atomic int32_t failed_result;

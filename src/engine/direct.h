@@ -7,6 +7,7 @@
 #define TUTTI_ENGINE_DIRECT_H
 
 #include "engine/arena.h"
+#include "engine/direct_peer.h"
 #include "engine/team.h"
 
 /* A receive, with the place of its data in the peer's slot found beforehand. */
@@ -51,8 +52,11 @@ struct direct {
     uint64_t freed;  /* all peers have read steps below, as far as seen */
     const void **pointer; /* SCRATCH blocks of the running operation */
     int pointers;
-    void *scratch;        /* own memory for prepared inputs */
-    size_t scratch_size;
+    struct peer_memory peers;
+    unsigned char *bounce; /* what is read from peers and then reduced */
+    size_t bounce_size;
+    uint64_t probe_word;
+    bool reads_known, reads; /* all ranks can read each other's memory */
     struct direct_plan *plan[COLL_COUNT];
 };
 

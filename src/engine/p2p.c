@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define P2P_COLLECTIVE 15 /* in signatures */
+#define KEPT_ITEMS     4  /* an operation of so many is kept for the next one */
 
 struct p2p_transfer {
     struct p2p *p2p;
@@ -71,8 +72,9 @@ static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_it
 
 static struct p2p *p2p_new(struct team *team, int count)
 {
-    struct p2p *kept = count == 1 ? atomic_exchange(&team->p2p_idle, NULL) : NULL;
-    return kept ? kept : calloc(1, sizeof *kept + (size_t)count * sizeof kept->item[0]);
+    struct p2p *kept = count <= KEPT_ITEMS ? atomic_exchange(&team->p2p_idle, NULL) : NULL;
+    int room = count <= KEPT_ITEMS ? KEPT_ITEMS : count;
+    return kept ? kept : calloc(1, sizeof *kept + (size_t)room * sizeof kept->item[0]);
 }
 
 void p2p_free(struct p2p *p2p)
@@ -170,6 +172,6 @@ void p2p_end(struct team *team, struct op *op)
         else
             link_cancel_recv(item->link, &item->recv);
     }
-    p2p_free(p2p->count == 1 ? atomic_exchange(&team->p2p_idle, p2p) : p2p);
+    p2p_free(p2p->count <= KEPT_ITEMS ? atomic_exchange(&team->p2p_idle, p2p) : p2p);
     op->p2p = NULL;
 }

@@ -17,6 +17,8 @@
 #define NAP_US   50000
 #define NAP_MS   50
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
+#define LOOKS_BEFORE_YIELD 8
+#define LOOKS_ALONE 64 /* when every rank can have a processor */
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
@@ -230,9 +232,10 @@ static void sleep_for_news(struct team *team)
         usleep(200); /* behind a stream: another team is being waited for */
 }
 
-static void spin(const struct team *team)
+/* A few looks are cheaper than a switch to a rank that waits as well; then yield: the peer may need this very processor. */
+static void spin(const struct team *team, unsigned spins)
 {
-    if (team->crowded)
+    if (spins % LOOKS_BEFORE_YIELD == LOOKS_BEFORE_YIELD - 1 && (team->crowded || spins > LOOKS_ALONE))
         sched_yield();
     else
         cpu_relax();
@@ -250,10 +253,10 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
             give_up = 0;
             continue;
         }
-        spin(team);
+        spin(team, spins);
         if (spins % 32 == 31)
             engine_assist(engine);
-        if (++spins % (team->crowded ? 16 : LOOK_EVERY))
+        if (++spins % (team->crowded ? 16 * LOOKS_BEFORE_YIELD : LOOK_EVERY))
             continue;
         if (!watched) {
             atomic_fetch_add(&engine->attending, 1);
@@ -348,7 +351,9 @@ tutti_result_t team_collective(struct team *team, const struct call *call, void 
 static void count_local(struct team *team)
 {
     uint64_t host = team->process[team->rank].host;
+    team->one_process = true;
     for (int rank = 0; rank < team->nranks; rank++) {
+        team->one_process &= memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
         if (team->process[rank].host != host)
             continue;
         team->local_rank += rank < team->rank;

@@ -61,7 +61,8 @@ struct direct_run {
     int round;
     int recv;          /* next receive of the round */
     bool published, borrowed;
-    uint64_t borrowed_until; /* step after which peers no longer read our buffers */
+    bool in_shown, out_shown; /* peers read these where they lie: none is given back before all have */
+    bool settled;
 };
 
 struct op {
@@ -92,6 +93,7 @@ struct team {
     uint32_t id;
     uint64_t trace_id;
     uint64_t timeout_ms;
+    bool one_process; /* all ranks live in it */
     bool crowded;   /* more ranks than processors here: yield, do not spin */
     struct wire_process *process; /* by rank */
     struct link **link;           /* by rank, NULL until used */

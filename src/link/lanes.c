@@ -16,6 +16,12 @@
 #define MAX_BACKOFF (2 * NS_PER_S)
 #define REFUSALS_OF_A_DEAD_PEER 3
 
+/* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
 static bool initiator(const struct link *link)
 {
     return memcmp(link->domain->self.uuid, link->peer.uuid, WIRE_UUID_BYTES) < 0;
@@ -274,12 +280,12 @@ static void probe(struct link_lane *lane, uint64_t now)
 {
     uint64_t after = (uint64_t)param_int(PARAM_PROBE_AFTER) * NS_PER_MS;
     uint64_t patience = (uint64_t)param_int(PARAM_PROBE_TIMEOUT) * NS_PER_MS;
-    if (lane->probed && now - lane->probed > patience) {
+    if (lane->probed && since(lane->probed, now) > patience) {
         error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u is silent", lane->index, lane->link->peer.pid);
         lanes_dead(lane, TUTTI_SYSTEM_ERROR);
-    } else if (!lane->probed && now - lane->heard > after) {
+    } else if (!lane->probed && since(lane->heard, now) > after) {
         lane->probed = now;
-        event(lane, WIRE_EVENT_PROBE, (now - lane->heard) / NS_PER_MS, 0);
+        event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
         trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
         message_send_on(lane, WIRE_PROBE);
     }
@@ -303,7 +309,7 @@ static void announce(struct link *link, uint64_t now)
 {
     list_each_safe (node, &link->waiting) {
         struct link_send *send = list_entry(node, struct link_send, node);
-        if (send->announced || now - send->since < 100 * NS_PER_MS)
+        if (send->announced || since(send->since, now) < 100 * NS_PER_MS)
             continue;
         uint64_t length = send->length;
         struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
@@ -317,7 +323,7 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
     uint64_t timeout = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     if (!link->ops || link->lost || !link->started)
         return UINT64_MAX;
-    if (link->down_since && now - link->down_since > timeout) {
+    if (link->down_since && since(link->down_since, now) > timeout) {
         lanes_lose(link, "no lane came up within TUTTI_TIMEOUT");
         return UINT64_MAX;
     }

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,19 +22,27 @@ static bool is_shm(void)
     return strcmp(under_test->name, "shm") == 0;
 }
 
+/* The abstract name of the socket of `uuid`. */
+static socklen_t name_of(const uint8_t *uuid, struct sockaddr_un *out)
+{
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int used = snprintf(out->sun_path, sizeof out->sun_path, "@tutti-");
+    for (int i = 0; i < WIRE_UUID_BYTES; i++)
+        used += snprintf(out->sun_path + used, sizeof out->sun_path - (size_t)used, "%02x", uuid[i]);
+    out->sun_path[0] = 0;
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)used);
+}
+
 /* A bare connection to where `self` listens. */
 static int knock(const struct wire_process *self)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(self->tcp[0].port)};
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct sockaddr_un un;
+    socklen_t length = name_of(self->uuid, &un);
     memcpy(&in.sin_addr, self->tcp[0].bytes, 4);
-    int used = snprintf(un.sun_path, sizeof un.sun_path, "@tutti-");
-    for (int i = 0; i < WIRE_UUID_BYTES; i++)
-        used += snprintf(un.sun_path + used, sizeof un.sun_path - (size_t)used, "%02x", self->uuid[i]);
-    un.sun_path[0] = 0;
     int fd = is_shm() ? socket(AF_UNIX, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
-    int result = is_shm() ? connect(fd, (struct sockaddr *)&un, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)used))
+    int result = is_shm() ? connect(fd, (struct sockaddr *)&un, length)
                           : connect(fd, (struct sockaddr *)&in, sizeof in);
     assert_int_equal(result, 0);
     return fd;
@@ -134,6 +143,34 @@ static void survives_want_of_descriptors(void **state)
     pair_close(&pair);
 }
 
+/* The abstract name is not to be had: the socket stands in /dev/shm, private, and goes away. */
+static void works_without_abstract_sockets(void **state)
+{
+    struct pair pair;
+    struct sockaddr_un name;
+    struct stat status;
+    uint8_t uuid[WIRE_UUID_BYTES] = {1, 2, 3, (uint8_t)getpid(), (uint8_t)(getpid() >> 8)};
+    char path[200] = "/dev/shm/";
+    (void)state;
+    if (!is_shm())
+        skip();
+    int squatter = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    socklen_t length = name_of(uuid, &name);
+    assert_int_equal(bind(squatter, (struct sockaddr *)&name, length), 0);
+    snprintf(path + 9, sizeof path - 9, "%s", name.sun_path + 1);
+    party_open(&pair.a);
+    party_open_as(&pair.b, uuid);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
+    pair_until(&pair, pair.at->counts[NOTE_UP] && (pair.bt = end_accepted(&pair.b, 0)));
+    assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+    pair_close(&pair);
+    close(squatter);
+    assert_int_equal(stat(path, &status), -1);
+}
+
 static int new_file(const char *text)
 {
     int fd = memfd_create("test", MFD_CLOEXEC);
@@ -208,6 +245,6 @@ static void shares_descriptors_in_order(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_secret_is_refused),    cmocka_unit_test(garbage_is_shown_out),
     cmocka_unit_test(silent_guests_do_not_block), cmocka_unit_test(survives_want_of_descriptors),
-    cmocka_unit_test(shares_descriptors_in_order),
+    cmocka_unit_test(shares_descriptors_in_order), cmocka_unit_test(works_without_abstract_sockets),
 };
 const struct group hostile_group = {"hostile", tests, sizeof tests / sizeof *tests};

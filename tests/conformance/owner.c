@@ -100,6 +100,13 @@ static void on_shared(struct lane *lane, uint64_t key, int fd)
 
 void party_open(struct party *party)
 {
+    uint8_t uuid[WIRE_UUID_BYTES];
+    assert_int_equal(random_bytes(uuid, sizeof uuid), TUTTI_SUCCESS);
+    party_open_as(party, uuid);
+}
+
+void party_open_as(struct party *party, const uint8_t *uuid)
+{
     struct transport_owner owner = {party, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
                                     on_shared};
     memset(party, 0, sizeof *party);
@@ -107,7 +114,7 @@ void party_open(struct party *party)
     party->self.host = 42;
     party->self.pid = (uint32_t)getpid();
     party->self.uid = geteuid();
-    assert_int_equal(random_bytes(party->self.uuid, sizeof party->self.uuid), TUTTI_SUCCESS);
+    memcpy(party->self.uuid, uuid, sizeof party->self.uuid);
     assert_int_equal(random_bytes(party->self.secret, sizeof party->self.secret), TUTTI_SUCCESS);
     assert_int_equal(poller_open(&party->poller), TUTTI_SUCCESS);
     assert_int_equal(under_test->open(&owner, party->poller, &party->self, &party->transport), TUTTI_SUCCESS);

@@ -4,6 +4,7 @@
 #include "flow.h"
 #include "fork.h"
 #include "suite.h"
+#include "transport/shm/region.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -86,14 +87,22 @@ static void soaks_sleeping(void **state)
     run_soak(&(struct soak){.seed = 35, .total = 1000, .longest = 1 << 20, .sleeps = true, .region = true});
 }
 
-#define WAKES 20000
+struct wakes {
+    size_t count;
+    bool child_sleeps;
+};
 
-/* Waits asleep for message `count`. A wake-up that got lost shows as a sleep of full length. */
-static void await_asleep(struct solo *solo, size_t count, uint64_t *random)
+static void dawdle(uint64_t *random)
 {
     volatile uint64_t spin = random_next(random) % 300;
     while (spin)
         spin--;
+}
+
+/* Waits asleep for message `count`. A wake-up that got lost shows as a sleep of full length. */
+static void await_asleep(struct solo *solo, size_t count, uint64_t *random)
+{
+    dawdle(random);
     while (solo->end->counts[NOTE_MESSAGE] < count) {
         uint64_t start = clock_ns();
         party_sleep(&solo->party, 20000);
@@ -103,28 +112,38 @@ static void await_asleep(struct solo *solo, size_t count, uint64_t *random)
 
 static void wake_body(struct solo *solo, void *context)
 {
+    const struct wakes *wakes = context;
     uint64_t random = 5;
-    (void)context;
     solo->end->quiet = true;
-    for (size_t i = 1; i <= WAKES; i++) {
-        await_asleep(solo, i, &random);
+    for (size_t i = 1; i <= wakes->count; i++) {
+        if (wakes->child_sleeps)
+            await_asleep(solo, i, &random);
+        while (solo->end->counts[NOTE_MESSAGE] < i)
+            party_step(&solo->party);
+        dawdle(&random);
         assert_int_equal(send_pattern(solo->end, i, 8, 1), TUTTI_SUCCESS);
     }
     party_until(&solo->party, solo->end->counts[NOTE_DOWN]);
 }
 
-static void wakes_every_time(void **state)
+static void run_wakes(struct wakes wakes)
 {
     struct solo solo;
     uint64_t random = 6;
-    (void)state;
-    pid_t child = solo_fork(&solo, wake_body, NULL);
+    pid_t child = solo_fork(&solo, wake_body, &wakes);
     solo.end->quiet = true;
-    for (size_t i = 1; i <= WAKES; i++) {
+    for (size_t i = 1; i <= wakes.count; i++) {
         assert_int_equal(send_pattern(solo.end, i, 8, 1), TUTTI_SUCCESS);
         await_asleep(&solo, i, &random);
     }
     solo_join(&solo, child, false);
+}
+
+static void wakes_every_time(void **state)
+{
+    (void)state;
+    run_wakes((struct wakes){10000, true});
+    run_wakes((struct wakes){50000, false}); /* the answer comes at the moment of falling asleep */
 }
 
 static void sleeper_body(struct solo *solo, void *context)
@@ -192,40 +211,55 @@ static void survives_a_killed_peer(void **state)
     }
 }
 
-static void stop_body(struct solo *solo, void *context)
+#define FLOOD (256 << 10)
+
+/* Puts into the same memory without end. */
+static void flood_body(struct solo *solo, void *context)
 {
-    struct flow flow;
-    open_flow(solo, &flow, context, false);
-    for (;;) {
-        flow_send(&flow);
+    static const uint8_t source[FLOOD] = {1};
+    struct put put = {.source = source, .length = FLOOD};
+    char byte = 0;
+    (void)context;
+    solo_swap(solo, &put.key, &put.key, sizeof put.key);
+    while (!solo->end->counts[NOTE_DOWN]) {
+        under_test->put(solo->end->lane, &put);
         party_step(&solo->party);
     }
+    solo_swap(solo, &byte, &byte, 1);
 }
 
 /* Closing a lane takes our memory back, whatever the peer is doing at that moment. */
 static void close_takes_memory_back(void **state)
 {
+    uint64_t random = 8;
     (void)state;
-    for (int round = 0; round < 10; round++) {
-        struct soak soak = {.seed = 300 + (uint64_t)round, .total = UINT64_MAX, .longest = 1 << 20, .region = round % 2};
+    for (int round = 0; round < 60; round++) {
         struct solo solo;
-        struct flow flow;
-        pid_t child = solo_fork(&solo, stop_body, &soak);
-        open_flow(&solo, &flow, &soak, true);
-        while (flow.received < 50 + (uint64_t)round) {
-            flow_send(&flow);
+        struct wire_key key;
+        char byte = 0;
+        uint8_t *memory = round % 2 ? region_alloc(FLOOD) : malloc(FLOOD);
+        assert_non_null(memory);
+        pid_t child = solo_fork(&solo, flood_body, NULL);
+        solo.end->area = memory;
+        solo.end->area_size = FLOOD;
+        solo.end->quiet = true;
+        under_test->describe(solo.party.transport, memory, FLOOD, &key);
+        solo_swap(&solo, &key, &key, sizeof key);
+        party_until(&solo.party, solo.end->counts[NOTE_ARRIVED] >= 20);
+        for (uint64_t spin = random_next(&random) % 10; spin; spin--)
             party_step(&solo.party);
-        }
         end_close(solo.end);
-        memset(flow.area, 0x77, FLOW_SLOTS * soak.longest);
-        for (int i = 0; i < 200; i++)
-            party_step(&solo.party);
-        for (size_t i = 0; i < FLOW_SLOTS * soak.longest; i++)
-            if (flow.area[i] != 0x77)
+        for (size_t at = FLOOD; at; at -= 4096) /* against the direction of a late writer */
+            memset(memory + at - 4096, 0x77, 4096);
+        solo_swap(&solo, &byte, &byte, 1); /* the peer has seen the end */
+        for (size_t i = 0; i < FLOOD; i++)
+            if (memory[i] != 0x77)
                 fail_msg("byte %zu was written after close", i);
-        flow_close(&flow);
-        kill(child, SIGKILL);
-        solo_join(&solo, child, true);
+        if (round % 2)
+            region_free(memory);
+        else
+            free(memory);
+        solo_join(&solo, child, false);
     }
 }
 

@@ -214,6 +214,19 @@ static void test_ecmp(void **state)
     assert_true(imbalance() < 1.5);
 }
 
+/* As in a switch, nothing but addresses, protocol and ports chooses: not whether or when a socket was connected. */
+static void test_ecmp_by_ports_alone(void **state)
+{
+    must(harness_up("name: x\nipv6: false\n"));
+    for (int port = 50000; port < 50012; port++) {
+        int expected = uplink_of(port);
+        zero();
+        for (int i = 0; i < 2; i++)
+            must(harness_run("$LAB run -n $NAME h0 -- $UDP connect 10.0.0.1 10.1.2.1 4791 %d %d 1 1000 0 >/dev/null", port, port));
+        assert_int_equal(harness_sent(expected ? "l0.u1" : "l0.u0"), 2 * WIRE);
+    }
+}
+
 static void test_hash_seed(void **state)
 {
     uint64_t sent[2];
@@ -381,7 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAB_TEST(test_up_and_down), LAB_TEST(test_down_is_final), LAB_TEST(test_crash_then_up), LAB_TEST(test_failure_undoes),
         LAB_TEST(test_two_labs_and_strangers), LAB_TEST(test_run), LAB_TEST(test_exec_all), LAB_TEST(test_steering),
-        LAB_TEST(test_dscp), LAB_TEST(test_ecmp), LAB_TEST(test_hash_seed), LAB_TEST(test_link_down_at_leaf),
+        LAB_TEST(test_dscp), LAB_TEST(test_ecmp), LAB_TEST(test_ecmp_by_ports_alone), LAB_TEST(test_hash_seed), LAB_TEST(test_link_down_at_leaf),
         LAB_TEST(test_black_holes), LAB_TEST(test_many_cuts), LAB_TEST(test_host_links), LAB_TEST(test_rate), LAB_TEST(test_iperf3),
         LAB_TEST(test_reports), LAB_TEST(test_usage), LAB_TEST(test_not_root),
     };

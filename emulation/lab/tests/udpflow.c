@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UDP flows with chosen source ports, and a sink that counts them.
  *   udpflow send FROM TO DPORT FIRST LAST PACKETS SIZE TOS    PACKETS from each source port FIRST..LAST
+ *   udpflow connect ...                                       the same by connected sockets
  *   udpflow sink ADDRESS DPORT PACKETS IDLE_MS                prints "ready", then how many came: ends after PACKETS or silence */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,14 +34,17 @@ static int open_at(const char *address, int port)
     return fd;
 }
 
-static int send_flow(char **args, int port)
+static int send_flow(char **args, int port, int connected)
 {
     static char payload[65536];
     struct sockaddr_in target = address_of(args[1], atoi(args[2]));
     int fd = open_at(args[0], port), tos = atoi(args[7]), refused = 0;
     setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos);
+    if (connected)
+        refused += connect(fd, (struct sockaddr *)&target, sizeof target) != 0;
     for (int i = 0; i < atoi(args[5]); i++)
-        refused += sendto(fd, payload, (size_t)atoi(args[6]), 0, (struct sockaddr *)&target, sizeof target) < 0;
+        refused += sendto(fd, payload, (size_t)atoi(args[6]), 0, connected ? NULL : (struct sockaddr *)&target,
+                          connected ? 0 : sizeof target) < 0;
     close(fd);
     return refused;
 }
@@ -65,10 +69,11 @@ int main(int argc, char **argv)
     int refused = 0;
     if (argc == 6 && strcmp(argv[1], "sink") == 0)
         return sink(argv[2], atoi(argv[3]), atol(argv[4]), atoi(argv[5]));
-    if (argc != 10 || strcmp(argv[1], "send") != 0)
+    int connected = argc == 10 && strcmp(argv[1], "connect") == 0;
+    if (argc != 10 || (!connected && strcmp(argv[1], "send") != 0))
         return 2;
     for (int port = atoi(argv[5]); port <= atoi(argv[6]); port++)
-        refused += send_flow(argv + 2, port);
+        refused += send_flow(argv + 2, port, connected);
     printf("%d refused\n", refused);
     return refused ? 1 : 0;
 }

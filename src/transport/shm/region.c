@@ -101,6 +101,25 @@ bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *off
     return found;
 }
 
+bool region_locate(const void *address, uint32_t *id, uint64_t *offset, int *fd)
+{
+    bool found = false;
+    pthread_mutex_lock(&mutex);
+    list_each(node, &regions) {
+        const struct region *region = list_entry(node, struct region, node);
+        uintptr_t from = (uintptr_t)address - (uintptr_t)region->base;
+        if (from >= region->size)
+            continue;
+        *id = region->id;
+        *offset = from;
+        *fd = region->fd;
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&mutex);
+    return found;
+}
+
 bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd)
 {
     bool found = false;

@@ -17,6 +17,9 @@ bool region_free(void *base);
 /* Does [address, address + length) lie in one region? Then *id is its id and *offset where in it. */
 bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *offset);
 
+/* The region that `address` lies in, and its descriptor, which stays the region's. */
+bool region_locate(const void *address, uint32_t *id, uint64_t *offset, int *fd);
+
 /* The living region with the smallest id above `after`; its descriptor is a duplicate that the caller closes. False: none. */
 bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd);
 bool region_lives(uint32_t id);
