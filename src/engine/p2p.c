@@ -28,6 +28,7 @@ struct p2p {
     int first; /* none before it is pending */
     tutti_result_t result;
     int culprit;
+    char sentence[160]; /* any thread may learn of a failure, another report it */
     struct p2p_transfer item[];
 };
 
@@ -39,6 +40,7 @@ static void complete(struct p2p_transfer *item, tutti_result_t result)
     if (result != TUTTI_SUCCESS && p2p->result == TUTTI_SUCCESS) {
         p2p->result = result;
         p2p->culprit = item->peer;
+        team_say_transfer(item->peer, result, p2p->sentence, sizeof p2p->sentence);
     }
 }
 
@@ -147,7 +149,7 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
     if (p2p->result != TUTTI_SUCCESS)
-        return team_fail(team, p2p->result, p2p->culprit, error_last());
+        return team_fail(team, p2p->result, p2p->culprit, p2p->sentence);
     if (!p2p->pending)
         return TUTTI_SUCCESS;
     while (!p2p->item[p2p->first].pending)

@@ -34,6 +34,7 @@ struct run {
     bool busy, posted;
     tutti_result_t result;
     int culprit;
+    char sentence[160]; /* any thread may learn of a failure, another report it */
     struct action *action;
     struct transfer *transfer;
     unsigned char *bounce; /* where reductions' inputs arrive */
@@ -118,6 +119,7 @@ static void complete(struct transfer *transfer, tutti_result_t result)
     if (result != TUTTI_SUCCESS && run->result == TUTTI_SUCCESS) {
         run->result = result;
         run->culprit = transfer->peer;
+        team_say_transfer(transfer->peer, result, run->sentence, sizeof run->sentence);
     }
 }
 
@@ -147,6 +149,7 @@ static struct transfer *add_transfer(struct context *c, struct run *run, int pee
     if (run->transfers == c->rounds->most || team_link(c->team, peer, &link) != TUTTI_SUCCESS) {
         run->result = TUTTI_SYSTEM_ERROR;
         run->culprit = peer;
+        team_say_transfer(peer, run->result, run->sentence, sizeof run->sentence);
         return NULL;
     }
     *transfer = (struct transfer){.run = run, .link = link, .peer = peer, .sends = sends, .pending = true};
@@ -318,7 +321,7 @@ static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
             *moved = true;
         }
         if (run->result != TUTTI_SUCCESS)
-            return team_fail(c->team, run->result, run->culprit, error_last());
+            return team_fail(c->team, run->result, run->culprit, run->sentence);
         if (run->pending)
             return TUTTI_SUCCESS;
         end_round(c, run);
@@ -435,7 +438,7 @@ static void cut_slices(struct context *c)
     size_t line = CACHE_LINE / c->size, count = c->op->call.count, most = (size_t)param_int(PARAM_SLICE) / c->size / line * line;
     size_t parts = c->cut && rounds->blocks > 0 ? (size_t)rounds->blocks : 1;
     size_t whole = (count + parts - 1) / parts;
-    if (whole * c->size >= 4096)
+    if (c->cut && whole * c->size >= 4096) /* a block that is not cut must lie in scratch as it does in the user's buffer */
         whole = (whole + line - 1) / line * line;
     rounds->stride = whole < most ? whole : most;
     if (rounds->stride == 0)

@@ -41,6 +41,14 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
     return error_set(result, "rank %d: %s", team->rank, team->sentence);
 }
 
+void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size)
+{
+    if (result == TUTTI_REMOTE_ERROR)
+        snprintf(out, size, "lost rank %d: %s", peer, error_last());
+    else
+        snprintf(out, size, "%s", error_last());
+}
+
 tutti_result_t team_failure(const struct team *team)
 {
     tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);

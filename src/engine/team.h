@@ -148,6 +148,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position);
 /* The first failure stays: all operations end with it, here and at the peers. Any thread. */
 tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence);
 tutti_result_t team_failure(const struct team *team);
+/* Writes down why a transfer with `peer` failed: error_last(), which is this thread's alone. */
+void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
 
 /* The operation waits for `peer` from now on. */
 static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)

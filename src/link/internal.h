@@ -54,6 +54,7 @@ struct link {
     struct link_lane lane[LINK_MAX_LANES];
     int control; /* index of the lane that carries messages, -1: none is up */
     bool lossless, started, lost, bye;
+    char reason[200]; /* why it is lost */
     size_t eager;
     uint64_t down_since; /* since when no lane is up; 0: one is */
     int refusals;        /* connections refused since a lane was up */
@@ -99,6 +100,7 @@ void message_send_on(struct link_lane *lane, unsigned kind);
 /* match.c */
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
+void match_drop_arrived(struct link *link);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
 
 /* bulk.c: credits and segments */

@@ -248,8 +248,7 @@ void lanes_lose(struct link *link, const char *why)
 {
     if (link->lost)
         return;
-    char reason[300];
-    snprintf(reason, sizeof reason, "%s", why);
+    snprintf(link->reason, sizeof link->reason, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", why);
     link->lost = true;
     link->control = -1;
     for (int i = 0; i < link->lanes; i++) {
@@ -260,7 +259,7 @@ void lanes_lose(struct link *link, const char *why)
     message_drop_all(link);
     event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
     trace_count(link->domain->trace, WIRE_COUNTER_LINKS_LOST, 1);
-    error_note(TUTTI_REMOTE_ERROR, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", reason);
+    error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     link->domain->owner.lost(link->domain->owner.context, link);
 }

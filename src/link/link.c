@@ -90,7 +90,7 @@ static bool all_acknowledged(const struct link_domain *domain)
 {
     list_each (node, (struct list *)&domain->links) {
         const struct link *link = list_entry(node, struct link, node);
-        if (!link->lost && link->control >= 0 && !list_empty(&link->outgoing))
+        if (!link->lost && link->ops && !list_empty(&link->outgoing))
             return false;
     }
     return true;
@@ -102,7 +102,7 @@ static void say_goodbye(struct link_domain *domain)
     list_each (node, &domain->links) {
         struct link *link = list_entry(node, struct link, node);
         struct wire_message head = {.kind = WIRE_BYE};
-        if (link->ops && link->control >= 0)
+        if (link->ops && link->started) /* also where no lane is up yet: something may wait for it */
             message_send(link, &head, NULL, 0);
     }
     while (!all_acknowledged(domain) && !clock_passed(deadline))
@@ -117,6 +117,7 @@ static void link_free(struct link *link)
             link->ops->lane_close(link->lane[i].lane);
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
+    match_drop_arrived(link);
     list_remove(&link->node);
     free(link->receiving);
     free(link->sending);
