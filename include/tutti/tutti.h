@@ -79,6 +79,162 @@ typedef struct tutti_unique_id {
     char bytes[TUTTI_UNIQUE_ID_BYTES];
 } tutti_unique_id_t;
 
+/* ---- Library ------------------------------------------------------------------------------------------------------- */
+
+/* The library's TUTTI_VERSION. */
+TUTTI_API int tutti_get_version(void);
+
+/* A few words for a result: "invalid argument". Never NULL, static. */
+TUTTI_API const char *tutti_get_error_string(tutti_result_t result);
+
+/* The sentence of the last failure: of `comm` when it has failed, else of the calling thread. "" if none.
+ * Valid until the next failing call of this thread, or until the communicator is destroyed. comm may be NULL. */
+TUTTI_API const char *tutti_get_last_error(tutti_comm_t comm);
+
+/* ---- Life of a communicator ---------------------------------------------------------------------------------------- */
+
+typedef struct tutti_config {
+    size_t size;         /* sizeof(tutti_config_t) of the caller: lets old programs meet new libraries */
+    int blocking;        /* 1: init, split and the like return when done; 0: they return TUTTI_IN_PROGRESS at once and
+                            tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says */
+    int timeout_ms;      /* silence of a peer after which operations fail; 0: as TUTTI_TIMEOUT says */
+    const char *name;    /* shown by logs and tools; copied; NULL: made up */
+} tutti_config_t;
+
+#define TUTTI_CONFIG_INITIALIZER {sizeof(tutti_config_t), -1, 0, NULL}
+
+/* Makes the meeting point of one new communicator: opens a port in this process that serves the ranks' joining. One rank
+ * calls it and hands the id to the others by whatever means the program has. The id is a secret: who knows it may join. */
+TUTTI_API tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id);
+
+/* Joins the communicator `id` as `rank` of `nranks`; returns when all have joined, or with an error that names who did not
+ * within TUTTI_INIT_TIMEOUT. Several ranks may live in one process: call it from one thread each, or inside a group.
+ * config may be NULL. Mechanism: docs/bootstrap.md (NCCLX section 7.1: log n control allgather, back-off). */
+TUTTI_API tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank,
+                                              const tutti_config_t *config);
+
+/* Joins with rank, size and meeting point from the launcher's environment: tutti run, torchrun, Open MPI, MPICH, Slurm.
+ * TUTTI_INVALID_USAGE, naming the variable, when the environment is incomplete. */
+TUTTI_API tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t *config);
+
+/* Makes all n ranks of a communicator in this process: comms[i] is rank i. */
+TUTTI_API tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n);
+
+#define TUTTI_SPLIT_NOCOLOR (-1)
+
+/* Collective over `comm`: ranks of equal color (>= 0) form a communicator, ordered by key, then by old rank. *child is NULL
+ * for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. */
+TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child,
+                                          const tutti_config_t *config);
+
+/* Collective over `comm`: the same ranks in a communicator of their own. */
+TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *child, const tutti_config_t *config);
+
+/* Called by every rank that is not in `excluded` (count ranks of `comm`, the same list everywhere): a communicator of the
+ * remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have failed. */
+TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
+                                           const tutti_config_t *config);
+
+/* Waits until everything issued on `comm` is done. After it only destroy is allowed. */
+TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
+
+/* Finalizes if that has not been done, and frees the communicator. NULL is allowed. */
+TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
+
+/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. Returns when no buffer of
+ * the user is touched any more. Any thread may call it. The handle stays valid until tutti_comm_destroy(). */
+TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm);
+
+/* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator. */
+TUTTI_API tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *state);
+
+TUTTI_API tutti_result_t tutti_comm_count(tutti_comm_t comm, int *count);
+TUTTI_API tutti_result_t tutti_comm_rank(tutti_comm_t comm, int *rank);
+/* Position among, and number of, the ranks of this host. */
+TUTTI_API tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count);
+
+/* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if it failed. */
+TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
+
+/* ---- Host streams -------------------------------------------------------------------------------------------------- */
+
+/* A stream orders operations of several communicators. Operations of one stream run one after another. */
+TUTTI_API tutti_result_t tutti_stream_create(tutti_stream_t *stream);
+/* Waits for the stream's operations first. NULL is allowed. */
+TUTTI_API tutti_result_t tutti_stream_destroy(tutti_stream_t stream);
+/* Waits for all operations issued on the stream; returns the first error among those since the last synchronize. */
+TUTTI_API tutti_result_t tutti_stream_synchronize(tutti_stream_t stream);
+/* TUTTI_SUCCESS when idle, TUTTI_IN_PROGRESS otherwise. Makes progress. */
+TUTTI_API tutti_result_t tutti_stream_query(tutti_stream_t stream);
+
+/* ---- Memory -------------------------------------------------------------------------------------------------------- */
+
+/* Page-aligned zeroed memory that peers of this host can map: collectives on it copy less. Free with tutti_mem_free. */
+TUTTI_API tutti_result_t tutti_mem_alloc(void **pointer, size_t size);
+TUTTI_API tutti_result_t tutti_mem_free(void *pointer);
+
+/* Tells the library that [buffer, buffer + size) will be used often with `comm`: what can be prepared once is prepared.
+ * Never needed for correctness. The memory must stay valid until the matching deregister. */
+TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
+TUTTI_API tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle);
+
+/* ---- Operators ----------------------------------------------------------------------------------------------------- */
+
+/* *op: every rank's input is multiplied by its own *scalar (one element of `type`, read during the call), then summed. */
+TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type, tutti_comm_t comm);
+TUTTI_API tutti_result_t tutti_op_destroy(tutti_op_t op, tutti_comm_t comm);
+
+/* ---- Collectives --------------------------------------------------------------------------------------------------- */
+/*
+ * In place means: send and receive buffer overlap exactly as said below. Other overlaps are not allowed. A count of 0 is
+ * legal and still synchronizes nothing but the order of calls. Buffers need no alignment.
+ */
+
+/* recv[i] = op over ranks of send[i], i < count; the same bits on every rank. In place: recv == send. */
+TUTTI_API tutti_result_t tutti_allreduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                                         tutti_comm_t comm, tutti_stream_t stream);
+/* As allreduce, the result only on `root`; recv is ignored elsewhere. In place: recv == send on root. */
+TUTTI_API tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, int root,
+                                      tutti_comm_t comm, tutti_stream_t stream);
+/* recv = root's send; send is ignored elsewhere. In place: recv == send on root. */
+TUTTI_API tutti_result_t tutti_broadcast(const void *send, void *recv, size_t count, tutti_type_t type, int root,
+                                         tutti_comm_t comm, tutti_stream_t stream);
+/* recv holds n blocks of count elements; block r = rank r's send. In place: send == recv + rank * count. */
+TUTTI_API tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
+                                         tutti_stream_t stream);
+/* send holds n blocks of count elements; recv = op over ranks of block `rank`. In place: recv == send + rank * count. */
+TUTTI_API tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                                              tutti_comm_t comm, tutti_stream_t stream);
+/* Both hold n blocks of count elements; my block r goes to rank r's block `rank`. In place: not allowed. */
+TUTTI_API tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
+                                        tutti_stream_t stream);
+/* send_counts[r] elements at send + send_offsets[r] go to rank r; recv_counts[r] elements arrive at recv + recv_offsets[r].
+ * Counts and offsets are in elements, n entries each, copied during the call. What r sends me must be what I expect. */
+TUTTI_API tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
+                                         const size_t *recv_counts, const size_t *recv_offsets, tutti_type_t type,
+                                         tutti_comm_t comm, tutti_stream_t stream);
+/* On root recv holds n blocks of count elements; block r = rank r's send. In place on root: send == recv + root * count. */
+TUTTI_API tutti_result_t tutti_gather(const void *send, void *recv, size_t count, tutti_type_t type, int root,
+                                      tutti_comm_t comm, tutti_stream_t stream);
+/* On root send holds n blocks of count elements; recv = root's block `rank`. In place on root: recv == send + root * count. */
+TUTTI_API tutti_result_t tutti_scatter(const void *send, void *recv, size_t count, tutti_type_t type, int root,
+                                       tutti_comm_t comm, tutti_stream_t stream);
+/* Done when every rank has called it. */
+TUTTI_API tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_stream_t stream);
+
+/* count elements to / from `peer`. Matched in the order of calls between the two ranks; the counts must agree. Calls that
+ * must run at the same time (exchange with a peer) belong in one group. A rank may send to itself inside a group. */
+TUTTI_API tutti_result_t tutti_send(const void *send, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
+                                    tutti_stream_t stream);
+TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
+                                    tutti_stream_t stream);
+
+/* Calls of this thread between start and end are issued together at the (outermost) end: sends and receives of one
+ * communicator run at the same time, and inits of several ranks by one thread meet. Groups nest. An error of any call
+ * inside makes the end return it, and nothing of the group is issued. */
+TUTTI_API tutti_result_t tutti_group_start(void);
+TUTTI_API tutti_result_t tutti_group_end(void);
+
 #ifdef __cplusplus
 }
 #endif

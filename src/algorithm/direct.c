@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Direct: everyone exchanges with everyone at once. Fewest rounds, most messages: for peers that load and store each
+ * other's memory, and for few ranks. Allreduce comes in two: "oneshot" (all send everything, one exchange) and "direct"
+ * (two exchanges: reduce my block of all, give it to all). Peers are taken in rotated order, so that rank 0 is not
+ * everyone's first.
+ */
+#include "algorithm/rows.h"
+
+static int all_actions(const struct shape *shape)
+{
+    return 2 * shape->nranks + 1;
+}
+
+static int two(const struct shape *shape)
+{
+    return 2;
+}
+
+static int scratch_ranks(const struct shape *shape, int rank)
+{
+    return shape->nranks;
+}
+
+static int scratch_ranks_at_root(const struct shape *shape, int rank)
+{
+    return rank == shape->root ? shape->nranks : 0;
+}
+
+static int oneshot_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (round == 1) {
+        actions[0] = act_reduce(scratch(0), n, out(0), run(0, 1), true);
+        return 1;
+    }
+    actions[count++] = act_copy(in(0), scratch(me), run(0, 1));
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n), from = wrap(me - i, n);
+        actions[count++] = act_send(to, in(0), run(0, 1));
+        actions[count++] = act_recv(from, scratch(from), run(0, 1));
+    }
+    return count;
+}
+
+/* All blocks of mine to their owners, who keep them in SCRATCH by rank. */
+static int spread(const struct shape *shape, int me, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    actions[count++] = act_copy(in(me), scratch(me), run(me, 1));
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n), from = wrap(me - i, n);
+        actions[count++] = act_send(to, in(to), run(to, 1));
+        actions[count++] = act_recv(from, scratch(from), run(me, 1));
+    }
+    return count;
+}
+
+/* My block, from `mine`, to all. */
+static int share(const struct shape *shape, int me, struct place mine, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n), from = wrap(me - i, n);
+        actions[count++] = act_send(to, mine, run(me, 1));
+        actions[count++] = act_recv(from, out(from), run(from, 1));
+    }
+    return count;
+}
+
+static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    if (round == 0)
+        return spread(shape, me, actions);
+    actions[0] = act_reduce(scratch(0), shape->nranks, out(me), run(me, 1), true);
+    return 1 + share(shape, me, out(me), actions + 1);
+}
+
+static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    if (round == 0)
+        return spread(shape, me, actions);
+    actions[0] = act_reduce(scratch(0), shape->nranks, out(0), run(me, 1), true);
+    return 1;
+}
+
+static int allgather_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    actions[0] = act_copy(in(0), out(me), run(me, 1));
+    return 1 + share(shape, me, in(0), actions + 1);
+}
+
+static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (round == 0 && me != shape->root) {
+        actions[count++] = act_send(shape->root, in(0), run(0, 1));
+    } else if (round == 0) {
+        actions[count++] = act_copy(in(0), scratch(me), run(0, 1));
+        for (int i = 1; i < n; i++)
+            actions[count++] = act_recv(wrap(me + i, n), scratch(wrap(me + i, n)), run(0, 1));
+    } else if (me == shape->root) {
+        actions[count++] = act_reduce(scratch(0), n, out(0), run(0, 1), true);
+    }
+    return count;
+}
+
+static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (me != shape->root) {
+        actions[count++] = act_recv(shape->root, out(0), run(0, 1));
+        return count;
+    }
+    actions[count++] = act_copy(in(0), out(0), run(0, 1));
+    for (int i = 1; i < n; i++)
+        actions[count++] = act_send(wrap(me + i, n), in(0), run(0, 1));
+    return count;
+}
+
+static int alltoall_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    actions[count++] = act_copy(in(me), out(me), run(me, 1));
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n), from = wrap(me - i, n);
+        actions[count++] = act_send(to, in(to), run(to, 1));
+        actions[count++] = act_recv(from, out(from), run(from, 1));
+    }
+    return count;
+}
+
+static int gather_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (me != shape->root) {
+        actions[count++] = act_send(shape->root, in(0), run(me, 1));
+        return count;
+    }
+    actions[count++] = act_copy(in(0), out(me), run(me, 1));
+    for (int i = 1; i < n; i++) {
+        int from = wrap(me + i, n);
+        actions[count++] = act_recv(from, out(from), run(from, 1));
+    }
+    return count;
+}
+
+static int scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (me != shape->root) {
+        actions[count++] = act_recv(shape->root, out(0), run(me, 1));
+        return count;
+    }
+    actions[count++] = act_copy(in(me), out(0), run(me, 1));
+    for (int i = 1; i < n; i++) {
+        int to = wrap(me + i, n);
+        actions[count++] = act_send(to, in(to), run(to, 1));
+    }
+    return count;
+}
+
+static int barrier_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    for (int i = 1; i < n; i++) {
+        actions[count++] = act_send(wrap(me + i, n), in(0), run(0, 0));
+        actions[count++] = act_recv(wrap(me - i, n), out(0), run(0, 0));
+    }
+    return count;
+}
+
+/* One exchange of everyone with everyone: `bytes` of the vector each way, `reduced` folded. */
+static struct cost_terms exchange_cost(const struct shape *shape, int exchanges, double bytes, double reduced)
+{
+    return uniform_cost(exchanges, exchanges * (shape->nranks - 1.0), bytes, reduced);
+}
+
+static struct cost_terms oneshot_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, shape->nranks - 1, shape->nranks - 1);
+}
+
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    double share = others(shape);
+    return exchange_cost(shape, 2, 2 * share, share);
+}
+
+static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, others(shape), others(shape));
+}
+
+static struct cost_terms block_each_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, others(shape), 0);
+}
+
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, shape->nranks - 1, 0);
+}
+
+static struct cost_terms barrier_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, 0, 0);
+}
+
+#define DIRECT ALGORITHM_DIRECT
+ALGORITHM(oneshot_allreduce, "oneshot", COLL_BIT(ALLREDUCE), DIRECT, two, one, scratch_ranks, all_actions,
+          oneshot_round, oneshot_cost)
+ALGORITHM(direct_allreduce, "direct", COLL_BIT(ALLREDUCE), DIRECT, two, nranks, scratch_ranks, all_actions,
+          allreduce_round, allreduce_cost)
+ALGORITHM(direct_reduce, "direct", COLL_BIT(REDUCE), DIRECT, two, one, scratch_ranks_at_root, all_actions, reduce_round,
+          oneshot_cost)
+ALGORITHM(direct_broadcast, "direct", COLL_BIT(BROADCAST), DIRECT, one, one, no_scratch, all_actions, broadcast_round,
+          broadcast_cost)
+ALGORITHM(direct_allgather, "direct", COLL_BIT(ALLGATHER), DIRECT, one, nranks, no_scratch, all_actions,
+          allgather_round, block_each_cost)
+ALGORITHM(direct_reduce_scatter, "direct", COLL_BIT(REDUCE_SCATTER), DIRECT, two, nranks, scratch_ranks, all_actions,
+          reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(direct_alltoall, "direct", COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), DIRECT, one, nranks, no_scratch,
+          all_actions, alltoall_round, block_each_cost)
+ALGORITHM(direct_gather, "direct", COLL_BIT(GATHER), DIRECT, one, nranks, no_scratch, all_actions, gather_round,
+          block_each_cost)
+ALGORITHM(direct_scatter, "direct", COLL_BIT(SCATTER), DIRECT, one, nranks, no_scratch, all_actions, scatter_round,
+          block_each_cost)
+ALGORITHM(direct_barrier, "direct", COLL_BIT(BARRIER), DIRECT, one, zero, no_scratch, all_actions, barrier_round,
+          barrier_cost)

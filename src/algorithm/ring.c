@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ring: each rank sends only to the next. Allreduce, allgather and reduce-scatter move the least bytes possible in n-1
+ * (or 2n-2) rounds: best for long vectors (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009).
+ * Broadcast and reduce are a chain from, or to, the root, which slices turn into a pipeline.
+ */
+#include "algorithm/rows.h"
+
+static int once_around(const struct shape *shape)
+{
+    return shape->nranks > 1 ? shape->nranks - 1 : 1;
+}
+
+static int twice_around(const struct shape *shape)
+{
+    return shape->nranks > 1 ? 2 * (shape->nranks - 1) : 1;
+}
+
+static int three(const struct shape *shape)
+{
+    return 3;
+}
+
+/* Round r of the reduce-scatter phase sends block me - r, and adds mine to block me - r - 1: after n - 1 rounds block
+ * me + 1 is complete here. The second phase hands complete blocks round. */
+static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, next = wrap(me + 1, n), previous = wrap(me - 1, n);
+    if (n == 1) {
+        actions[0] = act_copy(in(0), out(0), run(0, 1));
+        return 1;
+    }
+    if (round < n - 1) {
+        int give = wrap(me - round, n), take = wrap(me - round - 1, n);
+        actions[0] = act_send(next, round == 0 ? in(give) : out(give), run(give, 1));
+        actions[1] = act_recv_reduce(previous, in(take), out(take), run(take, 1), round == n - 2);
+    } else {
+        int turn = round - (n - 1), give = wrap(me + 1 - turn, n), take = wrap(me - turn, n);
+        actions[0] = act_send(next, out(give), run(give, 1));
+        actions[1] = act_recv(previous, out(take), run(take, 1));
+    }
+    return 2;
+}
+
+static int allgather_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0, give = wrap(me - round, n), take = wrap(me - round - 1, n);
+    if (round == 0)
+        actions[count++] = act_copy(in(0), out(me), run(me, 1));
+    if (n > 1) {
+        actions[count++] = act_send(wrap(me + 1, n), round == 0 ? in(0) : out(give), run(give, 1));
+        actions[count++] = act_recv(wrap(me - 1, n), out(take), run(take, 1));
+    }
+    return count;
+}
+
+static int reduce_scatter_scratch(const struct shape *shape, int rank)
+{
+    return shape->nranks > 2 ? 2 : 0;
+}
+
+/* One block later than allreduce's first phase, so that block `me` ends here. Partial sums alternate between two
+ * scratch blocks: one is sent while the other is made. */
+static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks;
+    if (n == 1) {
+        actions[0] = act_copy(in(0), out(0), run(0, 1));
+        return 1;
+    }
+    bool last = round == n - 2;
+    int give = wrap(me - round - 1, n), take = wrap(me - round - 2, n);
+    actions[0] = act_send(wrap(me + 1, n), round == 0 ? in(give) : scratch((round - 1) & 1), run(give, 1));
+    actions[1] = act_recv_reduce(wrap(me - 1, n), in(take), last ? out(0) : scratch(round & 1), run(take, 1), last);
+    return 2;
+}
+
+/* The rank at distance d from the root sends in round d what it got in round d - 1. */
+static int broadcast_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, distance = wrap(me - shape->root, n), count = 0;
+    if (round == 0 && distance == 0)
+        actions[count++] = act_copy(in(0), out(0), run(0, 1));
+    if (round == distance && distance < n - 1)
+        actions[count++] = act_send(wrap(me + 1, n), distance == 0 ? in(0) : out(0), run(0, 1));
+    if (round == distance - 1)
+        actions[count++] = act_recv(wrap(me - 1, n), out(0), run(0, 1));
+    return count;
+}
+
+static int reduce_scratch(const struct shape *shape, int rank)
+{
+    int distance = wrap(rank - shape->root, shape->nranks);
+    return distance > 0 && distance < shape->nranks - 1;
+}
+
+/* The farthest begins; the rank at distance d receives in round n - 2 - d and sends in the next. */
+static int reduce_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, distance = wrap(me - shape->root, n), count = 0;
+    if (n == 1)
+        actions[count++] = act_copy(in(0), out(0), run(0, 1));
+    if (distance > 0 && round == n - 1 - distance)
+        actions[count++] = act_send(wrap(me - 1, n), distance == n - 1 ? in(0) : scratch(0), run(0, 1));
+    if (round == n - 2 - distance)
+        actions[count++] =
+            act_recv_reduce(wrap(me + 1, n), in(0), distance == 0 ? out(0) : scratch(0), run(0, 1), distance == 0);
+    return count;
+}
+
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    double turns = 2 * (shape->nranks - 1.0);
+    return uniform_cost(turns, turns, 2 * others(shape), others(shape));
+}
+
+static struct cost_terms allgather_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), 0);
+}
+
+static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
+}
+
+/* A chain: long for one slice, but each rank is busy in only two rounds of it. */
+static struct cost_terms chain_cost(const struct shape *shape, bool reduces)
+{
+    double hops = shape->nranks - 1;
+    return (struct cost_terms){hops, hops, hops, reduces ? hops : 0, 1, 1, reduces};
+}
+
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    return chain_cost(shape, false);
+}
+
+static struct cost_terms reduce_cost(const struct shape *shape)
+{
+    return chain_cost(shape, true);
+}
+
+ALGORITHM(ring_allreduce, "ring", COLL_BIT(ALLREDUCE), 0, twice_around, nranks, no_scratch, three, allreduce_round,
+          allreduce_cost)
+ALGORITHM(ring_allgather, "ring", COLL_BIT(ALLGATHER), 0, once_around, nranks, no_scratch, three, allgather_round,
+          allgather_cost)
+ALGORITHM(ring_reduce_scatter, "ring", COLL_BIT(REDUCE_SCATTER), 0, once_around, nranks, reduce_scatter_scratch, three,
+          reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(ring_broadcast, "ring", COLL_BIT(BROADCAST), 0, once_around, one, no_scratch, three, broadcast_round,
+          broadcast_cost)
+ALGORITHM(ring_reduce, "ring", COLL_BIT(REDUCE), 0, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)

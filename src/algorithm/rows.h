@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the files of this folder: the rows they give to the table, and short ways to write actions. */
+#ifndef TUTTI_ALGORITHM_ROWS_H
+#define TUTTI_ALGORITHM_ROWS_H
+
+#include "schedule/schedule.h"
+
+extern const struct algorithm algorithm_direct_allreduce, algorithm_direct_reduce, algorithm_direct_broadcast,
+    algorithm_direct_allgather, algorithm_direct_reduce_scatter, algorithm_direct_alltoall, algorithm_direct_gather,
+    algorithm_direct_scatter, algorithm_direct_barrier, algorithm_oneshot_allreduce;
+extern const struct algorithm algorithm_ring_allreduce, algorithm_ring_reduce, algorithm_ring_broadcast,
+    algorithm_ring_allgather, algorithm_ring_reduce_scatter;
+extern const struct algorithm algorithm_doubling_allreduce, algorithm_doubling_allgather, algorithm_doubling_barrier;
+extern const struct algorithm algorithm_pairwise_alltoall, algorithm_pairwise_reduce_scatter;
+extern const struct algorithm algorithm_binomial_reduce, algorithm_binomial_broadcast, algorithm_binomial_gather,
+    algorithm_binomial_scatter;
+extern const struct algorithm algorithm_halving_allreduce, algorithm_halving_reduce_scatter;
+extern const struct algorithm algorithm_bruck_allgather, algorithm_bruck_alltoall;
+extern const struct algorithm algorithm_tree_allreduce, algorithm_tree_reduce, algorithm_tree_broadcast;
+extern const struct algorithm algorithm_scatter_allgather_broadcast;
+
+#define COLL_BIT(name) (1u << COLL_##name)
+
+/* A row of the table: see struct algorithm for the fields, in the same order. */
+#define ALGORITHM(symbol, name_, colls_, flags_, rounds_, blocks_, scratch_, actions_, round_, cost_)                  \
+    const struct algorithm algorithm_##symbol = {                                                                      \
+        .name = name_,                                                                                                 \
+        .colls = colls_,                                                                                               \
+        .flags = flags_,                                                                                               \
+        .rounds = rounds_,                                                                                             \
+        .blocks = blocks_,                                                                                             \
+        .scratch = scratch_,                                                                                           \
+        .actions = actions_,                                                                                           \
+        .round = round_,                                                                                               \
+        .cost = cost_,                                                                                                 \
+    };
+
+/* (buffer, block), and the vector blocks that an action is about. */
+struct place {
+    uint8_t buffer;
+    int32_t block;
+};
+struct run {
+    int32_t block, nblocks;
+};
+
+static inline struct place in(int block)
+{
+    return (struct place){BUFFER_IN, block};
+}
+
+static inline struct place out(int block)
+{
+    return (struct place){BUFFER_OUT, block};
+}
+
+static inline struct place scratch(int block)
+{
+    return (struct place){BUFFER_SCRATCH, block};
+}
+
+static inline struct run run(int block, int nblocks)
+{
+    return (struct run){block, nblocks};
+}
+
+static inline struct action act_send(int peer, struct place src, struct run blocks)
+{
+    return (struct action){.kind = ACTION_SEND,
+                           .src_buffer = src.buffer,
+                           .peer = peer,
+                           .src_block = src.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
+}
+
+static inline struct action act_recv(int peer, struct place dst, struct run blocks)
+{
+    return (struct action){.kind = ACTION_RECV,
+                           .dst_buffer = dst.buffer,
+                           .peer = peer,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
+}
+
+/* dst = src op what arrives. */
+static inline struct action act_recv_reduce(int peer, struct place src, struct place dst, struct run blocks, bool final)
+{
+    return (struct action){.kind = ACTION_RECV_REDUCE,
+                           .src_buffer = src.buffer,
+                           .dst_buffer = dst.buffer,
+                           .final = final,
+                           .peer = peer,
+                           .src_block = src.block,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
+}
+
+static inline struct action act_copy(struct place src, struct place dst, struct run blocks)
+{
+    return (struct action){.kind = ACTION_COPY,
+                           .src_buffer = src.buffer,
+                           .dst_buffer = dst.buffer,
+                           .src_block = src.block,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
+}
+
+static inline struct action act_reduce(struct place src, int nsrc, struct place dst, struct run blocks, bool final)
+{
+    return (struct action){.kind = ACTION_REDUCE,
+                           .src_buffer = src.buffer,
+                           .dst_buffer = dst.buffer,
+                           .final = final,
+                           .src_block = src.block,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks,
+                           .nsrc = nsrc};
+}
+
+/* value mod n for -n <= value < 2n. */
+static inline int wrap(int value, int n)
+{
+    return value < 0 ? value + n : value >= n ? value - n : value;
+}
+
+/* Least k with 2^k >= n. */
+static inline int log2_ceil(int n)
+{
+    int k = 0;
+    while (k < 31 && (1u << k) < (unsigned)n)
+        k++;
+    return k;
+}
+
+/* Greatest k with 2^k <= n. */
+static inline int log2_floor(int n)
+{
+    return 31 - __builtin_clz((unsigned)n);
+}
+
+/* Shared answers. */
+static inline int one(const struct shape *shape)
+{
+    return 1;
+}
+
+static inline int zero(const struct shape *shape)
+{
+    return 0;
+}
+
+static inline int nranks(const struct shape *shape)
+{
+    return shape->nranks;
+}
+
+static inline int no_scratch(const struct shape *shape, int rank)
+{
+    return 0;
+}
+
+/* The part of a vector of n blocks that is not mine. */
+static inline double others(const struct shape *shape)
+{
+    return (shape->nranks - 1.0) / shape->nranks;
+}
+
+/* The cost where one rank is the busiest in every round. */
+static inline struct cost_terms uniform_cost(double rounds, double messages, double bytes, double reduced)
+{
+    return (struct cost_terms){rounds, messages, bytes, reduced, messages, bytes, reduced};
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element types and operators: sizes and the names that users and nccl-tests give them. */
+#ifndef TUTTI_DEVICE_TYPE_H
+#define TUTTI_DEVICE_TYPE_H
+
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of one element; 0 if there is no such type. */
+size_t type_size(tutti_type_t type);
+
+/* int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2; "unknown" if there is no such type. */
+const char *type_name(tutti_type_t type);
+
+/* sum prod max min avg; "unknown" if there is no such operator. */
+const char *op_name(tutti_op_t op);
+
+/* The reverse: false, and *out untouched, if the name is unknown. Takes fp16, float32 and the like as well. */
+bool type_parse(const char *name, tutti_type_t *out);
+bool op_parse(const char *name, tutti_op_t *out);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large payloads. The receiver hands out a slot and says where its buffer is (a credit); the sender cuts the payload into
+ * segments and puts each on a lane that the path policy picks. The receiver counts segments in a bitmap and says DONE. When a
+ * lane dies, the receiver says which segments it HAS, after its end is closed; the others are put again on other lanes.
+ */
+#include "link/internal.h"
+
+#include "base/param.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SLOTS    16384u
+#define MAX_SEGMENTS 65536u
+#define IMM(slot, segment) ((uint32_t)(slot) << 16 | (segment))
+
+static uint64_t segment_length(uint64_t length, uint64_t segment, uint32_t index)
+{
+    uint64_t offset = segment * index;
+    return length - offset < segment ? length - offset : segment;
+}
+
+static uint32_t segment_count(uint64_t length, uint64_t segment)
+{
+    return (uint32_t)((length + segment - 1) / segment);
+}
+
+/* A slot below *size that is free in `table`, growing it if need be. MAX_SLOTS: none. */
+static uint32_t free_slot(void ***table, uint32_t *size)
+{
+    for (uint32_t slot = 0; slot < *size; slot++)
+        if (!(*table)[slot])
+            return slot;
+    uint32_t bigger = *size ? *size * 2 : 16;
+    void **grown = bigger <= MAX_SLOTS ? realloc(*table, bigger * sizeof **table) : NULL;
+    if (!grown)
+        return MAX_SLOTS;
+    memset(grown + *size, 0, (bigger - *size) * sizeof *grown);
+    uint32_t slot = *size;
+    *table = grown;
+    *size = bigger;
+    return slot;
+}
+
+void bulk_credit(struct link *link, struct link_recv *recv)
+{
+    uint64_t segment = (uint64_t)param_int(PARAM_SEGMENT);
+    while (segment_count(recv->length, segment) > MAX_SEGMENTS)
+        segment *= 2;
+    recv->segment = segment;
+    recv->segments = segment_count(recv->length, segment);
+    recv->arrived = 0;
+    recv->bitmap_few = 0;
+    recv->bitmap = recv->segments <= 64 ? &recv->bitmap_few : calloc((recv->segments + 63) / 64, sizeof *recv->bitmap);
+    uint32_t slot = recv->bitmap ? free_slot((void ***)&link->receiving, &link->receiving_size) : MAX_SLOTS;
+    if (slot == MAX_SLOTS) {
+        lanes_lose(link, "no memory for a large receive");
+        return;
+    }
+    recv->slot = (uint16_t)slot;
+    recv->credited = true;
+    link->receiving[slot] = recv;
+    link->receiving_count++;
+    struct wire_credit credit = {.length = recv->length, .segment = segment};
+    link->ops->describe(link->transport, recv->data, recv->length, &credit.key);
+    struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .signature = recv->signature};
+    message_send(link, &head, &credit, sizeof credit);
+}
+
+void bulk_release_recv(struct link *link, struct link_recv *recv)
+{
+    if (recv->credited && link->receiving[recv->slot] == recv) {
+        link->receiving[recv->slot] = NULL;
+        link->receiving_count--;
+    }
+    recv->credited = false;
+    if (recv->bitmap != &recv->bitmap_few)
+        free(recv->bitmap);
+    recv->bitmap = NULL;
+}
+
+void bulk_release_send(struct link *link, struct link_send *send)
+{
+    if (send->credited && send->slot < link->sending_size && link->sending[send->slot] == send)
+        link->sending[send->slot] = NULL;
+    send->credited = false;
+    if (send->lane_of != send->lane_of_few)
+        free(send->lane_of);
+    send->lane_of = NULL;
+}
+
+static void finish_send(struct link *link, struct link_send *send, tutti_result_t result)
+{
+    list_remove(&send->node);
+    bulk_release_send(link, send);
+    send->done(send, result);
+}
+
+static bool register_send(struct link *link, struct link_send *send)
+{
+    while (send->slot >= link->sending_size) {
+        uint32_t bigger = link->sending_size ? link->sending_size * 2 : 16;
+        struct link_send **grown = realloc(link->sending, bigger * sizeof *grown);
+        if (!grown)
+            return false;
+        memset(grown + link->sending_size, 0, (bigger - link->sending_size) * sizeof *grown);
+        link->sending = grown;
+        link->sending_size = bigger;
+    }
+    send->lane_of = send->segments <= sizeof send->lane_of_few ? send->lane_of_few : malloc(send->segments);
+    if (!send->lane_of || link->sending[send->slot])
+        return false;
+    memset(send->lane_of, 0, send->segments);
+    link->sending[send->slot] = send;
+    send->credited = true;
+    return true;
+}
+
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit)
+{
+    list_init(&send->node);
+    if (credit->length != send->length || head->signature != send->signature) {
+        tutti_result_t result =
+            error_set(TUTTI_INVALID_USAGE,
+                      "rank %u and rank %u are in different calls (operation %u): here signature %08x, %zu bytes; there %08x, %llu bytes; "
+                      "make all ranks call the same operation with the same count, type, operator and root",
+                      send->tag.from, send->tag.to, send->tag.seq, send->signature, send->length, head->signature,
+                      (unsigned long long)credit->length);
+        send->done(send, result);
+        return;
+    }
+    send->key = credit->key;
+    send->segment = credit->segment;
+    send->slot = head->slot;
+    send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
+    send->next = 0;
+    if (send->slot >= MAX_SLOTS || send->segments == 0 || send->segments > MAX_SEGMENTS || !register_send(link, send)) {
+        bulk_release_send(link, send);
+        send->done(send, error_set(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u", send->length,
+                                   send->tag.to));
+        return;
+    }
+    list_push(&link->bulk, &send->node);
+    bulk_pump(link);
+}
+
+/* The lane for the next segment, by the policy, among those that are up and have room. */
+static struct link_lane *pick_lane(struct link *link, size_t length)
+{
+    struct link_lane_view views[LINK_MAX_LANES];
+    uint32_t window = (uint32_t)param_int(PARAM_LANE_WINDOW);
+    int count = 0;
+    for (int i = 0; i < link->lanes; i++) {
+        struct link_lane *lane = &link->lane[i];
+        if (lane->state == LANE_UP && !lane->unconfirmed && lane->puts < window)
+            views[count++] = (struct link_lane_view){lane->index, lane->puts, lane->completion_ns};
+    }
+    int position = count ? link->domain->policy->pick(views, count, length) : -1;
+    return position < 0 ? NULL : &link->lane[views[position].index];
+}
+
+static void skip_put(struct link_send *send)
+{
+    while (send->next < send->segments && send->lane_of[send->next])
+        send->next++;
+}
+
+/* Puts the next segment of `send`. False: no lane has room. */
+static bool put_next(struct link *link, struct link_send *send)
+{
+    uint32_t index = send->next;
+    uint64_t length = segment_length(send->length, send->segment, index);
+    struct link_lane *lane = pick_lane(link, length);
+    if (!lane)
+        return false;
+    struct put put = {.source = (const char *)send->data + send->segment * index,
+                      .length = length,
+                      .imm = IMM(send->slot, index),
+                      .offset = send->segment * index,
+                      .key = send->key,
+                      .token = IMM(send->slot, index)};
+    send->lane_of[index] = (uint8_t)((lane->index + 1) | LINK_READING);
+    send->in_flight++;
+    if (lane->puts++ == 0)
+        lane->put_since = clock_ns();
+    tutti_result_t result = link->ops->put(lane->lane, &put);
+    if (result == TUTTI_SUCCESS)
+        return true;
+    if (lane->state == LANE_UP && lane->puts) { /* refused; had the lane died, its puts would have been taken back already */
+        lane->puts--;
+        send->in_flight--;
+        send->lane_of[index] = 0;
+    }
+    return false;
+}
+
+void bulk_pump(struct link *link)
+{
+    while (!list_empty(&link->bulk)) {
+        struct link_send *send = list_entry(link->bulk.next, struct link_send, node);
+        skip_put(send);
+        if (send->next == send->segments) {
+            list_remove(&send->node); /* all on their way: kept in link->sending until DONE */
+            continue;
+        }
+        if (!put_next(link, send))
+            return;
+    }
+}
+
+/* A lane needs this segment's source no longer. */
+static void source_read(struct link_send *send, uint32_t index)
+{
+    if (index >= send->segments || !(send->lane_of[index] & LINK_READING))
+        return;
+    send->lane_of[index] &= (uint8_t)~LINK_READING;
+    send->in_flight--;
+}
+
+void bulk_sent(struct lane *transport_lane, uint64_t token)
+{
+    struct link_lane *lane = transport_lane->user;
+    struct link *link = lane->link;
+    uint32_t slot = (uint32_t)(token >> 16);
+    struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
+    uint64_t now = clock_ns();
+    if (lane->puts)
+        lane->puts--;
+    lane->completion_ns += ((int64_t)(now - lane->put_since) - (int64_t)lane->completion_ns) / 8;
+    lane->put_since = now;
+    lane->heard = now;
+    if (send)
+        source_read(send, (uint32_t)token & 0xffff);
+    if (send && send->finished && !send->in_flight)
+        finish_send(link, send, TUTTI_SUCCESS);
+    bulk_pump(link);
+}
+
+void bulk_done(struct link *link, uint32_t slot)
+{
+    struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
+    if (!send)
+        return;
+    send->finished = true;
+    if (!send->in_flight)
+        finish_send(link, send, TUTTI_SUCCESS);
+}
+
+static struct link_recv *receiving(struct link *link, uint32_t imm, uint64_t offset, size_t length)
+{
+    uint32_t slot = imm >> 16, index = imm & 0xffff;
+    struct link_recv *recv = slot < link->receiving_size ? link->receiving[slot] : NULL;
+    if (!recv || index >= recv->segments || recv->bitmap[index / 64] >> (index % 64) & 1)
+        return NULL;
+    uint64_t begin = recv->segment * index, size = segment_length(recv->length, recv->segment, index);
+    return offset >= begin && length <= size && offset - begin <= size - length ? recv : NULL;
+}
+
+void *bulk_target(struct lane *transport_lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = transport_lane->user;
+    struct link_recv *recv = receiving(lane->link, imm, offset, length);
+    return recv ? (char *)recv->data + offset : NULL;
+}
+
+void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct link_lane *lane = transport_lane->user;
+    struct link *link = lane->link;
+    struct link_recv *recv = receiving(link, imm, offset, length);
+    uint32_t index = imm & 0xffff;
+    lanes_heard(lane);
+    if (!recv || length != segment_length(recv->length, recv->segment, index))
+        return;
+    recv->bitmap[index / 64] |= 1ull << (index % 64);
+    if (++recv->arrived < recv->segments)
+        return;
+    struct wire_message head = {.kind = WIRE_DONE, .slot = recv->slot};
+    list_remove(&recv->node);
+    bulk_release_recv(link, recv);
+    message_send(link, &head, NULL, 0);
+    recv->done(recv, TUTTI_SUCCESS);
+}
+
+void bulk_say_have(struct link *link)
+{
+    for (uint32_t slot = 0; slot < link->receiving_size; slot++) {
+        struct link_recv *recv = link->receiving[slot];
+        if (!recv || !recv->arrived)
+            continue;
+        struct wire_message head = {.kind = WIRE_HAVE, .slot = (uint16_t)slot};
+        message_send(link, &head, recv->bitmap, (recv->segments + 63) / 64 * sizeof *recv->bitmap);
+    }
+}
+
+void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t length)
+{
+    struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
+    if (!send || length < (send->segments + 63) / 64 * sizeof(uint64_t))
+        return;
+    const unsigned char *bytes = bitmap;
+    for (uint32_t index = 0; index < send->segments; index++) {
+        uint64_t word;
+        memcpy(&word, bytes + index / 64 * sizeof word, sizeof word);
+        if (word >> (index % 64) & 1 && !(send->lane_of[index] & LINK_READING))
+            send->lane_of[index] = LINK_ARRIVED;
+    }
+}
+
+/* The lane is closed here: its puts read no source any more. */
+void bulk_lane_gone(struct link *link, unsigned lane_index)
+{
+    link->lane[lane_index].puts = 0;
+    for (uint32_t slot = 0; slot < link->sending_size; slot++) {
+        struct link_send *send = link->sending[slot];
+        if (!send)
+            continue;
+        for (uint32_t i = 0; i < send->segments; i++)
+            if (send->lane_of[i] == ((lane_index + 1) | LINK_READING))
+                source_read(send, i);
+        if (send->finished && !send->in_flight)
+            finish_send(link, send, TUTTI_SUCCESS);
+    }
+}
+
+/* Both ends of the lane are closed and the peer has said what it has: the rest of that lane's segments go out again. */
+void bulk_put_again(struct link *link, unsigned lane_index)
+{
+    for (uint32_t slot = 0; slot < link->sending_size; slot++) {
+        struct link_send *send = link->sending[slot];
+        if (!send)
+            continue;
+        bool any = false;
+        for (uint32_t i = 0; i < send->segments; i++)
+            if (send->lane_of[i] == lane_index + 1) {
+                send->lane_of[i] = 0;
+                any = true;
+            }
+        if (!any)
+            continue;
+        send->next = 0;
+        if (list_empty(&send->node))
+            list_push(&link->bulk, &send->node);
+    }
+    bulk_pump(link);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share. */
+#ifndef TUTTI_LINK_INTERNAL_H
+#define TUTTI_LINK_INTERNAL_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "link/link.h"
+
+#define LINK_BUCKETS 32
+#define MAX_TRANSPORTS 4
+
+enum lane_state { LANE_NONE, LANE_CONNECTING, LANE_UP, LANE_DEAD };
+
+struct link_lane {
+    struct link *link;
+    struct lane *lane; /* NULL unless connecting or up */
+    enum lane_state state;
+    uint16_t index;
+    bool unconfirmed; /* the peer has not yet said what arrived on the dead epoch */
+    bool was_up;
+    uint32_t epoch, dead_epoch;
+    uint32_t puts;          /* unfinished */
+    uint64_t put_since;     /* when the oldest of them began, roughly */
+    uint64_t completion_ns; /* smoothed */
+    uint64_t heard;         /* last sign of life */
+    uint64_t probed;        /* when a probe was sent that is not answered; 0: none */
+    uint64_t retry_at, backoff_ns;
+};
+
+/* A message that is queued, or kept until acknowledged. */
+struct message {
+    struct list node;
+    uint64_t sequence;
+    size_t length;
+    unsigned char bytes[];
+};
+
+/* A payload that came before it was asked for. */
+struct unexpected {
+    struct list node;
+    struct wire_message head;
+    size_t length;
+    unsigned char body[];
+};
+
+struct link {
+    struct list node; /* in domain->links */
+    struct link_domain *domain;
+    struct wire_process peer;
+    const struct transport_ops *ops; /* NULL: this process itself */
+    struct transport *transport;
+    int lanes;
+    struct link_lane lane[LINK_MAX_LANES];
+    int control; /* index of the lane that carries messages, -1: none is up */
+    bool lossless, started, lost, bye;
+    char reason[200]; /* why it is lost */
+    size_t eager;
+    uint64_t down_since; /* since when no lane is up; 0: one is */
+    int refusals;        /* connections refused since a lane was up */
+    uint64_t heard;
+
+    /* messages */
+    uint64_t next_sequence, received, acked_to_peer;
+    struct list outgoing;        /* messages kept: sent but not acknowledged, then unsent ones */
+    struct list *unsent;         /* first unsent in outgoing, or &outgoing */
+
+    /* matching */
+    struct list posted[LINK_BUCKETS], arrived[LINK_BUCKETS]; /* link_recv; unexpected */
+    struct list waiting;                                     /* link_send without a credit */
+    struct list bulk;                                        /* link_send with segments to put */
+    struct link_recv **receiving;                            /* by slot */
+    struct link_send **sending;                              /* by the peer's slot */
+    uint32_t receiving_size, sending_size, receiving_count;
+};
+
+struct link_domain {
+    struct link_owner owner;
+    struct poller *poller;
+    struct trace *trace;
+    const struct path_policy *policy;
+    struct wire_process self;
+    const struct transport_ops *ops[MAX_TRANSPORTS];
+    struct transport *transport[MAX_TRANSPORTS];
+    int transports;
+    struct list links;
+    bool closing;
+};
+
+/* message.c: ordered, repeated when a lane dies */
+void message_send(struct link *link, const struct wire_message *head, const void *body, size_t length);
+void message_flush(struct link *link);
+void message_received(struct link *link, struct link_lane *lane, const void *bytes, size_t length);
+void message_resend(struct link *link);
+void message_acknowledge(struct link *link);
+void message_drop_all(struct link *link);
+/* A message of the lane itself, not repeated. */
+void message_send_on(struct link_lane *lane, unsigned kind);
+
+/* match.c */
+void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
+void match_fail_all(struct link *link, tutti_result_t result);
+void match_drop_arrived(struct link *link);
+bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
+
+/* bulk.c: credits and segments */
+void bulk_credit(struct link *link, struct link_recv *recv);
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit);
+void bulk_pump(struct link *link);
+void bulk_done(struct link *link, uint32_t slot);
+void *bulk_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+void bulk_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+void bulk_sent(struct lane *lane, uint64_t token);
+void bulk_say_have(struct link *link);
+void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t length);
+void bulk_put_again(struct link *link, unsigned lane_index);
+void bulk_release_recv(struct link *link, struct link_recv *recv);
+void bulk_release_send(struct link *link, struct link_send *send);
+void bulk_lane_gone(struct link *link, unsigned lane_index);
+
+/* lanes.c: life and death of lanes */
+void lanes_start(struct link *link);
+void lanes_dead(struct link_lane *lane, tutti_result_t why);
+void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
+void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);
+void lanes_accepted(void *context, struct lane *lane, const struct wire_hello *hello);
+void lanes_up(struct lane *lane);
+void lanes_down(struct lane *lane, tutti_result_t why);
+uint64_t lanes_tick(struct link *link, uint64_t now);
+void lanes_lose(struct link *link, const char *why);
+void lanes_heard(struct link_lane *lane);
+
+/* link.c */
+void link_message(struct lane *lane, const void *bytes, size_t length);
+void link_writable(struct lane *lane);
+void link_shared(struct lane *lane, uint64_t key, int fd);
+struct link *link_find(struct link_domain *domain, const uint8_t *uuid);
+tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, struct link **out);
+
+#endif

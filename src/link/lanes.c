@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Life and death of lanes (ICCL section 3.3: detect, move, come back; here for any transport, data exactly once).
+ * Death: the lane is closed here, LANE_DEAD tells the peer, who closes its end, says what it HAS and answers LANE_DEAD_OK; only
+ * then are segments put again, so that nothing late can land. Rebirth: the side with the smaller uuid connects again with a
+ * higher epoch, after a pause that doubles.
+ */
+#include "link/internal.h"
+
+#include "base/param.h"
+#include "trace/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_BACKOFF (2 * NS_PER_S)
+#define REFUSALS_OF_A_DEAD_PEER 3
+
+/* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
+static bool initiator(const struct link *link)
+{
+    return memcmp(link->domain->self.uuid, link->peer.uuid, WIRE_UUID_BYTES) < 0;
+}
+
+static void event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2)
+{
+    const struct wire_process *peer = &lane->link->peer;
+    struct trace_about about = {.lane = lane->index,
+                                .peer_pid = peer->pid,
+                                .peer_rank = -1,
+                                .peer_host = peer->host,
+                                .value1 = value1,
+                                .value2 = value2};
+    trace_event(lane->link->domain->trace, kind, &about);
+}
+
+void lanes_heard(struct link_lane *lane)
+{
+    lane->heard = lane->link->heard = clock_ns();
+    lane->probed = 0;
+}
+
+static void schedule_retry(struct link_lane *lane)
+{
+    uint64_t first = (uint64_t)param_int(PARAM_RECONNECT) * NS_PER_MS;
+    lane->retry_at = clock_ns() + (lane->backoff_ns ? lane->backoff_ns : first);
+    lane->backoff_ns = lane->backoff_ns ? lane->backoff_ns * 2 : first * 2;
+    if (lane->backoff_ns > MAX_BACKOFF)
+        lane->backoff_ns = MAX_BACKOFF;
+}
+
+static void connect_lane(struct link_lane *lane)
+{
+    struct link *link = lane->link;
+    tutti_result_t result = link->ops->lane_open(link->transport, &link->peer, lane->index, lane->epoch, lane, &lane->lane);
+    lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DEAD;
+    if (lane->state == LANE_DEAD) {
+        lane->lane = NULL;
+        schedule_retry(lane);
+    }
+}
+
+void lanes_start(struct link *link)
+{
+    if (link->started)
+        return;
+    link->started = true;
+    link->down_since = clock_ns();
+    for (int i = 0; i < link->lanes; i++)
+        if (link->lane[i].state == LANE_NONE)
+            connect_lane(&link->lane[i]);
+}
+
+static void choose_control(struct link *link)
+{
+    link->control = -1;
+    for (int i = 0; i < link->lanes && link->control < 0; i++)
+        if (link->lane[i].state == LANE_UP)
+            link->control = i;
+    if (link->control >= 0)
+        message_resend(link);
+}
+
+static void lane_is_up(struct link_lane *lane)
+{
+    struct link *link = lane->link;
+    lane->state = LANE_UP;
+    lane->backoff_ns = lane->retry_at = 0;
+    lane->puts = 0;
+    link->down_since = 0;
+    link->refusals = 0;
+    link->started = true;
+    lanes_heard(lane);
+    event(lane, lane->was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
+    trace_count(link->domain->trace, lane->was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
+    lane->was_up = true;
+    if (link->control < 0)
+        choose_control(link);
+    bulk_pump(link);
+}
+
+void lanes_up(struct lane *transport_lane)
+{
+    lane_is_up(transport_lane->user);
+}
+
+/* Tells the peer that a lane is closed here. Repeated over whatever lane lives, like every message. */
+static void say_dead(struct link_lane *lane)
+{
+    struct wire_message head = {.kind = WIRE_LANE_DEAD, .slot = lane->index, .tag.seq = lane->epoch};
+    lane->unconfirmed = true;
+    lane->dead_epoch = lane->epoch;
+    message_send(lane->link, &head, NULL, 0);
+}
+
+static void close_lane(struct link_lane *lane)
+{
+    struct lane *closing = lane->lane;
+    lane->lane = NULL;
+    if (closing)
+        closing->ops->lane_close(closing);
+}
+
+static void no_lane_left(struct link *link, bool was_up)
+{
+    link->control = -1;
+    for (int i = 0; i < link->lanes; i++)
+        if (link->lane[i].state == LANE_UP)
+            return;
+    if (!link->down_since)
+        link->down_since = clock_ns();
+    if ((link->lossless && was_up) || link->bye)
+        lanes_lose(link, error_last());
+    else if (link->refusals >= REFUSALS_OF_A_DEAD_PEER * link->lanes)
+        lanes_lose(link, "nobody listens at its address any more");
+}
+
+void lanes_dead(struct link_lane *lane, tutti_result_t why)
+{
+    struct link *link = lane->link;
+    bool was_up = lane->state == LANE_UP;
+    close_lane(lane);
+    if (link->lost || link->domain->closing)
+        return;
+    if (lane->state == LANE_CONNECTING)
+        link->refusals += why == TUTTI_REMOTE_ERROR;
+    lane->state = LANE_DEAD;
+    lane->probed = 0;
+    schedule_retry(lane);
+    if (was_up) {
+        event(lane, WIRE_EVENT_LANE_DOWN, why, 0);
+        trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
+        bulk_lane_gone(link, lane->index);
+    }
+    if (link->control == lane->index || link->control < 0)
+        no_lane_left(link, was_up);
+    if (link->lost)
+        return;
+    if (was_up)
+        say_dead(lane);
+    if (link->control < 0)
+        choose_control(link);
+}
+
+void lanes_down(struct lane *transport_lane, tutti_result_t why)
+{
+    lanes_dead(transport_lane->user, why);
+}
+
+void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch)
+{
+    if (index >= (unsigned)link->lanes)
+        return;
+    struct link_lane *lane = &link->lane[index];
+    if (lane->state == LANE_UP && lane->epoch == epoch) {
+        error_note(TUTTI_REMOTE_ERROR, "the peer closed lane %u", index);
+        lanes_dead(lane, TUTTI_REMOTE_ERROR);
+    }
+    if (link->lost)
+        return;
+    bulk_say_have(link);
+    struct wire_message head = {.kind = WIRE_LANE_DEAD_OK, .slot = (uint16_t)index, .tag.seq = epoch};
+    message_send(link, &head, NULL, 0);
+}
+
+void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch)
+{
+    if (index >= (unsigned)link->lanes || !link->lane[index].unconfirmed || link->lane[index].dead_epoch != epoch)
+        return;
+    link->lane[index].unconfirmed = false;
+    bulk_put_again(link, index);
+}
+
+/* Both sides connected first lanes at once: those of the smaller uuid stay. */
+static bool welcome(const struct link *link, const struct link_lane *lane, const struct wire_hello *hello)
+{
+    if (link->lost || link->domain->closing)
+        return false;
+    switch (lane->state) {
+    case LANE_CONNECTING:
+        return !initiator(link);
+    case LANE_UP:
+        return hello->epoch > lane->epoch;
+    default:
+        return true;
+    }
+}
+
+void lanes_accepted(void *context, struct lane *transport_lane, const struct wire_hello *hello)
+{
+    struct link_domain *domain = context;
+    struct link *link = link_find(domain, hello->from.uuid);
+    if (!link && link_make(domain, &hello->from, &link) != TUTTI_SUCCESS) {
+        transport_lane->ops->lane_close(transport_lane);
+        return;
+    }
+    if (hello->lane >= LINK_MAX_LANES || transport_lane->ops != link->ops ||
+        !welcome(link, &link->lane[hello->lane], hello)) {
+        transport_lane->ops->lane_close(transport_lane);
+        return;
+    }
+    struct link_lane *lane = &link->lane[hello->lane];
+    if (hello->lane >= link->lanes)
+        link->lanes = hello->lane + 1;
+    if (lane->state == LANE_UP) {
+        error_note(TUTTI_REMOTE_ERROR, "the peer connected lane %u anew", hello->lane);
+        lanes_dead(lane, TUTTI_REMOTE_ERROR);
+    }
+    close_lane(lane);
+    if (link->lost) {
+        transport_lane->ops->lane_close(transport_lane);
+        return;
+    }
+    lane->lane = transport_lane;
+    lane->epoch = hello->epoch;
+    transport_lane->user = lane;
+    if (!link->started)
+        link->down_since = clock_ns();
+    lane_is_up(lane);
+}
+
+void lanes_lose(struct link *link, const char *why)
+{
+    if (link->lost)
+        return;
+    snprintf(link->reason, sizeof link->reason, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", why);
+    link->lost = true;
+    link->control = -1;
+    for (int i = 0; i < link->lanes; i++) {
+        close_lane(&link->lane[i]);
+        link->lane[i].state = LANE_DEAD;
+        bulk_lane_gone(link, (unsigned)i);
+    }
+    message_drop_all(link);
+    event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
+    trace_count(link->domain->trace, WIRE_COUNTER_LINKS_LOST, 1);
+    error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
+    match_fail_all(link, TUTTI_REMOTE_ERROR);
+    link->domain->owner.lost(link->domain->owner.context, link);
+}
+
+/* Does anything depend on the peer's answer? */
+static bool expects(const struct link *link)
+{
+    if (!list_empty(&link->outgoing) || !list_empty(&link->waiting) || !list_empty(&link->bulk) || link->receiving_count)
+        return true;
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        if (!list_empty(&link->posted[i]))
+            return true;
+    return false;
+}
+
+static void probe(struct link_lane *lane, uint64_t now)
+{
+    uint64_t after = (uint64_t)param_int(PARAM_PROBE_AFTER) * NS_PER_MS;
+    uint64_t patience = (uint64_t)param_int(PARAM_PROBE_TIMEOUT) * NS_PER_MS;
+    if (lane->probed && since(lane->probed, now) > patience) {
+        error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u is silent", lane->index, lane->link->peer.pid);
+        lanes_dead(lane, TUTTI_SYSTEM_ERROR);
+    } else if (!lane->probed && since(lane->heard, now) > after) {
+        lane->probed = now;
+        event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
+        trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
+        message_send_on(lane, WIRE_PROBE);
+    }
+}
+
+/* A lane that was up is connected again by one side only; else whoever wants it tries. */
+static void retry(struct link_lane *lane, uint64_t now)
+{
+    if (!lane->retry_at || now < lane->retry_at)
+        return;
+    lane->retry_at = 0;
+    if (lane->was_up && !initiator(lane->link))
+        return;
+    lane->epoch++;
+    event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
+    connect_lane(lane);
+}
+
+/* Sends without a credit for long: ask the peer whether it is in another call. */
+static void announce(struct link *link, uint64_t now)
+{
+    list_each_safe (node, &link->waiting) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        if (send->announced || since(send->since, now) < 100 * NS_PER_MS)
+            continue;
+        uint64_t length = send->length;
+        struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
+        send->announced = true;
+        message_send(link, &head, &length, sizeof length);
+    }
+}
+
+uint64_t lanes_tick(struct link *link, uint64_t now)
+{
+    uint64_t timeout = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
+    if (!link->ops || link->lost || !link->started)
+        return UINT64_MAX;
+    if (link->down_since && since(link->down_since, now) > timeout) {
+        lanes_lose(link, "no lane came up within TUTTI_TIMEOUT");
+        return UINT64_MAX;
+    }
+    bool busy = link->down_since || expects(link);
+    for (int i = 0; i < link->lanes && !link->lost; i++) {
+        struct link_lane *lane = &link->lane[i];
+        if (lane->state == LANE_DEAD)
+            retry(lane, now);
+        else if (lane->state == LANE_UP && busy && !link->lossless)
+            probe(lane, now);
+        busy |= lane->state == LANE_CONNECTING || lane->retry_at;
+    }
+    if (!link->lost)
+        announce(link, now);
+    message_acknowledge(link);
+    return busy ? now + 20 * NS_PER_MS : UINT64_MAX;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A link joins two processes. It owns lanes, matches sends with receives by tag, carries small payloads in messages and large
+ * ones in segments that are put straight into the receiver's buffer, and loses nothing when a lane dies. docs/link.md.
+ *
+ * Threads: everything here is called under the engine's lock. Callbacks come from inside link_poll, link_tick, poller handlers
+ * and, where data is there already, from inside link_send and link_recv.
+ */
+#ifndef TUTTI_LINK_LINK_H
+#define TUTTI_LINK_LINK_H
+
+#include "base/list.h"
+#include "transport/transport.h"
+#include "wire/link.h"
+
+#define LINK_MAX_LANES 16
+
+struct link;
+struct link_domain;
+struct link_send;
+struct link_recv;
+
+/* One payload on its way out. Embedded by the caller, who keeps it and the data until done() is called. */
+struct link_send {
+    struct wire_tag tag;
+    uint32_t signature;
+    const void *data;
+    size_t length;
+    void (*done)(struct link_send *send, tutti_result_t result);
+
+    /* The link's own. */
+    struct list node;
+    uint64_t since; /* when it began to wait for a credit */
+    struct wire_key key;
+    uint64_t segment;
+    uint32_t segments, next;
+    uint32_t in_flight; /* puts whose source the lanes still read */
+    uint16_t slot;
+    bool credited, finished, announced;
+    tutti_result_t result;
+    uint8_t *lane_of; /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
+    uint8_t lane_of_few[8];
+};
+
+/* One payload expected. */
+struct link_recv {
+    struct wire_tag tag;
+    uint32_t signature;
+    void *data;
+    size_t length;
+    void (*done)(struct link_recv *recv, tutti_result_t result);
+
+    /* The link's own. */
+    struct list node;
+    uint64_t segment;
+    uint32_t segments, arrived;
+    uint16_t slot;
+    bool credited;
+    uint64_t *bitmap; /* segments that have arrived */
+    uint64_t bitmap_few;
+};
+
+#define LINK_READING 0x80 /* the lane still reads the source */
+#define LINK_ARRIVED 0x7f
+
+/* What the link tells the layer above. */
+struct link_owner {
+    void *context;
+    /* The peer of `link` is gone for good; error_last() says why. Its sends and receives have been failed. */
+    void (*lost)(void *context, struct link *link);
+    /* The peer says that a communicator has failed. */
+    void (*aborted)(void *context, uint32_t comm, const struct wire_abort *abort);
+    /* The peer shares memory under a key; the owner takes the descriptor. */
+    void (*shared)(void *context, struct link *link, uint64_t key, int fd);
+};
+
+/* Which lane takes the next segment: the seam of src/path. Lanes that are not up, or full, are not offered. */
+struct link_lane_view {
+    uint16_t index;
+    uint32_t in_flight;      /* bytes are segments here: unfinished puts */
+    uint64_t completion_ns;  /* smoothed time of a put */
+};
+struct path_policy {
+    const char *name;
+    int (*pick)(const struct link_lane_view *lanes, int count, size_t length); /* position in lanes, or -1 to wait */
+};
+
+struct trace;
+
+tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
+                                const struct path_policy *policy, struct link_domain **out);
+/* Says goodbye to all peers, waits for what they have not acknowledged (bounded), closes everything. */
+void link_domain_close(struct link_domain *domain);
+/* This process, as peers must know it. */
+const struct wire_process *link_domain_self(const struct link_domain *domain);
+
+/* Which transport a link to `peer` has or would have; NULL if none reaches it. */
+const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer);
+
+/* The link to a process, made (and its lanes started) at first use. */
+tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, struct link **out);
+
+/* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
+void link_send(struct link *link, struct link_send *send);
+void link_recv(struct link *link, struct link_recv *recv);
+/* Withdraws without calling done(). After it returns the library touches the data no longer. */
+void link_cancel_send(struct link *link, struct link_send *send);
+void link_cancel_recv(struct link *link, struct link_recv *recv);
+
+/* Tells the peer that a communicator has failed. Best effort. */
+void link_abort(struct link *link, uint32_t comm, const struct wire_abort *abort);
+void link_abort_all(struct link_domain *domain, uint32_t comm, const struct wire_abort *abort);
+/* Hands over a descriptor (TRANSPORT_SHARES only). */
+tutti_result_t link_share(struct link *link, uint64_t key, int fd);
+/* Drops arrived payloads of a communicator that nobody will ask for. */
+void link_forget_comm(struct link_domain *domain, uint32_t comm);
+
+const struct wire_process *link_peer(const struct link *link);
+bool link_is_lost(const struct link *link);
+
+/* Looks for news without sleeping; returns how much was done. */
+int link_poll(struct link_domain *domain);
+/* Periodic work: reconnects, probes, acknowledgements. Returns when it wants to be called again, UINT64_MAX: no need. */
+uint64_t link_tick(struct link_domain *domain, uint64_t now);
+bool link_arm(struct link_domain *domain);
+void link_disarm(struct link_domain *domain);
+
+#endif

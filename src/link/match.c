@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
+#include "link/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static unsigned bucket(const struct wire_tag *tag)
+{
+    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round + tag->from * 17 + tag->to * 5 + tag->comm;
+    return (x ^ x >> 5 ^ x >> 12) % LINK_BUCKETS;
+}
+
+static struct link_recv *find_posted(struct link *link, const struct wire_tag *tag)
+{
+    struct list *head = &link->posted[bucket(tag)];
+    list_each (node, head) {
+        struct link_recv *recv = list_entry(node, struct link_recv, node);
+        if (tag_equal(&recv->tag, tag))
+            return recv;
+    }
+    return NULL;
+}
+
+static struct unexpected *find_arrived(struct link *link, const struct wire_tag *tag, unsigned kind)
+{
+    struct list *head = &link->arrived[bucket(tag)];
+    list_each (node, head) {
+        struct unexpected *item = list_entry(node, struct unexpected, node);
+        if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
+            return item;
+    }
+    return NULL;
+}
+
+static struct link_send *find_waiting(struct link *link, const struct wire_tag *tag)
+{
+    list_each (node, &link->waiting) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        if (tag_equal(&send->tag, tag))
+            return send;
+    }
+    return NULL;
+}
+
+static tutti_result_t mismatch(const struct wire_tag *tag, uint32_t mine, size_t my_length, uint32_t theirs, size_t their_length,
+                               uint32_t their_rank)
+{
+    return error_set(TUTTI_INVALID_USAGE,
+                     "rank %u and rank %u are in different calls (operation %u): here signature %08x, %zu bytes; there %08x, %zu bytes; "
+                     "make all ranks call the same operation with the same count, type, operator and root",
+                     tag->from == their_rank ? tag->to : tag->from, their_rank, tag->seq, mine, my_length, theirs, their_length);
+}
+
+static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
+{
+    list_remove(&recv->node);
+    bulk_release_recv(link, recv);
+    recv->done(recv, result);
+}
+
+static void deliver(struct link *link, struct link_recv *recv, uint32_t signature, const void *body, size_t length)
+{
+    if (signature != recv->signature || length != recv->length) {
+        finish_recv(link, recv,
+                    mismatch(&recv->tag, recv->signature, recv->length, signature, length, recv->tag.from));
+        return;
+    }
+    if (length)
+        memcpy(recv->data, body, length);
+    finish_recv(link, recv, TUTTI_SUCCESS);
+}
+
+static void keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct unexpected *item = malloc(sizeof *item + length);
+    if (!item) {
+        lanes_lose(link, "no memory to keep an early message");
+        return;
+    }
+    item->head = *head;
+    item->length = length;
+    if (length)
+        memcpy(item->body, body, length);
+    list_push(&link->arrived[bucket(&head->tag)], &item->node);
+}
+
+/* The peer holds a large payload and got no credit from us: either we are late, or we wait for something else. */
+static void announced(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    uint64_t bytes;
+    struct link_recv *recv = find_posted(link, &head->tag);
+    if (!recv || length != sizeof bytes)
+        return;
+    memcpy(&bytes, body, sizeof bytes);
+    if (bytes != recv->length || head->signature != recv->signature)
+        finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, head->signature, bytes, recv->tag.from));
+}
+
+static void credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct wire_credit credit;
+    if (length != sizeof credit)
+        return;
+    memcpy(&credit, body, sizeof credit);
+    struct link_send *send = find_waiting(link, &head->tag);
+    if (!send) {
+        keep(link, head, body, length);
+        return;
+    }
+    list_remove(&send->node);
+    bulk_start(link, send, head, &credit);
+}
+
+static void eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct link_recv *recv = find_posted(link, &head->tag);
+    if (recv)
+        deliver(link, recv, head->signature, body, length);
+    else
+        keep(link, head, body, length);
+}
+
+void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length)
+{
+    struct link_owner *owner = &link->domain->owner;
+    switch (head->kind) {
+    case WIRE_EAGER:
+        eager(link, head, body, length);
+        break;
+    case WIRE_CREDIT:
+        credited(link, head, body, length);
+        break;
+    case WIRE_DONE:
+        bulk_done(link, head->slot);
+        break;
+    case WIRE_ANNOUNCE:
+        announced(link, head, body, length);
+        break;
+    case WIRE_ABORT: {
+        struct wire_abort abort;
+        if (length == sizeof abort) {
+            memcpy(&abort, body, sizeof abort);
+            abort.text[sizeof abort.text - 1] = 0;
+            owner->aborted(owner->context, head->tag.comm, &abort);
+        }
+        break;
+    }
+    case WIRE_LANE_DEAD:
+        lanes_peer_says_dead(link, head->slot, head->tag.seq);
+        break;
+    case WIRE_HAVE:
+        bulk_have(link, head->slot, body, length);
+        break;
+    case WIRE_LANE_DEAD_OK:
+        lanes_confirmed(link, head->slot, head->tag.seq);
+        break;
+    case WIRE_PROBE:
+        message_send_on(lane, WIRE_PROBE_ANSWER);
+        break;
+    case WIRE_BYE:
+        link->bye = true;
+        message_acknowledge(link);
+        break;
+    default:
+        break; /* acknowledgements and answers have done their work by arriving */
+    }
+}
+
+static void send_eager(struct link *link, struct link_send *send)
+{
+    struct wire_message head = {.tag = send->tag, .kind = WIRE_EAGER, .signature = send->signature};
+    message_send(link, &head, send->data, send->length);
+    send->done(send, TUTTI_SUCCESS);
+}
+
+/* Both ends are this process: the payload is copied once both are there. */
+static void meet(struct link *link, struct link_send *send, struct link_recv *recv)
+{
+    deliver(link, recv, send->signature, send->data, send->length);
+    send->done(send, TUTTI_SUCCESS);
+}
+
+static void send_to_self(struct link *link, struct link_send *send)
+{
+    struct link_recv *recv = find_posted(link, &send->tag);
+    if (recv)
+        meet(link, send, recv);
+    else
+        list_push(&link->waiting, &send->node);
+}
+
+static tutti_result_t say_lost(const struct link *link)
+{
+    return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
+}
+
+void link_send(struct link *link, struct link_send *send)
+{
+    list_init(&send->node);
+    send->credited = send->finished = send->announced = false;
+    send->lane_of = NULL;
+    send->in_flight = 0;
+    if (link->lost) {
+        send->done(send, say_lost(link));
+    } else if (!link->ops) {
+        send_to_self(link, send);
+    } else if (send->length <= link->eager) {
+        send_eager(link, send);
+    } else {
+        struct unexpected *item = find_arrived(link, &send->tag, WIRE_CREDIT);
+        send->since = clock_ns();
+        if (!item) {
+            list_push(&link->waiting, &send->node);
+            return;
+        }
+        struct wire_credit credit;
+        struct wire_message head = item->head;
+        memcpy(&credit, item->body, sizeof credit);
+        list_remove(&item->node);
+        free(item);
+        bulk_start(link, send, &head, &credit);
+    }
+}
+
+void link_recv(struct link *link, struct link_recv *recv)
+{
+    list_init(&recv->node);
+    recv->credited = false;
+    recv->bitmap = NULL;
+    struct unexpected *item = find_arrived(link, &recv->tag, WIRE_EAGER);
+    if (item) {
+        list_remove(&item->node);
+        deliver(link, recv, item->head.signature, item->body, item->length);
+        free(item);
+        return;
+    }
+    if (link->lost) { /* looked at second: what the peer sent before it left still counts */
+        recv->done(recv, say_lost(link));
+        return;
+    }
+    struct link_send *send = link->ops ? NULL : find_waiting(link, &recv->tag);
+    if (send) {
+        list_remove(&send->node);
+        meet(link, send, recv);
+        return;
+    }
+    list_push(&link->posted[bucket(&recv->tag)], &recv->node);
+    if (link->ops && recv->length > link->eager)
+        bulk_credit(link, recv);
+}
+
+void link_cancel_send(struct link *link, struct link_send *send)
+{
+    list_remove(&send->node);
+    bulk_release_send(link, send);
+}
+
+void link_cancel_recv(struct link *link, struct link_recv *recv)
+{
+    list_remove(&recv->node);
+    bulk_release_recv(link, recv);
+}
+
+static void fail_sends(struct link *link, struct list *head, tutti_result_t result)
+{
+    struct list *node;
+    while ((node = list_pop(head))) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        bulk_release_send(link, send);
+        send->done(send, result);
+    }
+}
+
+void match_fail_all(struct link *link, tutti_result_t result)
+{
+    fail_sends(link, &link->waiting, result);
+    fail_sends(link, &link->bulk, result);
+    for (uint32_t slot = 0; slot < link->sending_size; slot++)
+        if (link->sending[slot]) {
+            struct link_send *send = link->sending[slot];
+            list_remove(&send->node);
+            bulk_release_send(link, send);
+            send->done(send, result);
+        }
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        while (!list_empty(&link->posted[i]))
+            finish_recv(link, list_entry(link->posted[i].next, struct link_recv, node), result);
+}
+
+void match_drop_arrived(struct link *link)
+{
+    struct list *node;
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        while ((node = list_pop(&link->arrived[i])))
+            free(list_entry(node, struct unexpected, node));
+}
+
+void link_forget_comm(struct link_domain *domain, uint32_t comm)
+{
+    list_each (node, &domain->links) {
+        struct link *link = list_entry(node, struct link, node);
+        for (int i = 0; i < LINK_BUCKETS; i++)
+            list_each_safe (entry, &link->arrived[i]) {
+                struct unexpected *item = list_entry(entry, struct unexpected, node);
+                if (item->head.tag.comm == comm) {
+                    list_remove(&item->node);
+                    free(item);
+                }
+            }
+    }
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of a link: in order, each exactly once, whatever happens to lanes. All go over one lane, the control lane, until it
+ * dies. On lanes that may lose bytes every message carries a sequence number and is kept until the peer has acknowledged it.
+ */
+#include "link/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ACKNOWLEDGE_EVERY 16
+
+static struct lane *control_lane(struct link *link)
+{
+    return link->control < 0 ? NULL : link->lane[link->control].lane;
+}
+
+static struct message *message_new(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    size_t prefix = link->lossless ? 0 : sizeof(struct wire_sequence);
+    struct message *message = malloc(sizeof *message + prefix + sizeof *head + length);
+    if (!message)
+        return NULL;
+    message->length = prefix + sizeof *head + length;
+    message->sequence = ++link->next_sequence;
+    memcpy(message->bytes + prefix, head, sizeof *head);
+    if (length)
+        memcpy(message->bytes + prefix + sizeof *head, body, length);
+    return message;
+}
+
+/* Hands one queued message to the lane. False: no room. */
+static bool transmit(struct link *link, struct lane *lane, struct message *message)
+{
+    if (!link->lossless) {
+        struct wire_sequence sequence = {message->sequence, link->received};
+        memcpy(message->bytes, &sequence, sizeof sequence);
+        link->acked_to_peer = link->received;
+    }
+    struct iovec part = {message->bytes, message->length};
+    return link->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
+}
+
+void message_flush(struct link *link)
+{
+    struct lane *lane = control_lane(link);
+    while (lane && link->unsent != &link->outgoing) {
+        struct message *message = list_entry(link->unsent, struct message, node);
+        struct list *next = link->unsent->next;
+        if (!transmit(link, lane, message))
+            return;
+        link->unsent = next;
+        if (link->lossless) {
+            list_remove(&message->node);
+            free(message);
+        }
+        lane = control_lane(link); /* msg() may have brought the lane down */
+    }
+}
+
+/* The common case: nothing queued, nothing to be kept. */
+static bool send_now(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct lane *lane = control_lane(link);
+    if (!link->lossless || !lane || link->unsent != &link->outgoing)
+        return false;
+    struct iovec parts[2] = {{(void *)head, sizeof *head}, {(void *)body, length}};
+    return link->ops->msg(lane, parts, length ? 2 : 1) == TUTTI_SUCCESS;
+}
+
+void message_send(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    if (link->lost)
+        return;
+    lanes_start(link);
+    if (send_now(link, head, body, length))
+        return;
+    struct message *message = message_new(link, head, body, length);
+    if (!message) {
+        lanes_lose(link, "no memory for a message");
+        return;
+    }
+    list_push(&link->outgoing, &message->node);
+    if (link->unsent == &link->outgoing)
+        link->unsent = &message->node;
+    message_flush(link);
+}
+
+void message_send_on(struct link_lane *lane, unsigned kind)
+{
+    struct wire_sequence sequence = {0, lane->link->received};
+    struct wire_message head = {.kind = (uint8_t)kind};
+    struct iovec parts[2] = {{&sequence, sizeof sequence}, {&head, sizeof head}};
+    if (lane->lane)
+        lane->link->ops->msg(lane->lane, parts + lane->link->lossless, 2 - lane->link->lossless);
+}
+
+void message_acknowledge(struct link *link)
+{
+    if (link->lossless || link->control < 0 || link->acked_to_peer == link->received)
+        return;
+    link->acked_to_peer = link->received;
+    message_send_on(&link->lane[link->control], WIRE_ACK);
+}
+
+static void drop_acknowledged(struct link *link, uint64_t received)
+{
+    while (!list_empty(&link->outgoing) && link->outgoing.next != link->unsent) {
+        struct message *message = list_entry(link->outgoing.next, struct message, node);
+        if (message->sequence > received)
+            return;
+        list_remove(&message->node);
+        free(message);
+    }
+}
+
+/* Strips the sequence. False: the message is a repetition, or not for matching. */
+static bool admit(struct link *link, const unsigned char **bytes, size_t *length)
+{
+    struct wire_sequence sequence;
+    if (*length < sizeof sequence)
+        return false;
+    memcpy(&sequence, *bytes, sizeof sequence);
+    drop_acknowledged(link, sequence.received);
+    *bytes += sizeof sequence;
+    *length -= sizeof sequence;
+    if (sequence.sequence == 0)
+        return true;
+    if (sequence.sequence != link->received + 1)
+        return false;
+    link->received++;
+    return true;
+}
+
+void message_received(struct link *link, struct link_lane *lane, const void *data, size_t length)
+{
+    const unsigned char *bytes = data;
+    struct wire_message head;
+    lanes_heard(lane);
+    if (!link->lossless && !admit(link, &bytes, &length))
+        return;
+    if (length < sizeof head)
+        return;
+    memcpy(&head, bytes, sizeof head);
+    match_dispatch(link, lane, &head, bytes + sizeof head, length - sizeof head);
+    if (link->received - link->acked_to_peer >= ACKNOWLEDGE_EVERY)
+        message_acknowledge(link);
+}
+
+void message_resend(struct link *link)
+{
+    link->unsent = link->outgoing.next;
+    message_flush(link);
+}
+
+void message_drop_all(struct link *link)
+{
+    struct list *node;
+    while ((node = list_pop(&link->outgoing)))
+        free(list_entry(node, struct message, node));
+    link->unsent = &link->outgoing;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making the black box's file without ever being killed for it: by a full disk, by a size limit, by another's file. */
+#include "trace/file.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/boxfile.h"
+#include "wire/boxread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRIES 8 /* boxes of one process: copies of the library in one program each have one */
+
+void trace_file_identify(struct wire_box_header *header)
+{
+    header->pid = (uint32_t)getpid();
+    header->uid = (uint32_t)geteuid();
+    header->start_time = boxfile_start_time(header->pid);
+    header->pid_namespace = boxfile_pid_namespace();
+    boxfile_boot_id(header->boot_id);
+    gethostname(header->host, sizeof header->host - 1);
+    size_t got = boxfile_slurp("/proc/self/cmdline", header->command, sizeof header->command);
+    for (size_t i = 0; i + 1 < got; i++)
+        if (!header->command[i])
+            header->command[i] = ' ';
+}
+
+/* A file beyond RLIMIT_FSIZE would raise SIGXFSZ. */
+static bool within_limit(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
+}
+
+static bool left_behind(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    bool marked = fd < 0 || boxfile_marked(fd);
+    if (fd >= 0)
+        close(fd);
+    return !marked;
+}
+
+/* Opens a name that no other box of this process has. One of an earlier program of this process (exec) is removed. */
+static int open_new(const char *dir, char *path, size_t size)
+{
+    struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
+    for (; name.number < TRIES; name.number++) {
+        char base[96];
+        boxfile_name(&name, base, sizeof base);
+        if ((size_t)snprintf(path, size, "%s/%s", dir, base) >= size) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        if (access(path, F_OK) == 0 && left_behind(path))
+            unlink(path);
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+static int allocate(int fd, size_t offset, size_t bytes)
+{
+    int code;
+    do {
+        code = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    } while (code == EINTR);
+    return code;
+}
+
+/* Sizes, fills and maps the new file. Zero, or the errno of what failed. */
+static int prepare(struct trace_file *file, size_t room)
+{
+    file->marked = boxfile_mark(file->fd);
+    if (!within_limit(file->bytes))
+        return EFBIG;
+    if (ftruncate(file->fd, (off_t)file->bytes) != 0)
+        return errno;
+    int code = allocate(file->fd, 0, room);
+    if (code)
+        return code;
+    void *base = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (base == MAP_FAILED)
+        return errno;
+    file->base = base;
+    return 0;
+}
+
+bool trace_file_make(struct trace_file *file, const char *dir, size_t bytes, size_t room)
+{
+    file->bytes = bytes;
+    file->fd = open_new(dir, file->path, sizeof file->path);
+    if (file->fd < 0) {
+        log_warn("no black box: making %s: %m; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0", file->path);
+        return false;
+    }
+    int code = prepare(file, room);
+    if (!code)
+        return true;
+    log_warn("no black box: %zu bytes at %s: %s; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0", bytes, file->path,
+             strerror(code));
+    unlink(file->path);
+    close(file->fd);
+    return false;
+}
+
+bool trace_file_room(struct trace_file *file, size_t offset, size_t bytes)
+{
+    int code = allocate(file->fd, offset, bytes);
+    if (code && !file->full)
+        log_warn("communicator is not in the black box %s: room for %zu bytes: %s", file->path, bytes, strerror(code));
+    file->full = file->full || code;
+    return code == 0;
+}
+
+void trace_file_close(struct trace_file *file, bool remove)
+{
+    if (remove)
+        unlink(file->path);
+    munmap(file->base, file->bytes);
+    close(file->fd);
+}
+
+#define DAY_S 86400
+
+/* Cheap first: a file that was touched today is left alone without looking inside. */
+static bool old_and_mine(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_mtime + DAY_S < time(NULL);
+}
+
+void trace_file_sweep(const char *dir)
+{
+    char **paths;
+    size_t count;
+    if (boxfile_list(dir, &paths, &count) != TUTTI_SUCCESS)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct blackbox *box;
+        if (!old_and_mine(paths[i]) || blackbox_read(paths[i], &box) != TUTTI_SUCCESS)
+            continue;
+        if (!box->alive && (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S < time(NULL))
+            unlink(paths[i]);
+        blackbox_free(box);
+    }
+    boxfile_free(paths, count);
+}

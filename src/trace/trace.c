@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The black box's file and its tables: everything that happens rarely. */
+#include "trace/trace.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "trace/file.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct place {
+    struct trace_comm comm;
+    bool used;
+};
+
+struct box {
+    struct trace public;
+    struct trace_file file;
+    pthread_mutex_t lock; /* over the tables and the events ring */
+    struct place places[WIRE_BOX_COMMS];
+    uint64_t events; /* written so far */
+    bool failed;     /* a communicator failed: keep the file */
+};
+
+#if defined(__x86_64__) || defined(__aarch64__)
+bool trace_has_ticks;
+
+__attribute__((constructor)) static void find_ticks(void)
+{
+    trace_has_ticks = ticks_reliable();
+}
+#endif
+
+uint64_t trace_slow_now(void)
+{
+    return clock_ns();
+}
+
+static struct wire_box_header *header_of(struct box *box)
+{
+    return (struct wire_box_header *)(void *)box->file.base;
+}
+
+static void box_clock(struct wire_box_clock *clock)
+{
+    struct timespec now;
+    uint64_t ticks = 0, ns = 0;
+    ticks_pair(&ticks, &ns);
+    clock_gettime(CLOCK_REALTIME, &now);
+    trace_store(&clock->ticks, trace_has_ticks ? ticks : ns);
+    trace_store(&clock->monotonic_ns, ns);
+    trace_store(&clock->realtime_ns, (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec);
+}
+
+static void fill_header(struct box *box)
+{
+    struct wire_box_header *header = header_of(box);
+    header->version = WIRE_BOX_VERSION;
+    header->header_bytes = sizeof *header;
+    header->file_bytes = WIRE_BOX_BYTES;
+    header->clock_kind = trace_has_ticks ? TICKS_KIND : WIRE_CLOCK_NS;
+    header->state = WIRE_BOX_OPEN;
+    header->marked = box->file.marked;
+    header->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS};
+    header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, WIRE_BOX_COMMS};
+    header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
+    header->counters = (struct wire_box_section){WIRE_BOX_COUNTER_AT, sizeof(uint64_t), WIRE_COUNTER_COUNT};
+    snprintf(header->library, sizeof header->library, "tutti %d.%d.%d", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+             TUTTI_VERSION_PATCH);
+    trace_file_identify(header);
+    box_clock(&header->opened);
+    header->latest = header->opened;
+    __atomic_store_n(&header->magic, WIRE_BOX_MAGIC, __ATOMIC_RELEASE);
+}
+
+struct trace *trace_open(void)
+{
+    if (!param_int(PARAM_TRACE))
+        return NULL;
+    struct box *box = calloc(1, sizeof *box);
+    if (!box) {
+        log_warn("no black box: no memory for its tables");
+        return NULL;
+    }
+    trace_file_sweep(param_string(PARAM_TRACE_DIR));
+    if (!trace_file_make(&box->file, param_string(PARAM_TRACE_DIR), WIRE_BOX_BYTES, WIRE_BOX_COMM_AT)) {
+        free(box);
+        return NULL;
+    }
+    pthread_mutex_init(&box->lock, NULL);
+    box->public.counters = (uint64_t *)(void *)(box->file.base + WIRE_BOX_COUNTER_AT);
+    fill_header(box);
+    return &box->public;
+}
+
+void trace_close(struct trace *trace, bool keep)
+{
+    struct box *box = (struct box *)trace;
+    if (!box)
+        return;
+    struct wire_box_header *header = header_of(box);
+    bool ours = header->pid == (uint32_t)getpid();
+    if (ours) {
+        box_clock(&header->latest);
+        __atomic_store_n(&header->state, WIRE_BOX_CLOSED, __ATOMIC_RELEASE);
+    }
+    trace_file_close(&box->file, ours && !keep && !box->failed);
+    pthread_mutex_destroy(&box->lock);
+    free(box);
+}
+
+const char *trace_path(const struct trace *trace)
+{
+    return trace ? ((const struct box *)trace)->file.path : "";
+}
+
+void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about)
+{
+    struct box *box = (struct box *)trace;
+    if (!box)
+        return;
+    struct wire_box_event *ring = (struct wire_box_event *)(void *)(box->file.base + WIRE_BOX_EVENT_AT);
+    pthread_mutex_lock(&box->lock);
+    struct wire_box_event *event = &ring[box->events & (WIRE_BOX_EVENTS - 1)];
+    trace_store(&event->stamp, 0);
+    trace_fence();
+    event->time = trace_now();
+    event->kind = kind;
+    event->lane = about->lane;
+    event->peer_pid = about->peer_pid;
+    event->peer_rank = about->peer_rank;
+    event->peer_host = about->peer_host;
+    event->comm = about->comm;
+    event->value1 = about->value1;
+    event->value2 = about->value2;
+    __atomic_store_n(&event->stamp, ++box->events, __ATOMIC_RELEASE);
+    if (box->events % 16 == 0)
+        box_clock(&header_of(box)->latest);
+    pthread_mutex_unlock(&box->lock);
+}
+
+/* ---- Communicators ---- */
+
+static struct wire_box_comm *record_at(struct box *box, unsigned index)
+{
+    return (struct wire_box_comm *)(void *)(box->file.base + WIRE_BOX_COMM_AT + index * WIRE_BOX_COMM_BYTES);
+}
+
+/* A new place is better than one with a past; of those, the one that ended well longest ago; then any that ended. */
+static struct place *find_place(struct box *box)
+{
+    int best = -1;
+    uint64_t best_rank = UINT64_MAX;
+    for (int i = 0; i < WIRE_BOX_COMMS; i++) {
+        struct wire_box_comm *record = box->places[i].comm.record;
+        if (box->places[i].used)
+            continue;
+        uint64_t rank = record ? record->closed : 0;
+        if (record && record->state != WIRE_COMM_CLOSED)
+            rank |= 1ull << 63;
+        if (rank < best_rank) {
+            best_rank = rank;
+            best = i;
+        }
+    }
+    return best < 0 ? NULL : &box->places[best];
+}
+
+/* Writers of a communicator's record hold the box's lock; readers see an odd stamp meanwhile. */
+static void record_begin(struct wire_box_comm *record)
+{
+    trace_store(&record->stamp, record->stamp + 1);
+    trace_fence();
+}
+
+static void record_end(struct wire_box_comm *record)
+{
+    __atomic_store_n(&record->stamp, record->stamp + 1, __ATOMIC_RELEASE);
+}
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+    size_t length = from ? strnlen(from, size - 1) : 0;
+    memset(to + length, 0, size - length);
+    memcpy(to, from ? from : "", length);
+}
+
+static void fill_comm(struct place *place, uint64_t id, const char *name, int rank, int nranks, int local_ranks)
+{
+    struct wire_box_comm *record = place->comm.record;
+    record_begin(record);
+    for (int i = 0; i < WIRE_BOX_OPS; i++)
+        trace_store(&place->comm.ring[i].stamp, 0);
+    record->id = id;
+    record->rank = rank;
+    record->nranks = nranks;
+    record->local_ranks = (uint32_t)local_ranks;
+    record->state = WIRE_COMM_OPEN;
+    record->result = TUTTI_SUCCESS;
+    record->culprit = -1;
+    record->opened = trace_now();
+    record->closed = record->unrecorded = record->newest_unrecorded = 0;
+    copy_text(record->name, sizeof record->name, name);
+    copy_text(record->sentence, sizeof record->sentence, NULL);
+    record_end(record);
+}
+
+/* Finds a place and has room made for it in the file. Under the lock. */
+static struct place *claim(struct box *box)
+{
+    struct place *place = find_place(box);
+    if (!place)
+        return NULL;
+    unsigned index = (unsigned)(place - box->places);
+    struct wire_box_comm *record = record_at(box, index);
+    if (!place->comm.record && !trace_file_room(&box->file, WIRE_BOX_COMM_AT + index * WIRE_BOX_COMM_BYTES, WIRE_BOX_COMM_BYTES))
+        return NULL;
+    place->used = true;
+    place->comm = (struct trace_comm){(struct wire_box_op *)(void *)((char *)record + WIRE_BOX_PAGE), 0, box->public.counters, record,
+                                      &box->public};
+    return place;
+}
+
+struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks, int local_ranks)
+{
+    struct box *box = (struct box *)trace;
+    if (!box)
+        return NULL;
+    pthread_mutex_lock(&box->lock);
+    box_clock(&header_of(box)->latest);
+    struct place *place = claim(box);
+    trace_count(trace, place ? WIRE_COUNTER_COMMS_MADE : WIRE_COUNTER_COMMS_UNRECORDED, 1);
+    if (place)
+        fill_comm(place, id, name, rank, nranks, local_ranks);
+    pthread_mutex_unlock(&box->lock);
+    return place ? &place->comm : NULL;
+}
+
+/* Sets the state, once: a failed communicator stays failed when it is closed. */
+static void set_state(struct trace_comm *comm, enum wire_comm_state state, tutti_result_t result, int culprit, const char *sentence)
+{
+    struct wire_box_comm *record = comm->record;
+    record_begin(record);
+    if (record->state == WIRE_COMM_OPEN) {
+        record->state = state;
+        record->result = (int32_t)result;
+        record->culprit = culprit;
+        copy_text(record->sentence, sizeof record->sentence, sentence);
+    }
+    record->closed = trace_now();
+    record_end(record);
+}
+
+void trace_comm_close(struct trace_comm *comm)
+{
+    if (!comm)
+        return;
+    struct box *box = (struct box *)comm->trace;
+    pthread_mutex_lock(&box->lock);
+    set_state(comm, WIRE_COMM_CLOSED, TUTTI_SUCCESS, -1, NULL);
+    ((struct place *)comm)->used = false;
+    box_clock(&header_of(box)->latest);
+    pthread_mutex_unlock(&box->lock);
+}
+
+void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culprit, const char *sentence)
+{
+    if (!comm)
+        return;
+    struct box *box = (struct box *)comm->trace;
+    pthread_mutex_lock(&box->lock);
+    set_state(comm, WIRE_COMM_FAILED, result, culprit, sentence);
+    box->failed = true;
+    trace_count(comm->trace, WIRE_COUNTER_COMMS_FAILED, 1);
+    box_clock(&header_of(box)->latest);
+    pthread_mutex_unlock(&box->lock);
+}
+
+void trace_comm_aborted(struct trace_comm *comm)
+{
+    if (!comm)
+        return;
+    struct box *box = (struct box *)comm->trace;
+    pthread_mutex_lock(&box->lock);
+    set_state(comm, WIRE_COMM_ABORTED, TUTTI_REMOTE_ERROR, -1, "aborted by this process");
+    pthread_mutex_unlock(&box->lock);
+}
+
+void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq)
+{
+    trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS_UNRECORDED, 1);
+    trace_store(&comm->record->unrecorded, trace_load(&comm->record->unrecorded) + 1);
+    trace_store(&comm->record->newest_unrecorded, seq);
+}

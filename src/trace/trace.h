@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes this process's black box: what each communicator is doing, for others to read while it runs and after it was killed.
+ * Nothing here fails its caller. A box that cannot be made is a NULL pointer, and every call takes NULL and does nothing.
+ *
+ * Threads. trace_open, trace_close, trace_comm_*, trace_event: any thread. trace_op_begin: one thread at a time for each
+ * communicator. The calls on one operation: one at a time, by whichever thread runs it. trace_count: counts of two threads at
+ * the same instant may be lost. Nothing of a communicator may be called after its trace_comm_close.
+ *
+ * Cost. The cheapest life of an operation is trace_op_begin, then trace_op_done: 13 stores and one reading of the
+ * processor's counter, some 45 instructions. Every start and every change of what is waited for reads it once more.
+ */
+#ifndef TUTTI_TRACE_TRACE_H
+#define TUTTI_TRACE_TRACE_H
+
+#include "base/clock.h"
+#include "base/ticks.h"
+#include "tutti/tutti.h"
+#include "wire/blackbox.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TRACE_CLANG_TSAN 1
+#endif
+#endif
+
+struct trace_op; /* one record of the ring: struct wire_box_op */
+
+/* What the inline functions need; the rest is private to trace.c. */
+struct trace {
+    uint64_t *counters; /* WIRE_BOX_COUNTERS of them, never NULL */
+};
+
+struct trace_comm {
+    struct wire_box_op *ring;
+    uint64_t position; /* of the next operation */
+    uint64_t *counters;
+    struct wire_box_comm *record;
+    struct trace *trace;
+};
+
+/* ---- The box ------------------------------------------------------------------------------------------------------- */
+
+/* Makes the black box of this process in TUTTI_TRACE_DIR and removes this user's boxes that died more than a day ago.
+ * NULL when TUTTI_TRACE=0 or, with one line of warning, when there is no room or no right. */
+struct trace *trace_open(void);
+
+/* Removes the file; keeps it for readers when `keep` or when a communicator failed. In a forked child it leaves the file
+ * alone. All communicators must have been closed or never be used again. */
+void trace_close(struct trace *trace, bool keep);
+
+/* Path of the file; "" for NULL. */
+const char *trace_path(const struct trace *trace);
+
+/* What a rare happening is about. Start from TRACE_NOTHING and set what applies. Values: tables/events.tbl. */
+struct trace_about {
+    int lane; /* index in the link */
+    uint32_t peer_pid;
+    int peer_rank;
+    uint64_t peer_host;
+    uint64_t comm; /* id */
+    uint64_t value1, value2;
+};
+#define TRACE_NOTHING {.lane = -1, .peer_rank = -1}
+
+void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about);
+
+/* ---- Communicators ------------------------------------------------------------------------------------------------- */
+
+/* A place for a communicator; `id` is the same on all its ranks. NULL when the box is full: then nothing of it is recorded,
+ * which is counted. `local_ranks`: its ranks on this host, 0 if unknown. */
+struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks, int local_ranks);
+
+/* Frees it. What it did stays readable until its place is needed. */
+void trace_comm_close(struct trace_comm *comm);
+
+/* It failed: the file survives trace_close. culprit: the rank at fault, -1 unknown. */
+void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culprit, const char *sentence);
+void trace_comm_aborted(struct trace_comm *comm);
+
+/* ---- Operations ---------------------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+extern bool trace_has_ticks; /* never changes after the program's start */
+#else
+#define trace_has_ticks false
+#endif
+
+/* The clock where there is no counter. Out of line, to keep the calls below small. */
+uint64_t trace_slow_now(void) __attribute__((cold));
+
+static inline uint64_t trace_now(void)
+{
+    return __builtin_expect(trace_has_ticks, 1) ? ticks_now() : trace_slow_now();
+}
+
+/* Stores of one word each that other processes may be reading. */
+static inline void trace_store(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t trace_load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static inline void trace_publish(struct wire_box_op *op, uint64_t stamp)
+{
+    __atomic_store_n(&op->stamp, stamp, __ATOMIC_RELEASE);
+}
+
+/* Orders the stamp's clearing before what is stored next. The thread sanitizer knows no fences; nor does it see other
+ * processes, or reads by the kernel. */
+#if defined(__SANITIZE_THREAD__) || defined(TRACE_CLANG_TSAN)
+static inline void trace_fence(void)
+{
+}
+#else
+static inline void trace_fence(void)
+{
+    atomic_thread_fence(memory_order_release);
+}
+#endif
+
+static inline void trace_count_at(uint64_t *counters, enum wire_counter id, uint64_t add)
+{
+    trace_store(&counters[id], trace_load(&counters[id]) + add);
+}
+
+static inline void trace_count(struct trace *trace, enum wire_counter id, uint64_t add)
+{
+    if (trace)
+        trace_count_at(trace->counters, id, add);
+}
+
+/* No record was free: the operations of a whole ring are unfinished. They tell more than this one. */
+void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
+
+/*
+ * An operation was enqueued. `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum.
+ * root_or_peer: -1 where there is none. count: elements, bytes: of the whole vector that this rank holds. NULL: not recorded.
+ */
+static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
+                                              int root_or_peer, uint64_t count, uint64_t bytes)
+{
+    if (!comm)
+        return NULL;
+    struct wire_box_op *record = &comm->ring[comm->position & (WIRE_BOX_OPS - 1)];
+    uint64_t old = __atomic_load_n(&record->stamp, __ATOMIC_ACQUIRE);
+    trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS, 1);
+    if (__builtin_expect(old && (old & WIRE_OP_STATE) != WIRE_OP_DONE, 0)) {
+        trace_op_unrecorded(comm, seq);
+        return NULL;
+    }
+    trace_store(&record->stamp, 0);
+    trace_fence();
+    trace_store(&record->seq, seq);
+    trace_store(&record->count, count);
+    trace_store(&record->bytes, bytes);
+    trace_store(&record->what, (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 | (uint64_t)(op < TUTTI_OP_COUNT ? (uint8_t)op : WIRE_OP_PREMUL) << 16 |
+                                   (uint64_t)(uint32_t)(root_or_peer + 1) << 32);
+    trace_store(&record->begin, trace_now());
+    trace_publish(record, comm->position++ << WIRE_OP_POSITION | WIRE_OP_ENQUEUED);
+    return (struct trace_op *)record;
+}
+
+/* Sets bits of the state, publishing what was stored before. */
+static inline void trace_op_mark(struct wire_box_op *record, unsigned flags, enum wire_op_state state)
+{
+    trace_publish(record, (trace_load(&record->stamp) & ~(uint64_t)WIRE_OP_STATE) | flags | state);
+}
+
+static inline void trace_op_describe(struct wire_box_op *record, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices)
+{
+    uint64_t words[2], sizes;
+    uint32_t pair[2] = {rounds, slices};
+    __builtin_memcpy(words, algorithm->text, sizeof words);
+    __builtin_memcpy(&sizes, pair, sizeof sizes);
+    trace_store((uint64_t *)(void *)record->algorithm.text, words[0]);
+    trace_store((uint64_t *)(void *)(record->algorithm.text + 8), words[1]);
+    trace_store((uint64_t *)(void *)&record->rounds, sizes); /* and slices, its neighbour */
+}
+
+/* It runs, by this algorithm; no clock is read. For operations that may be over at once. */
+static inline void trace_op_name(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    trace_op_describe(record, algorithm, rounds, slices);
+    trace_op_mark(record, WIRE_OP_HAS_NAME, WIRE_OP_RUNNING);
+}
+
+/* It runs, by this algorithm, since now. For operations that were queued behind others, and for long ones. */
+static inline void trace_op_start(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    trace_op_describe(record, algorithm, rounds, slices);
+    trace_store(&record->start, trace_now());
+    trace_op_mark(record, WIRE_OP_HAS_NAME | WIRE_OP_HAS_START, WIRE_OP_RUNNING);
+}
+
+/* From now it waits for `peer` (-1: for nobody) in `round` of `slice`. Call it when that changes and the wait is not over at
+ * once. Also starts an operation that trace_op_start has not started. */
+static inline void trace_op_wait(struct trace_op *op, uint32_t round, uint32_t slice, int peer)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    uint64_t stamp = trace_load(&record->stamp), now = trace_now();
+    uint64_t updates = (stamp >> WIRE_OP_UPDATES) + 1;
+    struct wire_box_wait *wait = &record->wait[updates & 1]; /* not the one that readers look at now */
+    trace_store(&wait->what, (uint64_t)((uint32_t)(peer + 1) & 0xffffffu) | (uint64_t)(slice < 0xffff ? slice : 0xffff) << 24 |
+                                 (uint64_t)(round < 0xffffff ? round : 0xffffff) << 40);
+    trace_store(&wait->since, now);
+    if (!(stamp & WIRE_OP_HAS_START))
+        trace_store(&record->start, now);
+    stamp &= ~((uint64_t)0xff << WIRE_OP_UPDATES | WIRE_OP_STATE);
+    trace_publish(record, stamp | (updates & 0xff) << WIRE_OP_UPDATES | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_START | WIRE_OP_RUNNING);
+}
+
+/* It was over at once: all in one, without a look at the clock. In place of trace_op_name and trace_op_end. */
+static inline void trace_op_done(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices,
+                                 tutti_result_t result)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    trace_op_describe(record, algorithm, rounds, slices);
+    uint64_t stamp = trace_load(&record->stamp) & ~(uint64_t)WIRE_OP_STATE;
+    trace_publish(record, stamp | (uint64_t)(uint8_t)result << WIRE_OP_RESULT | WIRE_OP_HAS_NAME | WIRE_OP_DONE);
+}
+
+/* It is over. The clock is read only if it was started or has waited. The record may be reused from now on: the pointer is void. */
+static inline void trace_op_end(struct trace_op *op, tutti_result_t result)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    uint64_t stamp = trace_load(&record->stamp) | (uint64_t)(uint8_t)result << WIRE_OP_RESULT | WIRE_OP_DONE;
+    if (stamp & WIRE_OP_HAS_START) {
+        trace_store(&record->end, trace_now());
+        stamp |= WIRE_OP_HAS_END;
+    }
+    trace_publish(record, stamp);
+}
+
+#endif

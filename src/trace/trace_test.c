@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writer and reader of the black box together: what was written is read, whatever happens in between. */
+#include "base/param.h"
+#include "trace/trace.h"
+#include "wire/boxfile.h"
+#include "wire/boxread.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct wire_name ring = {"ring"};
+static char dir[] = "/tmp/tutti-trace-XXXXXX";
+
+static void use_dir(const char *path)
+{
+    setenv("TUTTI_TRACE_DIR", path, 1);
+    param_reload();
+}
+
+static int make_dir(void **state)
+{
+    strcpy(dir + strlen(dir) - 6, "XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    unsetenv("TUTTI_TRACE");
+    use_dir(dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    char **paths;
+    size_t count;
+    assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
+    for (size_t i = 0; i < count; i++)
+        unlink(paths[i]);
+    boxfile_free(paths, count);
+    assert_int_equal(rmdir(dir), 0);
+    return 0;
+}
+
+static size_t boxes_left(void)
+{
+    char **paths;
+    size_t count;
+    assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
+    boxfile_free(paths, count);
+    return count;
+}
+
+static struct blackbox *must_read(const char *path)
+{
+    struct blackbox *box;
+    assert_int_equal(blackbox_read(path, &box), TUTTI_SUCCESS);
+    return box;
+}
+
+static struct trace_op *begin(struct trace_comm *comm, uint64_t seq)
+{
+    return trace_op_begin(comm, seq, WIRE_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, -1, 1024, 4096);
+}
+
+static void test_round_trip(void **state)
+{
+    struct trace *trace = trace_open();
+    assert_non_null(trace);
+    struct trace_comm *comm = trace_comm_open(trace, 0xabc, "world", 1, 4, 2);
+    assert_non_null(comm);
+    struct trace_op *quick = begin(comm, 1);
+    trace_op_name(quick, &ring, 6, 1);
+    trace_op_end(quick, TUTTI_SUCCESS);
+    struct trace_op *slow = trace_op_begin(comm, 2, WIRE_REDUCE, TUTTI_BFLOAT16, 77, 3, 10, 20);
+    trace_op_start(slow, &ring, 6, 2);
+    trace_op_wait(slow, 1, 0, 0);
+    trace_op_wait(slow, 5, 1, 3);
+    struct trace_op *bad = trace_op_begin(comm, 3, WIRE_BARRIER, -1, -1, -1, 0, 0);
+    trace_op_start(bad, &ring, 1, 1);
+    trace_op_end(bad, TUTTI_REMOTE_ERROR);
+    begin(comm, 4);
+
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_true(box->alive);
+    assert_int_equal(box->torn, 0);
+    assert_int_equal(box->header.pid, getpid());
+    assert_int_equal(box->comm_count, 1);
+    const struct blackbox_comm *seen = &box->comms[0];
+    assert_string_equal(seen->name, "world");
+    assert_true(seen->id == 0xabc && seen->rank == 1 && seen->nranks == 4 && seen->local_ranks == 2);
+    assert_int_equal(seen->op_count, 4);
+    const struct blackbox_op *op = &seen->ops[0];
+    assert_true(op->seq == 1 && op->count == 1024 && op->bytes == 4096 && op->state == WIRE_OP_DONE && op->root == -1);
+    assert_true(op->begin > 0 && op->begin <= box->now && op->start == 0 && op->end == 0);
+    assert_string_equal(op->algorithm, "ring");
+    op = &seen->ops[1];
+    assert_true(op->state == WIRE_OP_RUNNING && op->root == 3 && op->wait_peer == 3 && op->wait_round == 5 && op->wait_slice == 1);
+    assert_true(op->begin <= op->start && op->start <= op->wait_since && op->wait_since <= box->now);
+    assert_string_equal(blackbox_op_name(op->op), "premul");
+    assert_string_equal(blackbox_type_name(op->type), "bfloat16");
+    assert_string_equal(blackbox_collective_name(op->collective), "reduce");
+    assert_true(op->rounds == 6 && op->slices == 2);
+    op = &seen->ops[2];
+    assert_true(op->state == WIRE_OP_DONE && op->result == TUTTI_REMOTE_ERROR && op->end >= op->start && op->end > 0);
+    assert_string_equal(blackbox_op_name(op->op), "");
+    assert_int_equal(seen->ops[3].state, WIRE_OP_ENQUEUED);
+    assert_int_equal(box->counters[WIRE_COUNTER_OPERATIONS], 4);
+    blackbox_free(box);
+    trace_comm_close(comm);
+    box = must_read(trace_path(trace));
+    assert_int_equal(box->comms[0].state, WIRE_COMM_CLOSED);
+    blackbox_free(box);
+    trace_close(trace, false);
+    assert_int_equal(boxes_left(), 0);
+}
+
+static void test_over_at_once(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 2, 2);
+    trace_op_done(begin(comm, 1), &ring, 3, 2, TUTTI_SUCCESS);
+    trace_op_done(begin(comm, 2), &ring, 3, 2, TUTTI_REMOTE_ERROR);
+    trace_op_done(NULL, &ring, 3, 2, TUTTI_SUCCESS);
+    struct blackbox *box = must_read(trace_path(trace));
+    const struct blackbox_op *op = &box->comms[0].ops[1];
+    assert_true(box->comms[0].ops[0].result == TUTTI_SUCCESS && op->result == TUTTI_REMOTE_ERROR);
+    assert_true(op->state == WIRE_OP_DONE && op->rounds == 3 && op->slices == 2 && op->start == 0 && op->end == 0);
+    assert_string_equal(op->algorithm, "ring");
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
+static void test_private_and_sparse(void **state)
+{
+    struct trace *trace = trace_open();
+    struct stat info;
+    assert_int_equal(stat(trace_path(trace), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_true(info.st_size == WIRE_BOX_BYTES && info.st_blocks * 512 < 256 * 1024);
+    trace_close(trace, false);
+}
+
+static void test_ring_wraps(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
+    for (uint64_t seq = 0; seq < 3 * WIRE_BOX_OPS + 7; seq++)
+        trace_op_end(begin(comm, seq), TUTTI_SUCCESS);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->comms[0].op_count, WIRE_BOX_OPS);
+    for (size_t i = 0; i < WIRE_BOX_OPS; i++)
+        assert_int_equal(box->comms[0].ops[i].seq, 2 * WIRE_BOX_OPS + 7 + i);
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
+/* An unfinished operation is never overwritten: newer ones are counted instead. */
+static void test_unfinished_stay(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
+    struct trace_op *first = begin(comm, 0);
+    trace_op_start(first, &ring, 1, 1);
+    for (uint64_t seq = 1; seq < WIRE_BOX_OPS; seq++)
+        assert_non_null(begin(comm, seq));
+    assert_null(begin(comm, WIRE_BOX_OPS));
+    assert_null(begin(comm, WIRE_BOX_OPS + 1));
+    trace_op_wait(NULL, 0, 0, 0);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->comms[0].ops[0].seq, 0);
+    assert_int_equal(box->comms[0].unrecorded, 2);
+    assert_int_equal(box->comms[0].newest_unrecorded, WIRE_BOX_OPS + 1);
+    assert_int_equal(box->counters[WIRE_COUNTER_OPERATIONS_UNRECORDED], 2);
+    blackbox_free(box);
+    trace_op_end(first, TUTTI_SUCCESS);
+    assert_non_null(begin(comm, WIRE_BOX_OPS + 2));
+    trace_close(trace, false);
+}
+
+static void test_events(void **state)
+{
+    struct trace *trace = trace_open();
+    for (unsigned i = 0; i < WIRE_BOX_EVENTS + 5; i++) {
+        struct trace_about about = TRACE_NOTHING;
+        about.lane = 2;
+        about.peer_pid = 99;
+        about.value1 = i;
+        trace_event(trace, WIRE_EVENT_LANE_DOWN, &about);
+    }
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->event_count, WIRE_BOX_EVENTS);
+    assert_int_equal(box->events[0].value1, 5);
+    const struct blackbox_event *last = &box->events[WIRE_BOX_EVENTS - 1];
+    assert_true(last->value1 == WIRE_BOX_EVENTS + 4 && last->lane == 2 && last->peer_pid == 99 && last->peer_rank == -1);
+    assert_true(last->time > 0 && last->time <= box->now);
+    assert_string_equal(blackbox_event_row(last->kind)->name, "lane_down");
+    assert_string_equal(blackbox_event_row(9999)->name, "?");
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
+static void test_failed_keeps_the_file(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "a\033[31mb", 0, 2, 1);
+    trace_comm_failed(comm, TUTTI_REMOTE_ERROR, 1, "rank 1 died");
+    trace_comm_close(comm);
+    trace_close(trace, false);
+    assert_int_equal(boxes_left(), 1);
+    char **paths;
+    size_t count;
+    assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
+    struct blackbox *box = must_read(paths[0]);
+    assert_false(box->alive);
+    const struct blackbox_comm *comm_seen = &box->comms[0];
+    assert_true(comm_seen->state == WIRE_COMM_FAILED && comm_seen->culprit == 1 && comm_seen->result == TUTTI_REMOTE_ERROR);
+    assert_string_equal(comm_seen->sentence, "rank 1 died");
+    assert_string_equal(comm_seen->name, "a?[31mb"); /* nothing that a terminal would obey */
+    blackbox_free(box);
+    boxfile_free(paths, count);
+}
+
+static void test_abort(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, NULL, 0, 2, 1);
+    trace_comm_aborted(comm);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->comms[0].state, WIRE_COMM_ABORTED);
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
+static void test_killed(void **state)
+{
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct trace_comm *comm = trace_comm_open(trace_open(), 5, "world", 0, 2, 2);
+        trace_op_end(begin(comm, 16), TUTTI_SUCCESS);
+        struct trace_op *op = begin(comm, 17);
+        trace_op_start(op, &ring, 4, 1);
+        trace_op_wait(op, 2, 0, 1);
+        if (write(ready[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    char **paths;
+    size_t count;
+    assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
+    assert_int_equal(count, 1);
+    struct blackbox *box = must_read(paths[0]);
+    assert_true(box->alive);
+    blackbox_free(box);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    box = must_read(paths[0]);
+    assert_false(box->alive);
+    assert_int_equal(box->header.pid, child);
+    assert_int_equal(box->comms[0].op_count, 2);
+    const struct blackbox_op *last = &box->comms[0].ops[1];
+    assert_true(last->seq == 17 && last->state == WIRE_OP_RUNNING && last->wait_peer == 1 && last->wait_round == 2);
+    assert_true(box->now >= last->wait_since && box->now <= clock_ns());
+    blackbox_free(box);
+    boxfile_free(paths, count);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* A child of the process neither removes the file nor keeps it alive. */
+static void test_fork_leaves_it(void **state)
+{
+    struct trace *trace = trace_open();
+    pid_t child = fork();
+    if (child == 0) {
+        trace_close(trace, false);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_true(box->alive);
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
+static void test_two_boxes_of_one_process(void **state)
+{
+    struct trace *one = trace_open(), *two = trace_open();
+    assert_non_null(two);
+    assert_string_not_equal(trace_path(one), trace_path(two));
+    assert_int_equal(boxes_left(), 2);
+    trace_close(one, false);
+    trace_close(two, false);
+    assert_int_equal(boxes_left(), 0);
+}
+
+/* Left by an earlier program of the same process: nobody has it open. */
+static void test_box_before_exec_is_replaced(void **state)
+{
+    struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
+    char base[96], path[256];
+    boxfile_name(&name, base, sizeof base);
+    snprintf(path, sizeof path, "%s/%s", dir, base);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    struct trace *trace = trace_open();
+    assert_string_equal(trace_path(trace), path);
+    trace_close(trace, false);
+}
+
+static void test_symlink_is_not_followed(void **state)
+{
+    struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
+    char base[96], path[256];
+    boxfile_name(&name, base, sizeof base);
+    snprintf(path, sizeof path, "%s/%s", dir, base);
+    assert_int_equal(symlink("/nonexistent/target", path), 0);
+    struct trace *trace = trace_open();
+    assert_non_null(trace);
+    assert_string_not_equal(trace_path(trace), path);
+    struct blackbox *box;
+    assert_int_equal(blackbox_read(path, &box), TUTTI_SYSTEM_ERROR);
+    trace_close(trace, false);
+    unlink(path);
+}
+
+static void test_disabled(void **state)
+{
+    setenv("TUTTI_TRACE", "0", 1);
+    param_reload();
+    struct trace *trace = trace_open();
+    assert_null(trace);
+    assert_string_equal(trace_path(trace), "");
+    struct trace_comm *comm = trace_comm_open(trace, 1, "x", 0, 1, 1);
+    assert_null(comm);
+    struct trace_op *op = begin(comm, 1);
+    assert_null(op);
+    trace_op_name(op, &ring, 1, 1);
+    trace_op_start(op, &ring, 1, 1);
+    trace_op_wait(op, 0, 0, -1);
+    trace_op_end(op, TUTTI_SUCCESS);
+    trace_comm_failed(comm, TUTTI_REMOTE_ERROR, 0, "x");
+    trace_comm_aborted(comm);
+    trace_comm_close(comm);
+    trace_event(trace, WIRE_EVENT_PROBE, &(struct trace_about)TRACE_NOTHING);
+    trace_count(trace, WIRE_COUNTER_SLEEPS, 1);
+    trace_close(trace, true);
+    assert_int_equal(boxes_left(), 0);
+}
+
+static void test_no_such_folder(void **state)
+{
+    use_dir("/nonexistent/folder");
+    assert_null(trace_open());
+    char longest[5000];
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    use_dir(longest);
+    assert_null(trace_open());
+}
+
+static void test_unwritable_folder(void **state)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        chmod(dir, 0500);
+        _exit(geteuid() == 0 && setuid(65534) != 0 ? 2 : trace_open() != NULL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    chmod(dir, 0700);
+}
+
+static void test_file_size_limit(void **state)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {100000, 100000};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        _exit(trace_open() != NULL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(boxes_left(), 0);
+}
+
+/* On a tmpfs of 128 KiB there is room for the box and two communicators; the next has none and nothing crashes. */
+static void test_full_disk(void **state)
+{
+    if (mount("tmpfs", dir, "tmpfs", 0, "size=128k") != 0)
+        skip();
+    struct trace *trace = trace_open();
+    assert_non_null(trace);
+    struct trace_comm *comms[4];
+    for (int i = 0; i < 4; i++)
+        comms[i] = trace_comm_open(trace, (uint64_t)i, "c", 0, 1, 1);
+    assert_non_null(comms[0]);
+    assert_null(comms[3]);
+    for (uint64_t seq = 0; seq < 2 * WIRE_BOX_OPS; seq++)
+        for (int i = 0; i < 4; i++)
+            trace_op_end(begin(comms[i], seq), TUTTI_SUCCESS);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_true(box->counters[WIRE_COUNTER_COMMS_UNRECORDED] >= 1);
+    blackbox_free(box);
+    int fd = open(trace_path(trace), O_RDONLY | O_CLOEXEC);
+    close(fd);
+    trace_close(trace, false);
+    char path[300];
+    snprintf(path, sizeof path, "%s/fill", dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(posix_fallocate(fd, 0, 100 * 1024), 0);
+    close(fd);
+    assert_null(trace_open());
+    assert_int_equal(boxes_left(), 0);
+    unlink(path);
+    assert_int_equal(umount(dir), 0);
+}
+
+static void test_many_communicators(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comms[WIRE_BOX_COMMS];
+    for (int i = 0; i < WIRE_BOX_COMMS; i++) {
+        comms[i] = trace_comm_open(trace, (uint64_t)i, "c", 0, 1, 1);
+        assert_non_null(comms[i]);
+    }
+    assert_null(trace_comm_open(trace, 1000, "late", 0, 1, 1));
+    trace_comm_failed(comms[3], TUTTI_REMOTE_ERROR, -1, "x");
+    trace_comm_close(comms[3]);
+    trace_op_end(begin(comms[7], 1), TUTTI_SUCCESS);
+    trace_comm_close(comms[7]);
+    trace_comm_close(comms[5]);
+    struct trace_comm *again = trace_comm_open(trace, 1001, "again", 0, 1, 1);
+    assert_ptr_equal(again, comms[7]); /* ended well, longest ago */
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_int_equal(box->comm_count, WIRE_BOX_COMMS);
+    assert_int_equal(box->counters[WIRE_COUNTER_COMMS_UNRECORDED], 1);
+    assert_int_equal(box->comms[7].op_count, 0);
+    assert_string_equal(box->comms[7].name, "again");
+    blackbox_free(box);
+    assert_ptr_equal(trace_comm_open(trace, 1002, "b", 0, 1, 1), comms[5]);
+    assert_ptr_equal(trace_comm_open(trace, 1003, "c", 0, 1, 1), comms[3]);
+    trace_close(trace, false);
+}
+
+static void make_old_box(uint32_t pid, time_t age, bool touch)
+{
+    struct trace *trace = trace_open();
+    char from[PATH_MAX], to[256], base[96];
+    snprintf(from, sizeof from, "%s", trace_path(trace));
+    trace_close(trace, true);
+    struct boxfile name = {(uint32_t)geteuid(), pid, 1, 0};
+    boxfile_name(&name, base, sizeof base);
+    snprintf(to, sizeof to, "%s/%s", dir, base);
+    assert_int_equal(rename(from, to), 0);
+    struct wire_box_clock clocks[2];
+    int fd = open(to, O_RDWR | O_CLOEXEC);
+    off_t at = offsetof(struct wire_box_header, opened);
+    assert_int_equal(pread(fd, clocks, sizeof clocks, at), sizeof clocks);
+    clocks[0].realtime_ns -= (uint64_t)age * NS_PER_S;
+    clocks[1].realtime_ns -= (uint64_t)age * NS_PER_S;
+    assert_int_equal(pwrite(fd, clocks, sizeof clocks, at), sizeof clocks);
+    struct timespec times[2] = {{.tv_sec = time(NULL) - (touch ? 200000 : 0)}, {.tv_sec = time(NULL) - (touch ? 200000 : 0)}};
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+static void test_old_boxes_are_swept(void **state)
+{
+    make_old_box(4000001, 0, true); /* an old file whose process died just now */
+    make_old_box(4000002, 200000, false);
+    make_old_box(4000003, 200000, true); /* died two days ago */
+    assert_int_equal(boxes_left(), 3);
+    struct trace *trace = trace_open();
+    assert_int_equal(boxes_left(), 3); /* the last is gone, the new one is there */
+    trace_close(trace, false);
+    assert_int_equal(boxes_left(), 2);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_round_trip), CASE(test_over_at_once), CASE(test_private_and_sparse), CASE(test_ring_wraps), CASE(test_unfinished_stay),
+        CASE(test_events), CASE(test_failed_keeps_the_file), CASE(test_abort), CASE(test_killed), CASE(test_fork_leaves_it),
+        CASE(test_two_boxes_of_one_process), CASE(test_box_before_exec_is_replaced), CASE(test_symlink_is_not_followed),
+        CASE(test_disabled), CASE(test_no_such_folder), CASE(test_unwritable_folder), CASE(test_file_size_limit),
+        CASE(test_full_disk), CASE(test_many_communicators), CASE(test_old_boxes_are_swept),
+    };
+    return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
+}

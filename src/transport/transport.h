@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transport moves bytes on lanes: one lane joins this process and one peer process. This header is the contract of all
+ * transports; tests/conformance checks each against it.
+ *
+ * Threads. All calls on a transport, and all upcalls, happen under the owner's lock: never two at once. No call blocks.
+ * Upcalls come only from inside poll(), from poller handlers, and from put() and msg() where said. An upcall may call any
+ * function of the transport, also close the lane that it is about: then no further upcall comes for that lane.
+ *
+ * Faults. A lane that fails goes down once, by upcall, with a result and error_last(). After that it only accepts close().
+ * Bytes of a message or put that were under way may or may not have reached the peer: the owner finds out and repeats.
+ *
+ * Hostility. Whatever a peer or stranger sends, a transport neither crashes nor writes outside what target() returned.
+ */
+#ifndef TUTTI_TRANSPORT_TRANSPORT_H
+#define TUTTI_TRANSPORT_TRANSPORT_H
+
+#include "base/poller.h"
+#include "tutti/tutti.h"
+#include "wire/process.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct transport;
+struct lane;
+
+enum transport_caps {
+    TRANSPORT_SAME_HOST = 1, /* reaches only processes whose wire_process.host is ours */
+    TRANSPORT_LOSSLESS = 2,  /* a lane loses nothing while the peer lives: no copy is kept for repeating */
+    TRANSPORT_SHARES = 4,    /* share() works */
+};
+
+/* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
+struct transport_owner {
+    void *context;
+    /* A peer that showed our secret opened a lane. The owner sets lane->user, or closes the lane. It is up already. */
+    void (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
+    /* A lane made by open() is usable. */
+    void (*up)(struct lane *lane);
+    void (*down)(struct lane *lane, tutti_result_t why);
+    /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The bytes may
+     * lie in memory that the peer can still write: copy what is checked before it is used. */
+    void (*message)(struct lane *lane, const void *bytes, size_t length);
+    /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory stays
+     * valid until arrived(), the lane's close(), or its down(). Not called where the sender writes by itself (wire_key). */
+    void *(*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+    /* A whole put has arrived (also one that was dropped). Puts and messages of one lane are notified in the order sent. */
+    void (*arrived)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
+    /* The lane needs the source of the put with `token` no longer. */
+    void (*sent)(struct lane *lane, uint64_t token);
+    /* msg() or put() refused for want of room, and there is room again. */
+    void (*writable)(struct lane *lane);
+    /* A descriptor came from the peer by share(); the owner must close it. */
+    void (*shared)(struct lane *lane, uint64_t key, int fd);
+};
+
+/* Embedded first in each transport's own lane. */
+struct lane {
+    const struct transport_ops *ops;
+    struct transport *transport;
+    void *user;
+    uint64_t bytes_sent, bytes_received; /* payload, kept by the transport */
+};
+
+struct put {
+    const void *source; /* valid until sent() or down() or close() */
+    size_t length;      /* >= 1 */
+    uint32_t imm;       /* handed to the peer's target() and arrived() */
+    uint64_t offset;    /* likewise */
+    struct wire_key key; /* of the peer's buffer (its start), as made by the peer's describe(); all zero if none */
+    uint64_t token;     /* handed to sent() */
+};
+
+struct transport_ops {
+    const char *name;
+    uint32_t caps;   /* enum transport_caps */
+    size_t max_msg;  /* longest message */
+
+    /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid are
+     * set before. TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */
+    tutti_result_t (*open)(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
+                           struct transport **out);
+    /* All lanes have been closed by the owner before. */
+    void (*close)(struct transport *transport);
+
+    /* Can a lane to `peer` be opened? Lower is better, negative is no. */
+    int (*reach)(struct transport *transport, const struct wire_process *peer);
+    /* How many lanes to `peer` are worth having. */
+    int (*lanes)(struct transport *transport, const struct wire_process *peer);
+    /* Starts connecting. up() or down() follows from a later poll or handler, never from inside. */
+    tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                                void *user, struct lane **out);
+    /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns. */
+    void (*lane_close)(struct lane *lane);
+
+    /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now; writable()
+     * follows. TUTTI_REMOTE_ERROR: the lane is failing; down() follows, or has come. */
+    tutti_result_t (*msg)(struct lane *lane, const struct iovec *parts, int count);
+    /* Starts a put. TUTTI_IN_PROGRESS as above. sent() may come from inside. */
+    tutti_result_t (*put)(struct lane *lane, const struct put *put);
+    /* How peers of this host may reach [address, address + length) by themselves; all zero where there is no such way. */
+    void (*describe)(struct transport *transport, void *address, size_t length, struct wire_key *out);
+    /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TUTTI_IN_PROGRESS as above.
+     * TRANSPORT_SHARES only. */
+    tutti_result_t (*share)(struct lane *lane, uint64_t key, int fd);
+
+    /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns how
+     * much was done; 0: nothing. */
+    int (*poll)(struct transport *transport);
+    /* Called before the process sleeps on the poller: from here on news must wake the poller. False: there is news already. */
+    bool (*arm)(struct transport *transport);
+    void (*disarm)(struct transport *transport);
+};
+
+/* A table whose every call answers "unsupported": implementations start from a copy. */
+extern const struct transport_ops transport_unsupported;
+extern const struct transport_ops transport_shm;
+extern const struct transport_ops transport_tcp;
+
+/* The transports of this build, best first, NULL at the end. */
+extern const struct transport_ops *const transport_registry[];
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The black box of a process: the layout of its file. src/trace writes it, blackbox_read() in wire/boxread.h reads it.
+ *
+ *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ...
+ *
+ * Byte order and word size are the writer's; the magic tells. Times are ticks: see struct wire_box_clock. A stamp of 0 marks a
+ * record that was never written or is being written. New fields take reserved space or the ends of records, whose size the
+ * header tells; anything else raises the version.
+ */
+#ifndef TUTTI_WIRE_BLACKBOX_H
+#define TUTTI_WIRE_BLACKBOX_H
+
+#include <stdint.h>
+
+#define WIRE_BOX_MAGIC        0x584f424954545554ull /* "TUTTIBOX" */
+#define WIRE_BOX_VERSION      1
+#define WIRE_BOX_PAGE         4096
+#define WIRE_BOX_COMMS        128  /* communicators with a place in the box */
+#define WIRE_BOX_OPS          256  /* operations remembered for each: a power of 2 */
+#define WIRE_BOX_EVENTS       512  /* a power of 2 */
+#define WIRE_BOX_COUNTERS     64
+#define WIRE_BOX_NAME         64
+#define WIRE_BOX_SENTENCE     256
+
+enum wire_event_kind {
+    WIRE_EVENT_NONE,
+#define EVENT(id, ...) WIRE_EVENT_##id,
+#include "tables/events.tbl"
+#undef EVENT
+    WIRE_EVENT_COUNT
+};
+
+enum wire_counter {
+#define COUNTER(id, ...) WIRE_COUNTER_##id,
+#include "tables/counters.tbl"
+#undef COUNTER
+    WIRE_COUNTER_COUNT
+};
+
+/* Order of struct wire_box_op.collective. */
+enum wire_collective {
+    WIRE_ALLREDUCE,
+    WIRE_REDUCE,
+    WIRE_BROADCAST,
+    WIRE_ALLGATHER,
+    WIRE_REDUCE_SCATTER,
+    WIRE_ALLTOALL,
+    WIRE_ALLTOALLV,
+    WIRE_GATHER,
+    WIRE_SCATTER,
+    WIRE_BARRIER,
+    WIRE_SEND,
+    WIRE_RECV,
+    WIRE_GROUP,
+    WIRE_COLLECTIVE_COUNT
+};
+
+/* A short name, padded with zeros; may fill all 16 bytes. */
+struct wire_name {
+    char text[16];
+};
+
+enum wire_clock_kind { WIRE_CLOCK_NS = 0, WIRE_CLOCK_TSC = 1, WIRE_CLOCK_ARM = 2 };
+
+/* Ticks beside the same moment's clocks. Two of them a while apart give the rate; a reader of the same boot makes its own. */
+struct wire_box_clock {
+    uint64_t ticks;
+    uint64_t monotonic_ns;
+    uint64_t realtime_ns;
+};
+
+/* A ring or table: `count` records of `bytes` each (what this header knows is at most that), from `offset`. */
+struct wire_box_section {
+    uint64_t offset;
+    uint32_t bytes;
+    uint32_t count;
+};
+
+enum wire_box_state { WIRE_BOX_OPEN = 1, WIRE_BOX_CLOSED = 2 };
+
+struct wire_box_header {
+    uint64_t magic; /* written last */
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t file_bytes;
+    uint32_t pid;
+    uint32_t uid;
+    uint64_t start_time;    /* of the process, in clock ticks since boot: field 22 of /proc/PID/stat */
+    uint64_t pid_namespace; /* inode of /proc/self/ns/pid: `pid` means something only there */
+    uint8_t boot_id[16];    /* ticks of two boots do not compare */
+    uint32_t clock_kind;    /* enum wire_clock_kind */
+    uint32_t state;         /* enum wire_box_state */
+    uint32_t marked;        /* 1: while its process lives, the file carries boxfile_mark() */
+    uint32_t reserved;
+    struct wire_box_clock opened;
+    struct wire_box_clock latest; /* refreshed now and then, never by an operation */
+    struct wire_box_section events;
+    struct wire_box_section comms;   /* bytes: page and ring together */
+    struct wire_box_section ops;     /* offset: from the start of the communicator's place */
+    struct wire_box_section counters;
+    char host[WIRE_BOX_NAME];
+    char command[128];
+    char library[32]; /* version of the writer */
+};
+
+enum wire_comm_state { WIRE_COMM_OPEN = 1, WIRE_COMM_CLOSED = 2, WIRE_COMM_FAILED = 3, WIRE_COMM_ABORTED = 4 };
+
+/* Stamp: odd while being written; else even and higher than before. */
+struct wire_box_comm {
+    uint64_t stamp;
+    uint64_t id; /* the same on all ranks */
+    int32_t rank;
+    int32_t nranks;
+    uint32_t state;  /* enum wire_comm_state */
+    int32_t result;  /* tutti_result_t, when failed */
+    int32_t culprit; /* rank, -1 unknown */
+    uint32_t local_ranks; /* on this host, 0 unknown */
+    uint64_t opened, closed; /* ticks */
+    uint64_t unrecorded;     /* operations that found no free record */
+    uint64_t newest_unrecorded; /* sequence number of the last of those */
+    char name[WIRE_BOX_NAME];
+    char sentence[WIRE_BOX_SENTENCE]; /* why it failed */
+};
+
+/*
+ * Stamp of an operation, 64 bits: position (40) | updates (8) | result (8) | state and flags (8). The position counts the
+ * operations of the communicator's ring; its low bits are the record's index. `updates` counts changes of what is waited for.
+ */
+enum wire_op_state { WIRE_OP_ENQUEUED = 1, WIRE_OP_RUNNING = 2, WIRE_OP_DONE = 3 };
+#define WIRE_OP_STATE        0x03u
+#define WIRE_OP_HAS_START    0x04u /* field `start` holds */
+#define WIRE_OP_HAS_END      0x08u /* field `end` holds; a done operation without it was over at once */
+#define WIRE_OP_HAS_NAME     0x10u /* fields `algorithm`, `rounds`, `slices` hold */
+#define WIRE_OP_HAS_WAIT     0x20u /* wait[updates & 1] holds */
+#define WIRE_OP_RESULT       8     /* shifts */
+#define WIRE_OP_UPDATES      16
+#define WIRE_OP_POSITION     24
+#define WIRE_OP_POSITION_MAX ((1ull << 40) - 1)
+
+/* In the place of an operator or a type. */
+#define WIRE_OP_NONE   255
+#define WIRE_OP_PREMUL 254
+
+/* What is waited for: peer + 1 (24 bits, 0: nobody) | slice (16) | round (24). */
+struct wire_box_wait {
+    uint64_t what;
+    uint64_t since; /* ticks */
+};
+
+/* The first 64 bytes are all that an operation that ends at once touches. */
+struct wire_box_op {
+    uint64_t stamp;
+    uint64_t seq; /* of the communicator: the same on all ranks for collectives */
+    uint64_t count;
+    uint64_t bytes;
+    uint64_t what; /* collective (8) | type (8) | operator (8) | 0 (8) | root or peer + 1 (32) */
+    uint64_t begin, start, end; /* ticks */
+    struct wire_box_wait wait[2];
+    struct wire_name algorithm;
+    uint32_t rounds;
+    uint32_t slices;
+    uint64_t reserved;
+};
+
+/* Stamp: 1 + number of the event, whose low bits are the record's index. */
+struct wire_box_event {
+    uint64_t stamp;
+    uint64_t time; /* ticks */
+    uint32_t kind; /* enum wire_event_kind */
+    int32_t lane;  /* index in the link, -1: none */
+    uint32_t peer_pid;
+    int32_t peer_rank; /* -1: unknown or none */
+    uint64_t peer_host;
+    uint64_t comm; /* id, 0: none */
+    uint64_t value1, value2;
+};
+
+_Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS, "the header page holds the counters too");
+_Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
+_Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
+_Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
+_Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
+
+#define WIRE_BOX_COMM_BYTES (WIRE_BOX_PAGE + WIRE_BOX_OPS * sizeof(struct wire_box_op))
+#define WIRE_BOX_EVENT_AT   WIRE_BOX_PAGE
+#define WIRE_BOX_COMM_AT    (WIRE_BOX_EVENT_AT + WIRE_BOX_EVENTS * sizeof(struct wire_box_event))
+#define WIRE_BOX_BYTES      (WIRE_BOX_COMM_AT + WIRE_BOX_COMMS * WIRE_BOX_COMM_BYTES)
+#define WIRE_BOX_COUNTER_AT (WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS)
+
+#endif

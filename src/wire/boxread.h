@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads black boxes: a snapshot of a file that another process may be writing, or that nobody writes any more, or that is
+ * damaged or hostile. Every offset and count is checked before use, nothing is mapped (a file cut short cannot raise SIGBUS), a
+ * record that changes while it is read is read again or left out. Times come back in nanoseconds of CLOCK_MONOTONIC.
+ */
+#ifndef TUTTI_WIRE_BOXREAD_H
+#define TUTTI_WIRE_BOXREAD_H
+
+#include "tutti/tutti.h"
+#include "wire/blackbox.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct blackbox_op {
+    uint64_t position; /* in the communicator's ring */
+    uint64_t seq, count, bytes;
+    uint64_t begin, start, end; /* 0: not so far, or not measured */
+    uint64_t wait_since;        /* 0: has not waited */
+    int collective, type, op;   /* numbers as written: may be unknown to this reader */
+    int root;                   /* or peer; -1: none */
+    enum wire_op_state state;
+    int result;
+    int wait_peer; /* -1: nobody */
+    uint32_t wait_round, wait_slice, rounds, slices;
+    char algorithm[17]; /* "": not named */
+};
+
+struct blackbox_comm {
+    unsigned place;        /* in the box */
+    uint64_t generation;   /* another when the place was given to another communicator */
+    uint64_t id;
+    int rank, nranks, local_ranks;
+    enum wire_comm_state state;
+    int result, culprit;
+    uint64_t opened, closed;
+    uint64_t unrecorded, newest_unrecorded;
+    char name[WIRE_BOX_NAME], sentence[WIRE_BOX_SENTENCE];
+    struct blackbox_op *ops; /* in the order of their calls */
+    size_t op_count;
+};
+
+struct blackbox_event {
+    uint64_t number, time;
+    uint32_t kind, peer_pid;
+    int lane, peer_rank;
+    uint64_t peer_host, comm, value1, value2;
+};
+
+struct blackbox {
+    char *path;
+    struct wire_box_header header; /* texts are terminated */
+    bool alive;                    /* its process is there and still has the box open */
+    uint64_t now;                  /* time of the snapshot: of the reading if alive, else of the last sign of life */
+    int64_t realtime_offset;       /* add it to a time to have CLOCK_REALTIME */
+    struct blackbox_comm *comms;
+    size_t comm_count;
+    struct blackbox_event *events; /* oldest first */
+    size_t event_count;
+    uint64_t counters[WIRE_BOX_COUNTERS];
+    size_t counter_count;
+    size_t torn; /* records left out because they were being written, or make no sense */
+};
+
+/* TUTTI_SYSTEM_ERROR: no such file, no right, no memory. TUTTI_INVALID_USAGE: not a black box, or of another version. Nothing is
+ * logged; error_last() tells. *out is freed by blackbox_free. */
+tutti_result_t blackbox_read(const char *path, struct blackbox **out);
+
+/* The same from a descriptor that stays the caller's: also after the file was removed. `path` is for sentences. */
+tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out);
+
+/* The same from memory; never alive. */
+tutti_result_t blackbox_parse(const void *bytes, size_t size, struct blackbox **out);
+
+void blackbox_free(struct blackbox *box);
+
+/* Names for people. Never NULL: "?" for a number this reader does not know. */
+const char *blackbox_collective_name(int collective);
+const char *blackbox_type_name(int type); /* "" for none */
+const char *blackbox_op_name(int op); /* "" for none */
+
+struct blackbox_event_row {
+    const char *name, *value1, *value2, *help;
+};
+const struct blackbox_event_row *blackbox_event_row(uint32_t kind);
+
+struct blackbox_counter_row {
+    const char *metric, *label, *help;
+};
+const struct blackbox_counter_row *blackbox_counter_row(size_t counter);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between the two ends of a link. A message is struct wire_message, then `length` bytes of body where said. */
+#ifndef TUTTI_WIRE_LINK_H
+#define TUTTI_WIRE_LINK_H
+
+#include "wire/process.h"
+
+#include <stdint.h>
+
+enum wire_message_kind {
+    WIRE_EAGER = 1,     /* body: the whole payload */
+    WIRE_CREDIT,        /* receiver: put `tag`'s payload into slot; body: struct wire_credit */
+    WIRE_DONE,          /* receiver: everything of `slot` has arrived */
+    WIRE_ANNOUNCE,      /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
+    WIRE_ABORT,         /* communicator `tag.comm` has failed; body: struct wire_abort */
+    WIRE_LANE_DEAD,     /* lane `slot`, epoch `extra` is closed at my end: close yours */
+    WIRE_HAVE,          /* receiver, after LANE_DEAD: body: bitmap of the segments of `slot` that have arrived */
+    WIRE_LANE_DEAD_OK,  /* lane `slot`, epoch `extra` is closed at both ends, and HAVEs have been said */
+    WIRE_ACK,           /* nothing but the acknowledgement in struct wire_sequence */
+    WIRE_PROBE,         /* answer on this lane */
+    WIRE_PROBE_ANSWER,
+    WIRE_BYE,           /* this process leaves in good order */
+};
+
+/* What a payload is: both ends make the same one from the call they are in. */
+struct wire_tag {
+    uint32_t comm;  /* communicator */
+    uint32_t seq;   /* operation in the communicator, or in the pair for send and receive */
+    uint32_t slice; /* slice of the operation; WIRE_TAG_P2P for send and receive */
+    uint32_t round; /* round of the slice, and which message of the round: round * 2^12 + index */
+    uint32_t from, to; /* ranks in the communicator */
+};
+
+#define WIRE_TAG_P2P 0xffffffffu
+
+struct wire_message {
+    struct wire_tag tag;
+    uint8_t kind;
+    uint8_t flags;
+    uint16_t slot;
+    uint32_t signature; /* of the call, see wire_signature() */
+};
+_Static_assert(sizeof(struct wire_tag) == 24 && sizeof(struct wire_message) == 32, "wire_message is part of the protocol");
+
+/* Before every message on lanes that may lose bytes: sequence 0 is not repeated. */
+struct wire_sequence {
+    uint64_t sequence; /* of this message, from 1 */
+    uint64_t received; /* all messages up to this one have been received */
+};
+
+struct wire_credit {
+    struct wire_key key;
+    uint64_t length;
+    uint64_t segment; /* bytes of a segment, the last may be shorter */
+};
+
+struct wire_abort {
+    int32_t culprit; /* rank, or -1 */
+    int32_t result;
+    char text[240];
+};
+
+/* The call in 32 bits: equal when collective, type, operator and a hash of count and root are equal. */
+static inline uint32_t wire_signature(unsigned collective, unsigned type, unsigned op, uint32_t hash)
+{
+    return (collective & 15) << 28 | (type & 15) << 24 | (op & 7) << 21 | (hash & 0x1fffff);
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process tells its peers about itself when a communicator is made: who it is and how to reach it. */
+#ifndef TUTTI_WIRE_PROCESS_H
+#define TUTTI_WIRE_PROCESS_H
+
+#include <stdint.h>
+
+#define WIRE_UUID_BYTES   16
+#define WIRE_SECRET_BYTES 16
+#define WIRE_ADDRESSES    4
+
+struct wire_address {
+    uint8_t family; /* 4, 6, or 0 for none */
+    uint8_t pad;
+    uint16_t port;  /* host order */
+    uint32_t scope; /* of an IPv6 link-local address */
+    uint8_t bytes[16];
+};
+
+/* Sent through the bootstrap, which only members pass: the secret lets them, and nobody else, connect. */
+struct wire_process {
+    uint8_t uuid[WIRE_UUID_BYTES];     /* of this process, made at its first communicator */
+    uint8_t secret[WIRE_SECRET_BYTES]; /* to be shown by whoever connects to this process */
+    uint64_t host;                     /* equal: the two can share memory and abstract sockets */
+    uint32_t pid;
+    uint32_t uid;
+    struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
+};
+
+_Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
+_Static_assert(sizeof(struct wire_process) == 144, "wire_process is part of the protocol");
+
+/* First words on every lane, from the side that connects. */
+struct wire_hello {
+    uint32_t magic; /* WIRE_HELLO_MAGIC: also tells the byte order */
+    uint16_t version;
+    uint16_t lane; /* index in the link */
+    uint32_t epoch; /* of the lane: one higher at every reconnection */
+    uint32_t reserved;
+    uint8_t secret[WIRE_SECRET_BYTES]; /* of the process connected to */
+    struct wire_process from;
+};
+
+#define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
+#define WIRE_HELLO_VERSION 1
+_Static_assert(sizeof(struct wire_hello) == 176, "wire_hello is part of the protocol");
+
+/* How a peer of this host may reach a receive buffer; meaning private to the transport. All zero: only by its offset. */
+struct wire_key {
+    uint32_t kind;
+    uint32_t region;
+    uint64_t address;
+    uint64_t length;
+};
+_Static_assert(sizeof(struct wire_key) == 24, "wire_key is part of the protocol");
+
+#endif
