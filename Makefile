@@ -29,6 +29,7 @@ bench-deps:
 
 demo: build
 	@echo "== Training on 4 ranks"
+	@examples/train/data.sh $(BUILD)/data/digits.csv
 	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train
 	@echo "== Allreduce of 2 processes through shared memory"
 	@TUTTI_TRANSPORT=shm $(TUTTI) perf allreduce $(SWEEP)
