@@ -65,6 +65,7 @@ static void disagree(struct family *family, int rank, tutti_comm_t comm)
     /* a rank that needs nothing of the others in that call hears of it in the next */
     for (int i = 0; good_start && i < 3 && result == TUTTI_SUCCESS; i++)
         result = family_job(family, rank, rank, family->count, comm, &first);
+    job_free(&first); /* kept when it failed */
     family_end(family, rank, comm, result);
     tutti_comm_destroy(comm);
     if (good_start)
