@@ -1,156 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace against real black boxes of real processes, living and killed. */
-#include "trace.h"
-
-#include "base/param.h"
-#include "trace/trace.h"
-#include "wire/boxfile.h"
-
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#define MAX_RANKS 8
-#define WORLD     0xabcdefull
-
-static const struct wire_name ring = {"ring"};
-static char dir[64], output[1 << 20];
-static pid_t ranks[MAX_RANKS];
-
-typedef void (*scene)(struct trace *trace, struct trace_comm *world, int rank);
-
-static int make_dir(void **state)
-{
-    strcpy(dir, "/tmp/tutti-cli-trace-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    setenv("TUTTI_TRACE_DIR", dir, 1);
-    param_reload();
-    memset(ranks, 0, sizeof ranks);
-    return 0;
-}
-
-static void kill_rank(int rank)
-{
-    kill(ranks[rank], SIGKILL);
-    waitpid(ranks[rank], NULL, 0);
-    ranks[rank] = 0;
-}
-
-static int remove_dir(void **state)
-{
-    char command[128];
-    for (int i = 0; i < MAX_RANKS; i++)
-        if (ranks[i])
-            kill_rank(i);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    return system(command);
-}
-
-/* n processes, each with the communicator "world" and in the scene; returns when all have played it. They wait to be
- * killed. */
-static void play(int n, scene scene)
-{
-    int done[2];
-    char byte;
-    assert_int_equal(pipe(done), 0);
-    for (int rank = 0; rank < n; rank++) {
-        ranks[rank] = fork();
-        if (ranks[rank] == 0) {
-            struct trace *trace = trace_open();
-            scene(trace, trace_comm_open(trace, WORLD, "world", rank, n, n), rank);
-            if (write(done[1], "x", 1) == 1)
-                for (;;)
-                    pause();
-            _exit(1);
-        }
-    }
-    for (int rank = 0; rank < n; rank++)
-        assert_int_equal(read(done[0], &byte, 1), 1);
-    close(done[0]);
-    close(done[1]);
-}
-
-static struct trace_op *call(struct trace_comm *comm, uint64_t seq)
-{
-    struct trace_op *op = trace_op_begin(comm, seq, WIRE_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, -1, 100, 400);
-    trace_op_start(op, &ring, 6, 2);
-    return op;
-}
-
-static void call_and_wait(struct trace_comm *comm, uint64_t seq, int peer)
-{
-    trace_op_wait(call(comm, seq), 2, 1, peer);
-}
-
-static void do_calls(struct trace_comm *comm, uint64_t from, uint64_t to)
-{
-    for (uint64_t seq = from; seq < to; seq++)
-        trace_op_end(call(comm, seq), TUTTI_SUCCESS);
-}
-
-/* Runs `tutti trace ARGUMENTS` and keeps what it prints in `output`. Its exit status. */
-static int run_trace(const char *arguments)
-{
-    char path[128], words[512], *argv[24] = {"trace"};
-    int argc = 1, status;
-    snprintf(path, sizeof path, "%s/output", dir);
-    snprintf(words, sizeof words, "%s", arguments);
-    for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
-        argv[argc++] = word;
-    pid_t child = fork();
-    if (child == 0) {
-        int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
-        dup2(fd, STDOUT_FILENO);
-        dup2(fd, STDERR_FILENO);
-        close(fd);
-        exit(cmd_trace(argc, argv));
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    int fd = open(path, O_RDONLY);
-    ssize_t got = read(fd, output, sizeof output - 1);
-    output[got < 0 ? 0 : got] = 0;
-    close(fd);
-    unlink(path);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-#define assert_shows(text)                                                                                             \
-    do {                                                                                                               \
-        if (!strstr(output, text))                                                                                     \
-            fail_msg("\"%s\" is not in:\n%s", text, output);                                                           \
-    } while (0)
-#define assert_hides(text)                                                                                             \
-    do {                                                                                                               \
-        if (strstr(output, text))                                                                                      \
-            fail_msg("\"%s\" is in:\n%s", text, output);                                                               \
-    } while (0)
+#include "trace_stage.h"
 
 /* ---- Verdicts ---- */
 
 static void three_wait_for_one(struct trace *trace, struct trace_comm *world, int rank)
 {
-    do_calls(world, 10, 17);
+    stage_calls(world, 10, 17);
     if (rank != 3)
-        call_and_wait(world, 17, rank + 1);
+        stage_wait(world, 17, rank + 1);
 }
 
 static void test_dead_rank(void **state)
 {
     char sentence[128];
-    play(4, three_wait_for_one);
-    pid_t dead = ranks[3];
-    kill_rank(3);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(4, three_wait_for_one);
+    pid_t dead = stage_ranks[3];
+    stage_kill(3);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     snprintf(sentence, sizeof sentence,
              "VERDICT: rank 3 (pid %d, dead) is waited for by ranks 0 1 2 in allreduce #17 of communicator world",
              dead);
@@ -162,52 +29,52 @@ static void test_dead_rank(void **state)
 
 static void test_rank_behind(void **state)
 {
-    play(4, three_wait_for_one);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(4, three_wait_for_one);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows(") has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17");
 }
 
 static void test_nothing_wrong_yet(void **state)
 {
-    play(4, three_wait_for_one);
-    assert_int_equal(run_trace("--stuck 1h"), 2);
-    assert_int_equal(run_trace("--stuck 60m"), 0);
+    stage_play(4, three_wait_for_one);
+    assert_int_equal(stage_run("--stuck 1h"), 2);
+    assert_int_equal(stage_run("--stuck 60m"), 0);
     assert_hides("VERDICT");
 }
 
 /* All dead together: the post-mortem still names who had not called. */
 static void test_all_dead(void **state)
 {
-    play(4, three_wait_for_one);
+    stage_play(4, three_wait_for_one);
     for (int i = 0; i < 4; i++)
-        kill_rank(i);
-    assert_int_equal(run_trace(""), 0);
+        stage_kill(i);
+    assert_int_equal(stage_run(""), 0);
     assert_shows(", dead) has not called allreduce #17 and is waited for by ranks 0 1 2");
 }
 
 static void circle(struct trace *trace, struct trace_comm *world, int rank)
 {
-    call_and_wait(world, 5, (rank + 1) % 3);
+    stage_wait(world, 5, (rank + 1) % 3);
 }
 
 static void test_circle(void **state)
 {
-    play(3, circle);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(3, circle);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("VERDICT: ranks 0 1 2 wait for each other in allreduce #5");
 }
 
 static void different_calls(struct trace *trace, struct trace_comm *world, int rank)
 {
     struct trace_op *op = trace_op_begin(world, 5, rank == 1 ? WIRE_BROADCAST : WIRE_REDUCE, TUTTI_INT8, -1, 0, 64, 64);
-    trace_op_start(op, &ring, 1, 1);
+    trace_op_start(op, &stage_ring, 1, 1);
     trace_op_wait(op, 0, 0, 1 - rank);
 }
 
 static void test_mismatch(void **state)
 {
-    play(2, different_calls);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(2, different_calls);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("VERDICT: call #5 of communicator world is not the same on all ranks: rank 0");
     assert_shows("called reduce 64 int8");
     assert_shows("called broadcast 64 int8");
@@ -215,13 +82,13 @@ static void test_mismatch(void **state)
 
 static void wait_for_stranger(struct trace *trace, struct trace_comm *world, int rank)
 {
-    call_and_wait(trace_comm_open(trace, 77, "wide", rank, 64, 2), 3, 40);
+    stage_wait(trace_comm_open(trace, 77, "wide", rank, 64, 2), 3, 40);
 }
 
 static void test_absent_rank(void **state)
 {
-    play(2, wait_for_stranger);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(2, wait_for_stranger);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("VERDICT: rank 40 (no black box here: on another host, not traced, or never started) is waited for by "
                  "ranks 0 1 in "
                  "allreduce #3 of communicator wide");
@@ -233,15 +100,15 @@ static void cascade(struct trace *trace, struct trace_comm *world, int rank)
 {
     struct trace_comm *pair = trace_comm_open(trace, 78, "pair", rank, 2, 2);
     if (rank == 0)
-        call_and_wait(world, 1, 1);
+        stage_wait(world, 1, 1);
     else
-        call_and_wait(pair, 2, -1);
+        stage_wait(pair, 2, -1);
 }
 
 static void test_cascade(void **state)
 {
-    play(2, cascade);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(2, cascade);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows(
         ") is stuck in another communicator and is waited for by rank 0 in allreduce #1 of communicator world");
     assert_shows("; see communicator pair, where it is in allreduce #2");
@@ -253,13 +120,13 @@ static void one_gave_up(struct trace *trace, struct trace_comm *world, int rank)
     if (rank == 0)
         trace_comm_failed(world, TUTTI_REMOTE_ERROR, 2, "rank 2 was silent");
     else
-        call_and_wait(world, 1, 0);
+        stage_wait(world, 1, 0);
 }
 
 static void test_failed_rank(void **state)
 {
-    play(2, one_gave_up);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(2, one_gave_up);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("world: rank 0 of 2, failed");
     assert_shows("remote error: rank 2 was silent (rank 2)");
     assert_shows("has given up the communicator (rank 2 was silent) and is waited for by rank 1");
@@ -268,15 +135,15 @@ static void test_failed_rank(void **state)
 static void late_finisher(struct trace *trace, struct trace_comm *world, int rank)
 {
     if (rank == 0)
-        call_and_wait(world, 9, 1);
+        stage_wait(world, 9, 1);
     else
-        do_calls(world, 9, 10);
+        stage_calls(world, 9, 10);
 }
 
 static void test_rank_ahead(void **state)
 {
-    play(2, late_finisher);
-    assert_int_equal(run_trace("--stuck 0"), 0);
+    stage_play(2, late_finisher);
+    assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("has called allreduce #9 itself but is waited for by rank 0");
 }
 
@@ -289,11 +156,11 @@ static void busy_life(struct trace *trace, struct trace_comm *world, int rank)
     about.lane = 1;
     about.peer_rank = 1 - rank;
     about.value1 = 3;
-    do_calls(world, 0, 300);
+    stage_calls(world, 0, 300);
     trace_event(trace, WIRE_EVENT_LANE_DOWN, &about);
     struct trace_op *op =
         trace_op_begin(pair, 0, rank % 2 ? WIRE_RECV : WIRE_SEND, TUTTI_BFLOAT16, -1, 1 - rank % 2, 7, 14);
-    trace_op_start(op, &ring, 1, 1);
+    trace_op_start(op, &stage_ring, 1, 1);
     trace_op_end(op, TUTTI_SUCCESS);
     struct trace_op *quick = trace_op_begin(world, 300, WIRE_BARRIER, -1, -1, -1, 0, 0);
     trace_op_end(quick, TUTTI_SUCCESS);
@@ -302,8 +169,8 @@ static void busy_life(struct trace *trace, struct trace_comm *world, int rank)
 
 static void test_listing(void **state)
 {
-    play(2, busy_life);
-    assert_int_equal(run_trace(""), 0);
+    stage_play(2, busy_life);
+    assert_int_equal(stage_run(""), 0);
     assert_shows("world: rank 1 of 2, open, id 0000000000abcdef");
     assert_shows("barrier");
     assert_shows("at once");
@@ -311,65 +178,65 @@ static void test_listing(void **state)
     assert_shows("lane_down rank 1 lane 1 result 3");
     assert_hides("VERDICT");
     assert_hides("\033");
-    assert_int_equal(run_trace("--all-ops"), 0);
+    assert_int_equal(stage_run("--all-ops"), 0);
     assert_hides("more: --all-ops");
 }
 
 static void test_filters(void **state)
 {
     char arguments[64];
-    play(2, busy_life);
-    snprintf(arguments, sizeof arguments, "--pid %d", ranks[1]);
-    assert_int_equal(run_trace(arguments), 0);
+    stage_play(2, busy_life);
+    snprintf(arguments, sizeof arguments, "--pid %d", stage_ranks[1]);
+    assert_int_equal(stage_run(arguments), 0);
     assert_shows("rank 1 of 2");
     assert_hides("rank 0 of 2, open, id 0000000000abcdef");
-    assert_int_equal(run_trace("--comm pair"), 0);
+    assert_int_equal(stage_run("--comm pair"), 0);
     assert_hides("world: ");
-    assert_int_equal(run_trace("-c abcdef"), 0);
+    assert_int_equal(stage_run("-c abcdef"), 0);
     assert_hides("pair: ");
     assert_shows("world: ");
-    assert_int_equal(run_trace("--comm none"), 0);
+    assert_int_equal(stage_run("--comm none"), 0);
     assert_shows("no black box");
 }
 
 static void test_damaged_neighbour(void **state)
 {
     char path[160], text[10000];
-    play(1, busy_life);
-    snprintf(path, sizeof path, "%s/tutti-%u-4000000-1.box", dir, (unsigned)geteuid());
+    stage_play(1, busy_life);
+    snprintf(path, sizeof path, "%s/tutti-%u-4000000-1.box", stage_dir, (unsigned)geteuid());
     memset(text, 'x', sizeof text);
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
     assert_int_equal(write(fd, text, sizeof text), sizeof text);
     close(fd);
-    assert_int_equal(run_trace(""), 0);
+    assert_int_equal(stage_run(""), 0);
     assert_shows("it is none, or not ready");
     assert_shows("world: rank 0 of 1");
 }
 
 static void test_wrong_options(void **state)
 {
-    assert_int_equal(run_trace("--nonsense"), 2);
-    assert_int_equal(run_trace("--pid x"), 2);
-    assert_int_equal(run_trace("--stuck x"), 2);
-    assert_int_equal(run_trace("--pickle"), 2);
-    assert_int_equal(run_trace("--dir /nonexistent/folder"), 1);
+    assert_int_equal(stage_run("--nonsense"), 2);
+    assert_int_equal(stage_run("--pid x"), 2);
+    assert_int_equal(stage_run("--stuck x"), 2);
+    assert_int_equal(stage_run("--pickle"), 2);
+    assert_int_equal(stage_run("--stage_dir /nonexistent/folder"), 1);
     assert_shows("looking for black boxes in /nonexistent/folder");
-    assert_int_equal(run_trace("--dir /nonexistent/folder --clean"), 1);
-    assert_int_equal(run_trace("/nonexistent/box"), 0);
+    assert_int_equal(stage_run("--stage_dir /nonexistent/folder --clean"), 1);
+    assert_int_equal(stage_run("/nonexistent/box"), 0);
     assert_shows("opening the black box /nonexistent/box");
-    assert_int_equal(run_trace("--help"), 0);
+    assert_int_equal(stage_run("--help"), 0);
     assert_shows("--flight-recorder");
 }
 
 static void test_clean(void **state)
 {
     char living[32];
-    play(3, busy_life);
-    kill_rank(1);
-    assert_int_equal(run_trace("--clean"), 0);
+    stage_play(3, busy_life);
+    stage_kill(1);
+    assert_int_equal(stage_run("--clean"), 0);
     assert_shows("removed 1 of 3");
-    assert_int_equal(run_trace(""), 0);
-    snprintf(living, sizeof living, "process %d (alive)", ranks[0]);
+    assert_int_equal(stage_run(""), 0);
+    snprintf(living, sizeof living, "process %d (alive)", stage_ranks[0]);
     assert_shows(living);
     assert_hides("(dead)");
 }
@@ -396,10 +263,10 @@ static json_t *parse_file(const char *path)
 
 static void test_json(void **state)
 {
-    play(4, three_wait_for_one);
-    kill_rank(3);
-    assert_int_equal(run_trace("--json --stuck 0"), 0);
-    json_t *all = parse(output), *verdict = json_array_get(json_object_get(all, "verdict"), 0);
+    stage_play(4, three_wait_for_one);
+    stage_kill(3);
+    assert_int_equal(stage_run("--json --stuck 0"), 0);
+    json_t *all = parse(stage_output), *verdict = json_array_get(json_object_get(all, "verdict"), 0);
     assert_int_equal(json_array_size(json_object_get(all, "processes")), 4);
     assert_int_equal(json_integer_value(json_object_get(verdict, "rank")), 3);
     assert_string_equal(json_string_value(json_object_get(verdict, "kind")), "dead");
@@ -434,10 +301,10 @@ static void test_perfetto(void **state)
 {
     char arguments[128], path[100];
     size_t slices = 0, instants = 0, names = 0;
-    play(2, busy_life);
-    snprintf(path, sizeof path, "%s/timeline.json", dir);
+    stage_play(2, busy_life);
+    snprintf(path, sizeof path, "%s/timeline.json", stage_dir);
     snprintf(arguments, sizeof arguments, "--perfetto %s", path);
-    assert_int_equal(run_trace(arguments), 0);
+    assert_int_equal(stage_run(arguments), 0);
     json_t *all = parse_file(path), *events = json_object_get(all, "traceEvents");
     for (size_t i = 0; i < json_array_size(events); i++) {
         json_t *event = json_array_get(events, i);
@@ -451,9 +318,9 @@ static void test_perfetto(void **state)
     assert_int_equal(instants, 2);
     assert_true(names >= 2 * 5);
     for (int place = 0; place < 2; place++)
-        check_track(events, ranks[0], 2 + 8 * place);
+        check_track(events, stage_ranks[0], 2 + 8 * place);
     json_decref(all);
-    assert_int_equal(run_trace("--perfetto /nonexistent/file"), 1);
+    assert_int_equal(stage_run("--perfetto /nonexistent/file"), 1);
 }
 
 static void check_dump(int rank)
@@ -478,7 +345,7 @@ static void check_dump(int rank)
                                        "timeout_ms",
                                        "is_p2p"};
     char path[100];
-    snprintf(path, sizeof path, "%s/dump_%d", dir, rank);
+    snprintf(path, sizeof path, "%s/dump_%d", stage_dir, rank);
     json_t *dump = parse_file(path), *entries = json_object_get(dump, "entries");
     assert_string_equal(json_string_value(json_object_get(dump, "version")), "2.10");
     assert_int_equal(json_object_size(json_object_get(dump, "pg_config")), 2);
@@ -500,12 +367,12 @@ static void check_dump(int rank)
 static void test_recorder(void **state)
 {
     char arguments[128];
-    play(4, busy_life);
-    snprintf(arguments, sizeof arguments, "--flight-recorder %s/dump_", dir);
-    assert_int_equal(run_trace(arguments), 0);
+    stage_play(4, busy_life);
+    snprintf(arguments, sizeof arguments, "--flight-recorder %s/dump_", stage_dir);
+    assert_int_equal(stage_run(arguments), 0);
     for (int rank = 0; rank < 4; rank++)
         check_dump(rank);
-    assert_int_equal(run_trace("--flight-recorder /nonexistent/folder/x"), 1);
+    assert_int_equal(stage_run("--flight-recorder /nonexistent/folder/x"), 1);
 }
 
 /* Python agrees that the pickle holds what the JSON holds. Times of two readings may differ by the clock's rate. */
@@ -514,27 +381,27 @@ static void test_pickle(void **state)
     char arguments[160], command[512];
     if (system("python3 -c pass >/dev/null 2>&1") != 0)
         skip();
-    play(2, busy_life);
+    stage_play(2, busy_life);
     for (int i = 0; i < 2; i++)
-        kill_rank(i);
-    snprintf(arguments, sizeof arguments, "--flight-recorder %s/json_", dir);
-    assert_int_equal(run_trace(arguments), 0);
-    snprintf(arguments, sizeof arguments, "--pickle --flight-recorder %s/pickle_", dir);
-    assert_int_equal(run_trace(arguments), 0);
+        stage_kill(i);
+    snprintf(arguments, sizeof arguments, "--flight-recorder %s/json_", stage_dir);
+    assert_int_equal(stage_run(arguments), 0);
+    snprintf(arguments, sizeof arguments, "--pickle --flight-recorder %s/pickle_", stage_dir);
+    assert_int_equal(stage_run(arguments), 0);
     snprintf(
         command, sizeof command,
         "python3 -c \"import json,pickle; d='%s/'\n"
         "def still(x):\n for e in x['entries']:\n  for k in [k for k in e if 'time_' in k or 'dur' in k]: "
         "e[k]=type(e[k])\n return x\n"
         "for r in '01': assert still(json.load(open(d+'json_'+r))) == still(pickle.load(open(d+'pickle_'+r,'rb')))\"",
-        dir);
+        stage_dir);
     assert_int_equal(system(command), 0);
 }
 
 static size_t occurrences(const char *text)
 {
     size_t count = 0;
-    for (const char *p = output; (p = strstr(p, text)); p++)
+    for (const char *p = stage_output; (p = strstr(p, text)); p++)
         count++;
     return count;
 }
@@ -542,14 +409,14 @@ static size_t occurrences(const char *text)
 static void test_counters(void **state)
 {
     char line[128];
-    play(2, busy_life);
-    assert_int_equal(run_trace("--counters"), 0);
+    stage_play(2, busy_life);
+    assert_int_equal(stage_run("--counters"), 0);
     assert_shows("sent_bytes transport=\"tcp\"");
     assert_shows("12345");
-    assert_int_equal(run_trace("--prometheus"), 0);
-    snprintf(line, sizeof line, "\ntutti_sent_bytes_total{pid=\"%d\",transport=\"tcp\"} 12345\n", ranks[1]);
+    assert_int_equal(stage_run("--prometheus"), 0);
+    snprintf(line, sizeof line, "\ntutti_sent_bytes_total{pid=\"%d\",transport=\"tcp\"} 12345\n", stage_ranks[1]);
     assert_shows(line);
-    snprintf(line, sizeof line, "\ntutti_operations_total{pid=\"%d\"} 302\n", ranks[0]);
+    snprintf(line, sizeof line, "\ntutti_operations_total{pid=\"%d\"} 302\n", stage_ranks[0]);
     assert_shows(line);
     assert_int_equal(occurrences("# TYPE tutti_sent_bytes_total counter\n"), 1);
     assert_int_equal(occurrences("# HELP tutti_sent_bytes_total "), 1);
@@ -564,20 +431,20 @@ static void test_follow_ends_by_itself(void **state)
     char byte, path[128], *argv[] = {"trace", "--follow", NULL};
     assert_int_equal(pipe(go), 0);
     assert_int_equal(pipe(ready), 0);
-    ranks[0] = fork();
-    if (ranks[0] == 0) {
+    stage_ranks[0] = fork();
+    if (stage_ranks[0] == 0) {
         struct trace *trace = trace_open();
-        struct trace_comm *world = trace_comm_open(trace, WORLD, "world", 0, 1, 1);
-        do_calls(world, 0, 20);
+        struct trace_comm *world = trace_comm_open(trace, STAGE_WORLD, "world", 0, 1, 1);
+        stage_calls(world, 0, 20);
         if (write(ready[1], "x", 1) != 1 || read(go[0], &byte, 1) != 1)
             _exit(1);
-        do_calls(world, 20, 24);
+        stage_calls(world, 20, 24);
         trace_comm_close(world);
         trace_close(trace, false);
         _exit(0);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    snprintf(path, sizeof path, "%s/follow", dir);
+    snprintf(path, sizeof path, "%s/follow", stage_dir);
     pid_t follower = fork();
     if (follower == 0) {
         int fd = open(path, O_CREAT | O_RDWR, 0600);
@@ -592,24 +459,24 @@ static void test_follow_ends_by_itself(void **state)
     assert_int_equal(waitpid(follower, &status, 0), follower);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     int fd = open(path, O_RDONLY);
-    ssize_t got = read(fd, output, sizeof output - 1);
-    output[got < 0 ? 0 : got] = 0;
+    ssize_t got = read(fd, stage_output, sizeof stage_output - 1);
+    stage_output[got < 0 ? 0 : got] = 0;
     close(fd);
     assert_hides("allreduce #14 ");
     assert_int_equal(occurrences("allreduce #15 "), 1);
     assert_int_equal(occurrences("allreduce #23 "), 1); /* done just before the box was removed */
     assert_shows("has ended");
-    waitpid(ranks[0], NULL, 0);
-    ranks[0] = 0;
+    waitpid(stage_ranks[0], NULL, 0);
+    stage_ranks[0] = 0;
     for (int i = 0; i < 2; i++) {
         close(go[i]);
         close(ready[i]);
     }
-    assert_int_equal(run_trace("--follow"), 1);
+    assert_int_equal(stage_run("--follow"), 1);
     assert_shows("no living process");
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, stage_make_dir, stage_remove_dir)
 
 int main(void)
 {

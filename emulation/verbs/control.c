@@ -195,3 +195,15 @@ int softverbs_control(const char *command, char *answer, size_t size)
     engine_unlock();
     return err;
 }
+
+/* SOFTVERBS_STATS=1: what was counted, on stderr, at the end of the process. */
+__attribute__((destructor)) static void report(void)
+{
+    const char *wish = getenv("SOFTVERBS_STATS");
+    if (!wish || *wish != '1')
+        return;
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        if (counter_read((enum counter)i))
+            fprintf(stderr, "softverbs %d %s %llu\n", getpid(), counter_name((enum counter)i),
+                    (unsigned long long)counter_read((enum counter)i));
+}

@@ -100,22 +100,27 @@ void arena_unmap(struct arena *arena)
     arena->memory = NULL;
 }
 
+/* Waking everybody for each store would wake n ranks n times; most would find that they wait for another. */
 void arena_wake(struct arena *arena, int me)
 {
     for (int rank = 0; rank < arena->nranks; rank++) {
         _Atomic uint32_t *word = &arena->ranks[rank].sleeping;
-        if (rank != me && atomic_load_explicit(word, memory_order_relaxed) && atomic_exchange(word, 0))
+        uint32_t whom = atomic_load_explicit(word, memory_order_relaxed);
+        if (whom == 0 || (me >= 0 && (rank == me || (whom != 1 && whom != (uint32_t)me + 2))))
+            continue;
+        if (atomic_exchange(word, 0))
             futex_wake_all(word);
     }
 }
 
-void arena_sleep(struct arena *arena, int me, bool (*ready)(void *context), void *context, uint64_t timeout_us)
+void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context, uint64_t timeout_us)
 {
     _Atomic uint32_t *word = &arena->ranks[me].sleeping;
-    atomic_store(word, 1);
+    uint32_t whom = peer < 0 ? 1 : (uint32_t)peer + 2;
+    atomic_store(word, whom);
     atomic_fetch_add(&arena->head->sleepers, 1); /* a full barrier: either we see the news, or its bringer sees us */
     if (!ready(context))
-        futex_wait(word, 1, timeout_us);
+        futex_wait(word, whom, timeout_us);
     atomic_fetch_sub(&arena->head->sleepers, 1);
     atomic_store(word, 0);
 }

@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the he
 struct arena_rank {
     _Atomic int32_t reads; /* can it read rank 0's memory? 0: not known, 1: yes, 2: no */
     alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
-    alignas(CACHE_LINE) _Atomic uint32_t sleeping;
+    alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
     _Atomic bool gone; /* its process was lost */
 };
 
@@ -82,9 +82,9 @@ static inline struct slot *arena_slot(const struct arena *arena, int rank, uint6
     return (struct slot *)(void *)(arena->slots + index * arena->slot_size);
 }
 
-/* Wakes all sleepers of other ranks. Call after a store that they may wait for. */
+/* Wakes those who sleep for rank `me`; -1: everybody. Call after a store that they may wait for. */
 void arena_wake(struct arena *arena, int me);
-/* Sleeps unless `ready` says that there is something to do after the sleeper is on record. */
-void arena_sleep(struct arena *arena, int me, bool (*ready)(void *context), void *context, uint64_t timeout_us);
+/* Sleeps for news of `peer` (-1: of anybody) unless `ready` says that there is something to do after the sleeper is on record. */
+void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context, uint64_t timeout_us);
 
 #endif

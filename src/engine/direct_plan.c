@@ -12,48 +12,64 @@ static bool communicates(const struct action *action)
     return action->kind == ACTION_SEND || action->kind == ACTION_RECV || action->kind == ACTION_RECV_REDUCE;
 }
 
+/* What a rank stages in a round, with an index, so that blocks sent to many peers are found at once. */
+struct staging {
+    struct direct_send *send;
+    int count, blocks;
+    int32_t *found;     /* by buffer and block: position in send + 1, if `mark` is current */
+    uint32_t *mark, now;
+    int width;          /* blocks of a buffer in the index */
+};
+
+static void staging_begin(struct staging *staging)
+{
+    staging->count = staging->blocks = 0;
+    staging->now++;
+}
+
 static bool same_source(const struct direct_send *send, const struct action *action)
 {
     return send->buffer == action->src_buffer && send->src_block == action->src_block && send->nblocks == action->nblocks;
 }
 
 /* Adds the source of a SEND unless it is there; returns its position in the slot, in blocks. */
-static int stage(struct direct_send *sends, int *count, int *blocks, const struct action *action)
+static int stage(struct staging *staging, const struct action *action)
 {
-    for (int i = 0; i < *count; i++)
-        if (same_source(&sends[i], action))
-            return sends[i].slot_block;
-    sends[(*count)++] = (struct direct_send){action->src_buffer, action->src_block, action->block, action->nblocks, *blocks, false};
-    *blocks += action->nblocks;
-    return *blocks - action->nblocks;
+    size_t key = (size_t)action->src_buffer * (size_t)staging->width + (size_t)action->src_block;
+    if (staging->mark[key] == staging->now && same_source(&staging->send[staging->found[key]], action))
+        return staging->send[staging->found[key]].slot_block;
+    int place = staging->blocks;
+    staging->send[staging->count] =
+        (struct direct_send){action->src_buffer, action->src_block, action->block, action->nblocks, place, false};
+    staging->mark[key] = staging->now;
+    staging->found[key] = staging->count++;
+    staging->blocks += action->nblocks;
+    return place;
 }
 
-/* What `rank` stages in a round. Returns blocks. */
-static int staging(const struct action *actions, int n, struct direct_send *sends, int *count)
+static void stage_actions(struct staging *staging, const struct action *actions, int n)
 {
-    int blocks = 0;
-    *count = 0;
+    staging_begin(staging);
     for (int i = 0; i < n; i++)
         if (actions[i].kind == ACTION_SEND)
-            stage(sends, count, &blocks, &actions[i]);
-    return blocks;
+            stage(staging, &actions[i]);
 }
 
 /* The `nth` SEND to `me` among a peer's actions, completed into `recv`. */
-static void locate(struct direct_recv *recv, const struct action *actions, int n, struct direct_send *sends, int me, int nth)
+static void locate(struct direct_recv *recv, struct staging *staging, const struct action *actions, int n, int me, int nth)
 {
-    int count = 0, blocks = 0;
+    staging_begin(staging);
     for (int i = 0; i < n; i++) {
         if (actions[i].kind != ACTION_SEND)
             continue;
-        int place = stage(sends, &count, &blocks, &actions[i]);
+        int place = stage(staging, &actions[i]);
         if (actions[i].peer != me || nth-- != 0)
             continue;
         recv->slot_block = place;
         recv->peer_buffer = actions[i].src_buffer;
         recv->peer_block = actions[i].src_block;
     }
-    recv->peer_blocks = blocks;
+    recv->peer_blocks = staging->blocks;
 }
 
 struct builder {
@@ -61,7 +77,8 @@ struct builder {
     int me, most;
     struct action *actions;      /* of me */
     struct action *peer_actions; /* of the peer looked at */
-    struct direct_send *sends;   /* scratch */
+    int *from;                   /* receives seen, by peer */
+    struct staging staging;
     unsigned char *next;         /* free memory of the plan */
 };
 
@@ -82,9 +99,11 @@ static void build_locals(struct builder *b, struct direct_round *round, int n)
 
 static void build_sends(struct builder *b, struct direct_round *round, int n)
 {
-    round->staged = staging(b->actions, n, b->sends, &round->sends);
+    stage_actions(&b->staging, b->actions, n);
+    round->staged = b->staging.blocks;
+    round->sends = b->staging.count;
     round->send = carve(b, (size_t)round->sends * sizeof *round->send);
-    memcpy(round->send, b->sends, (size_t)round->sends * sizeof *round->send);
+    memcpy(round->send, b->staging.send, (size_t)round->sends * sizeof *round->send);
     for (int s = 0; s < round->sends; s++)
         for (int l = 0; l < round->locals; l++)
             round->send[s].reduced |= round->local[l].kind == ACTION_REDUCE && round->local[l].dst_buffer == round->send[s].buffer &&
@@ -95,18 +114,17 @@ static void build_sends(struct builder *b, struct direct_round *round, int n)
 static void build_recvs(struct builder *b, struct direct_round *round, int index, int n)
 {
     const struct direct_plan *plan = b->plan;
+    memset(b->from, 0, (size_t)plan->shape.nranks * sizeof *b->from);
     round->recv = carve(b, (size_t)n * sizeof *round->recv);
     for (int i = 0; i < n; i++) {
         const struct action *action = &b->actions[i];
         if (action->kind != ACTION_RECV && action->kind != ACTION_RECV_REDUCE)
             continue;
-        int nth = 0;
-        for (int j = 0; j < i; j++)
-            nth += b->actions[j].peer == action->peer && (b->actions[j].kind == ACTION_RECV || b->actions[j].kind == ACTION_RECV_REDUCE);
+        int nth = b->from[action->peer]++;
         struct direct_recv *recv = &round->recv[round->recvs++];
         recv->action = *action;
         int theirs = plan->algorithm->round(&plan->shape, action->peer, index, b->peer_actions);
-        locate(recv, b->peer_actions, theirs, b->sends, b->me, nth);
+        locate(recv, &b->staging, b->peer_actions, theirs, b->me, nth);
         round->holds |= action->dst_buffer == BUFFER_SCRATCH;
     }
 }
@@ -117,10 +135,10 @@ static bool survey(struct builder *b, int index, int *most)
     const struct direct_plan *plan = b->plan;
     bool any = false;
     for (int rank = 0; rank < plan->shape.nranks; rank++) {
-        int count, n = plan->algorithm->round(&plan->shape, rank, index, b->peer_actions);
-        int blocks = staging(b->peer_actions, n, b->sends, &count);
-        any |= count > 0;
-        *most = blocks > *most ? blocks : *most;
+        int n = plan->algorithm->round(&plan->shape, rank, index, b->peer_actions);
+        stage_actions(&b->staging, b->peer_actions, n);
+        any |= b->staging.count > 0;
+        *most = b->staging.blocks > *most ? b->staging.blocks : *most;
     }
     return any;
 }
@@ -139,19 +157,43 @@ static void build(struct builder *b)
     }
 }
 
+static bool builder_open(struct builder *b, const struct algorithm *algorithm, const struct shape *shape, int most)
+{
+    int width = algorithm->blocks(shape);
+    for (int rank = 0; rank < shape->nranks; rank++) {
+        int scratch = algorithm->scratch(shape, rank);
+        width = scratch > width ? scratch : width;
+    }
+    width = (width > shape->nranks ? width : shape->nranks) + 1;
+    b->actions = calloc((size_t)most, sizeof *b->actions);
+    b->peer_actions = calloc((size_t)most, sizeof *b->peer_actions);
+    b->from = calloc((size_t)shape->nranks, sizeof *b->from);
+    b->staging.send = calloc((size_t)most, sizeof *b->staging.send);
+    b->staging.found = calloc((size_t)width * 3, sizeof *b->staging.found);
+    b->staging.mark = calloc((size_t)width * 3, sizeof *b->staging.mark);
+    b->staging.width = width;
+    return b->actions && b->peer_actions && b->from && b->staging.send && b->staging.found && b->staging.mark;
+}
+
+static void builder_close(struct builder *b)
+{
+    free(b->actions);
+    free(b->peer_actions);
+    free(b->from);
+    free(b->staging.send);
+    free(b->staging.found);
+    free(b->staging.mark);
+}
+
 static tutti_result_t make(const struct algorithm *algorithm, const struct shape *shape, int me, struct direct_plan **out)
 {
     int rounds = algorithm->rounds(shape), most = algorithm->actions(shape) + 1;
     size_t per_round = ((size_t)most + 1) * (sizeof(struct action) + sizeof(struct direct_send) + sizeof(struct direct_recv)) + 64;
     size_t head = sizeof(struct direct_plan) + (size_t)rounds * sizeof(struct direct_round) + 16;
     struct direct_plan *plan = calloc(1, head + (size_t)rounds * per_round);
-    struct builder b = {.plan = plan,
-                        .me = me,
-                        .actions = calloc((size_t)most, sizeof *b.actions),
-                        .peer_actions = calloc((size_t)most, sizeof *b.peer_actions),
-                        .sends = calloc((size_t)most, sizeof *b.sends)};
+    struct builder b = {.plan = plan, .me = me};
     tutti_result_t result = TUTTI_SUCCESS;
-    if (plan && b.actions && b.peer_actions && b.sends) {
+    if (builder_open(&b, algorithm, shape, most) && plan) {
         plan->algorithm = algorithm;
         plan->shape = *shape;
         plan->rounds = rounds;
@@ -165,9 +207,7 @@ static tutti_result_t make(const struct algorithm *algorithm, const struct shape
         free(plan);
         result = error_set(TUTTI_SYSTEM_ERROR, "no memory for the plan of %s", algorithm->name);
     }
-    free(b.actions);
-    free(b.peer_actions);
-    free(b.sends);
+    builder_close(&b);
     return result;
 }
 

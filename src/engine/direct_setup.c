@@ -181,15 +181,6 @@ void direct_close(struct team *team)
 
 /* ---- Sleep and failure --------------------------------------------------------------------------------------------- */
 
-static void set_waiting(struct direct_context *c, int peer)
-{
-    if (c->op->waiting == peer)
-        return;
-    c->op->waiting = peer;
-    if (peer >= 0)
-        trace_op_wait(c->op->trace, (uint32_t)c->op->direct.round, (uint32_t)c->op->direct.slice, peer);
-}
-
 static tutti_result_t arena_failure(struct direct_context *c)
 {
     struct arena_head *head = c->direct->arena.head;
@@ -207,7 +198,7 @@ static tutti_result_t arena_failure(struct direct_context *c)
 tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_fn *ready)
 {
     struct arena_rank *rank = &c->direct->arena.ranks[peer];
-    set_waiting(c, peer);
+    op_waits(c->op, peer, (uint32_t)c->op->direct.round, (uint32_t)c->op->direct.slice);
     if (atomic_load_explicit(&rank->gone, memory_order_acquire) || atomic_load_explicit(&c->team->gone[peer], memory_order_acquire)) {
         if (ready(c, peer))
             return TUTTI_SUCCESS;
@@ -219,15 +210,35 @@ tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_f
     return arena_failure(c);
 }
 
+struct sleeper {
+    struct team *team;
+    int peer; /* whose news it sleeps for */
+};
+
+/* Whom the operation at the head waits for. False: somebody runs it just now. */
+static bool waits_for(struct team *team, int *peer)
+{
+    if (!lock_try(&team->lock))
+        return false;
+    *peer = team->queue[atomic_load(&team->completed) % TEAM_QUEUE].waiting;
+    lock_release(&team->lock);
+    return true;
+}
+
 static bool anything_new(void *context)
 {
-    struct team *team = context;
-    return atomic_load(&team->failed) || team_progress(team, false);
+    struct sleeper *sleeper = context;
+    int peer;
+    if (atomic_load(&sleeper->team->failed) || team_progress(sleeper->team, false))
+        return true;
+    return !waits_for(sleeper->team, &peer) || peer != sleeper->peer;
 }
 
 void direct_sleep(struct team *team, uint64_t timeout_us)
 {
-    arena_sleep(&team->direct->arena, team->rank, anything_new, team, timeout_us);
+    struct sleeper sleeper = {team, -1};
+    if (waits_for(team, &sleeper.peer))
+        arena_sleep(&team->direct->arena, team->rank, sleeper.peer, anything_new, &sleeper, timeout_us);
 }
 
 void direct_tell_failure(struct team *team)

@@ -21,8 +21,7 @@
 
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
-#define NAP_US       1000
-#define NAPS         50 /* without activity before deep sleep */
+#define NAPS 50 /* without activity before deep sleep */
 
 static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct engine *global;
@@ -185,8 +184,10 @@ static bool unattended(struct engine *engine, bool *moved)
         if (!pending || atomic_load(&team->attended))
             continue;
         any = true;
-        if (moved)
-            *moved |= team_progress(team, true);
+        if (!moved)
+            continue;
+        *moved |= team_progress(team, true);
+        team_note_wait(team);
     }
     return any;
 }
@@ -240,10 +241,10 @@ static bool look(struct engine *engine)
 static void nap(struct engine *engine)
 {
     uint32_t seen = atomic_load(&engine->activity);
-    int quiet = 0;
+    unsigned quiet = 0, enough = NAPS * ENGINE_NAP_US / engine->nap_us + 1;
     atomic_store(&engine->mode, ENGINE_NAPPING);
-    while (!atomic_load(&engine->stop) && quiet < NAPS) {
-        usleep(NAP_US);
+    while (!atomic_load(&engine->stop) && quiet < enough) {
+        usleep(engine->nap_us);
         uint32_t activity = atomic_load(&engine->activity);
         bool busy = atomic_load(&engine->attending) > 0 || activity != seen;
         quiet = busy ? 0 : quiet + 1;
@@ -327,6 +328,7 @@ static tutti_result_t engine_new(struct engine **out)
     list_init(&engine->teams);
     list_init(&engine->shared);
     engine->tick_wanted = UINT64_MAX;
+    engine->nap_us = ENGINE_NAP_US;
     tutti_result_t result = poller_open(&engine->poller);
     if (result == TUTTI_SUCCESS) {
         engine->trace = trace_open();

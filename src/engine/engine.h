@@ -16,6 +16,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#define ENGINE_NAP_US 1000u
+
 struct team;
 
 /* A descriptor that a peer shared, waiting for the ranks of this process that need it. */
@@ -42,6 +44,7 @@ struct engine {
     uint64_t tick_at;     /* when engine_poll looks at the poller again */
     uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;
+    _Atomic unsigned nap_us; /* longer where many processes share few processors */
     unsigned long thread;
     bool thread_runs;
 };

@@ -25,6 +25,7 @@ struct p2p_transfer {
 
 struct p2p {
     int count, pending;
+    int first; /* none before it is pending */
     tutti_result_t result;
     int culprit;
     char sentence[160]; /* any thread may learn of a failure, another report it */
@@ -94,7 +95,7 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     size_t bytes = 0;
     p2p->count = count;
-    p2p->pending = 0;
+    p2p->pending = p2p->first = 0;
     p2p->result = TUTTI_SUCCESS;
     for (int i = 0; i < count; i++) {
         p2p->item[i].p2p = p2p;
@@ -151,14 +152,9 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
         return team_fail(team, p2p->result, p2p->culprit, p2p->sentence);
     if (!p2p->pending)
         return TUTTI_SUCCESS;
-    if (op->waiting >= 0)
-        return TUTTI_IN_PROGRESS;
-    for (int i = 0; i < p2p->count; i++)
-        if (p2p->item[i].pending) {
-            op->waiting = p2p->item[i].peer;
-            trace_op_wait(op->trace, 0, 0, op->waiting);
-            break;
-        }
+    while (!p2p->item[p2p->first].pending)
+        p2p->first++;
+    op_waits(op, p2p->item[p2p->first].peer, 0, 0);
     return TUTTI_IN_PROGRESS;
 }
 

@@ -346,11 +346,7 @@ static void note_waiting(struct context *c)
         const struct run *run = &c->rounds->run[i];
         if (!run->busy)
             continue;
-        int peer = first_pending(run);
-        if (peer == c->op->waiting)
-            return;
-        c->op->waiting = peer;
-        trace_op_wait(c->op->trace, (uint32_t)run->round, (uint32_t)run->slice, peer);
+        op_waits(c->op, first_pending(run), (uint32_t)run->round, (uint32_t)run->slice);
         return;
     }
 }

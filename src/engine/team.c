@@ -80,7 +80,7 @@ struct op *team_place(struct team *team)
     struct op *op = &team->queue[position % TEAM_QUEUE];
     op->started = false;
     op->stream = NULL;
-    op->waiting = -1;
+    op->waiting = op->noted = -1;
     op->owned = NULL;
     return op;
 }
@@ -160,6 +160,8 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
         p2p_end(team, op);
     free(op->owned);
     op->owned = NULL;
+    if (result != TUTTI_SUCCESS)
+        trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     trace_op_end(op->trace, result);
     struct tutti_stream *stream = op->stream;
     if (stream) {
@@ -224,6 +226,20 @@ bool team_progress(struct team *team, bool engine_held)
     return moved;
 }
 
+void team_note_wait(struct team *team)
+{
+    if (!lock_try(&team->lock))
+        return;
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
+    struct op *op = &team->queue[position % TEAM_QUEUE];
+    bool running = position != atomic_load_explicit(&team->issued, memory_order_acquire);
+    if (running && op->waiting != op->noted) {
+        op->noted = op->waiting;
+        trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
+    }
+    lock_release(&team->lock);
+}
+
 /* ---- Waiting ------------------------------------------------------------------------------------------------------- */
 
 /* How the operation at the head would be waited for without a processor. */
@@ -271,6 +287,7 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
             atomic_store(&team->attended, true);
             watched = true;
         }
+        team_note_wait(team);
         uint64_t now = clock_ns();
         give_up = give_up ? give_up : now + patience;
         if (now < give_up)
@@ -372,6 +389,9 @@ static void count_local(struct team *team)
     if (sched_getaffinity(0, sizeof set, &set) == 0 && team->local_ranks == 1)
         cores = CPU_COUNT(&set);
     team->crowded = team->local_ranks > cores;
+    unsigned nap = ENGINE_NAP_US * (unsigned)(team->local_ranks / (cores > 0 ? cores : 1));
+    if (nap > team->engine->nap_us)
+        team->engine->nap_us = nap;
 }
 
 static tutti_result_t allocate(struct team *team, const struct wire_process *processes)

@@ -78,6 +78,8 @@ struct op {
     uint32_t seq;
     struct trace_op *trace;
     int waiting; /* rank it waits for; -1 */
+    uint32_t waiting_round, waiting_slice;
+    int noted;   /* the rank that the black box has: it is told only of waits that last */
     union {
         struct direct_run direct;
         struct rounds *rounds;
@@ -137,6 +139,9 @@ void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
 /* Runs what can be run now. Returns whether anything moved. engine_held: the caller has the engine's lock. */
 bool team_progress(struct team *team, bool engine_held);
+/* Tells the black box whom the running operation waits for. */
+void team_note_wait(struct team *team);
+
 /* Waits, progressing, until `position` operations have completed. */
 tutti_result_t team_wait(struct team *team, uint64_t position);
 
@@ -145,6 +150,14 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
 tutti_result_t team_failure(const struct team *team);
 /* Writes down why a transfer with `peer` failed: error_last(), which is this thread's alone. */
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
+
+/* The operation waits for `peer` from now on. */
+static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)
+{
+    op->waiting = peer;
+    op->waiting_round = round;
+    op->waiting_slice = slice;
+}
 
 /* The link to a rank. Under the engine's lock. */
 tutti_result_t team_link(struct team *team, int rank, struct link **out);
