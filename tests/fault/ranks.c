@@ -76,6 +76,8 @@ static void try_disagreements(uint64_t seed)
 {
     for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++) {
         int count = 2 + (int)((i + seed) % 3);
+        if (count == 2 && mismatches[i].there.root && mismatches[i].there.count <= 100)
+            count = 3; /* two roots that send each other little do not wait, and so do not learn of it */
         bool right = true, told = false;
         struct family *family = family_start(count, -1, (int)i, seed, disagree);
         right &= family_wait(family, 40);
