@@ -311,7 +311,7 @@ void match_fail_all(struct link *link, tutti_result_t result)
 }
 
 /* Something of another call has come for the operation that `tag` belongs to. */
-static const struct unexpected *find_stray(const struct link *link, const struct wire_tag *tag, uint32_t signature)
+static const struct unexpected *find_stray_on(const struct link *link, const struct wire_tag *tag, uint32_t signature)
 {
     for (int i = 0; i < LINK_BUCKETS; i++)
         list_each (node, (struct list *)&link->arrived[i]) {
@@ -324,10 +324,19 @@ static const struct unexpected *find_stray(const struct link *link, const struct
     return NULL;
 }
 
-static tutti_result_t stray(const struct wire_tag *tag, uint32_t mine, size_t length, const struct unexpected *item, bool receives)
+/* From any peer: a rank in another call may send to others than its peers there. */
+static const struct unexpected *find_stray(const struct link *link, const struct wire_tag *tag, uint32_t signature)
 {
-    uint32_t peer = receives ? tag->from : tag->to;
-    return mismatch(tag, mine, length, item->head.signature, item->length, peer);
+    const struct unexpected *item = NULL;
+    for (struct list *node = link->domain->links.next; node != &link->domain->links && !item; node = node->next)
+        item = find_stray_on(list_entry(node, struct link, node), tag, signature);
+    return item;
+}
+
+static tutti_result_t stray(uint32_t mine, size_t length, const struct unexpected *item)
+{
+    const struct wire_tag *tag = &item->head.tag;
+    return mismatch(tag, mine, length, item->head.signature, item->length, item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
 }
 
 /*
@@ -344,14 +353,14 @@ void match_look_for_strays(struct link *link, uint64_t now)
             struct link_recv *recv = list_entry(node, struct link_recv, node);
             const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
             if (item)
-                finish_recv(link, recv, stray(&recv->tag, recv->signature, recv->length, item, true));
+                finish_recv(link, recv, stray(recv->signature, recv->length, item));
         }
     list_each_safe (node, &link->waiting) {
         struct link_send *send = list_entry(node, struct link_send, node);
         const struct unexpected *item = find_stray(link, &send->tag, send->signature);
         if (!item)
             continue;
-        tutti_result_t result = stray(&send->tag, send->signature, send->length, item, false);
+        tutti_result_t result = stray(send->signature, send->length, item);
         list_remove(&send->node);
         bulk_release_send(link, send);
         send->done(send, result);

@@ -65,6 +65,7 @@ static void disagree(struct family *family, int rank, tutti_comm_t comm)
     /* a rank that needs nothing of the others in that call hears of it in the next */
     for (int i = 0; good_start && i < 3 && result == TUTTI_SUCCESS; i++)
         result = family_job(family, rank, rank, family->count, comm, &first);
+    job_free(&first); /* kept when it failed */
     family_end(family, rank, comm, result);
     tutti_comm_destroy(comm);
     if (good_start)
@@ -75,6 +76,8 @@ static void try_disagreements(uint64_t seed)
 {
     for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++) {
         int count = 2 + (int)((i + seed) % 3);
+        if (count == 2 && mismatches[i].there.root && mismatches[i].there.count <= 100)
+            count = 3; /* two roots that send each other little do not wait, and so do not learn of it */
         bool right = true, told = false;
         struct family *family = family_start(count, -1, (int)i, seed, disagree);
         right &= family_wait(family, 40);
