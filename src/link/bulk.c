@@ -80,6 +80,16 @@ void bulk_release_recv(struct link *link, struct link_recv *recv)
     recv->bitmap = NULL;
 }
 
+/* A segment may be on its way: the slot is never given out again, so that it lands nowhere. */
+void bulk_burn_recv(struct link *link, struct link_recv *recv)
+{
+    static struct link_recv burnt; /* no segments: nothing matches it */
+    bool credited = recv->credited && link->receiving[recv->slot] == recv;
+    bulk_release_recv(link, recv);
+    if (credited)
+        link->receiving[recv->slot] = &burnt;
+}
+
 void bulk_release_send(struct link *link, struct link_send *send)
 {
     if (send->credited && send->slot < link->sending_size && link->sending[send->slot] == send)

@@ -117,6 +117,7 @@ void bulk_say_have(struct link *link);
 void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t length);
 void bulk_put_again(struct link *link, unsigned lane_index);
 void bulk_release_recv(struct link *link, struct link_recv *recv);
+void bulk_burn_recv(struct link *link, struct link_recv *recv);
 void bulk_release_send(struct link *link, struct link_send *send);
 void bulk_lane_gone(struct link *link, unsigned lane_index);
 

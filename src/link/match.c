@@ -2,6 +2,8 @@
 /* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
 #include "link/internal.h"
 
+#define CANCEL_MS 200
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,8 +274,24 @@ void link_recv(struct link *link, struct link_recv *recv)
         bulk_credit(link, recv);
 }
 
+/* Lanes must not read the data any more: most end soon; one that does not is given up. */
+static void stop_reading(struct link *link, struct link_send *send)
+{
+    uint64_t deadline = clock_deadline_ms(CANCEL_MS);
+    while (send->credited && send->in_flight && !clock_passed(deadline))
+        link_poll(link->domain);
+    for (uint32_t i = 0; send->credited && send->in_flight && i < send->segments; i++) {
+        unsigned lane = send->lane_of[i];
+        if (!(lane & LINK_READING))
+            continue;
+        error_note(TUTTI_REMOTE_ERROR, "lane %u still carried a send that was given up", lane - LINK_READING - 1);
+        lanes_dead(&link->lane[(lane & ~(unsigned)LINK_READING) - 1], TUTTI_REMOTE_ERROR);
+    }
+}
+
 void link_cancel_send(struct link *link, struct link_send *send)
 {
+    stop_reading(link, send);
     list_remove(&send->node);
     bulk_release_send(link, send);
 }
@@ -281,7 +299,7 @@ void link_cancel_send(struct link *link, struct link_send *send)
 void link_cancel_recv(struct link *link, struct link_recv *recv)
 {
     list_remove(&recv->node);
-    bulk_release_recv(link, recv);
+    bulk_burn_recv(link, recv);
 }
 
 static void fail_sends(struct link *link, struct list *head, tutti_result_t result)

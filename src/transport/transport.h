@@ -44,8 +44,8 @@ struct transport_owner {
     /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The bytes may
      * lie in memory that the peer can still write: copy what is checked before it is used. */
     void (*message)(struct lane *lane, const void *bytes, size_t length);
-    /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory stays
-     * valid until arrived(), the lane's close(), or its down(). Not called where the sender writes by itself (wire_key). */
+    /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory is valid
+     * until the owner gets control again; for the rest of a put the transport asks again. Not called where the sender writes by itself (wire_key). */
     void *(*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
     /* A whole put has arrived (also one that was dropped). Puts and messages of one lane are notified in the order sent. */
     void (*arrived)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);

@@ -34,16 +34,17 @@ static const char *piece(struct shm_lane *lane, const struct ring_put *piece)
     if (!lane->put.total) {
         lane->put = *piece;
         lane->put_done = 0;
-        lane->put_target = base->transport->owner.target(base, piece->imm, piece->offset, piece->total);
-        if (carrier_dead(&lane->base))
-            return NULL;
     }
     if (piece->length > lane->put.total - lane->put_done)
         return "the peer sent more than a put's length";
-    if (lane->put_target && lane->put.stream)
-        copy_stream(lane->put_target + lane->put_done, bytes, (size_t)piece->length);
-    else if (lane->put_target)
-        memcpy(lane->put_target + lane->put_done, bytes, (size_t)piece->length);
+    /* The owner is asked for each piece: a receive may have been given up, and its memory with it. */
+    void *target = base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, piece->length);
+    if (carrier_dead(&lane->base))
+        return NULL;
+    if (target && lane->put.stream)
+        copy_stream(target, bytes, (size_t)piece->length);
+    else if (target)
+        memcpy(target, bytes, (size_t)piece->length);
     lane->put_done += piece->length;
     if (lane->put_done < lane->put.total)
         return NULL;

@@ -127,7 +127,6 @@ struct shm_lane {
 
     struct ring_put put; /* being received, if total > 0 */
     uint64_t put_done;
-    unsigned char *put_target;
 };
 #define NO_WATCH (~0u)
 

@@ -15,12 +15,21 @@ static int min_int(size_t a, size_t b)
     return (int)(a < b ? a : b);
 }
 
+/* The owner is asked each time: a receive may have been given up, and its memory with it. */
+static void ask_target(struct tcp_lane *lane)
+{
+    struct lane *base = &lane->base.lane;
+    uint64_t left = lane->put.length - lane->put_done;
+    lane->put_target = left ? base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, left) : NULL;
+}
+
 /* Where the next bytes go. Returns the number of parts. */
 static int make_room(struct tcp_lane *lane, struct iovec parts[2], size_t *bytes)
 {
     int used = 0;
     uint64_t left = lane->put.length - lane->put_done;
     *bytes = 0;
+    ask_target(lane);
     if (lane->start == lane->end) {
         lane->start = lane->end = 0;
     } else if (lane->start) {
@@ -29,7 +38,7 @@ static int make_room(struct tcp_lane *lane, struct iovec parts[2], size_t *bytes
         lane->start = 0;
     }
     if (left && lane->put_target)
-        parts[used++] = (struct iovec){lane->put_target + lane->put_done, left};
+        parts[used++] = (struct iovec){lane->put_target, left};
     else if (left)
         parts[used++] = (struct iovec){tcp_of(lane)->spill, (size_t)min_int(left, TCP_INPUT)};
     size_t ahead = lane->bulk && !lane->end ? AHEAD_BULK : TCP_INPUT - lane->end;
@@ -58,8 +67,6 @@ static bool start_put(struct tcp_lane *lane, const struct tcp_frame *frame)
     lane->put = *frame;
     lane->put_done = 0;
     lane->start += sizeof *frame;
-    struct lane *base = &lane->base.lane;
-    lane->put_target = base->transport->owner.target(base, frame->imm, frame->offset, frame->length);
     return true;
 }
 
@@ -69,8 +76,9 @@ static void take_buffered(struct tcp_lane *lane)
     size_t have = lane->end - lane->start;
     uint64_t left = lane->put.length - lane->put_done;
     size_t take = have < left ? have : (size_t)left;
-    if (lane->put_target)
-        memcpy(lane->put_target + lane->put_done, lane->in + lane->start, take);
+    ask_target(lane);
+    if (lane->put_target && take)
+        memcpy(lane->put_target, lane->in + lane->start, take);
     lane->start += take;
     lane->put_done += take;
     if (lane->put_done == lane->put.length)
