@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""inject_sweep.py PROGRAM LIBRARY TRANSPORT [STRIDE]: fails the N-th call of each function in rank 0, for N = 1, 1 + STRIDE, ...
+"""inject_sweep.py PROGRAM LIBRARY TRANSPORT STRIDE [BEFORE...]: fails the N-th call of each function in rank 0, for N = 1, 1 + STRIDE, ...
 
 Every rank must end with a right result (0) or a clean error (10), and none may hang or crash. Test programs end the sweep of a
 function when nothing was fired any more.
@@ -40,7 +40,8 @@ def trial(program, library, transport, ranks, specification, victim):
 
 def main():
     program, library, transport = sys.argv[1:4]
-    stride = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    stride = int(sys.argv[4])
+    library = " ".join([*sys.argv[5:], library])  # a sanitizer's library comes first
     trials, bad = 0, 0
     for function in FUNCTIONS:
         n, silent = 1, 0
