@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of algorithms. Adding one: write a file that gives rows, name them in rows.h, and list them in algorithm.c. */
+/* The table of algorithms. Adding one: write a file that gives rows, name them in rows.h, and list them in algorithm.c.
+ */
 #ifndef TUTTI_ALGORITHM_ALGORITHM_H
 #define TUTTI_ALGORITHM_ALGORITHM_H
 

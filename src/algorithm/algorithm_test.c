@@ -52,11 +52,46 @@ static void samples_beyond(void **state)
         prove_all(samples[i]);
 }
 
+/* Where a rank has few actions in a round: not the direct ones, whose 1000 * 1000 messages are the same as with fewer
+ * ranks. */
+static void a_thousand_ranks(void **state)
+{
+    for (int i = 0; i < algorithm_count(); i++)
+        for (int coll = 0; coll < COLL_COUNT; coll++) {
+            const struct algorithm *algorithm = algorithm_row(i);
+            struct shape shape = {(enum coll)coll, algorithm->flags & ALGORITHM_POWER_OF_TWO ? 1024 : 1000, 0};
+            if (schedule_has_root(shape.coll))
+                shape.root = 777;
+            if (schedule_fits(algorithm, &shape) && algorithm->actions(&shape) <= 16)
+                prove(algorithm, shape, i % 2);
+        }
+}
+
+static struct action actions_131072[64];
+
+/* One rank's round of a very large machine: no memory, no walk over ranks. */
+static void very_many_ranks(void **state)
+{
+    for (int i = 0; i < algorithm_count(); i++)
+        for (int coll = 0; coll < COLL_COUNT; coll++) {
+            const struct algorithm *algorithm = algorithm_row(i);
+            struct shape shape = {(enum coll)coll, 131072, 0};
+            if (!schedule_fits(algorithm, &shape) || algorithm->actions(&shape) > 64)
+                continue;
+            int rounds = algorithm->rounds(&shape);
+            assert_true(rounds > 0 && rounds <= 2 * 131072 && algorithm->scratch(&shape, 131071) <= 131072);
+            for (int round = 0; round < rounds; round += 1 + rounds / 1000)
+                assert_true(algorithm->round(&shape, 70001, round, actions_131072) <= algorithm->actions(&shape));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(up_to_64_ranks),
         cmocka_unit_test(samples_beyond),
+        cmocka_unit_test(a_thousand_ranks),
+        cmocka_unit_test(very_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

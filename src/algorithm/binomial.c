@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binomial tree: log2 n rounds to, or from, one root. Ranks are counted from the root ("distance"); the parent of distance d is d
- * without its lowest (gather, reduce, scatter) or highest (broadcast) bit. A subtree of gather and scatter is a run of consecutive
- * distances; where it wraps round from rank n - 1 to rank 0 it goes as two messages, so that the root's OUT, or IN, needs no turning.
+ * Binomial tree: log2 n rounds to, or from, one root. Ranks are counted from the root ("distance"); the parent of
+ * distance d is d without its lowest (gather, reduce, scatter) or highest (broadcast) bit. A subtree of gather and
+ * scatter is a run of consecutive distances; where it wraps round from rank n - 1 to rank 0 it goes as two messages, so
+ * that the root's OUT, or IN, needs no turning.
  */
 #include "algorithm/rows.h"
 
@@ -61,7 +62,8 @@ static int reduce_round(const struct shape *shape, int me, int round, struct act
     if (n == 1)
         actions[count++] = act_copy(in(0), out(0), run(0, 1));
     if (distance % (2 * bit) == bit)
-        actions[count++] = act_send(rank_at(shape, distance - bit), has_children(shape, distance) ? sum : in(0), run(0, 1));
+        actions[count++] =
+            act_send(rank_at(shape, distance - bit), has_children(shape, distance) ? sum : in(0), run(0, 1));
     if (distance % (2 * bit) == 0 && distance + bit < n)
         actions[count++] = act_recv_reduce(rank_at(shape, distance + bit), round ? sum : in(0), sum, run(0, 1),
                                            distance == 0 && 2 * bit >= n);
@@ -77,7 +79,8 @@ static int subtree_scratch(const struct shape *shape, int rank)
     return size < n - distance ? size : n - distance;
 }
 
-/* Where a rank keeps the block of the rank at `distance`: the root by rank in its user buffer, others by distance from themselves. */
+/* Where a rank keeps the block of the rank at `distance`: the root by rank in its user buffer, others by distance from
+ * themselves. */
 static struct place kept(const struct shape *shape, int me, int distance, enum buffer user)
 {
     int mine = distance_of(shape, me);
@@ -111,7 +114,8 @@ static int gather_round(const struct shape *shape, int me, int round, struct act
     if (distance % (2 * bit) == bit)
         count += subtree(shape, me, rank_at(shape, distance - bit), distance, round, BUFFER_IN, true, actions + count);
     if (distance % (2 * bit) == 0 && distance + bit < n)
-        count += subtree(shape, me, rank_at(shape, distance + bit), distance + bit, round, BUFFER_OUT, false, actions + count);
+        count += subtree(shape, me, rank_at(shape, distance + bit), distance + bit, round, BUFFER_OUT, false,
+                         actions + count);
     return count;
 }
 
@@ -124,21 +128,48 @@ static int scatter_round(const struct shape *shape, int me, int round, struct ac
     else if (arrival == 2 * bit && has_children(shape, distance))
         actions[count++] = act_copy(scratch(0), out(0), run(me, 1));
     if (distance % (2 * bit) == 0 && distance + bit < n)
-        count += subtree(shape, me, rank_at(shape, distance + bit), distance + bit, level, BUFFER_IN, true, actions + count);
+        count +=
+            subtree(shape, me, rank_at(shape, distance + bit), distance + bit, level, BUFFER_IN, true, actions + count);
     if (arrival == bit)
-        count += subtree(shape, me, rank_at(shape, distance - bit), distance, level, BUFFER_OUT, false, actions + count);
+        count +=
+            subtree(shape, me, rank_at(shape, distance - bit), distance, level, BUFFER_OUT, false, actions + count);
     return count;
 }
 
-const struct algorithm algorithm_binomial_broadcast = {
-    .name = "binomial", .colls = COLL_BIT(BROADCAST), .rounds = log_rounds, .blocks = one, .scratch = no_scratch,
-    .actions = two_actions, .round = broadcast_round};
-const struct algorithm algorithm_binomial_reduce = {
-    .name = "binomial", .colls = COLL_BIT(REDUCE), .rounds = log_rounds, .blocks = one, .scratch = reduce_scratch,
-    .actions = two_actions, .round = reduce_round};
-const struct algorithm algorithm_binomial_gather = {
-    .name = "binomial", .colls = COLL_BIT(GATHER), .rounds = log_rounds, .blocks = nranks, .scratch = subtree_scratch,
-    .actions = six_actions, .round = gather_round};
-const struct algorithm algorithm_binomial_scatter = {
-    .name = "binomial", .colls = COLL_BIT(SCATTER), .rounds = log_rounds, .blocks = nranks, .scratch = subtree_scratch,
-    .actions = six_actions, .round = scatter_round};
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    double bits = log2_ceil(shape->nranks);
+    return uniform_cost(bits, bits, bits, 0);
+}
+
+static struct cost_terms reduce_cost(const struct shape *shape)
+{
+    double bits = log2_ceil(shape->nranks);
+    return uniform_cost(bits, bits, bits, bits);
+}
+
+/* Does a subtree of 2^level distances wrap round from rank n - 1 to rank 0, and so go as two messages? */
+static bool level_wraps(int n, int turn, int level)
+{
+    int size = 1 << level, first = (turn - 1) & ~(size - 1);
+    return turn < n && (first & size) && turn < first + size;
+}
+
+static struct cost_terms subtrees_cost(const struct shape *shape)
+{
+    int n = shape->nranks, bits = log2_ceil(n), turn = n - shape->root;
+    struct cost_terms terms = uniform_cost(bits, bits, others(shape), 0);
+    for (int level = 0; level < bits; level++)
+        terms.messages += level_wraps(n, turn, level);
+    terms.rank_messages += turn < n && (turn & (turn - 1)); /* one of the root's own subtrees wraps */
+    return terms;
+}
+
+ALGORITHM(binomial_broadcast, "binomial", COLL_BIT(BROADCAST), 0, log_rounds, one, no_scratch, two_actions,
+          broadcast_round, broadcast_cost)
+ALGORITHM(binomial_reduce, "binomial", COLL_BIT(REDUCE), 0, log_rounds, one, reduce_scratch, two_actions, reduce_round,
+          reduce_cost)
+ALGORITHM(binomial_gather, "binomial", COLL_BIT(GATHER), 0, log_rounds, nranks, subtree_scratch, six_actions,
+          gather_round, subtrees_cost)
+ALGORITHM(binomial_scatter, "binomial", COLL_BIT(SCATTER), 0, log_rounds, nranks, subtree_scratch, six_actions,
+          scatter_round, subtrees_cost)

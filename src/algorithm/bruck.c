@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems" (1997): log2 n rounds for any
- * n. Allgather: a rank holds a run of blocks that starts with its own, and doubles it; the run wraps round in OUT, so nothing is
- * turned at the end. Alltoall: the block for rank me + i travels by the bits of i, packed with all that go the same way; for small
- * blocks, as it moves each one up to log2 n times.
+ * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems" (1997): log2
+ * n rounds for any n. Allgather: a rank holds a run of blocks that starts with its own, and doubles it; the run wraps
+ * round in OUT, so nothing is turned at the end. Alltoall: the block for rank me + i travels by the bits of i, packed
+ * with all that go the same way; for small blocks, as it moves each one up to log2 n times.
  */
 #include "algorithm/rows.h"
 
@@ -36,8 +36,8 @@ static int allgather_round(const struct shape *shape, int me, int round, struct 
     return count;
 }
 
-/* Alltoall. Offset i is the block for rank me + i, later the one from rank me - i. In round k all offsets with bit k go from a rank to
- * rank + 2^k, packed in SCRATCH[0..n/2); each round has its own place in SCRATCH to receive. */
+/* Alltoall. Offset i is the block for rank me + i, later the one from rank me - i. In round k all offsets with bit k go
+ * from a rank to rank + 2^k, packed in SCRATCH[0..n/2); each round has its own place in SCRATCH to receive. */
 
 /* How many of the offsets 0 .. i - 1 have bit k: also the place of offset i among those that travel in round k. */
 static int travellers(int i, int k)
@@ -93,16 +93,30 @@ static int alltoall_round(const struct shape *shape, int me, int round, struct a
     int step = 1 << round, length = travellers(n, round);
     for (int i = step; i < n; i = (i + 1) | step) {
         struct place from = offset_place(n, me, i, round);
-        actions[count++] = act_copy(from, scratch(travellers(i, round)), run(from.buffer == BUFFER_IN ? from.block : 0, 1));
+        actions[count++] =
+            act_copy(from, scratch(travellers(i, round)), run(from.buffer == BUFFER_IN ? from.block : 0, 1));
     }
     actions[count++] = act_send(wrap(me + step, n), scratch(0), run(0, length));
     actions[count++] = act_recv(wrap(me - step, n), scratch(arrival_area(n, round)), run(0, length));
     return count;
 }
 
-const struct algorithm algorithm_bruck_allgather = {
-    .name = "bruck", .colls = COLL_BIT(ALLGATHER), .rounds = allgather_rounds, .blocks = nranks, .scratch = no_scratch,
-    .actions = five_actions, .round = allgather_round};
-const struct algorithm algorithm_bruck_alltoall = {
-    .name = "bruck", .colls = COLL_BIT(ALLTOALL), .rounds = alltoall_rounds, .blocks = nranks, .scratch = alltoall_scratch,
-    .actions = alltoall_actions, .round = alltoall_round};
+static struct cost_terms allgather_cost(const struct shape *shape)
+{
+    int n = shape->nranks, bits = log2_ceil(n);
+    double messages = 0;
+    for (int k = 0; k < bits; k++) /* some rank's run of more than one block wraps round */
+        messages += k > 0 && n - (1 << k) > 1 ? 2 : 1;
+    return uniform_cost(bits, messages, others(shape), 0);
+}
+
+static struct cost_terms alltoall_cost(const struct shape *shape)
+{
+    int n = shape->nranks, bits = log2_ceil(n);
+    return uniform_cost(bits, bits, (arrival_area(n, bits) - arrival_area(n, 0)) / (double)n, 0);
+}
+
+ALGORITHM(bruck_allgather, "bruck", COLL_BIT(ALLGATHER), 0, allgather_rounds, nranks, no_scratch, five_actions,
+          allgather_round, allgather_cost)
+ALGORITHM(bruck_alltoall, "bruck", COLL_BIT(ALLTOALL), 0, alltoall_rounds, nranks, alltoall_scratch, alltoall_actions,
+          alltoall_round, alltoall_cost)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct: everyone exchanges with everyone at once. Fewest rounds, most messages: for peers that load and store each other's memory,
- * and for few ranks. Allreduce comes in two: "oneshot" (all send everything, one exchange) and "direct" (two exchanges: reduce my
- * block of all, give it to all). Peers are taken in rotated order, so that rank 0 is not everyone's first.
+ * Direct: everyone exchanges with everyone at once. Fewest rounds, most messages: for peers that load and store each
+ * other's memory, and for few ranks. Allreduce comes in two: "oneshot" (all send everything, one exchange) and "direct"
+ * (two exchanges: reduce my block of all, give it to all). Peers are taken in rotated order, so that rank 0 is not
+ * everyone's first.
  */
 #include "algorithm/rows.h"
 
@@ -169,39 +170,61 @@ static int barrier_round(const struct shape *shape, int me, int round, struct ac
     return count;
 }
 
-static int no_blocks(const struct shape *shape)
+/* One exchange of everyone with everyone: `bytes` of the vector each way, `reduced` folded. */
+static struct cost_terms exchange_cost(const struct shape *shape, int exchanges, double bytes, double reduced)
 {
-    return 0;
+    return uniform_cost(exchanges, exchanges * (shape->nranks - 1.0), bytes, reduced);
 }
 
-#define DIRECT .flags = ALGORITHM_DIRECT, .actions = all_actions
-const struct algorithm algorithm_oneshot_allreduce = {
-    .name = "oneshot", .colls = COLL_BIT(ALLREDUCE), DIRECT, .rounds = two, .blocks = one, .scratch = scratch_ranks,
-    .round = oneshot_round};
-const struct algorithm algorithm_direct_allreduce = {
-    .name = "direct", .colls = COLL_BIT(ALLREDUCE), DIRECT, .rounds = two, .blocks = nranks, .scratch = scratch_ranks,
-    .round = allreduce_round};
-const struct algorithm algorithm_direct_reduce = {
-    .name = "direct", .colls = COLL_BIT(REDUCE), DIRECT, .rounds = two, .blocks = one, .scratch = scratch_ranks_at_root,
-    .round = reduce_round};
-const struct algorithm algorithm_direct_broadcast = {
-    .name = "direct", .colls = COLL_BIT(BROADCAST), DIRECT, .rounds = one, .blocks = one, .scratch = no_scratch,
-    .round = broadcast_round};
-const struct algorithm algorithm_direct_allgather = {
-    .name = "direct", .colls = COLL_BIT(ALLGATHER), DIRECT, .rounds = one, .blocks = nranks, .scratch = no_scratch,
-    .round = allgather_round};
-const struct algorithm algorithm_direct_reduce_scatter = {
-    .name = "direct", .colls = COLL_BIT(REDUCE_SCATTER), DIRECT, .rounds = two, .blocks = nranks, .scratch = scratch_ranks,
-    .round = reduce_scatter_round};
-const struct algorithm algorithm_direct_alltoall = {
-    .name = "direct", .colls = COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), DIRECT, .rounds = one, .blocks = nranks,
-    .scratch = no_scratch, .round = alltoall_round};
-const struct algorithm algorithm_direct_gather = {
-    .name = "direct", .colls = COLL_BIT(GATHER), DIRECT, .rounds = one, .blocks = nranks, .scratch = no_scratch,
-    .round = gather_round};
-const struct algorithm algorithm_direct_scatter = {
-    .name = "direct", .colls = COLL_BIT(SCATTER), DIRECT, .rounds = one, .blocks = nranks, .scratch = no_scratch,
-    .round = scatter_round};
-const struct algorithm algorithm_direct_barrier = {
-    .name = "direct", .colls = COLL_BIT(BARRIER), DIRECT, .rounds = one, .blocks = no_blocks, .scratch = no_scratch,
-    .round = barrier_round};
+static struct cost_terms oneshot_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, shape->nranks - 1, shape->nranks - 1);
+}
+
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    double share = others(shape);
+    return exchange_cost(shape, 2, 2 * share, share);
+}
+
+static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, others(shape), others(shape));
+}
+
+static struct cost_terms block_each_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, others(shape), 0);
+}
+
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, shape->nranks - 1, 0);
+}
+
+static struct cost_terms barrier_cost(const struct shape *shape)
+{
+    return exchange_cost(shape, 1, 0, 0);
+}
+
+#define DIRECT ALGORITHM_DIRECT
+ALGORITHM(oneshot_allreduce, "oneshot", COLL_BIT(ALLREDUCE), DIRECT, two, one, scratch_ranks, all_actions,
+          oneshot_round, oneshot_cost)
+ALGORITHM(direct_allreduce, "direct", COLL_BIT(ALLREDUCE), DIRECT, two, nranks, scratch_ranks, all_actions,
+          allreduce_round, allreduce_cost)
+ALGORITHM(direct_reduce, "direct", COLL_BIT(REDUCE), DIRECT, two, one, scratch_ranks_at_root, all_actions, reduce_round,
+          oneshot_cost)
+ALGORITHM(direct_broadcast, "direct", COLL_BIT(BROADCAST), DIRECT, one, one, no_scratch, all_actions, broadcast_round,
+          broadcast_cost)
+ALGORITHM(direct_allgather, "direct", COLL_BIT(ALLGATHER), DIRECT, one, nranks, no_scratch, all_actions,
+          allgather_round, block_each_cost)
+ALGORITHM(direct_reduce_scatter, "direct", COLL_BIT(REDUCE_SCATTER), DIRECT, two, nranks, scratch_ranks, all_actions,
+          reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(direct_alltoall, "direct", COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), DIRECT, one, nranks, no_scratch,
+          all_actions, alltoall_round, block_each_cost)
+ALGORITHM(direct_gather, "direct", COLL_BIT(GATHER), DIRECT, one, nranks, no_scratch, all_actions, gather_round,
+          block_each_cost)
+ALGORITHM(direct_scatter, "direct", COLL_BIT(SCATTER), DIRECT, one, nranks, no_scratch, all_actions, scatter_round,
+          block_each_cost)
+ALGORITHM(direct_barrier, "direct", COLL_BIT(BARRIER), DIRECT, one, zero, no_scratch, all_actions, barrier_round,
+          barrier_cost)

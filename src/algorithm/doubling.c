@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recursive doubling: in round k exchange with the rank whose number differs in bit k. log2 n rounds, whole vectors: for short
- * messages. Both partners compute a op b of the same a and b, so all ranks end with the same bits. Barrier is the dissemination
- * barrier (Hensgen, Finkel and Manber 1988), which takes any n.
+ * Recursive doubling: in round k exchange with the rank whose number differs in bit k. log2 n rounds, whole vectors:
+ * for short messages. Both partners compute a op b of the same a and b, so all ranks end with the same bits. Barrier is
+ * the dissemination barrier (Hensgen, Finkel and Manber 1988), which takes any n.
  */
 #include "algorithm/fold.h"
 
@@ -28,7 +28,8 @@ static int fold_round(int me, int extra, bool before, struct action *actions)
     if (me >= 2 * extra)
         return 0;
     if (before)
-        actions[0] = me % 2 ? act_recv_reduce(me - 1, in(0), out(0), run(0, 1), false) : act_send(me + 1, in(0), run(0, 1));
+        actions[0] =
+            me % 2 ? act_recv_reduce(me - 1, in(0), out(0), run(0, 1), false) : act_send(me + 1, in(0), run(0, 1));
     else
         actions[0] = me % 2 ? act_send(me - 1, out(0), run(0, 1)) : act_recv(me + 1, out(0), run(0, 1));
     return 1;
@@ -70,11 +71,6 @@ static int allgather_round(const struct shape *shape, int me, int round, struct 
     return count;
 }
 
-static int no_blocks(const struct shape *shape)
-{
-    return 0;
-}
-
 static int barrier_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, distance = 1 << round;
@@ -85,12 +81,26 @@ static int barrier_round(const struct shape *shape, int me, int round, struct ac
     return 2;
 }
 
-const struct algorithm algorithm_doubling_allreduce = {
-    .name = "doubling", .colls = COLL_BIT(ALLREDUCE), .rounds = allreduce_rounds, .blocks = one, .scratch = no_scratch,
-    .actions = two_actions, .round = allreduce_round};
-const struct algorithm algorithm_doubling_allgather = {
-    .name = "doubling", .colls = COLL_BIT(ALLGATHER), .flags = ALGORITHM_POWER_OF_TWO, .rounds = log_rounds,
-    .blocks = nranks, .scratch = no_scratch, .actions = three_actions, .round = allgather_round};
-const struct algorithm algorithm_doubling_barrier = {
-    .name = "doubling", .colls = COLL_BIT(BARRIER), .rounds = log_rounds, .blocks = no_blocks, .scratch = no_scratch,
-    .actions = two_actions, .round = barrier_round};
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    double bits = log2_floor(shape->nranks), fold = fold_extra(shape->nranks) > 0;
+    double path = bits + 2 * fold, rank = bits + fold;
+    return (struct cost_terms){path, path, path, rank, rank, rank, rank};
+}
+
+static struct cost_terms allgather_cost(const struct shape *shape)
+{
+    return uniform_cost(log2_ceil(shape->nranks), log2_ceil(shape->nranks), others(shape), 0);
+}
+
+static struct cost_terms barrier_cost(const struct shape *shape)
+{
+    return uniform_cost(log2_ceil(shape->nranks), log2_ceil(shape->nranks), 0, 0);
+}
+
+ALGORITHM(doubling_allreduce, "doubling", COLL_BIT(ALLREDUCE), 0, allreduce_rounds, one, no_scratch, two_actions,
+          allreduce_round, allreduce_cost)
+ALGORITHM(doubling_allgather, "doubling", COLL_BIT(ALLGATHER), ALGORITHM_POWER_OF_TWO, log_rounds, nranks, no_scratch,
+          three_actions, allgather_round, allgather_cost)
+ALGORITHM(doubling_barrier, "doubling", COLL_BIT(BARRIER), 0, log_rounds, zero, no_scratch, two_actions, barrier_round,
+          barrier_cost)

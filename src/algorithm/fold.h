@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folding: how algorithms for 2^k ranks serve any n. With 2^k <= n the first 2(n - 2^k) ranks form pairs: the even one gives its
- * vector to the odd one and waits; the odd ones and all others are the 2^k members (Thakur et al. 2005, section 4.5).
+ * Folding: how algorithms for 2^k ranks serve any n. With 2^k <= n the first 2(n - 2^k) ranks form pairs: the even one
+ * gives its vector to the odd one and waits; the odd ones and all others are the 2^k members (Thakur et al. 2005,
+ * section 4.5).
  */
 #ifndef TUTTI_ALGORITHM_FOLD_H
 #define TUTTI_ALGORITHM_FOLD_H

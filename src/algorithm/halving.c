@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recursive halving, then doubling (Rabenseifner, "Optimization of Collective Reduction Operations", 2004): a reduce-scatter that
- * halves the run a rank is responsible for, then an allgather that doubles it. Least bytes in 2 log2 n rounds; any n by folding.
- * Reduce-scatter is the first half alone, for powers of two.
+ * Recursive halving, then doubling (Rabenseifner, "Optimization of Collective Reduction Operations", 2004): a
+ * reduce-scatter that halves the run a rank is responsible for, then an allgather that doubles it. Least bytes in 2
+ * log2 n rounds; any n by folding. Reduce-scatter is the first half alone, for powers of two.
  */
 #include "algorithm/fold.h"
 
@@ -80,7 +80,8 @@ static int half_scratch(const struct shape *shape, int rank)
     return shape->nranks > 2 ? shape->nranks / 2 : 0;
 }
 
-/* Partial sums of block b stand at SCRATCH[b mod n / 2]: after the first round a rank has only one of the two halves. */
+/* Partial sums of block b stand at SCRATCH[b mod n / 2]: after the first round a rank has only one of the two halves.
+ */
 static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, size = n >> (round + 1), half = n / 2;
@@ -96,9 +97,19 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
     return 2;
 }
 
-const struct algorithm algorithm_halving_allreduce = {
-    .name = "halving", .colls = COLL_BIT(ALLREDUCE), .rounds = allreduce_rounds, .blocks = members, .scratch = no_scratch,
-    .actions = three_actions, .round = allreduce_round};
-const struct algorithm algorithm_halving_reduce_scatter = {
-    .name = "halving", .colls = COLL_BIT(REDUCE_SCATTER), .flags = ALGORITHM_POWER_OF_TWO, .rounds = log_rounds,
-    .blocks = nranks, .scratch = half_scratch, .actions = three_actions, .round = reduce_scatter_round};
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    double bits = log2_floor(shape->nranks), fold = fold_extra(shape->nranks) > 0, part = 1 - 1.0 / members(shape);
+    return (struct cost_terms){2 * bits + 2 * fold, 2 * bits + 2 * fold, 2 * part + 2 * fold, part + fold,
+                               2 * bits + fold,     2 * part + fold,     part + fold};
+}
+
+static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+{
+    return uniform_cost(log_rounds(shape), log_rounds(shape), others(shape), others(shape));
+}
+
+ALGORITHM(halving_allreduce, "halving", COLL_BIT(ALLREDUCE), 0, allreduce_rounds, members, no_scratch, three_actions,
+          allreduce_round, allreduce_cost)
+ALGORITHM(halving_reduce_scatter, "halving", COLL_BIT(REDUCE_SCATTER), ALGORITHM_POWER_OF_TWO, log_rounds, nranks,
+          half_scratch, three_actions, reduce_scatter_round, reduce_scatter_cost)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairwise exchange: in round r each rank sends to rank + r + 1 and receives from rank - r - 1. One message at a time each way. */
+/* Pairwise exchange: in round r each rank sends to rank + r + 1 and receives from rank - r - 1. One message at a time
+ * each way. */
 #include "algorithm/rows.h"
 
 static int once_around(const struct shape *shape)
@@ -38,9 +39,17 @@ static int reduce_scatter_round(const struct shape *shape, int me, int round, st
     return 2;
 }
 
-const struct algorithm algorithm_pairwise_alltoall = {
-    .name = "pairwise", .colls = COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), .rounds = once_around, .blocks = nranks,
-    .scratch = no_scratch, .actions = three, .round = alltoall_round};
-const struct algorithm algorithm_pairwise_reduce_scatter = {
-    .name = "pairwise", .colls = COLL_BIT(REDUCE_SCATTER), .rounds = once_around, .blocks = nranks, .scratch = no_scratch,
-    .actions = three, .round = reduce_scatter_round};
+static struct cost_terms alltoall_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), 0);
+}
+
+static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
+}
+
+ALGORITHM(pairwise_alltoall, "pairwise", COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), 0, once_around, nranks, no_scratch,
+          three, alltoall_round, alltoall_cost)
+ALGORITHM(pairwise_reduce_scatter, "pairwise", COLL_BIT(REDUCE_SCATTER), 0, once_around, nranks, no_scratch, three,
+          reduce_scatter_round, reduce_scatter_cost)

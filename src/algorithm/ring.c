@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ring: each rank sends only to the next. Allreduce, allgather and reduce-scatter move the least bytes possible in n-1 (or 2n-2)
- * rounds: best for long vectors (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009). Broadcast and reduce are a
- * chain from, or to, the root, which slices turn into a pipeline.
+ * Ring: each rank sends only to the next. Allreduce, allgather and reduce-scatter move the least bytes possible in n-1
+ * (or 2n-2) rounds: best for long vectors (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009).
+ * Broadcast and reduce are a chain from, or to, the root, which slices turn into a pipeline.
  */
 #include "algorithm/rows.h"
 
@@ -21,8 +21,8 @@ static int three(const struct shape *shape)
     return 3;
 }
 
-/* Round r of the reduce-scatter phase sends block me - r, and adds mine to block me - r - 1: after n - 1 rounds block me + 1 is
- * complete here. The second phase hands complete blocks round. */
+/* Round r of the reduce-scatter phase sends block me - r, and adds mine to block me - r - 1: after n - 1 rounds block
+ * me + 1 is complete here. The second phase hands complete blocks round. */
 static int allreduce_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks, next = wrap(me + 1, n), previous = wrap(me - 1, n);
@@ -59,8 +59,8 @@ static int reduce_scatter_scratch(const struct shape *shape, int rank)
     return shape->nranks > 2 ? 2 : 0;
 }
 
-/* One block later than allreduce's first phase, so that block `me` ends here. Partial sums alternate between two scratch blocks: one
- * is sent while the other is made. */
+/* One block later than allreduce's first phase, so that block `me` ends here. Partial sums alternate between two
+ * scratch blocks: one is sent while the other is made. */
 static int reduce_scatter_round(const struct shape *shape, int me, int round, struct action *actions)
 {
     int n = shape->nranks;
@@ -103,23 +103,50 @@ static int reduce_round(const struct shape *shape, int me, int round, struct act
     if (distance > 0 && round == n - 1 - distance)
         actions[count++] = act_send(wrap(me - 1, n), distance == n - 1 ? in(0) : scratch(0), run(0, 1));
     if (round == n - 2 - distance)
-        actions[count++] = act_recv_reduce(wrap(me + 1, n), in(0), distance == 0 ? out(0) : scratch(0), run(0, 1),
-                                           distance == 0);
+        actions[count++] =
+            act_recv_reduce(wrap(me + 1, n), in(0), distance == 0 ? out(0) : scratch(0), run(0, 1), distance == 0);
     return count;
 }
 
-const struct algorithm algorithm_ring_allreduce = {
-    .name = "ring", .colls = COLL_BIT(ALLREDUCE), .rounds = twice_around, .blocks = nranks, .scratch = no_scratch,
-    .actions = three, .round = allreduce_round};
-const struct algorithm algorithm_ring_allgather = {
-    .name = "ring", .colls = COLL_BIT(ALLGATHER), .rounds = once_around, .blocks = nranks, .scratch = no_scratch,
-    .actions = three, .round = allgather_round};
-const struct algorithm algorithm_ring_reduce_scatter = {
-    .name = "ring", .colls = COLL_BIT(REDUCE_SCATTER), .rounds = once_around, .blocks = nranks,
-    .scratch = reduce_scatter_scratch, .actions = three, .round = reduce_scatter_round};
-const struct algorithm algorithm_ring_broadcast = {
-    .name = "ring", .colls = COLL_BIT(BROADCAST), .rounds = once_around, .blocks = one, .scratch = no_scratch,
-    .actions = three, .round = broadcast_round};
-const struct algorithm algorithm_ring_reduce = {
-    .name = "ring", .colls = COLL_BIT(REDUCE), .rounds = once_around, .blocks = one, .scratch = reduce_scratch,
-    .actions = three, .round = reduce_round};
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    double turns = 2 * (shape->nranks - 1.0);
+    return uniform_cost(turns, turns, 2 * others(shape), others(shape));
+}
+
+static struct cost_terms allgather_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), 0);
+}
+
+static struct cost_terms reduce_scatter_cost(const struct shape *shape)
+{
+    return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
+}
+
+/* A chain: long for one slice, but each rank is busy in only two rounds of it. */
+static struct cost_terms chain_cost(const struct shape *shape, bool reduces)
+{
+    double hops = shape->nranks - 1;
+    return (struct cost_terms){hops, hops, hops, reduces ? hops : 0, 1, 1, reduces};
+}
+
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    return chain_cost(shape, false);
+}
+
+static struct cost_terms reduce_cost(const struct shape *shape)
+{
+    return chain_cost(shape, true);
+}
+
+ALGORITHM(ring_allreduce, "ring", COLL_BIT(ALLREDUCE), 0, twice_around, nranks, no_scratch, three, allreduce_round,
+          allreduce_cost)
+ALGORITHM(ring_allgather, "ring", COLL_BIT(ALLGATHER), 0, once_around, nranks, no_scratch, three, allgather_round,
+          allgather_cost)
+ALGORITHM(ring_reduce_scatter, "ring", COLL_BIT(REDUCE_SCATTER), 0, once_around, nranks, reduce_scatter_scratch, three,
+          reduce_scatter_round, reduce_scatter_cost)
+ALGORITHM(ring_broadcast, "ring", COLL_BIT(BROADCAST), 0, once_around, one, no_scratch, three, broadcast_round,
+          broadcast_cost)
+ALGORITHM(ring_reduce, "ring", COLL_BIT(REDUCE), 0, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)

@@ -21,6 +21,20 @@ extern const struct algorithm algorithm_scatter_allgather_broadcast;
 
 #define COLL_BIT(name) (1u << COLL_##name)
 
+/* A row of the table: see struct algorithm for the fields, in the same order. */
+#define ALGORITHM(symbol, name_, colls_, flags_, rounds_, blocks_, scratch_, actions_, round_, cost_)                  \
+    const struct algorithm algorithm_##symbol = {                                                                      \
+        .name = name_,                                                                                                 \
+        .colls = colls_,                                                                                               \
+        .flags = flags_,                                                                                               \
+        .rounds = rounds_,                                                                                             \
+        .blocks = blocks_,                                                                                             \
+        .scratch = scratch_,                                                                                           \
+        .actions = actions_,                                                                                           \
+        .round = round_,                                                                                               \
+        .cost = cost_,                                                                                                 \
+    };
+
 /* (buffer, block), and the vector blocks that an action is about. */
 struct place {
     uint8_t buffer;
@@ -52,34 +66,59 @@ static inline struct run run(int block, int nblocks)
 
 static inline struct action act_send(int peer, struct place src, struct run blocks)
 {
-    return (struct action){.kind = ACTION_SEND, .src_buffer = src.buffer, .peer = peer, .src_block = src.block,
-                           .block = blocks.block, .nblocks = blocks.nblocks};
+    return (struct action){.kind = ACTION_SEND,
+                           .src_buffer = src.buffer,
+                           .peer = peer,
+                           .src_block = src.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
 }
 
 static inline struct action act_recv(int peer, struct place dst, struct run blocks)
 {
-    return (struct action){.kind = ACTION_RECV, .dst_buffer = dst.buffer, .peer = peer, .dst_block = dst.block,
-                           .block = blocks.block, .nblocks = blocks.nblocks};
+    return (struct action){.kind = ACTION_RECV,
+                           .dst_buffer = dst.buffer,
+                           .peer = peer,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
 }
 
 /* dst = src op what arrives. */
 static inline struct action act_recv_reduce(int peer, struct place src, struct place dst, struct run blocks, bool final)
 {
-    return (struct action){.kind = ACTION_RECV_REDUCE, .src_buffer = src.buffer, .dst_buffer = dst.buffer, .final = final,
-                           .peer = peer, .src_block = src.block, .dst_block = dst.block,
-                           .block = blocks.block, .nblocks = blocks.nblocks};
+    return (struct action){.kind = ACTION_RECV_REDUCE,
+                           .src_buffer = src.buffer,
+                           .dst_buffer = dst.buffer,
+                           .final = final,
+                           .peer = peer,
+                           .src_block = src.block,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
 }
 
 static inline struct action act_copy(struct place src, struct place dst, struct run blocks)
 {
-    return (struct action){.kind = ACTION_COPY, .src_buffer = src.buffer, .dst_buffer = dst.buffer, .src_block = src.block,
-                           .dst_block = dst.block, .block = blocks.block, .nblocks = blocks.nblocks};
+    return (struct action){.kind = ACTION_COPY,
+                           .src_buffer = src.buffer,
+                           .dst_buffer = dst.buffer,
+                           .src_block = src.block,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks};
 }
 
 static inline struct action act_reduce(struct place src, int nsrc, struct place dst, struct run blocks, bool final)
 {
-    return (struct action){.kind = ACTION_REDUCE, .src_buffer = src.buffer, .dst_buffer = dst.buffer, .final = final,
-                           .src_block = src.block, .dst_block = dst.block, .block = blocks.block, .nblocks = blocks.nblocks,
+    return (struct action){.kind = ACTION_REDUCE,
+                           .src_buffer = src.buffer,
+                           .dst_buffer = dst.buffer,
+                           .final = final,
+                           .src_block = src.block,
+                           .dst_block = dst.block,
+                           .block = blocks.block,
+                           .nblocks = blocks.nblocks,
                            .nsrc = nsrc};
 }
 
@@ -110,6 +149,11 @@ static inline int one(const struct shape *shape)
     return 1;
 }
 
+static inline int zero(const struct shape *shape)
+{
+    return 0;
+}
+
 static inline int nranks(const struct shape *shape)
 {
     return shape->nranks;
@@ -118,6 +162,18 @@ static inline int nranks(const struct shape *shape)
 static inline int no_scratch(const struct shape *shape, int rank)
 {
     return 0;
+}
+
+/* The part of a vector of n blocks that is not mine. */
+static inline double others(const struct shape *shape)
+{
+    return (shape->nranks - 1.0) / shape->nranks;
+}
+
+/* The cost where one rank is the busiest in every round. */
+static inline struct cost_terms uniform_cost(double rounds, double messages, double bytes, double reduced)
+{
+    return (struct cost_terms){rounds, messages, bytes, reduced, messages, bytes, reduced};
 }
 
 #endif

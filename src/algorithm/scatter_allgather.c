@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcast of long vectors as scatter then allgather (van de Geijn; Barnett et al., "Interprocessor collective communication
- * library", 1994): the root scatters n blocks down a binomial tree, then a ring hands them round. A block that a rank already has
- * from the scatter is not sent to it again. Blocks are numbered by distance from the root.
+ * Broadcast of long vectors as scatter then allgather (van de Geijn; Barnett et al., "Interprocessor collective
+ * communication library", 1994): the root scatters n blocks down a binomial tree, then a ring hands them round. A block
+ * that a rank already has from the scatter is not sent to it again. Blocks are numbered by distance from the root.
  */
 #include "algorithm/rows.h"
 
@@ -11,7 +11,7 @@ static int rounds(const struct shape *shape)
     return shape->nranks == 1 ? 1 : log2_ceil(shape->nranks) + shape->nranks - 1;
 }
 
-static int log_actions(const struct shape *shape)
+static int three_actions(const struct shape *shape)
 {
     return 3;
 }
@@ -32,9 +32,11 @@ static int scatter_round(const struct shape *shape, int distance, int bit, struc
 {
     int n = shape->nranks, count = 0, child = distance + bit;
     if (distance % (2 * bit) == 0 && child < n)
-        actions[count++] = act_send(wrap(child + shape->root, n), distance ? out(child) : in(child), run(child, held(child, n)));
+        actions[count++] =
+            act_send(wrap(child + shape->root, n), distance ? out(child) : in(child), run(child, held(child, n)));
     if (distance && (distance & -distance) == bit)
-        actions[count++] = act_recv(wrap(distance - bit + shape->root, n), out(distance), run(distance, held(distance, n)));
+        actions[count++] =
+            act_recv(wrap(distance - bit + shape->root, n), out(distance), run(distance, held(distance, n)));
     return count;
 }
 
@@ -61,6 +63,10 @@ static int broadcast_round(const struct shape *shape, int me, int round, struct 
     return count + allgather_round(shape, me, round - bits, actions + count);
 }
 
-const struct algorithm algorithm_scatter_allgather_broadcast = {
-    .name = "scatter-allgather", .colls = COLL_BIT(BROADCAST), .rounds = rounds, .blocks = nranks, .scratch = no_scratch,
-    .actions = log_actions, .round = broadcast_round};
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    return uniform_cost(rounds(shape), rounds(shape), 2 * others(shape), 0);
+}
+
+ALGORITHM(scatter_allgather_broadcast, "scatter-allgather", COLL_BIT(BROADCAST), 0, rounds, nranks, no_scratch,
+          three_actions, broadcast_round, broadcast_cost)

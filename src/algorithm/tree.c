@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Double binary tree (Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). All
- * ranks but the root are positions 1..m of two binary trees, built so that no rank is an inner node of both. Each tree carries one of
- * two blocks. So every rank sends and receives the vector about once, in log2 n rounds: as a chain, with a short way. The executor's
- * slices make the pipeline. Allreduce is reduce to rank 0 followed by broadcast.
+ * Double binary tree (Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+ * scan", 2009). All ranks but the root are positions 1..m of two binary trees, built so that no rank is an inner node
+ * of both. Each tree carries one of two blocks. So every rank sends and receives the vector about once, in log2 n
+ * rounds: as a chain, with a short way. The executor's slices make the pipeline. Allreduce is reduce to rank 0 followed
+ * by broadcast.
  *
- *      4         Tree 0 is the in-order tree: the level of position x is its number of trailing zero bits, odd positions are
- *     / \        leaves. Tree 1 is its mirror image (m even), or shifted by one (m odd): there even positions are leaves.
- *    2   6
+ *      4         Tree 0 is the in-order tree: the level of position x is its number of trailing zero bits, odd
+ * positions are / \        leaves. Tree 1 is its mirror image (m even), or shifted by one (m odd): there even positions
+ * are leaves. 2   6
  *   / \ / \
  *  1  3 5  7
  */
 #include "algorithm/rows.h"
 
 struct node {
-    int parent;   /* ranks; -1: none */
+    int parent; /* ranks; -1: none */
     int child[2];
-    int depth;    /* of the tree's top: 0 */
+    int depth; /* of the tree's top: 0 */
 };
 
 static int two_blocks(const struct shape *shape)
@@ -85,9 +86,10 @@ static struct node node_of(const struct shape *shape, int rank, int tree)
     if (distance == 0)
         return (struct node){-1, {rank_of(shape, top, tree), -1}, -1};
     int x = turn(distance, m, tree), bit = x & -x;
-    return (struct node){.parent = x == top ? shape->root : rank_of(shape, parent_position(x, m), tree),
-                         .child = {rank_of(shape, bit > 1 ? x - bit / 2 : -1, tree), rank_of(shape, right_position(x, m), tree)},
-                         .depth = depth_of(x, m)};
+    return (struct node){
+        .parent = x == top ? shape->root : rank_of(shape, parent_position(x, m), tree),
+        .child = {rank_of(shape, bit > 1 ? x - bit / 2 : -1, tree), rank_of(shape, right_position(x, m), tree)},
+        .depth = depth_of(x, m)};
 }
 
 static int one_way_rounds(const struct shape *shape)
@@ -100,7 +102,8 @@ static int both_ways_rounds(const struct shape *shape)
     return shape->nranks == 1 ? 1 : 2 * (height(shape->nranks - 1) + 1);
 }
 
-/* Inner nodes have SCRATCH[0]: mine and the left child's, [1]: the right child's, [2]: the sum. Inner in one tree at most. */
+/* Inner nodes have SCRATCH[0]: mine and the left child's, [1]: the right child's, [2]: the sum. Inner in one tree at
+ * most. */
 static int reduce_scratch(const struct shape *shape, int rank)
 {
     for (int tree = 0; tree < 2 && shape->nranks > 1 && rank != shape->root; tree++)
@@ -109,7 +112,8 @@ static int reduce_scratch(const struct shape *shape, int rank)
     return 0;
 }
 
-/* A node sends up when the children of its depth have all come: in round height - depth. The root of all is one above the top. */
+/* A node sends up when the children of its depth have all come: in round height - depth. The root of all is one above
+ * the top. */
 static int reduce_tree(const struct shape *shape, int me, int round, int tree, struct action *actions)
 {
     struct node node = node_of(shape, me, tree);
@@ -172,12 +176,43 @@ static int allreduce_round(const struct shape *shape, int me, int round, struct 
     return count + broadcast_tree(shape, me, round - half, 1, false, actions + count);
 }
 
-const struct algorithm algorithm_tree_allreduce = {
-    .name = "tree", .colls = COLL_BIT(ALLREDUCE), .rounds = both_ways_rounds, .blocks = two_blocks,
-    .scratch = reduce_scratch, .actions = eight_actions, .round = allreduce_round};
-const struct algorithm algorithm_tree_reduce = {
-    .name = "tree", .colls = COLL_BIT(REDUCE), .rounds = one_way_rounds, .blocks = two_blocks, .scratch = reduce_scratch,
-    .actions = eight_actions, .round = reduce_round};
-const struct algorithm algorithm_tree_broadcast = {
-    .name = "tree", .colls = COLL_BIT(BROADCAST), .rounds = one_way_rounds, .blocks = two_blocks, .scratch = no_scratch,
-    .actions = eight_actions, .round = broadcast_round};
+/* Messages along the path of one way: two from the root, then two from a node of each depth, but one where the top has
+ * one child. */
+static double one_way_messages(const struct shape *shape)
+{
+    int m = shape->nranks - 1, levels = height(m);
+    return levels ? 2.0 * levels + (m > 1 << levels ? 2 : 1) : 2;
+}
+
+static struct cost_terms broadcast_cost(const struct shape *shape)
+{
+    double messages = one_way_messages(shape);
+    return (struct cost_terms){one_way_rounds(shape), messages, messages / 2, 0, 2, 1, 0};
+}
+
+static struct cost_terms reduce_cost(const struct shape *shape)
+{
+    struct cost_terms terms = broadcast_cost(shape);
+    terms.reduced = height(shape->nranks - 1) / 2.0 + 1;
+    terms.rank_reduced = 1;
+    return terms;
+}
+
+static struct cost_terms allreduce_cost(const struct shape *shape)
+{
+    struct cost_terms terms = reduce_cost(shape);
+    terms.rounds *= 2;
+    terms.messages *= 2;
+    terms.bytes *= 2;
+    terms.rank_messages =
+        shape->nranks > 4 ? 4 : shape->nranks; /* two up, and down to as many children as a node can have */
+    terms.rank_bytes = terms.rank_messages / 2;
+    return terms;
+}
+
+ALGORITHM(tree_allreduce, "tree", COLL_BIT(ALLREDUCE), 0, both_ways_rounds, two_blocks, reduce_scratch, eight_actions,
+          allreduce_round, allreduce_cost)
+ALGORITHM(tree_reduce, "tree", COLL_BIT(REDUCE), 0, one_way_rounds, two_blocks, reduce_scratch, eight_actions,
+          reduce_round, reduce_cost)
+ALGORITHM(tree_broadcast, "tree", COLL_BIT(BROADCAST), 0, one_way_rounds, two_blocks, no_scratch, eight_actions,
+          broadcast_round, broadcast_cost)

@@ -101,6 +101,11 @@ int poller_wait(struct poller *poller, int timeout_ms)
     return ran;
 }
 
+int poller_fd(const struct poller *poller)
+{
+    return poller->epoll_fd;
+}
+
 void poller_wake(struct poller *poller)
 {
     uint64_t one = 1;

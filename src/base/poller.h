@@ -32,6 +32,9 @@ void poller_remove(struct poller *poller, struct poll_source *source);
  * One thread at a time. */
 int poller_wait(struct poller *poller, int timeout_ms);
 
+/* A descriptor that is readable while a source is ready: a poller can be a source of another one. */
+int poller_fd(const struct poller *poller);
+
 /* Makes the current or next poller_wait return. From any thread. */
 void poller_wake(struct poller *poller);
 

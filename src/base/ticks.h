@@ -6,6 +6,8 @@
 #ifndef TUTTI_BASE_TICKS_H
 #define TUTTI_BASE_TICKS_H
 
+#include "base/clock.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,4 +59,19 @@ static inline bool ticks_reliable(void)
 }
 
 #endif
+
+/* The counter and CLOCK_MONOTONIC at one moment: of a few tries the one that was interrupted least. */
+static inline void ticks_pair(uint64_t *ticks, uint64_t *ns)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = ticks_now(), clock = clock_ns(), after = ticks_now();
+        if (after - before < least) {
+            least = after - before;
+            *ticks = before + least / 2;
+            *ns = clock;
+        }
+    }
+}
+
 #endif

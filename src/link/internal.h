@@ -18,7 +18,8 @@ struct link_lane {
     enum lane_state state;
     uint16_t index;
     bool unconfirmed; /* the peer has not yet said what arrived on the dead epoch */
-    uint32_t epoch;
+    bool was_up;
+    uint32_t epoch, dead_epoch;
     uint32_t puts;          /* unfinished */
     uint64_t put_since;     /* when the oldest of them began, roughly */
     uint64_t completion_ns; /* smoothed */
@@ -53,21 +54,21 @@ struct link {
     struct link_lane lane[LINK_MAX_LANES];
     int control; /* index of the lane that carries messages, -1: none is up */
     bool lossless, started, lost, bye;
+    char reason[200]; /* why it is lost */
     size_t eager;
     uint64_t down_since; /* since when no lane is up; 0: one is */
+    int refusals;        /* connections refused since a lane was up */
     uint64_t heard;
 
     /* messages */
     uint64_t next_sequence, received, acked_to_peer;
     struct list outgoing;        /* messages kept: sent but not acknowledged, then unsent ones */
     struct list *unsent;         /* first unsent in outgoing, or &outgoing */
-    size_t unsent_count, kept_count;
 
     /* matching */
     struct list posted[LINK_BUCKETS], arrived[LINK_BUCKETS]; /* link_recv; unexpected */
     struct list waiting;                                     /* link_send without a credit */
     struct list bulk;                                        /* link_send with segments to put */
-    struct list retired;                                     /* link_send that all arrived, but lanes still read */
     struct link_recv **receiving;                            /* by slot */
     struct link_send **sending;                              /* by the peer's slot */
     uint32_t receiving_size, sending_size, receiving_count;
@@ -99,6 +100,7 @@ void message_send_on(struct link_lane *lane, unsigned kind);
 /* match.c */
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
+void match_drop_arrived(struct link *link);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
 
 /* bulk.c: credits and segments */
@@ -129,6 +131,9 @@ void lanes_lose(struct link *link, const char *why);
 void lanes_heard(struct link_lane *lane);
 
 /* link.c */
+void link_message(struct lane *lane, const void *bytes, size_t length);
+void link_writable(struct lane *lane);
+void link_shared(struct lane *lane, uint64_t key, int fd);
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid);
 tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, struct link **out);
 

@@ -16,14 +16,27 @@
 #define MAX_BACKOFF (2 * NS_PER_S)
 #define REFUSALS_OF_A_DEAD_PEER 3
 
+/* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
 static bool initiator(const struct link *link)
 {
     return memcmp(link->domain->self.uuid, link->peer.uuid, WIRE_UUID_BYTES) < 0;
 }
 
-static void event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value)
+static void event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2)
 {
-    trace_event(lane->link->domain->trace, kind, (int)lane->link->peer.pid, lane->index, value, lane->epoch);
+    const struct wire_process *peer = &lane->link->peer;
+    struct trace_about about = {.lane = lane->index,
+                                .peer_pid = peer->pid,
+                                .peer_rank = -1,
+                                .peer_host = peer->host,
+                                .value1 = value1,
+                                .value2 = value2};
+    trace_event(lane->link->domain->trace, kind, &about);
 }
 
 void lanes_heard(struct link_lane *lane)
@@ -83,7 +96,9 @@ static void lane_is_up(struct link_lane *lane)
     link->refusals = 0;
     link->started = true;
     lanes_heard(lane);
-    event(lane, lane->epoch ? WIRE_EVENT_LANE_RECONNECT : WIRE_EVENT_LANE_UP, 0);
+    event(lane, lane->was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
+    trace_count(link->domain->trace, lane->was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
+    lane->was_up = true;
     if (link->control < 0)
         choose_control(link);
     bulk_pump(link);
@@ -99,6 +114,7 @@ static void say_dead(struct link_lane *lane)
 {
     struct wire_message head = {.kind = WIRE_LANE_DEAD, .slot = lane->index, .tag.seq = lane->epoch};
     lane->unconfirmed = true;
+    lane->dead_epoch = lane->epoch;
     message_send(lane->link, &head, NULL, 0);
 }
 
@@ -110,7 +126,7 @@ static void close_lane(struct link_lane *lane)
         closing->ops->lane_close(closing);
 }
 
-static void no_lane_left(struct link *link, tutti_result_t why)
+static void no_lane_left(struct link *link, bool was_up)
 {
     link->control = -1;
     for (int i = 0; i < link->lanes; i++)
@@ -118,9 +134,9 @@ static void no_lane_left(struct link *link, tutti_result_t why)
             return;
     if (!link->down_since)
         link->down_since = clock_ns();
-    if (link->lossless || link->bye)
+    if ((link->lossless && was_up) || link->bye)
         lanes_lose(link, error_last());
-    else if (why == TUTTI_REMOTE_ERROR && link->refusals >= REFUSALS_OF_A_DEAD_PEER * link->lanes)
+    else if (link->refusals >= REFUSALS_OF_A_DEAD_PEER * link->lanes)
         lanes_lose(link, "nobody listens at its address any more");
 }
 
@@ -137,12 +153,12 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     lane->probed = 0;
     schedule_retry(lane);
     if (was_up) {
-        event(lane, WIRE_EVENT_LANE_DOWN, why);
-        trace_count(link->domain->trace, COUNTER_LANE_DOWNS, 1);
+        event(lane, WIRE_EVENT_LANE_DOWN, why, 0);
+        trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
         bulk_lane_gone(link, lane->index);
     }
     if (link->control == lane->index || link->control < 0)
-        no_lane_left(link, why);
+        no_lane_left(link, was_up);
     if (link->lost)
         return;
     if (was_up)
@@ -232,8 +248,7 @@ void lanes_lose(struct link *link, const char *why)
 {
     if (link->lost)
         return;
-    char reason[300];
-    snprintf(reason, sizeof reason, "%s", why);
+    snprintf(link->reason, sizeof link->reason, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", why);
     link->lost = true;
     link->control = -1;
     for (int i = 0; i < link->lanes; i++) {
@@ -242,8 +257,9 @@ void lanes_lose(struct link *link, const char *why)
         bulk_lane_gone(link, (unsigned)i);
     }
     message_drop_all(link);
-    trace_event(link->domain->trace, WIRE_EVENT_LINK_LOST, (int)link->peer.pid, -1, 0, 0);
-    error_note(TUTTI_REMOTE_ERROR, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", reason);
+    event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
+    trace_count(link->domain->trace, WIRE_COUNTER_LINKS_LOST, 1);
+    error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     link->domain->owner.lost(link->domain->owner.context, link);
 }
@@ -263,14 +279,28 @@ static void probe(struct link_lane *lane, uint64_t now)
 {
     uint64_t after = (uint64_t)param_int(PARAM_PROBE_AFTER) * NS_PER_MS;
     uint64_t patience = (uint64_t)param_int(PARAM_PROBE_TIMEOUT) * NS_PER_MS;
-    if (lane->probed && now - lane->probed > patience) {
+    if (lane->probed && since(lane->probed, now) > patience) {
         error_note(TUTTI_REMOTE_ERROR, "lane %u to process %u is silent", lane->index, lane->link->peer.pid);
         lanes_dead(lane, TUTTI_SYSTEM_ERROR);
-    } else if (!lane->probed && now - lane->heard > after) {
+    } else if (!lane->probed && since(lane->heard, now) > after) {
         lane->probed = now;
-        event(lane, WIRE_EVENT_PROBE, 0);
+        event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
+        trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
         message_send_on(lane, WIRE_PROBE);
     }
+}
+
+/* A lane that was up is connected again by one side only; else whoever wants it tries. */
+static void retry(struct link_lane *lane, uint64_t now)
+{
+    if (!lane->retry_at || now < lane->retry_at)
+        return;
+    lane->retry_at = 0;
+    if (lane->was_up && !initiator(lane->link))
+        return;
+    lane->epoch++;
+    event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
+    connect_lane(lane);
 }
 
 /* Sends without a credit for long: ask the peer whether it is in another call. */
@@ -278,7 +308,7 @@ static void announce(struct link *link, uint64_t now)
 {
     list_each_safe (node, &link->waiting) {
         struct link_send *send = list_entry(node, struct link_send, node);
-        if (send->announced || now - send->since < 100 * NS_PER_MS)
+        if (send->announced || since(send->since, now) < 100 * NS_PER_MS)
             continue;
         uint64_t length = send->length;
         struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
@@ -292,21 +322,18 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
     uint64_t timeout = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     if (!link->ops || link->lost || !link->started)
         return UINT64_MAX;
-    if (link->down_since && now - link->down_since > timeout) {
+    if (link->down_since && since(link->down_since, now) > timeout) {
         lanes_lose(link, "no lane came up within TUTTI_TIMEOUT");
         return UINT64_MAX;
     }
     bool busy = link->down_since || expects(link);
     for (int i = 0; i < link->lanes && !link->lost; i++) {
         struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_DEAD && lane->retry_at && now >= lane->retry_at && (initiator(link) || !lane->dead_epoch_known)) {
-            lane->epoch++;
-            lane->retry_at = 0;
-            connect_lane(lane);
-        }
-        if (lane->state == LANE_UP && busy && !link->lossless)
+        if (lane->state == LANE_DEAD)
+            retry(lane, now);
+        else if (lane->state == LANE_UP && busy && !link->lossless)
             probe(lane, now);
-        busy |= lane->state == LANE_DEAD || lane->state == LANE_CONNECTING;
+        busy |= lane->state == LANE_CONNECTING || lane->retry_at;
     }
     if (!link->lost)
         announce(link, now);

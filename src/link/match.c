@@ -195,6 +195,11 @@ static void send_to_self(struct link *link, struct link_send *send)
         list_push(&link->waiting, &send->node);
 }
 
+static tutti_result_t say_lost(const struct link *link)
+{
+    return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
+}
+
 void link_send(struct link *link, struct link_send *send)
 {
     list_init(&send->node);
@@ -202,7 +207,7 @@ void link_send(struct link *link, struct link_send *send)
     send->lane_of = NULL;
     send->in_flight = 0;
     if (link->lost) {
-        send->done(send, TUTTI_REMOTE_ERROR);
+        send->done(send, say_lost(link));
     } else if (!link->ops) {
         send_to_self(link, send);
     } else if (send->length <= link->eager) {
@@ -228,15 +233,15 @@ void link_recv(struct link *link, struct link_recv *recv)
     list_init(&recv->node);
     recv->credited = false;
     recv->bitmap = NULL;
-    if (link->lost) {
-        recv->done(recv, TUTTI_REMOTE_ERROR);
-        return;
-    }
     struct unexpected *item = find_arrived(link, &recv->tag, WIRE_EAGER);
     if (item) {
         list_remove(&item->node);
         deliver(link, recv, item->head.signature, item->body, item->length);
         free(item);
+        return;
+    }
+    if (link->lost) { /* looked at second: what the peer sent before it left still counts */
+        recv->done(recv, say_lost(link));
         return;
     }
     struct link_send *send = link->ops ? NULL : find_waiting(link, &recv->tag);
@@ -283,13 +288,17 @@ void match_fail_all(struct link *link, tutti_result_t result)
             bulk_release_send(link, send);
             send->done(send, result);
         }
-    for (int i = 0; i < LINK_BUCKETS; i++) {
-        struct list *node;
+    for (int i = 0; i < LINK_BUCKETS; i++)
         while (!list_empty(&link->posted[i]))
             finish_recv(link, list_entry(link->posted[i].next, struct link_recv, node), result);
+}
+
+void match_drop_arrived(struct link *link)
+{
+    struct list *node;
+    for (int i = 0; i < LINK_BUCKETS; i++)
         while ((node = list_pop(&link->arrived[i])))
             free(list_entry(node, struct unexpected, node));
-    }
 }
 
 void link_forget_comm(struct link_domain *domain, uint32_t comm)

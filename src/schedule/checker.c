@@ -22,10 +22,10 @@ struct checker {
     int nblocks, bound, round;
     struct symbol_memory *memory; /* [n] */
     struct symbol *cells;
-    struct action *actions;       /* [n][bound] of this round */
-    struct action *again;         /* [bound]: a second answer, to see that it is the same */
-    int *counts;                  /* [n] */
-    int *marks;                   /* [most cells of a rank]: 1 + the action that writes a cell in step 2 */
+    struct action *actions; /* [n][bound] of this round */
+    struct action *again;   /* [bound]: a second answer, to see that it is the same */
+    int *counts;            /* [n] */
+    int *marks;             /* [most cells of a rank]: 1 + the action that writes a cell in step 2 */
     struct message *sends, *receives;
     size_t nsends, nreceives;
     struct symbol *payload;
@@ -87,17 +87,18 @@ static struct symbol *target(struct checker *c, int rank, const struct action *a
 }
 
 /* A place must lie in its buffer, and a place in a user buffer must be where the vector's block is. */
-static tutti_result_t check_place(struct checker *c, int rank, const struct action *a, int buffer, int block, int length)
+static tutti_result_t check_place(struct checker *c, int rank, const struct action *a, int buffer, int block,
+                                  int length)
 {
     if (buffer > BUFFER_SCRATCH || block < 0 || length > c->memory[rank].size[buffer] - block)
-        return wrong(c, rank, "%s of blocks %d..%d outside buffer %d", schedule_kind_name(a->kind), block, block + length - 1,
-                     buffer);
+        return wrong(c, rank, "%s of blocks %d..%d outside buffer %d", schedule_kind_name(a->kind), block,
+                     block + length - 1, buffer);
     if (buffer == BUFFER_SCRATCH || a->nblocks == 0)
         return c->shape.coll == COLL_ALLTOALLV ? wrong(c, rank, "scratch has no block sizes here") : TUTTI_SUCCESS;
     bool single = c->memory[rank].size[buffer] == 1 && c->nblocks > 1;
     if (a->block != (single ? rank : block))
-        return wrong(c, rank, "%s names vector block %d at block %d of buffer %d", schedule_kind_name(a->kind), a->block, block,
-                     buffer);
+        return wrong(c, rank, "%s names vector block %d at block %d of buffer %d", schedule_kind_name(a->kind),
+                     a->block, block, buffer);
     return TUTTI_SUCCESS;
 }
 
@@ -139,7 +140,8 @@ static tutti_result_t check_unused(struct checker *c, int rank, const struct act
     bool reduces = a->kind == ACTION_REDUCE || a->kind == ACTION_RECV_REDUCE;
     bool clean = (reduces || !a->final) && (a->kind == ACTION_REDUCE || !a->nsrc) && (talks(a) || !a->peer) &&
                  (reads(a) || (!a->src_buffer && !a->src_block)) && (writes(a) || (!a->dst_buffer && !a->dst_block));
-    return clean ? TUTTI_SUCCESS : wrong(c, rank, "%s with a field set that it does not have", schedule_kind_name(a->kind));
+    return clean ? TUTTI_SUCCESS
+                 : wrong(c, rank, "%s with a field set that it does not have", schedule_kind_name(a->kind));
 }
 
 static tutti_result_t check_action(struct checker *c, int rank, const struct action *a)
@@ -194,6 +196,19 @@ static tutti_result_t check_final(struct checker *c, int rank, const struct acti
                  complete ? "completes it but is not marked final" : "is marked final but does not complete it");
 }
 
+/* A value that is read must be defined, and as long as the action says. */
+static tutti_result_t check_value(struct checker *c, int rank, const struct action *a, const struct symbol *value,
+                                  int b)
+{
+    if (!value->count)
+        return wrong(c, rank, "%s reads what is undefined: block %d of the action, buffer %d",
+                     schedule_kind_name(a->kind), b, a->src_buffer);
+    if (schedule_cuts_vector(c->shape.coll) && value->block != a->block + b)
+        return wrong(c, rank, "%s takes vector block %d for block %d", schedule_kind_name(a->kind), value->block,
+                     a->block + b);
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t run_local(struct checker *c, int rank, const struct action *a)
 {
     struct symbol *from = source(c, rank, a), *to = target(c, rank, a);
@@ -202,9 +217,9 @@ static tutti_result_t run_local(struct checker *c, int rank, const struct action
         struct symbol value = from[b];
         for (int s = 0; s < nsrc; s++) {
             struct symbol operand = from[s * a->nblocks + b];
-            if (!operand.count)
-                return wrong(c, rank, "%s reads undefined block %d of buffer %d", schedule_kind_name(a->kind),
-                             a->src_block + s * a->nblocks + b, a->src_buffer);
+            tutti_result_t result = check_value(c, rank, a, &operand, b);
+            if (result)
+                return result;
             value = s ? symbol_join(value, operand) : operand;
         }
         to[b] = value;
@@ -280,9 +295,11 @@ static tutti_result_t post_send(struct checker *c, int rank, const struct action
     struct symbol *from = source(c, rank, a);
     if (!payload_reserve(c, (size_t)a->nblocks))
         return error_set(TUTTI_SYSTEM_ERROR, "checking a schedule: out of memory");
-    for (int b = 0; b < a->nblocks; b++)
-        if (!from[b].count)
-            return wrong(c, rank, "send reads undefined block %d of buffer %d", a->src_block + b, a->src_buffer);
+    for (int b = 0; b < a->nblocks; b++) {
+        tutti_result_t result = check_value(c, rank, a, &from[b], b);
+        if (result)
+            return result;
+    }
     c->sends[c->nsends++] = (struct message){rank, a->peer, order, a, c->payload_used};
     if (a->nblocks)
         memcpy(c->payload + c->payload_used, from, (size_t)a->nblocks * sizeof *from);
@@ -318,17 +335,18 @@ static tutti_result_t deliver(struct checker *c, const struct message *send, con
 {
     const struct action *a = receive->action;
     int rank = receive->dst;
-    if (send->action->nblocks != a->nblocks ||
-        (schedule_cuts_vector(c->shape.coll) && send->action->block != a->block))
+    if (send->action->nblocks != a->nblocks || (schedule_cuts_vector(c->shape.coll) && send->action->block != a->block))
         return wrong(c, rank, "receives blocks %d+%d where rank %d sends %d+%d", a->block, a->nblocks, send->src,
                      send->action->block, send->action->nblocks);
     struct symbol *to = target(c, rank, a), *from = source(c, rank, a);
+    bool reduces = a->kind == ACTION_RECV_REDUCE;
     for (int b = 0; b < a->nblocks; b++) {
         struct symbol value = c->payload[send->value + (size_t)b];
-        if (a->kind == ACTION_RECV_REDUCE && !from[b].count)
-            return wrong(c, rank, "recv-reduce reads undefined block %d of buffer %d", a->src_block + b, a->src_buffer);
-        to[b] = a->kind == ACTION_RECV_REDUCE ? symbol_join(from[b], value) : value;
-        tutti_result_t result = a->kind == ACTION_RECV_REDUCE ? check_final(c, rank, a, &to[b]) : TUTTI_SUCCESS;
+        tutti_result_t result = reduces ? check_value(c, rank, a, &from[b], b) : TUTTI_SUCCESS;
+        if (result)
+            return result;
+        to[b] = reduces ? symbol_join(from[b], value) : value;
+        result = reduces ? check_final(c, rank, a, &to[b]) : TUTTI_SUCCESS;
         if (result)
             return result;
     }
@@ -414,8 +432,8 @@ static tutti_result_t check_results(struct checker *c)
                 want = expected(c, rank, block);
             struct symbol got = *cells_at(c, rank, BUFFER_OUT, block);
             if (!symbol_same_set(got, want))
-                return wrong(c, rank, "block %d ends with %u contributions, not the %u it should have", block, got.count,
-                             want.count);
+                return wrong(c, rank, "block %d ends with %u contributions, not the %u it should have", block,
+                             got.count, want.count);
             if (c->shape.coll == COLL_ALLREDUCE && first.count && got.tree != first.tree)
                 return wrong(c, rank, "block %d is summed in another order than on rank 0", block);
             first = got;
@@ -483,7 +501,7 @@ static bool allocate(struct checker *c, bool in_place)
 
 static void release(struct checker *c)
 {
-    void *all[] = {c->memory, c->counts, c->actions, c->again,  c->sends,       c->receives,
+    void *all[] = {c->memory, c->counts, c->actions, c->again,   c->sends,       c->receives,
                    c->heard,  c->cells,  c->marks,   c->payload, c->heard_before};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
@@ -501,7 +519,8 @@ static tutti_result_t run(struct checker *c)
     return result;
 }
 
-tutti_result_t schedule_check(const struct algorithm *algorithm, struct shape shape, bool in_place, char *why, size_t size)
+tutti_result_t schedule_check(const struct algorithm *algorithm, struct shape shape, bool in_place, char *why,
+                              size_t size)
 {
     struct checker c = {.algorithm = algorithm, .shape = shape, .why = why, .why_size = size};
     if (!schedule_fits(algorithm, &shape) || (in_place && !schedule_in_place_defined(shape.coll))) {
@@ -511,7 +530,8 @@ tutti_result_t schedule_check(const struct algorithm *algorithm, struct shape sh
     }
     c.nblocks = algorithm->blocks(&shape);
     c.bound = algorithm->actions(&shape);
-    tutti_result_t result = allocate(&c, in_place) ? run(&c) : error_set(TUTTI_SYSTEM_ERROR, "checking a schedule: out of memory");
+    tutti_result_t result =
+        allocate(&c, in_place) ? run(&c) : error_set(TUTTI_SYSTEM_ERROR, "checking a schedule: out of memory");
     release(&c);
     return result;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proof of a schedule: all ranks run symbolically, and every rule of schedule.h is checked. A block's value is the set of
- * contributions in it, and the tree of operations that made it. Contributions and trees are 128- and 64-bit hashes, so a wrong
- * schedule could pass with a chance of 2^-64, the same on every run.
+ * The proof of a schedule: all ranks run symbolically, and every rule of schedule.h is checked. A block's value is the
+ * set of contributions in it, and the tree of operations that made it. Contributions and trees are 128- and 64-bit
+ * hashes, so a wrong schedule could pass with a chance of 2^-64, the same on every run.
  *
- * Checked: functions are pure and within their bounds; sends and receives match; nothing undefined is read; no hazard within a
- * round, in place or not; IN is not written; the result is each contribution exactly once; `final` is set where, and only where, a
- * reduction completes a block; all ranks of an allreduce apply the same tree, so their bits are the same (op is commutative, bit
- * for bit, but not associative); at the end of a barrier every rank has heard from every other.
+ * Checked: functions are pure and within their bounds; sends and receives match; nothing undefined is read; no hazard
+ * within a round, in place or not; IN is not written; the result is each contribution exactly once; `final` is set
+ * where, and only where, a reduction completes a block; all ranks of an allreduce apply the same tree, so their bits
+ * are the same (op is commutative, bit for bit, but not associative); at the end of a barrier every rank has heard from
+ * every other.
  */
 #ifndef TUTTI_SCHEDULE_CHECKER_H
 #define TUTTI_SCHEDULE_CHECKER_H
@@ -15,8 +16,10 @@
 #include "schedule/schedule.h"
 #include "tutti/tutti.h"
 
-/* TUTTI_SUCCESS; TUTTI_INTERNAL_ERROR with one sentence in `why` for a wrong schedule; TUTTI_INVALID_ARGUMENT for a shape that the
- * algorithm does not take, or in place where that is not defined; TUTTI_SYSTEM_ERROR without memory (it takes O(n * B)). */
-tutti_result_t schedule_check(const struct algorithm *algorithm, struct shape shape, bool in_place, char *why, size_t size);
+/* TUTTI_SUCCESS; TUTTI_INTERNAL_ERROR with one sentence in `why` for a wrong schedule; TUTTI_INVALID_ARGUMENT for a
+ * shape that the algorithm does not take, or in place where that is not defined; TUTTI_SYSTEM_ERROR without memory (it
+ * takes O(n * B)). */
+tutti_result_t schedule_check(const struct algorithm *algorithm, struct shape shape, bool in_place, char *why,
+                              size_t size);
 
 #endif

@@ -6,11 +6,16 @@
 #include <string.h>
 
 static const char *const coll_names[COLL_COUNT] = {
-    [COLL_ALLREDUCE] = "allreduce", [COLL_REDUCE] = "reduce",
-    [COLL_BROADCAST] = "broadcast", [COLL_ALLGATHER] = "allgather",
-    [COLL_REDUCE_SCATTER] = "reduce-scatter", [COLL_ALLTOALL] = "alltoall",
-    [COLL_ALLTOALLV] = "alltoallv", [COLL_GATHER] = "gather",
-    [COLL_SCATTER] = "scatter", [COLL_BARRIER] = "barrier",
+    [COLL_ALLREDUCE] = "allreduce",
+    [COLL_REDUCE] = "reduce",
+    [COLL_BROADCAST] = "broadcast",
+    [COLL_ALLGATHER] = "allgather",
+    [COLL_REDUCE_SCATTER] = "reduce-scatter",
+    [COLL_ALLTOALL] = "alltoall",
+    [COLL_ALLTOALLV] = "alltoallv",
+    [COLL_GATHER] = "gather",
+    [COLL_SCATTER] = "scatter",
+    [COLL_BARRIER] = "barrier",
 };
 
 const char *schedule_coll_name(enum coll coll)

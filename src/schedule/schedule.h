@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A collective as data. An algorithm is a pure function (shape, rank, round) -> actions over blocks. It opens nothing, holds
- * nothing, and yields one round at a time into the caller's array.
+ * A collective as data. An algorithm is a pure function (shape, rank, round) -> actions over blocks. It opens nothing,
+ * holds nothing, and yields one round at a time into the caller's array.
  *
  * Blocks. The vector of a collective has B = algorithm->blocks() blocks.
- *   allreduce, reduce, broadcast: `count` elements in B blocks of `stride` = ceil(count / B) elements (an executor may round the
- *   stride up, for alignment, when all ranks do the same). Block b is elements [b * stride, (b + 1) * stride) cut off at count:
- *   the last blocks may be short or empty.
- *   All others: B = n (barrier: 0), one block for each rank, `count` elements each. alltoallv: see below.
- * In each buffer block b starts at b * stride: also in SCRATCH, whose blocks can hold any block of the vector.
+ *   allreduce, reduce, broadcast: `count` elements in B blocks of `stride` = ceil(count / B) elements (an executor may
+ * round the stride up, for alignment, when all ranks do the same). Block b is elements [b * stride, (b + 1) * stride)
+ * cut off at count: the last blocks may be short or empty. All others: B = n (barrier: 0), one block for each rank,
+ * `count` elements each. alltoallv: see below. In each buffer block b starts at b * stride: also in SCRATCH, whose
+ * blocks can hold any block of the vector.
  *
  * Buffers, in blocks:      IN            OUT                  in place, as NCCL has it
  *   allreduce              B             B                    IN is OUT
@@ -25,13 +25,18 @@
  * Rounds. A rank goes through rounds 0 .. rounds() - 1, at its own pace. In one round:
  *   1. the local actions (COPY, REDUCE), one after the other, as listed;
  *   2. then all SEND, RECV and RECV_REDUCE, at the same time.
- * A rank's next round begins when all of these are complete. The i-th SEND from a to b in round r is received by the i-th RECV or
- * RECV_REDUCE from a at b in round r; both have the same length. In step 2 no block is written twice, nor written by one action
- * and read by another, with one exception: a RECV_REDUCE may write what a SEND reads. The executor then applies it after that
- * SEND is complete, or from a copy.
+ * A rank's next round begins when all of these are complete. The i-th SEND from a to b in round r is received by the
+ * i-th RECV or RECV_REDUCE from a at b in round r; both have the same length. In step 2 no block is written twice, nor
+ * written by one action and read by another, with one exception: a RECV_REDUCE may write what a SEND reads. The
+ * executor then applies it after that SEND is complete, or from a copy.
  *
- * Sources: the block-and-round notation follows Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
- * Operations in MPICH" (2005); a collective as a checked program of chunk operations is the idea of MSCCLang (ASPLOS 2023).
+ * Slices. A long vector may be cut into slices, each of which runs the whole schedule as if it were the vector; where
+ * each rank has a block, a slice is the same part of every block. All ranks cut alike. Slices are independent: several
+ * may be in flight.
+ *
+ * Sources: the block-and-round notation follows Thakur, Rabenseifner and Gropp, "Optimization of Collective
+ * Communication Operations in MPICH" (2005); a collective as a checked program of chunk operations is the idea of
+ * MSCCLang (ASPLOS 2023).
  */
 #ifndef TUTTI_SCHEDULE_SCHEDULE_H
 #define TUTTI_SCHEDULE_SCHEDULE_H
@@ -64,18 +69,18 @@ enum action_kind {
 
 enum buffer { BUFFER_IN, BUFFER_OUT, BUFFER_SCRATCH };
 
-/* One step. Places are (buffer, block) and hold `nblocks` consecutive blocks; unused fields are 0. An executor may split an
- * action with several blocks into one for each block. */
+/* One step. Places are (buffer, block) and hold `nblocks` consecutive blocks; unused fields are 0. An executor may
+ * split an action with several blocks into one for each block. */
 struct action {
-    uint8_t kind;                 /* enum action_kind */
-    uint8_t src_buffer;           /* enum buffer */
+    uint8_t kind;       /* enum action_kind */
+    uint8_t src_buffer; /* enum buffer */
     uint8_t dst_buffer;
     uint8_t final;                /* this reduction completes dst: apply the operator's ending (AVG divides) to it */
     int32_t peer;                 /* of SEND, RECV, RECV_REDUCE */
     int32_t src_block, dst_block; /* where in the buffers */
-    int32_t block;                /* which blocks of the vector [block, block + nblocks): they give the length in elements */
-    int32_t nblocks;              /* 0: an empty message (barrier) */
-    int32_t nsrc;                 /* of REDUCE: src[i] starts at block src_block + i * nblocks */
+    int32_t block;   /* which blocks of the vector [block, block + nblocks): they give the length in elements */
+    int32_t nblocks; /* 0: an empty message (barrier) */
+    int32_t nsrc;    /* of REDUCE: src[i] starts at block src_block + i * nblocks */
 };
 /* alltoallv: SEND and COPY have the length of IN block `block`, RECV that of OUT block `block`; nblocks is 1. */
 
@@ -85,7 +90,8 @@ struct shape {
     int root; /* 0 where the collective has none */
 };
 
-/* Units of the cost model (cost.h) for one slice: `bytes` and `reduced` are fractions of the vector's bytes (B blocks). */
+/* Units of the cost model (cost.h) for one slice: `bytes` and `reduced` are fractions of the vector's bytes (B blocks).
+ */
 struct cost_terms {
     double rounds;        /* rounds with a message: each costs one latency */
     double messages;      /* sum over rounds of the most messages that a rank sends or receives */
@@ -98,8 +104,8 @@ struct cost_terms {
 
 enum algorithm_flags {
     ALGORITHM_POWER_OF_TWO = 1, /* only for n = 2^k */
-    ALGORITHM_DIRECT = 2        /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a REDUCE
-                                   reads can be a pointer, and the REDUCE a fused kernel */
+    ALGORITHM_DIRECT = 2 /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a
+                            REDUCE reads can be a pointer, and the REDUCE a fused kernel */
 };
 
 /* A row of the table in algorithm/algorithm.h. All functions are pure. */
@@ -109,15 +115,16 @@ struct algorithm {
     uint32_t flags; /* enum algorithm_flags */
     int (*rounds)(const struct shape *shape);
     int (*blocks)(const struct shape *shape);
-    int (*scratch)(const struct shape *shape, int rank);  /* blocks of SCRATCH */
-    int (*actions)(const struct shape *shape);            /* most actions of one rank in one round */
+    int (*scratch)(const struct shape *shape, int rank); /* blocks of SCRATCH */
+    int (*actions)(const struct shape *shape);           /* most actions of one rank in one round */
     int (*round)(const struct shape *shape, int rank, int round, struct action *out); /* returns how many; may be 0 */
-    struct cost_terms (*cost)(const struct shape *shape); /* in O(log n); NULL: only by walking the schedule */
+    struct cost_terms (*cost)(const struct shape *shape); /* n > 1, in O(log n); NULL: by walking only */
 };
 
 /* "allreduce", "reduce-scatter", ... */
 const char *schedule_coll_name(enum coll coll);
-/* The collective of that name ('-' and '_' and case do not matter, so NCCL's ReduceScatter is one), COLL_COUNT if none. */
+/* The collective of that name ('-' and '_' and case do not matter, so NCCL's ReduceScatter is one), COLL_COUNT if none.
+ */
 enum coll schedule_coll_find(const char *name, size_t length);
 const char *schedule_kind_name(enum action_kind kind);
 
@@ -132,8 +139,8 @@ bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape)
 
 /* Blocks of a user buffer (BUFFER_IN or BUFFER_OUT) at `rank`, by the table above. */
 int schedule_buffer_blocks(const struct shape *shape, int rank, enum buffer buffer, int nblocks);
-/* What in-place calls share at `rank`: block 0 of *inner (IN or OUT) is block *offset of the other buffer. False where the buffers
- * of this rank never overlap. */
+/* What in-place calls share at `rank`: block 0 of *inner (IN or OUT) is block *offset of the other buffer. False where
+ * the buffers of this rank never overlap. */
 bool schedule_alias(const struct shape *shape, int rank, enum buffer *inner, int *offset);
 
 /* Elements of vector blocks [block, block + nblocks). */

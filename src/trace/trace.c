@@ -35,6 +35,11 @@ __attribute__((constructor)) static void find_ticks(void)
 }
 #endif
 
+uint64_t trace_slow_now(void)
+{
+    return clock_ns();
+}
+
 static struct wire_box_header *header_of(struct box *box)
 {
     return (struct wire_box_header *)(void *)box->file.base;
@@ -43,9 +48,11 @@ static struct wire_box_header *header_of(struct box *box)
 static void box_clock(struct wire_box_clock *clock)
 {
     struct timespec now;
-    trace_store(&clock->ticks, trace_now());
-    trace_store(&clock->monotonic_ns, clock_ns());
+    uint64_t ticks = 0, ns = 0;
+    ticks_pair(&ticks, &ns);
     clock_gettime(CLOCK_REALTIME, &now);
+    trace_store(&clock->ticks, trace_has_ticks ? ticks : ns);
+    trace_store(&clock->monotonic_ns, ns);
     trace_store(&clock->realtime_ns, (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec);
 }
 

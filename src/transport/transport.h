@@ -41,7 +41,8 @@ struct transport_owner {
     /* A lane made by open() is usable. */
     void (*up)(struct lane *lane);
     void (*down)(struct lane *lane, tutti_result_t why);
-    /* A whole message, valid during the call. Messages of one lane arrive in order, none twice. */
+    /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The bytes may
+     * lie in memory that the peer can still write: copy what is checked before it is used. */
     void (*message)(struct lane *lane, const void *bytes, size_t length);
     /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory stays
      * valid until arrived(), the lane's close(), or its down(). Not called where the sender writes by itself (wire_key). */
@@ -96,13 +97,14 @@ struct transport_ops {
     void (*lane_close)(struct lane *lane);
 
     /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now; writable()
-     * follows. */
+     * follows. TUTTI_REMOTE_ERROR: the lane is failing; down() follows, or has come. */
     tutti_result_t (*msg)(struct lane *lane, const struct iovec *parts, int count);
     /* Starts a put. TUTTI_IN_PROGRESS as above. sent() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
     /* How peers of this host may reach [address, address + length) by themselves; all zero where there is no such way. */
     void (*describe)(struct transport *transport, void *address, size_t length, struct wire_key *out);
-    /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TRANSPORT_SHARES only. */
+    /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TUTTI_IN_PROGRESS as above.
+     * TRANSPORT_SHARES only. */
     tutti_result_t (*share)(struct lane *lane, uint64_t key, int fd);
 
     /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns how

@@ -100,7 +100,7 @@ static bool read_ring(const struct box_source *source, uint64_t offset, uint8_t 
 static void decode_comm(struct blackbox_comm *out, const struct wire_box_comm *in, const struct box_rate *rate, unsigned place)
 {
     struct blackbox_op *ops = out->ops;
-    *out = (struct blackbox_comm){.place = place, .id = in->id, .rank = in->rank, .nranks = in->nranks, .ops = ops};
+    *out = (struct blackbox_comm){.place = place, .generation = in->opened, .id = in->id, .rank = in->rank, .nranks = in->nranks, .ops = ops};
     out->local_ranks = (int)(in->local_ranks & 0x7fffffff);
     out->state = (enum wire_comm_state)in->state;
     out->result = in->result;

@@ -149,8 +149,9 @@ static struct box_rate find_rate(const struct wire_box_header *header, bool here
 {
     if (header->clock_kind == WIRE_CLOCK_NS)
         return (struct box_rate){0, 0, 1};
-    struct wire_box_clock now = {ticks_now(), clock_ns(), 0};
     if (here && header->clock_kind == TICKS_KIND) {
+        struct wire_box_clock now = {0};
+        ticks_pair(&now.ticks, &now.monotonic_ns);
         struct box_rate rate = rate_between(&header->opened, &now);
         if (rate.ns_per_tick > 0)
             return rate;
@@ -279,17 +280,20 @@ static tutti_result_t read_source(const struct box_source *source, const char *p
     return result;
 }
 
-tutti_result_t blackbox_read(const char *path, struct blackbox **out)
+tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out)
 {
     struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return error_note(TUTTI_INVALID_USAGE, "reading the black box %s: not a file", path);
+    return read_source(&(struct box_source){fd, NULL, (uint64_t)info.st_size}, path, out);
+}
+
+tutti_result_t blackbox_read(const char *path, struct blackbox **out)
+{
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return error_note(TUTTI_SYSTEM_ERROR, "opening the black box %s: %m", path);
-    tutti_result_t result;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        result = error_note(TUTTI_INVALID_USAGE, "reading the black box %s: not a file", path);
-    else
-        result = read_source(&(struct box_source){fd, NULL, (uint64_t)info.st_size}, path, out);
+    tutti_result_t result = blackbox_read_fd(fd, path, out);
     close(fd);
     return result;
 }

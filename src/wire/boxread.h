@@ -29,7 +29,8 @@ struct blackbox_op {
 };
 
 struct blackbox_comm {
-    unsigned place; /* in the box: with `opened` it names one communicator's life */
+    unsigned place;        /* in the box */
+    uint64_t generation;   /* another when the place was given to another communicator */
     uint64_t id;
     int rank, nranks, local_ranks;
     enum wire_comm_state state;
@@ -66,6 +67,9 @@ struct blackbox {
 /* TUTTI_SYSTEM_ERROR: no such file, no right, no memory. TUTTI_INVALID_USAGE: not a black box, or of another version. Nothing is
  * logged; error_last() tells. *out is freed by blackbox_free. */
 tutti_result_t blackbox_read(const char *path, struct blackbox **out);
+
+/* The same from a descriptor that stays the caller's: also after the file was removed. `path` is for sentences. */
+tutti_result_t blackbox_read_fd(int fd, const char *path, struct blackbox **out);
 
 /* The same from memory; never alive. */
 tutti_result_t blackbox_parse(const void *bytes, size_t size, struct blackbox **out);

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. Everything is built by meson; these are its usual ways. Needs Debian 12 or its like for `make deps`.
+
+# What the build, the tests and the demo need from the distribution: this list is the only one.
+PACKAGES := gcc libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev
+CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
+  libjansson-dev:arm64 libibverbs-dev iproute2 nftables
+BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
+
+BUILD := build
+TUTTI := $(BUILD)/bin/tutti
+SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
+
+.PHONY: build deps check-deps bench-deps demo check bench docs clean
+
+build: deps
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release
+	@ninja -C $(BUILD)
+	@meson install -C $(BUILD) --no-rebuild --quiet
+
+deps:
+	@tests/need.sh $(PACKAGES)
+
+check-deps:
+	@tests/need.sh $(PACKAGES) $(CHECK_PACKAGES)
+
+bench-deps:
+	@tests/need.sh $(PACKAGES) $(BENCH_PACKAGES)
+
+demo: build
+	@echo "== Training on 4 ranks"
+	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train
+	@echo "== Allreduce of 2 processes through shared memory"
+	@TUTTI_TRANSPORT=shm $(TUTTI) perf allreduce $(SWEEP)
+	@echo "== The same through TCP"
+	@TUTTI_TRANSPORT=tcp $(TUTTI) perf allreduce $(SWEEP)
+
+check: check-deps build
+	@tests/run_all.sh
+
+bench: bench-deps build
+	@python3 benchmarks/compare.py $(BENCH)
+
+# The pages that are made from the program: parameters and manual.
+docs: build
+	@$(TUTTI) env --markdown >docs/parameters.md
+	@python3 docs/man/generate.py $(TUTTI) docs/man
+
+clean:
+	@rm -rf $(BUILD) build-*

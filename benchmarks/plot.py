@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time over size, one small plot for each collective (across) and each transport and number of ranks (down), as SVG."""
+import math
+
+WIDTH, HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 230, 150, 60, 70, 50, 60
+COLORS = ("#c0392b", "#2471a3", "#1e8449", "#b9770e", "#7d3c98", "#566573")
+
+
+def size_name(size):
+    for unit in ("", "K", "M", "G"):
+        if size < 1024:
+            return f"{size}{unit}"
+        size //= 1024
+    return f"{size}T"
+
+
+def time_name(us):
+    return f"{us:g} us" if us < 1000 else f"{us / 1000:g} ms"
+
+
+def panel(x, y, rows, names, title):
+    """One plot with logarithmic axes. rows: {bytes: {library: us}}."""
+    sizes = sorted(rows)
+    times = [t for row in rows.values() for t in row.values() if t > 0]
+    if not times:
+        return []
+    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
+    high = max(high, low + 1)
+    first, last = math.log2(sizes[0]), max(math.log2(sizes[-1]), math.log2(sizes[0]) + 1)
+
+    def across(size):
+        return x + (math.log2(size) - first) / (last - first) * WIDTH
+
+    def down(us):
+        return y + HEIGHT - (math.log10(us) - low) / (high - low) * HEIGHT
+
+    out = [f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" fill="#fff" stroke="#888"/>',
+           f'<text x="{x}" y="{y - 8}" font-weight="bold">{title}</text>']
+    for decade in range(low, high + 1):
+        at = down(10.0 ** decade)
+        out += [f'<line x1="{x}" x2="{x + WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>',
+                f'<text x="{x - 6}" y="{at + 4:.1f}" text-anchor="end">{time_name(10.0 ** decade)}</text>']
+    for size in sizes[::max(1, len(sizes) // 4)]:
+        out.append(f'<text x="{across(size):.1f}" y="{y + HEIGHT + 16}" text-anchor="middle">{size_name(size)}</text>')
+    for index, name in enumerate(names):
+        points = [(across(s), down(rows[s][name])) for s in sizes if rows[s].get(name, 0) > 0]
+        if not points:
+            continue
+        color, thick = COLORS[index % len(COLORS)], 2.4 if index == 0 else 1.3
+        path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
+        out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{thick}"/>')
+        out += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="{thick}" fill="{color}"/>' for px, py in points]
+    return out
+
+
+def write_svg(path, names, medians, collectives):
+    """medians: {(transport, ranks, collective, bytes): {library: us}}"""
+    rows = sorted({key[:2] for key in medians})
+    width = LEFT + len(collectives) * (WIDTH + GAP_X) + 20
+    height = TOP + len(rows) * (HEIGHT + GAP_Y)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="#fff"/>']
+    for index, name in enumerate(names):
+        x = LEFT + index * 110
+        out += [f'<line x1="{x}" x2="{x + 24}" y1="22" y2="22" stroke="{COLORS[index % len(COLORS)]}" stroke-width="3"/>',
+                f'<text x="{x + 30}" y="26">{name}</text>']
+    for down, (transport, ranks) in enumerate(rows):
+        for across, collective in enumerate(collectives):
+            points = {k[3]: v for k, v in medians.items() if k[:3] == (transport, ranks, collective)}
+            if points:
+                out += panel(LEFT + across * (WIDTH + GAP_X), TOP + down * (HEIGHT + GAP_Y), points, names,
+                             f"{collective}, {ranks} ranks, {transport}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(out + ["</svg>", ""]))

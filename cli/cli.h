@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands of the tutti program share: their entry points, exit codes, and how they complain. */
+#ifndef TUTTI_CLI_CLI_H
+#define TUTTI_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* Each gets its own name as argv[0]. A command whose source is not part of this build is NULL. */
+int cmd_env(int argc, char **argv);
+int cmd_perf(int argc, char **argv) __attribute__((weak));
+int cmd_run(int argc, char **argv);
+int cmd_schedule(int argc, char **argv);
+int cmd_topo(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
+int cmd_tune(int argc, char **argv) __attribute__((weak));
+
+/* "tutti COMMAND: sentence" and where help is, on stderr. Returns EXIT_USAGE. */
+int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "tutti COMMAND: sentence" on stderr. Returns EXIT_FAILED. */
+int failure(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A whole decimal number in [low, high]. */
+bool text_int(const char *text, int64_t low, int64_t high, int *out);
+
+/* The one of `count` names that `word` was most likely meant to be; NULL when none is near. */
+const char *text_nearest(const char *word, const char *const *names, size_t count);
+
+/* The path of this program, from /proc. False if it cannot be read. */
+bool program_path(char *out, size_t size);
+
+#endif

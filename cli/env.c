@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti env: the parameters, as they are in force here, or as the page docs/parameters.md. */
+#include "cli.h"
+
+#include "base/param.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char help[] = "Usage: tutti env [--all] [--markdown] [NAME...]\n"
+                           "Shows the parameters that were set, or those named (TUTTI_ may be left out): value, where "
+                           "it comes from, default,\n"
+                           "range, NCCL's name for it, meaning. A bad value is named on stderr, with exit status 1.\n"
+                           "\n"
+                           "      --all        every parameter, also those at their default\n"
+                           "      --markdown   the page docs/parameters.md; does not look at the environment\n"
+                           "  -h, --help       this text\n";
+
+enum { OPTION_ALL = 256, OPTION_MARKDOWN };
+
+static const struct option options[] = {
+    {"all", no_argument, NULL, OPTION_ALL},
+    {"markdown", no_argument, NULL, OPTION_MARKDOWN},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static void size_text(int64_t size, char *out, size_t room)
+{
+    static const char letters[] = "\0KMGT";
+    int unit = 0;
+    while (unit < 4 && size && size % 1024 == 0) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(out, room, "%lld%.1s", (long long)size, &letters[unit]);
+}
+
+static void range_text(const struct param_row *row, char *out, size_t room)
+{
+    char low[24], high[24];
+    switch (row->kind) {
+    case PARAM_KIND_STRING:
+        snprintf(out, room, "text");
+        break;
+    case PARAM_KIND_CHOICE:
+        snprintf(out, room, "%s", row->choices);
+        break;
+    case PARAM_KIND_BOOL:
+        snprintf(out, room, "0, 1");
+        break;
+    case PARAM_KIND_SIZE:
+        size_text(row->min, low, sizeof low);
+        size_text(row->max, high, sizeof high);
+        snprintf(out, room, "%s to %s bytes", low, high);
+        break;
+    case PARAM_KIND_MS:
+        snprintf(out, room, "%lldms to %llds", (long long)row->min, (long long)row->max / 1000);
+        break;
+    default:
+        snprintf(out, room, "%lld to %lld", (long long)row->min, (long long)row->max);
+    }
+}
+
+static void print_row(enum param_id id)
+{
+    const struct param_row *row = param_row(id);
+    char range[200];
+    range_text(row, range, sizeof range);
+    printf("%s=%s\n    %s.\n    from %s; default \"%s\"; %s", row->name, param_text(id), row->help, param_source(id),
+           row->default_text, range);
+    if (*row->alias)
+        printf("; also %s", row->alias);
+    printf("%s\n", row->same_on_all_ranks ? "; the same on all ranks" : "");
+}
+
+/* Choices hold the sign that ends a table's cell. */
+static void print_cell(const char *text)
+{
+    printf("| ");
+    for (; *text; text++)
+        printf(*text == '|' ? ", " : "%c", *text);
+    putchar(' ');
+}
+
+static void print_markdown(void)
+{
+    printf("# Parameters\n\n"
+           "<!-- Made by `tutti env --markdown` from src/tables/params.tbl. Do not edit. -->\n\n"
+           "Parameters are environment variables. They are read once, at the first use of the library. A value that is "
+           "out of\n"
+           "range is an error that names the variable. Sizes may end in K, M, G or T (powers of 1024), times in ms, s "
+           "or m (a\n"
+           "bare number is seconds). Where NCCL has a variable for the same thing, it is used when ours is not set.\n"
+           "`tutti env --all` shows the values in force.\n\n"
+           "| Variable | Default | Range | Same on all ranks | NCCL's name | Meaning |\n|---|---|---|---|---|---|\n");
+    for (int id = 0; id < PARAM_COUNT; id++) {
+        const struct param_row *row = param_row((enum param_id)id);
+        char range[200];
+        range_text(row, range, sizeof range);
+        const char *cells[] = {row->name,  row->default_text, range, row->same_on_all_ranks ? "yes" : "",
+                               row->alias, row->help};
+        for (int i = 0; i < 6; i++)
+            print_cell(cells[i]);
+        printf("|\n");
+    }
+}
+
+static bool is_set(enum param_id id)
+{
+    return strcmp(param_source(id), "default") != 0;
+}
+
+static int print_named(const char *name)
+{
+    const char *names[PARAM_COUNT];
+    for (int id = 0; id < PARAM_COUNT; id++) {
+        names[id] = param_row((enum param_id)id)->name;
+        if (strcasecmp(names[id], name) == 0 || strcasecmp(names[id] + strlen("TUTTI_"), name) == 0) {
+            print_row((enum param_id)id);
+            return EXIT_OK;
+        }
+    }
+    char full[128];
+    snprintf(full, sizeof full, "%s%s", strncmp(name, "TUTTI_", 6) == 0 ? "" : "TUTTI_", name);
+    const char *near = text_nearest(full, names, PARAM_COUNT);
+    if (near)
+        return usage_error("env", "there is no parameter \"%s\". Did you mean %s?", name, near);
+    return usage_error("env", "there is no parameter \"%s\"", name);
+}
+
+static int print_all(bool all)
+{
+    int shown = 0;
+    for (int id = 0; id < PARAM_COUNT; id++)
+        if (all || is_set((enum param_id)id)) {
+            print_row((enum param_id)id);
+            shown++;
+        }
+    if (shown < PARAM_COUNT)
+        printf("%d of %d parameters are at their default (tutti env --all shows them).\n", PARAM_COUNT - shown,
+               PARAM_COUNT);
+    fflush(stdout);
+    return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
+}
+
+int cmd_env(int argc, char **argv)
+{
+    bool all = false, markdown = false;
+    char name[] = "tutti env";
+    int option, code = EXIT_OK;
+    argv[0] = name;
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return EXIT_OK;
+        }
+        if (option == '?')
+            return usage_error("env", "that option is not known");
+        all |= option == OPTION_ALL;
+        markdown |= option == OPTION_MARKDOWN;
+    }
+    if (markdown) {
+        print_markdown();
+        return EXIT_OK;
+    }
+    if (optind == argc)
+        return print_all(all);
+    for (int i = optind; i < argc && code == EXIT_OK; i++)
+        code = print_named(argv[i]);
+    return code;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Output of ranks: cut into whole lines, so that lines of different ranks never mix. */
+#include "launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { READ_AT_ONCE = 65536, LONGEST_LINE = 1 << 20 };
+
+static bool write_all(int fd, const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t wrote = write(fd, text, length);
+        if (wrote < 0 && errno != EINTR)
+            return false;
+        text += wrote > 0 ? wrote : 0;
+        length -= wrote > 0 ? (size_t)wrote : 0;
+    }
+    return true;
+}
+
+/* One system call for almost every line: what does not fit into it follows. */
+static bool write_tagged(int rank, bool is_error, const char *text, size_t length)
+{
+    char tag[16];
+    int fd = is_error ? STDERR_FILENO : STDOUT_FILENO;
+    int tagged = snprintf(tag, sizeof tag, "[%d] ", rank);
+    struct iovec parts[] = {{tag, (size_t)tagged}, {(char *)text, length}, {"\n", 1}};
+    ssize_t wrote = writev(fd, parts, 3);
+    if (wrote == tagged + (ssize_t)length + 1)
+        return true;
+    if (wrote < tagged)
+        return wrote >= 0 && write_all(fd, tag + wrote, (size_t)(tagged - wrote)) && write_all(fd, text, length) &&
+               write_all(fd, "\n", 1);
+    size_t done = (size_t)(wrote - tagged);
+    return write_all(fd, text + done, length - done) && write_all(fd, "\n", 1);
+}
+
+static bool hand_on(const struct launch *job, int rank, bool is_error, const char *text, size_t length)
+{
+    if (!job->line)
+        return write_tagged(rank, is_error, text, length);
+    job->line(job->context, rank, is_error, text, length);
+    return true;
+}
+
+static bool take_lines(struct stream *stream, const struct launch *job, int rank, bool is_error, bool all)
+{
+    size_t start = 0;
+    char *end;
+    bool good = true;
+    while ((end = memchr(stream->text + start, '\n', stream->used - start))) {
+        size_t length = (size_t)(end - stream->text) - start;
+        good &= hand_on(job, rank, is_error, stream->text + start, length);
+        start += length + 1;
+    }
+    if (stream->used > start && (all || stream->used - start >= LONGEST_LINE)) {
+        good &= hand_on(job, rank, is_error, stream->text + start, stream->used - start);
+        start = stream->used;
+    }
+    memmove(stream->text, stream->text + start, stream->used - start);
+    stream->used -= start;
+    return good;
+}
+
+static bool make_room(struct stream *stream)
+{
+    if (stream->room - stream->used >= READ_AT_ONCE)
+        return true;
+    char *text = realloc(stream->text, stream->used + 2 * READ_AT_ONCE);
+    if (!text)
+        return false;
+    stream->text = text;
+    stream->room = stream->used + 2 * READ_AT_ONCE;
+    return true;
+}
+
+bool stream_read(struct stream *stream, const struct launch *job, int rank, bool is_error)
+{
+    if (!make_room(stream))
+        return false;
+    ssize_t got = read(stream->fd, stream->text + stream->used, READ_AT_ONCE);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return true;
+    stream->used += got > 0 ? (size_t)got : 0;
+    bool good = take_lines(stream, job, rank, is_error, got <= 0);
+    if (got <= 0)
+        stream_close(stream);
+    return good;
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->fd >= 0)
+        close(stream->fd);
+    free(stream->text);
+    *stream = (struct stream){.fd = -1};
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank: its environment, processor, pipes and exec. */
+#include "launch.h"
+
+#include "base/random.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A free port, held by a bound socket that does not listen: no other process gets it by chance, and the rank that sets
+ * SO_REUSEADDR can still listen there. */
+static int hold_port(int *fd)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int one = 1;
+    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0)
+        return 0;
+    if (bind(*fd, (struct sockaddr *)&address, sizeof address) != 0)
+        return 0;
+    return getsockname(*fd, (struct sockaddr *)&address, &length) == 0 ? ntohs(address.sin_port) : 0;
+}
+
+bool meeting_open(struct meeting *meeting)
+{
+    unsigned char secret[16];
+    int port = hold_port(&meeting->held[0]);
+    meeting->port = hold_port(&meeting->held[1]);
+    if (!port || !meeting->port || random_bytes(secret, sizeof secret) != TUTTI_SUCCESS) {
+        meeting_close(meeting);
+        return false;
+    }
+    snprintf(meeting->id, sizeof meeting->id, "127.0.0.1:%d", port);
+    for (size_t i = 0; i < sizeof secret; i++)
+        snprintf(meeting->nonce + 2 * i, 3, "%02x", secret[i]);
+    return true;
+}
+
+void meeting_close(struct meeting *meeting)
+{
+    for (int i = 0; i < 2; i++)
+        if (meeting->held[i] >= 0)
+            close(meeting->held[i]);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static void set_environment(const struct launch *job, const struct meeting *meeting, int rank)
+{
+    static const char *const ranks[] = {"TUTTI_RANK", "TUTTI_LOCAL_RANK", "RANK", "LOCAL_RANK"};
+    static const char *const sizes[] = {"TUTTI_SIZE", "TUTTI_LOCAL_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"};
+    for (int i = 0; i < 4; i++) {
+        set_number(ranks[i], rank);
+        set_number(sizes[i], job->size);
+    }
+    setenv("TUTTI_ID", meeting->id, 1);
+    setenv("TUTTI_NONCE", meeting->nonce, 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", meeting->port);
+    for (int i = 0; i < job->sets; i++)
+        putenv(job->set[i]);
+}
+
+bool launch_fits(int size)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 && size <= CPU_COUNT(&allowed);
+}
+
+/* The rank-th of the processors that we may use, modulo their number. */
+static void bind_to_core(int rank)
+{
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    int skip = rank % CPU_COUNT(&allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && skip-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+}
+
+static void die_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+}
+
+static void default_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    for (int signal_number = 1; signal_number < 32; signal_number++)
+        signal(signal_number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void become_rank(const struct launch *job, const struct meeting *meeting, int rank, const int fds[3], int report)
+{
+    setpgid(0, 0);
+    default_signals();
+    if (job->bind)
+        bind_to_core(rank);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            dup2(fds[i], i);
+    set_environment(job, meeting, rank);
+    execvp(job->argv[0], job->argv);
+    int why = errno;
+    while (write(report, &why, sizeof why) < 0 && errno == EINTR)
+        ;
+    _exit(127);
+}
+
+/* 0 when the rank's program runs, else the errno of exec. */
+static int exec_result(int report)
+{
+    int why = 0;
+    ssize_t got;
+    do
+        got = read(report, &why, sizeof why);
+    while (got < 0 && errno == EINTR);
+    return got == sizeof why ? why : 0;
+}
+
+static pid_t spawn(const struct launch *job, const struct meeting *meeting, int rank, const int fds[3])
+{
+    int report[2];
+    pid_t parent = getpid();
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return -errno;
+    pid_t pid = fork();
+    int why = pid < 0 ? errno : 0;
+    if (pid == 0) {
+        die_with(parent);
+        become_rank(job, meeting, rank, fds, report[1]);
+    }
+    close(report[1]);
+    if (pid > 0) {
+        setpgid(pid, pid);
+        why = exec_result(report[0]);
+        if (why)
+            waitpid(pid, NULL, 0);
+    }
+    close(report[0]);
+    return why ? -why : pid;
+}
+
+pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, int rank, int stdin_fd, int *out, int *err)
+{
+    int o[2] = {-1, -1}, e[2] = {-1, -1};
+    pid_t pid = -EMFILE;
+    if (!job->tag || (pipe2(o, O_CLOEXEC) == 0 && pipe2(e, O_CLOEXEC) == 0))
+        pid = spawn(job, meeting, rank, (int[]){stdin_fd, o[1], e[1]});
+    for (int i = 0; i < 2; i++) {
+        int *ends = i ? e : o;
+        if (ends[1] >= 0)
+            close(ends[1]);
+        if (pid < 0 && ends[0] >= 0)
+            close(ends[0]);
+    }
+    *out = pid < 0 ? -1 : o[0];
+    *err = pid < 0 ? -1 : e[0];
+    return pid;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tutti program: finds the command, here or as a program tutti-COMMAND, and runs it. */
+#include "cli.h"
+
+#include "tutti/tutti.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int cmd_help(int argc, char **argv);
+static int cmd_version(int argc, char **argv);
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+};
+
+static const struct command commands[] = {
+    {"run", cmd_run, "Start N ranks of a program on this host"},
+    {"perf", cmd_perf, "Measure and verify a collective"},
+    {"tune", cmd_tune, "Measure this machine and write its choice table"},
+    {"topo", cmd_topo, "Show processors, memory, network interfaces and GPUs"},
+    {"env", cmd_env, "Show the parameters: value, source, default, range"},
+    {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
+    {"trace", cmd_trace, "Read the black boxes of running and dead processes"},
+    {"version", cmd_version, "Print the version"},
+    {"help", cmd_help, "Explain a command"},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct command *find(const char *name)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].run && strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static void list_commands(FILE *out)
+{
+    fprintf(out, "Usage: tutti COMMAND [ARGUMENTS]\n\nCommands:\n");
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].run)
+            fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\nA program tutti-COMMAND beside this one or in PATH adds a command.\n"
+                 "tutti help COMMAND explains one. Exit status: 0, 1 failure, 2 wrong usage.\n");
+}
+
+/* Runs tutti-NAME from this program's folder, then from PATH. Returns only if there is none. */
+static void exec_external(const char *name, char **argv)
+{
+    char path[PATH_MAX + NAME_MAX], *slash;
+    if (strchr(name, '/') || strlen(name) > NAME_MAX - sizeof "tutti-")
+        return;
+    if (program_path(path, PATH_MAX) && (slash = strrchr(path, '/'))) {
+        snprintf(slash + 1, NAME_MAX, "tutti-%s", name);
+        execv(path, argv);
+    }
+    snprintf(path, NAME_MAX, "tutti-%s", name);
+    execvp(path, argv);
+}
+
+static int unknown(const char *name)
+{
+    const char *names[COMMANDS];
+    size_t count = 0;
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].run)
+            names[count++] = commands[i].name;
+    const char *near = text_nearest(name, names, count);
+    if (near)
+        fprintf(stderr, "tutti: there is no command \"%s\". Did you mean \"%s\"?\n", name, near);
+    else
+        fprintf(stderr, "tutti: there is no command \"%s\". See: tutti help\n", name);
+    return EXIT_USAGE;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const struct command *command = find(argv[0]);
+    if (command)
+        return command->run(argc, argv);
+    exec_external(argv[0], argv);
+    return unknown(argv[0]);
+}
+
+static int cmd_help(int argc, char **argv)
+{
+    char option[] = "--help";
+    if (argc < 2) {
+        list_commands(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
+        printf("Usage: tutti help [COMMAND]\nExplains COMMAND, or lists the commands.\n");
+        return EXIT_OK;
+    }
+    return dispatch(2, (char *[]){argv[1], option, NULL});
+}
+
+static int cmd_version(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        printf("Usage: tutti version\nPrints the version of this program.\n");
+        return EXIT_OK;
+    }
+    if (argc > 1)
+        return usage_error("version", "takes no arguments, got %s", argv[1]);
+    printf("tutti %d.%d.%d\n", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
+    return EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        list_commands(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return cmd_help(1, argv);
+    if (strcmp(argv[1], "--version") == 0)
+        return cmd_version(1, argv);
+    int code = dispatch(argc - 1, argv + 1);
+    if (fflush(stdout) == EOF)
+        return failure(argv[1], "cannot write the output: %s", strerror(errno));
+    return code;
+}

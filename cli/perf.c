@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One process of a measurement: its communicators, buffers and threads. */
+#include "perf.h"
+#include "cli.h"
+#include "launch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void perf_die(const char *what)
+{
+    fflush(stdout);
+    fprintf(stderr, "tutti perf: %s\n", what);
+    fflush(stderr);
+    _exit(EXIT_FAILED);
+}
+
+void perf_must(tutti_result_t result, const char *what, tutti_comm_t comm)
+{
+    char text[1400];
+    if (__builtin_expect(result == TUTTI_SUCCESS, 1))
+        return;
+    snprintf(text, sizeof text, "%s: %s: %s", what, tutti_get_error_string(result), tutti_get_last_error(comm));
+    perf_die(text);
+}
+
+void perf_barrier(struct worker *worker)
+{
+    struct perf *perf = worker->perf;
+    if (perf->options.threads > 1)
+        pthread_barrier_wait(&perf->barrier);
+    if (perf->world && worker->index == 0) {
+        perf_must(tutti_barrier(perf->world, NULL), "barrier", perf->world);
+        perf_must(tutti_comm_synchronize(perf->world), "barrier", perf->world);
+    }
+    if (perf->options.threads > 1)
+        pthread_barrier_wait(&perf->barrier);
+}
+
+/* ---- communicators ---- */
+
+static bool launched(void)
+{
+    static const char *const names[] = {"TUTTI_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return true;
+    return false;
+}
+
+/* The meeting point of the measured communicator, from process 0. */
+static void share_id(struct perf *perf)
+{
+    if (perf->process == 0)
+        perf_must(tutti_get_unique_id(&perf->id), "making an id", NULL);
+    if (!perf->world)
+        return;
+    perf_must(tutti_broadcast(&perf->id, &perf->id, sizeof perf->id, TUTTI_UINT8, 0, perf->world, NULL),
+              "sharing the id", perf->world);
+    perf_must(tutti_comm_synchronize(perf->world), "sharing the id", perf->world);
+}
+
+static void join_world(struct perf *perf)
+{
+    perf->processes = 1;
+    perf->local = perf->options.threads * perf->options.ranks;
+    if (launched()) {
+        perf_must(tutti_comm_init_from_env(&perf->world, NULL), "joining the other processes", NULL);
+        perf_must(tutti_comm_rank(perf->world, &perf->process), "asking for the rank", perf->world);
+        perf_must(tutti_comm_count(perf->world, &perf->processes), "asking for the size", perf->world);
+    }
+    perf->size = perf->local * perf->processes;
+    perf->world_is_own = perf->world && perf->local > 1;
+    if (perf->options.root >= perf->size)
+        perf_die("the root given by -r is not one of the ranks");
+    if (perf->local > 1 || !perf->world)
+        share_id(perf);
+}
+
+/* Inside a group, so that one thread can join as several ranks. */
+static void join_as_all(struct worker *worker)
+{
+    const struct perf *perf = worker->perf;
+    for (int i = 0; i < perf->options.ranks; i++)
+        perf_must(tutti_comm_init_rank(&worker->comms[i], perf->size, &perf->id, perf_first_rank(worker) + i, NULL),
+                  "joining the communicator", NULL);
+}
+
+static void join_measured(struct perf *perf, int first_thread, int threads)
+{
+    if (perf->local == 1 && perf->world) {
+        perf->workers[0].comms[0] = perf->world;
+        return;
+    }
+    perf_must(tutti_group_start(), "group start", NULL);
+    for (int t = first_thread; t < first_thread + threads; t++)
+        join_as_all(&perf->workers[t]);
+    perf_must(tutti_group_end(), "joining the communicator", NULL);
+}
+
+static void leave(struct perf *perf)
+{
+    for (int i = 0; i < perf->local; i++) {
+        struct worker *worker = &perf->workers[i / perf->options.ranks];
+        tutti_comm_t comm = worker->comms[i % perf->options.ranks];
+        if (comm != perf->world)
+            perf_must(tutti_comm_destroy(comm), "leaving the communicator", NULL);
+    }
+    perf_must(tutti_comm_destroy(perf->world), "leaving the other processes", NULL);
+}
+
+/* ---- buffers ---- */
+
+static void *must_have(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    if (!memory)
+        perf_die("out of memory");
+    return memory;
+}
+
+static char *take_buffer(const struct perf_options *options)
+{
+    size_t bytes = (size_t)options->max + CANARY_BYTES;
+    void *buffer;
+    if (!options->registered) {
+        buffer = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+        if (!buffer)
+            perf_die("out of memory for buffers: give a smaller -e");
+        return buffer;
+    }
+    perf_must(tutti_mem_alloc(&buffer, bytes), "allocating a buffer", NULL);
+    return buffer;
+}
+
+static void take_buffers(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    for (int i = 0; i < options->ranks; i++) {
+        worker->sends[i] = take_buffer(options);
+        worker->recvs[i] = take_buffer(options);
+        for (int k = 0; options->registered && k < 2; k++)
+            perf_must(tutti_comm_register(worker->comms[i], k ? worker->recvs[i] : worker->sends[i],
+                                          (size_t)options->max, &worker->handles[2 * i + k]),
+                      "registering a buffer", worker->comms[i]);
+    }
+}
+
+static void drop_buffer(const struct perf_options *options, char *buffer)
+{
+    if (options->registered)
+        tutti_mem_free(buffer);
+    else
+        free(buffer);
+}
+
+static void drop_buffers(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    for (int i = 0; i < options->ranks; i++) {
+        for (int k = 0; options->registered && k < 2; k++)
+            perf_must(tutti_comm_deregister(worker->comms[i], worker->handles[2 * i + k]), "deregistering a buffer",
+                      worker->comms[i]);
+        drop_buffer(options, worker->sends[i]);
+        drop_buffer(options, worker->recvs[i]);
+    }
+}
+
+/* ---- threads ---- */
+
+static void hire(struct perf *perf)
+{
+    size_t ranks = (size_t)perf->options.ranks;
+    perf->workers = must_have((size_t)perf->options.threads, sizeof *perf->workers);
+    for (int t = 0; t < perf->options.threads; t++) {
+        struct worker *worker = &perf->workers[t];
+        *worker = (struct worker){.perf = perf, .index = t};
+        worker->comms = must_have(ranks, sizeof *worker->comms);
+        worker->ops = must_have(ranks, sizeof *worker->ops);
+        worker->sends = must_have(ranks, sizeof *worker->sends);
+        worker->recvs = must_have(ranks, sizeof *worker->recvs);
+        worker->handles = must_have(2 * ranks, sizeof *worker->handles);
+        worker->vectors = must_have(4 * ranks * (size_t)perf->size, sizeof *worker->vectors);
+        worker->calls = must_have(ranks, sizeof *worker->calls);
+        worker->table = must_have(DATA_PERIOD, 8);
+    }
+}
+
+static void dismiss(struct perf *perf)
+{
+    for (int t = 0; t < perf->options.threads; t++) {
+        struct worker *worker = &perf->workers[t];
+        void *parts[] = {worker->comms,   worker->ops,     worker->sends, worker->recvs,
+                         worker->handles, worker->vectors, worker->calls, worker->table};
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            free(parts[i]);
+    }
+    free(perf->workers);
+}
+
+static void *thread_main(void *argument)
+{
+    struct worker *worker = argument;
+    if (worker->perf->options.parallel_init)
+        join_measured(worker->perf, worker->index, 1);
+    take_buffers(worker);
+    perf_work(worker);
+    perf_barrier(worker);
+    drop_buffers(worker);
+    return NULL;
+}
+
+static void run_threads(struct perf *perf)
+{
+    int threads = perf->options.threads;
+    pthread_barrier_init(&perf->barrier, NULL, (unsigned)threads);
+    for (int t = 1; t < threads; t++)
+        if (pthread_create(&perf->workers[t].thread, NULL, thread_main, &perf->workers[t]) != 0)
+            perf_die("cannot start a thread");
+    thread_main(&perf->workers[0]);
+    for (int t = 1; t < threads; t++)
+        pthread_join(perf->workers[t].thread, NULL);
+    pthread_barrier_destroy(&perf->barrier);
+}
+
+static int run(const struct perf_options *options)
+{
+    struct perf perf = {.options = *options};
+    join_world(&perf);
+    hire(&perf);
+    if (!options->parallel_init)
+        join_measured(&perf, 0, options->threads);
+    perf.report = report_open(&perf);
+    run_threads(&perf);
+    int code = report_close(perf.report);
+    leave(&perf);
+    dismiss(&perf);
+    return code;
+}
+
+/* The same command without --np, as `processes` ranks. */
+static int run_processes(int argc, char **argv, const struct perf_options *options)
+{
+    char program[PATH_MAX], **again = calloc((size_t)argc + 2, sizeof *again);
+    int count = 0, code;
+    if (!again || !program_path(program, sizeof program)) {
+        free(again);
+        return failure("perf", "cannot start processes: %s", strerror(errno));
+    }
+    again[count++] = program;
+    again[count++] = "perf";
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--np") == 0)
+            i++;
+        else if (strncmp(argv[i], "--np=", 5) != 0)
+            again[count++] = argv[i];
+    bool bind = options->threads == 1 && launch_fits(options->processes);
+    code = launch(&(struct launch){.command = "perf", .size = options->processes, .argv = again, .bind = bind});
+    free(again);
+    return code;
+}
+
+int cmd_perf(int argc, char **argv)
+{
+    struct perf_options options;
+    int code = perf_parse(argc, argv, &options);
+    if (code >= 0)
+        return code;
+    return options.processes ? run_processes(argc, argv, &options) : run(&options);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The collectives that can be measured: sizes, bus bandwidth, calls, and what each rank must receive.
+ * Sizes and bus bandwidth are defined as nccl-tests' doc/PERFORMANCE.md does; alltoallv has uneven parts with equal
+ * totals.
+ */
+#include "perf.h"
+
+static double factor_one(int size)
+{
+    return 1;
+}
+
+static double factor_parts(int size)
+{
+    return (size - 1.0) / size;
+}
+
+static double factor_allreduce(int size)
+{
+    return 2 * factor_parts(size);
+}
+
+static size_t sends_count(const struct shape *shape, int rank)
+{
+    return shape->count;
+}
+
+static size_t sends_part(const struct shape *shape, int rank)
+{
+    return shape->part;
+}
+
+static size_t sends_from_root(const struct shape *shape, int rank)
+{
+    return rank == shape->root ? shape->count : 0;
+}
+
+static size_t at_start(const struct shape *shape, int rank)
+{
+    return 0;
+}
+
+static size_t at_own_part(const struct shape *shape, int rank)
+{
+    return (size_t)rank * shape->part;
+}
+
+/* ---- what arrives ---- */
+
+static bool whole(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){0, shape->count, shape->collective->reduces ? DATA_REDUCED : shape->root, 0};
+    return index == 0;
+}
+
+static bool whole_on_root(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    return rank == shape->root && whole(shape, rank, index, out);
+}
+
+static bool own_part(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){0, shape->part, shape->collective->reduces ? DATA_REDUCED : shape->root,
+                          at_own_part(shape, rank)};
+    return index == 0;
+}
+
+static bool part_of_each(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){(size_t)index * shape->part, shape->part, index, 0};
+    return index < shape->size;
+}
+
+static bool parts_on_root(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    return rank == shape->root && part_of_each(shape, rank, index, out);
+}
+
+static bool exchanged_parts(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){(size_t)index * shape->part, shape->part, index, at_own_part(shape, rank)};
+    return index < shape->size;
+}
+
+static bool from_left(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){0, shape->count, (rank + shape->size - 1) % shape->size, 0};
+    return index == 0;
+}
+
+/* What `from` sends to `to`: a Latin square, so every rank sends and receives the same total in parts of all sizes. */
+static size_t uneven(const struct shape *shape, int from, int to)
+{
+    size_t size = (size_t)shape->size, weight = 1 + (size_t)(from + to) % size;
+    return shape->part * 2 * weight / (size + 1);
+}
+
+static size_t uneven_before(const struct shape *shape, int rank, int peer)
+{
+    size_t sum = 0;
+    for (int r = 0; r < peer; r++)
+        sum += uneven(shape, rank, r);
+    return sum;
+}
+
+static bool uneven_parts(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){uneven_before(shape, rank, index), uneven(shape, index, rank), index,
+                          uneven_before(shape, index, rank)};
+    return index < shape->size;
+}
+
+void collective_vectors(const struct shape *shape, int rank, size_t *out)
+{
+    int size = shape->size;
+    for (int peer = 0; peer < size; peer++) {
+        out[peer] = out[2 * size + peer] = uneven(shape, rank, peer);
+        out[size + peer] = out[3 * size + peer] = peer ? out[size + peer - 1] + out[peer - 1] : 0;
+    }
+}
+
+/* ---- calls ---- */
+
+static tutti_result_t allreduce(const struct call *c)
+{
+    return tutti_allreduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, NULL);
+}
+
+static tutti_result_t reduce(const struct call *c)
+{
+    return tutti_reduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->shape->root, c->comm, NULL);
+}
+
+static tutti_result_t broadcast(const struct call *c)
+{
+    return tutti_broadcast(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, NULL);
+}
+
+static tutti_result_t allgather(const struct call *c)
+{
+    return tutti_allgather(c->send, c->recv, c->shape->part, c->shape->type, c->comm, NULL);
+}
+
+static tutti_result_t reduce_scatter(const struct call *c)
+{
+    return tutti_reduce_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, NULL);
+}
+
+static tutti_result_t alltoall(const struct call *c)
+{
+    return tutti_alltoall(c->send, c->recv, c->shape->part, c->shape->type, c->comm, NULL);
+}
+
+static tutti_result_t alltoallv(const struct call *c)
+{
+    const size_t *v = c->vectors, n = (size_t)c->shape->size;
+    return tutti_alltoallv(c->send, v, v + n, c->recv, v + 2 * n, v + 3 * n, c->shape->type, c->comm, NULL);
+}
+
+static tutti_result_t gather(const struct call *c)
+{
+    return tutti_gather(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, NULL);
+}
+
+static tutti_result_t scatter(const struct call *c)
+{
+    return tutti_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, NULL);
+}
+
+static tutti_result_t sendrecv(const struct call *c)
+{
+    int size = c->shape->size, right = (c->rank + 1) % size, left = (c->rank + size - 1) % size;
+    tutti_result_t result = tutti_group_start();
+    if (result != TUTTI_SUCCESS)
+        return result;
+    tutti_send(c->send, c->shape->part, c->shape->type, right, c->comm, NULL);
+    tutti_recv(c->recv, c->shape->part, c->shape->type, left, c->comm, NULL);
+    return tutti_group_end();
+}
+
+#define REDUCES .reduces = true
+#define ROOTED  .rooted = true
+#define SPLITS  .splits = true
+#define PLACED  .in_place = true
+
+const struct collective collectives[] = {
+    {"allreduce", REDUCES, PLACED, .bus_factor = factor_allreduce, .sends = sends_count, .piece = whole,
+     .offset = at_start, .issue = allreduce},
+    {"allgather", SPLITS, PLACED, .recv_is_larger = true, .bus_factor = factor_parts, .sends = sends_part,
+     .piece = part_of_each, .offset = at_own_part, .issue = allgather},
+    {"reduce_scatter", REDUCES, SPLITS, PLACED, .bus_factor = factor_parts, .sends = sends_count, .piece = own_part,
+     .offset = at_own_part, .issue = reduce_scatter},
+    {"alltoall", SPLITS, .bus_factor = factor_parts, .sends = sends_count, .piece = exchanged_parts, .offset = at_start,
+     .issue = alltoall},
+    {"alltoallv", SPLITS, .vectors = true, .bus_factor = factor_parts, .sends = sends_count, .piece = uneven_parts,
+     .offset = at_start, .issue = alltoallv},
+    {"broadcast", ROOTED, PLACED, .bus_factor = factor_one, .sends = sends_from_root, .piece = whole,
+     .offset = at_start, .issue = broadcast},
+    {"reduce", REDUCES, ROOTED, PLACED, .bus_factor = factor_one, .sends = sends_count, .piece = whole_on_root,
+     .offset = at_start, .issue = reduce},
+    {"gather", ROOTED, SPLITS, PLACED, .recv_is_larger = true, .bus_factor = factor_parts, .sends = sends_part,
+     .piece = parts_on_root, .offset = at_own_part, .issue = gather},
+    {"scatter", ROOTED, SPLITS, PLACED, .bus_factor = factor_parts, .sends = sends_from_root, .piece = own_part,
+     .offset = at_own_part, .issue = scatter},
+    {"sendrecv", .bus_factor = factor_one, .sends = sends_count, .piece = from_left, .offset = at_start,
+     .issue = sendrecv},
+};
+const int collective_count = sizeof collectives / sizeof *collectives;
+
+/* '-' is as good as '_'. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && (*a == *b || (*a == '_' && *b == '-')); a++)
+        b++;
+    return *a == *b;
+}
+
+const struct collective *collective_find(const char *name)
+{
+    for (int i = 0; i < collective_count; i++)
+        if (same_name(collectives[i].name, name))
+            return &collectives[i];
+    return NULL;
+}
+
+size_t collective_part(const struct collective *collective, size_t count, int size)
+{
+    return collective->splits ? count / (size_t)size : count;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a measurement: what each thread does for each size, out of place and in place. */
+#include "perf.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+int perf_first_rank(const struct worker *worker)
+{
+    const struct perf *perf = worker->perf;
+    return perf->process * perf->local + worker->index * perf->options.ranks;
+}
+
+static void synchronize(struct worker *worker)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++)
+        perf_must(tutti_comm_synchronize(worker->comms[i]), "synchronize", worker->comms[i]);
+}
+
+/* The pointers of one rank's call. In place the two buffers overlap, on the ranks where the collective says so. */
+static void aim(struct worker *worker, struct call *call, int i, bool in_place)
+{
+    const struct shape *shape = call->shape;
+    const struct collective *collective = shape->collective;
+    char *base = worker->recvs[i];
+    size_t offset = collective->offset(shape, call->rank) * type_rows[shape->type].size;
+    call->send = worker->sends[i];
+    call->recv = base;
+    if (!in_place || (collective->rooted && call->rank != shape->root))
+        return;
+    call->send = collective->recv_is_larger ? base + offset : base;
+    call->recv = collective->recv_is_larger ? base : base + offset;
+}
+
+static void prepare(struct worker *worker, const struct shape *shape, bool in_place)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++) {
+        struct call *call = &worker->calls[i];
+        *call = (struct call){.shape = shape, .rank = perf_first_rank(worker) + i, .comm = worker->comms[i]};
+        call->op = (int)shape->op == OP_MULSUM ? worker->ops[i] : shape->op;
+        aim(worker, call, i, in_place);
+        if (shape->collective->vectors) {
+            size_t *vectors = worker->vectors + 4 * (size_t)shape->size * (size_t)i;
+            collective_vectors(shape, call->rank, vectors);
+            call->vectors = vectors;
+        }
+    }
+    worker->rotation = 0;
+}
+
+static void issue_one(struct worker *worker, const struct call *call)
+{
+    struct call moved = *call;
+    moved.send = (const char *)call->send + worker->rotation;
+    moved.recv = (char *)call->recv + worker->rotation;
+    perf_must(call->shape->collective->issue(&moved), "the collective", call->comm);
+}
+
+/* One iteration. The usual case, one rank and one operation, is one call of the library and nothing else. */
+static void issue(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    int many = options->ranks * options->aggregate;
+    if (many == 1 && worker->rotation == 0) {
+        perf_must(worker->calls->shape->collective->issue(worker->calls), "the collective", worker->calls->comm);
+        return;
+    }
+    perf_must(tutti_group_start(), "group start", NULL);
+    for (int m = 0; m < options->aggregate; m++)
+        for (int i = 0; i < options->ranks; i++)
+            issue_one(worker, &worker->calls[i]);
+    perf_must(tutti_group_end(), "the group of collectives", worker->comms[0]);
+}
+
+static void rotate(struct worker *worker)
+{
+    const struct shape *shape = worker->calls->shape;
+    size_t bytes = shape->count * type_rows[shape->type].size;
+    worker->rotation += bytes;
+    if (worker->rotation + bytes > (size_t)worker->perf->options.max)
+        worker->rotation = 0;
+}
+
+static double time_iterations(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    for (int i = 0; i < options->warmup; i++)
+        issue(worker);
+    synchronize(worker);
+    perf_barrier(worker);
+    uint64_t start = clock_ns();
+    for (int i = 0; i < options->iterations; i++) {
+        issue(worker);
+        if (options->blocking)
+            synchronize(worker);
+        if (options->rotate)
+            rotate(worker);
+    }
+    synchronize(worker);
+    double seconds = (double)(clock_ns() - start) / 1e9;
+    worker->rotation = 0;
+    return seconds / options->iterations / options->aggregate;
+}
+
+/* ---- verification ---- */
+
+static void fill(struct worker *worker, const struct call *call, int i, size_t start)
+{
+    const struct shape *shape = call->shape;
+    size_t element = type_rows[shape->type].size;
+    memset(worker->recvs[i], POISON, shape->count * element + CANARY_BYTES);
+    data_table(worker->table, shape, call->rank);
+    data_fill((char *)call->send, worker->table, element, start, shape->collective->sends(shape, call->rank));
+}
+
+static void say_wrong(const struct call *call, const struct piece *piece, size_t wrong, size_t first)
+{
+    fprintf(stderr, "# rank %d: %s of %zu elements: %zu wrong, the first at element %zu of the receive buffer\n",
+            call->rank, call->shape->collective->name, call->shape->count, wrong, piece->at + first);
+}
+
+static size_t check_piece(struct worker *worker, const struct call *call, const struct piece *piece, size_t start)
+{
+    size_t element = type_rows[call->shape->type].size, first = 0;
+    data_table(worker->table, call->shape, piece->from);
+    size_t wrong = data_wrong((const char *)call->recv + piece->at * element, worker->table, element,
+                              start + piece->from_at, piece->count, &first);
+    if (wrong)
+        say_wrong(call, piece, wrong, first);
+    return wrong;
+}
+
+/* Bytes behind the received elements that did not stay as they were. */
+static size_t check_canary(const struct call *call, const char *behind)
+{
+    size_t wrong = 0;
+    for (int i = 0; i < CANARY_BYTES; i++)
+        wrong += behind[i] != POISON;
+    if (wrong)
+        fprintf(stderr, "# rank %d: %s of %zu elements wrote behind its receive buffer\n", call->rank,
+                call->shape->collective->name, call->shape->count);
+    return wrong;
+}
+
+static size_t check_rank(struct worker *worker, const struct call *call, int i, size_t start, bool in_place)
+{
+    size_t element = type_rows[call->shape->type].size, end = 0, wrong = 0;
+    struct piece piece;
+    for (int k = 0; call->shape->collective->piece(call->shape, call->rank, k, &piece); k++) {
+        wrong += check_piece(worker, call, &piece, start);
+        end = piece.at + piece.count;
+    }
+    if (in_place)
+        return wrong + check_canary(call, worker->recvs[i] + call->shape->count * element);
+    return wrong + check_canary(call, (char *)call->recv + end * element);
+}
+
+/* The data differ from check to check, so that what an earlier one left behind is not taken for a result. */
+static int64_t check(struct worker *worker, bool in_place)
+{
+    const struct perf_options *options = &worker->perf->options;
+    size_t start = (size_t)++worker->seed * 7919, wrong = 0;
+    for (int i = 0; i < options->ranks; i++)
+        fill(worker, &worker->calls[i], i, start);
+    perf_barrier(worker);
+    perf_must(tutti_group_start(), "group start", NULL);
+    for (int i = 0; i < options->ranks; i++)
+        issue_one(worker, &worker->calls[i]);
+    perf_must(tutti_group_end(), "the collective", worker->comms[0]);
+    synchronize(worker);
+    for (int i = 0; i < options->ranks; i++)
+        wrong += check_rank(worker, &worker->calls[i], i, start, in_place);
+    perf_barrier(worker);
+    return (int64_t)wrong;
+}
+
+/* ---- rows ---- */
+
+static double merge(double a, double b, tutti_op_t op)
+{
+    if (op == TUTTI_SUM)
+        return a + b;
+    return (op == TUTTI_MIN) == (a < b) ? a : b;
+}
+
+/* Over the threads here, then over the processes. */
+static double over_all(struct worker *worker, double value, tutti_op_t op)
+{
+    struct perf *perf = worker->perf;
+    double result = value;
+    for (int t = 0; t < perf->options.threads; t++)
+        if (t != worker->index)
+            result = merge(result, perf->workers[t].seconds, op);
+    if (perf->world) {
+        perf_must(tutti_allreduce(&result, &result, 1, TUTTI_FLOAT64, op, perf->world, NULL), "summing up",
+                  perf->world);
+        perf_must(tutti_comm_synchronize(perf->world), "summing up", perf->world);
+    }
+    return op == TUTTI_SUM ? result / perf->options.threads / perf->processes : result;
+}
+
+/* The sum is the library's own work: what was found here counts even if that is wrong. */
+static int64_t wrong_over_all(struct worker *worker)
+{
+    struct perf *perf = worker->perf;
+    int64_t here = 0;
+    for (int t = 0; t < perf->options.threads; t++)
+        here += perf->workers[t].wrong;
+    int64_t wrong = here;
+    if (perf->world) {
+        perf_must(tutti_allreduce(&wrong, &wrong, 1, TUTTI_INT64, TUTTI_SUM, perf->world, NULL), "summing up",
+                  perf->world);
+        perf_must(tutti_comm_synchronize(perf->world), "summing up", perf->world);
+    }
+    return wrong > here ? wrong : here;
+}
+
+static double row_seconds(struct worker *worker)
+{
+    switch (worker->perf->options.average) {
+    case 0:
+        return worker->seconds;
+    case 2:
+        return over_all(worker, worker->seconds, TUTTI_MIN);
+    case 3:
+        return over_all(worker, worker->seconds, TUTTI_MAX);
+    default:
+        return over_all(worker, worker->seconds, TUTTI_SUM);
+    }
+}
+
+static struct measure measure(struct worker *worker, const struct shape *shape, bool in_place)
+{
+    const struct perf *perf = worker->perf;
+    struct measure result = {.done = true, .wrong = perf->options.checks ? 0 : -1};
+    prepare(worker, shape, in_place);
+    worker->seconds = time_iterations(worker);
+    worker->wrong = 0;
+    for (int i = 0; i < perf->options.checks; i++)
+        worker->wrong += check(worker, in_place);
+    perf_barrier(worker);
+    if (worker->index == 0) {
+        double seconds = row_seconds(worker), bytes = (double)(shape->count * type_rows[shape->type].size);
+        result.us = seconds * 1e6;
+        result.algorithm_gbs = seconds > 0 ? bytes / seconds / 1e9 : 0;
+        result.bus_gbs = result.algorithm_gbs * shape->collective->bus_factor(shape->size);
+        if (perf->options.checks)
+            result.wrong = wrong_over_all(worker);
+    }
+    perf_barrier(worker);
+    return result;
+}
+
+static void row(struct worker *worker, struct shape *shape, int64_t bytes)
+{
+    const struct perf *perf = worker->perf;
+    struct measure results[2] = {0};
+    size_t count = (size_t)bytes / type_rows[shape->type].size;
+    shape->part = collective_part(shape->collective, count, perf->size);
+    shape->count = shape->collective->splits ? shape->part * (size_t)perf->size : count;
+    results[0] = measure(worker, shape, false);
+    if (shape->collective->in_place)
+        results[1] = measure(worker, shape, true);
+    if (worker->index == 0)
+        report_row(perf->report, shape, results);
+}
+
+static void make_operators(struct worker *worker, tutti_type_t type)
+{
+    uint64_t scalar = 0;
+    for (int i = 0; i < worker->perf->options.ranks; i++) {
+        data_scalar(&scalar, type, perf_first_rank(worker) + i);
+        perf_must(tutti_op_create_premul_sum(&worker->ops[i], &scalar, type, worker->comms[i]), "making the operator",
+                  worker->comms[i]);
+    }
+}
+
+static void sizes(struct worker *worker, struct shape *shape)
+{
+    const struct perf_options *options = &worker->perf->options;
+    bool own_operator = (int)shape->op == OP_MULSUM;
+    if (own_operator)
+        make_operators(worker, shape->type);
+    for (int64_t bytes = options->min; bytes <= options->max;) {
+        row(worker, shape, bytes);
+        bytes = options->factor > 1 && bytes > 0 ? bytes * options->factor : bytes + options->step;
+    }
+    for (int i = 0; own_operator && i < options->ranks; i++)
+        perf_must(tutti_op_destroy(worker->ops[i], worker->comms[i]), "freeing the operator", worker->comms[i]);
+}
+
+static void first_touch(struct worker *worker)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++) {
+        memset(worker->sends[i], 1, (size_t)worker->perf->options.max + CANARY_BYTES);
+        memset(worker->recvs[i], 1, (size_t)worker->perf->options.max + CANARY_BYTES);
+    }
+}
+
+void perf_work(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    const struct collective *collective = options->collective;
+    struct shape shape = {.collective = collective, .size = worker->perf->size};
+    int first_root = options->root < 0 ? 0 : options->root, roots = options->root < 0 ? worker->perf->size : 1;
+    first_touch(worker);
+    for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
+        for (int op = 0; op < OP_ROWS; op++)
+            for (int root = 0; root < roots; root++) {
+                shape.type = (tutti_type_t)type;
+                shape.op = (tutti_op_t)op;
+                shape.root = collective->rooted ? first_root + root : 0;
+                bool wanted = (options->type < 0 || options->type == type) &&
+                              (collective->reduces ? options->op < 0 || options->op == op : op == 0) &&
+                              (collective->rooted || root == 0);
+                if (wanted)
+                    sizes(worker, &shape);
+            }
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti schedule as its user sees it: exit status, text, files. */
+#include "schedule.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/tutti-cli-XXXXXX";
+static char output[65536]; /* what the last command said, on both streams */
+
+static int make_folder(void **state)
+{
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    return chdir("/") || rmdir(folder);
+}
+
+static void read_output(FILE *file)
+{
+    rewind(file);
+    size_t got = fread(output, 1, sizeof output - 1, file);
+    output[got] = 0;
+    fclose(file);
+}
+
+/* Runs "schedule" with the words of `line`. Returns the exit status. */
+static int command(const char *line)
+{
+    char words[512], *argv[32] = {"schedule"}, *rest = words;
+    int argc = 1;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word; argc < 31 && (word = strsep(&rest, " "));)
+        if (*word)
+            argv[argc++] = word;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(NULL);
+    int out = dup(1), err = dup(2);
+    dup2(fileno(file), 1);
+    dup2(fileno(file), 2);
+    int status = cmd_schedule(argc, argv);
+    fflush(NULL);
+    dup2(out, 1);
+    dup2(err, 2);
+    close(out);
+    close(err);
+    read_output(file);
+    return status;
+}
+
+static void expect(int status, const char *line, const char *text)
+{
+    int got = command(line);
+    if (got != status || !strstr(output, text))
+        fail_msg("'%s': status %d, wanted %d with '%s', said: %s", line, got, status, text, output);
+}
+
+static void table_and_drawing(void **state)
+{
+    expect(0, "allreduce ring -n 4", "OUT[3] = IN[3] op recv from 3");
+    assert_non_null(strstr(output, "drawn in ALLREDUCE-ring-4.svg"));
+    assert_int_equal(access("ALLREDUCE-ring-4.svg", R_OK), 0);
+    assert_int_equal(unlink("ALLREDUCE-ring-4.svg"), 0);
+    expect(0, "ReduceScatter Ring --svg x.svg --quiet", "drawn in x.svg");
+    assert_null(strstr(output, "round"));
+    assert_int_equal(unlink("x.svg"), 0);
+    expect(0, "broadcast binomial --root 3 -r 3 --no-svg", "rank 3");
+    assert_null(strstr(output, "rank 2"));
+    expect(0, "broadcast tree --svg -", "<svg ");
+    assert_int_equal(strncmp(output, "<svg ", 5), 0);
+}
+
+static void proof_and_price(void **state)
+{
+    expect(0, "allreduce tree -n 13 --quiet --no-svg --check", "proved in place");
+    assert_non_null(strstr(output, "proved out of place"));
+    expect(0, "alltoall bruck --quiet --no-svg --check", "proved out of place");
+    assert_null(strstr(output, "in place"));
+    expect(0, "allreduce ring -n 131072 --quiet --cost 1G --alpha 1e-6 --overhead 0 --beta 0 --gamma 0",
+           "262142.000 us");
+    assert_non_null(strstr(output, "too large to draw"));
+    expect(0, "broadcast ring -n 3 --quiet --no-svg --cost 2K --slices 2 --alpha 0 --overhead 0 --beta 1e-6 --gamma 0",
+           "2048 bytes in 2 slices: 3072.000 us");
+}
+
+static void lists(void **state)
+{
+    expect(0, "--list", "scatter-allgather");
+    expect(0, "--help", "Usage: tutti schedule");
+    expect(0, "-h", "--cost BYTES");
+}
+
+static void wrong_use(void **state)
+{
+    expect(2, "", "want one collective and one algorithm");
+    expect(2, "allreduce", "want one collective and one algorithm");
+    expect(2, "allreduce ring more", "want one collective and one algorithm");
+    expect(2, "alreduce ring", "no such collective: alreduce");
+    expect(2, "allreduce rinng", "allreduce has no algorithm rinng, but direct, oneshot");
+    expect(2, "allreduce ring -n 0", "not a number in range: 0");
+    expect(2, "allreduce ring -n x", "not a number in range: x");
+    expect(2, "allreduce ring --alpha -1", "not a number in range: -1");
+    expect(2, "allreduce ring --alpha 1s", "not a number in range: 1s");
+    expect(2, "allreduce ring --cost many", "not a number in range: many");
+    expect(2, "allreduce ring --slices 0", "not a number in range: 0");
+    expect(2, "allreduce ring --what", "bad option");
+    expect(2, "allreduce ring -n 4 -r 4", "less than the number of ranks");
+    expect(2, "broadcast tree -n 4 --root 4", "less than the number of ranks");
+    expect(2, "allgather doubling -n 6", "power of two");
+}
+
+static void what_cannot_be_written(void **state)
+{
+    struct stat facts;
+    expect(1, "allreduce ring --quiet --svg /nonexistent/x.svg", "/nonexistent/x.svg: No such file");
+    expect(1, "allreduce ring --quiet --svg /dev/full", "could not be written");
+    assert_int_equal(stat("/dev/full", &facts), 0);
+    assert_true(S_ISCHR(facts.st_mode));
+    expect(1, "allreduce ring -n 100 --quiet --svg x.svg", "up to 64 ranks");
+    assert_int_not_equal(access("x.svg", F_OK), 0);
+    expect(1, "allreduce ring -n 100 --quiet --svg -", "up to 64 ranks");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_and_drawing), cmocka_unit_test(proof_and_price),        cmocka_unit_test(lists),
+        cmocka_unit_test(wrong_use),         cmocka_unit_test(what_cannot_be_written),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

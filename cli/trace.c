@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti trace: reads the black boxes of running and dead processes. Options and errands; each output has its own file.
+ */
+#include "trace.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/param.h"
+#include "base/parse.h"
+#include "wire/boxfile.h"
+
+#include <getopt.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: tutti trace [OPTION...] [BOX...]\n"
+    "Shows what the processes of this user do, or did when they died: communicators, their last operations, who waits "
+    "for\n"
+    "whom, and a verdict when something stands still. Reads the black boxes in TUTTI_TRACE_DIR, or the files named.\n"
+    "\n"
+    "  -a, --all-ops               every operation and event that is remembered, not only the last\n"
+    "  -p, --pid PID               only this process\n"
+    "  -c, --comm NAME|ID          only this communicator\n"
+    "      --stuck TIME            unfinished for so long is a hang (default 1s)\n"
+    "  -f, --follow                print operations and events as they happen, until the processes end\n"
+    "  -j, --json                  everything, for programs\n"
+    "      --counters              what the processes counted\n"
+    "      --prometheus            the same as Prometheus text\n"
+    "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
+    "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as PyTorch's Flight Recorder writes "
+    "them: JSON\n"
+    "      --pickle                with --flight-recorder: a pickle, which torchfrtrace reads\n"
+    "      --clean                 remove the boxes of dead processes\n"
+    "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
+    "  -h, --help                  this text\n";
+
+enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PROMETHEUS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR };
+
+static const struct option longs[] = {
+    {"all-ops", no_argument, NULL, 'a'},
+    {"pid", required_argument, NULL, 'p'},
+    {"comm", required_argument, NULL, 'c'},
+    {"stuck", required_argument, NULL, OPT_STUCK},
+    {"follow", no_argument, NULL, 'f'},
+    {"json", no_argument, NULL, 'j'},
+    {"counters", no_argument, NULL, OPT_COUNTERS},
+    {"prometheus", no_argument, NULL, OPT_PROMETHEUS},
+    {"perfetto", required_argument, NULL, OPT_PERFETTO},
+    {"flight-recorder", required_argument, NULL, OPT_RECORDER},
+    {"pickle", no_argument, NULL, OPT_PICKLE},
+    {"clean", no_argument, NULL, OPT_CLEAN},
+    {"dir", required_argument, NULL, OPT_DIR},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+enum parsed { RUN, DONE, WRONG };
+
+static enum parsed parse_stuck(const char *text, struct view_options *options)
+{
+    int64_t ms;
+    if (parse_ms(text, &ms) && ms >= 0) {
+        options->stuck = (uint64_t)ms * NS_PER_MS;
+        return RUN;
+    }
+    fprintf(stderr, "tutti trace: --stuck %s: want a time such as 500ms or 30s\n", text);
+    return WRONG;
+}
+
+static enum parsed parse_pid(const char *text, struct view_options *options)
+{
+    if (parse_int(text, &options->pid) && options->pid > 0 && options->pid <= INT32_MAX)
+        return RUN;
+    fprintf(stderr, "tutti trace: --pid %s: want the number of a process\n", text);
+    return WRONG;
+}
+
+static enum parsed parse_long(int option, struct view_options *options)
+{
+    switch (option) {
+    case OPT_STUCK:
+        return parse_stuck(optarg, options);
+    case OPT_COUNTERS:
+        options->counters = true;
+        return RUN;
+    case OPT_PROMETHEUS:
+        options->prometheus = true;
+        return RUN;
+    case OPT_PERFETTO:
+        options->perfetto = optarg;
+        return RUN;
+    case OPT_RECORDER:
+        options->recorder = optarg;
+        return RUN;
+    case OPT_PICKLE:
+        options->pickle = true;
+        return RUN;
+    case OPT_CLEAN:
+        options->clean = true;
+        return RUN;
+    case OPT_DIR:
+        options->dir = optarg;
+        return RUN;
+    default:
+        fprintf(stderr, "See: tutti help trace\n");
+        return WRONG;
+    }
+}
+
+static enum parsed parse_option(int option, struct view_options *options)
+{
+    switch (option) {
+    case 'a':
+        options->all_ops = true;
+        return RUN;
+    case 'p':
+        return parse_pid(optarg, options);
+    case 'c':
+        options->comm = optarg;
+        return RUN;
+    case 'f':
+        options->follow = true;
+        return RUN;
+    case 'j':
+        options->json = true;
+        return RUN;
+    case 'h':
+        fputs(help, stdout);
+        return DONE;
+    default:
+        return parse_long(option, options);
+    }
+}
+
+static enum parsed parse_options(int argc, char **argv, struct view_options *options)
+{
+    enum parsed parsed = RUN;
+    int option;
+    optind = 0;
+    while (parsed == RUN && (option = getopt_long(argc, argv, "ap:c:fjh", longs, NULL)) != -1)
+        parsed = parse_option(option, options);
+    if (parsed == RUN && options->pickle && !options->recorder) {
+        fprintf(stderr, "tutti trace: --pickle goes with --flight-recorder\n");
+        return WRONG;
+    }
+    options->files = argv + optind;
+    options->file_count = argc - optind;
+    return parsed;
+}
+
+/* A box that nobody can read any more (older format, half made) goes when it is a day old and nobody has it open. */
+static bool abandoned(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_mtime + 86400 < time(NULL);
+}
+
+static int clean(const struct view_options *options)
+{
+    char **paths;
+    size_t count, removed = 0, failed = 0;
+    if (boxfile_list(options->dir, &paths, &count) != TUTTI_SUCCESS) {
+        fprintf(stderr, "tutti trace: %s\n", error_last());
+        return 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct blackbox *box = NULL;
+        bool dead = blackbox_read(paths[i], &box) == TUTTI_SUCCESS ? !box->alive : abandoned(paths[i]);
+        if (dead && (!options->pid || (box && box->header.pid == options->pid))) {
+            bool gone = unlink(paths[i]) == 0;
+            removed += gone;
+            failed += !gone;
+        }
+        blackbox_free(box);
+    }
+    printf("removed %zu of %zu black boxes in %s\n", removed, count, options->dir);
+    boxfile_free(paths, count);
+    return failed ? 1 : 0;
+}
+
+static int show(const struct view_options *options)
+{
+    struct view_set set;
+    if (!view_load(options, &set))
+        return 1;
+    int status = 0;
+    if (options->perfetto)
+        status |= view_perfetto(options, &set);
+    if (options->recorder)
+        status |= view_recorder(options, &set);
+    if (options->counters || options->prometheus)
+        status |= view_show_counters(options, &set);
+    else if (options->json)
+        status |= view_json(options, &set);
+    else if (!options->perfetto && !options->recorder)
+        view_table(stdout, options, &set);
+    view_unload(&set);
+    return status;
+}
+
+int cmd_trace(int argc, char **argv)
+{
+    struct view_options options = {.dir = param_string(PARAM_TRACE_DIR), .stuck = NS_PER_S};
+    enum parsed parsed = parse_options(argc, argv, &options);
+    if (parsed != RUN)
+        return parsed == WRONG ? 2 : 0;
+    if (options.clean)
+        return clean(&options);
+    return options.follow ? view_follow(&options) : show(&options);
+}

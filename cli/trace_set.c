@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The boxes that a command looks at, and the ranks in them. */
+#include "trace.h"
+
+#include "base/error.h"
+#include "wire/boxfile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool comm_wanted(const struct blackbox_comm *comm, const char *wanted)
+{
+    if (!wanted || strcmp(comm->name, wanted) == 0)
+        return true;
+    char *end;
+    errno = 0;
+    uint64_t id = strtoull(wanted, &end, 16);
+    return *wanted && !*end && !errno && id == comm->id;
+}
+
+bool view_filter(struct blackbox *box, const struct view_options *options)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < box->comm_count; i++) {
+        if (comm_wanted(&box->comms[i], options->comm))
+            box->comms[kept++] = box->comms[i];
+        else
+            free(box->comms[i].ops);
+    }
+    box->comm_count = kept;
+    return (!options->pid || box->header.pid == options->pid) && (!options->comm || kept);
+}
+
+/* Told by its name, without opening it. */
+static bool of_other_pid(const char *path, int64_t pid)
+{
+    struct boxfile name;
+    const char *base = strrchr(path, '/');
+    return pid && boxfile_parse(base ? base + 1 : path, &name) && name.pid != pid;
+}
+
+bool view_paths(const struct view_options *options, char ***paths, size_t *count)
+{
+    *paths = options->files;
+    *count = (size_t)options->file_count;
+    if (!*count && boxfile_list(options->dir, paths, count) != TUTTI_SUCCESS) {
+        fprintf(stderr, "tutti trace: %s\n", error_last());
+        return false;
+    }
+    if (!options->file_count) {
+        size_t kept = 0;
+        for (size_t i = 0; i < *count; i++) {
+            if (of_other_pid((*paths)[i], options->pid))
+                free((*paths)[i]);
+            else
+                (*paths)[kept++] = (*paths)[i];
+        }
+        *count = kept;
+    }
+    return true;
+}
+
+void view_free_paths(const struct view_options *options, char **paths, size_t count)
+{
+    if (!options->file_count)
+        boxfile_free(paths, count);
+}
+
+static void add(struct view_set *set, const char *path, const struct view_options *options)
+{
+    struct blackbox *box;
+    if (blackbox_read(path, &box) != TUTTI_SUCCESS)
+        fprintf(stderr, "tutti trace: %s\n", error_last());
+    else if (view_filter(box, options))
+        set->boxes[set->count++] = box;
+    else
+        blackbox_free(box);
+}
+
+bool view_load(const struct view_options *options, struct view_set *set)
+{
+    char **paths;
+    size_t count;
+    *set = (struct view_set){0};
+    if (!view_paths(options, &paths, &count))
+        return false;
+    set->boxes = calloc(count + 1, sizeof(struct blackbox *));
+    for (size_t i = 0; set->boxes && i < count; i++)
+        add(set, paths[i], options);
+    view_free_paths(options, paths, count);
+    if (!set->boxes)
+        fprintf(stderr, "tutti trace: no memory\n");
+    return set->boxes != NULL;
+}
+
+void view_unload(struct view_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        blackbox_free(set->boxes[i]);
+    free(set->boxes);
+    *set = (struct view_set){0};
+}
+
+static int by_comm_and_rank(const void *left, const void *right)
+{
+    const struct blackbox_comm *a = ((const struct view_member *)left)->comm,
+                               *b = ((const struct view_member *)right)->comm;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
+    return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : 0;
+}
+
+struct view_member *view_members(const struct view_set *set, size_t *count)
+{
+    size_t total = 0;
+    *count = 0;
+    for (size_t i = 0; i < set->count; i++)
+        total += set->boxes[i]->comm_count;
+    struct view_member *members = total ? calloc(total, sizeof *members) : NULL;
+    for (size_t i = 0; members && i < set->count; i++)
+        for (size_t j = 0; j < set->boxes[i]->comm_count; j++)
+            members[(*count)++] = (struct view_member){set->boxes[i], &set->boxes[i]->comms[j]};
+    if (members)
+        qsort(members, *count, sizeof *members, by_comm_and_rank);
+    return members;
+}
+
+size_t view_group(const struct view_member *members, size_t count, size_t at)
+{
+    size_t end = at;
+    while (end < count && members[end].comm->id == members[at].comm->id)
+        end++;
+    return end - at;
+}
+
+const struct blackbox_op *view_current(const struct blackbox_comm *comm)
+{
+    const struct blackbox_op *waiting = NULL;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        if (comm->ops[i].state == WIRE_OP_RUNNING)
+            return &comm->ops[i];
+        if (comm->ops[i].state == WIRE_OP_ENQUEUED && !waiting)
+            waiting = &comm->ops[i];
+    }
+    return waiting;
+}

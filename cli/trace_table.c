@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listing for people: a block for each process, a table for each communicator, the verdict at the end. */
+#include "trace.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAST_OPS    5
+#define LAST_EVENTS 5
+
+static void waiting_text(const struct blackbox *box, const struct blackbox_op *op, char *out, size_t size)
+{
+    *out = 0;
+    if (op->state != WIRE_OP_RUNNING || !op->wait_since)
+        return;
+    uint64_t since = box->now > op->wait_since ? box->now - op->wait_since : 0;
+    if (op->wait_peer < 0)
+        snprintf(out, size, "waits for no peer, %s", view_time(since).text);
+    else
+        snprintf(out, size, "waits for rank %d, %s", op->wait_peer, view_time(since).text);
+}
+
+/* "2/6 s1": the second of 6 rounds, of slice 1. How many rounds there are may not have been said. */
+static void stage_text(const struct blackbox_op *op, char *out, size_t size)
+{
+    if (op->state != WIRE_OP_RUNNING || !op->wait_since) {
+        snprintf(out, size, "%s", op->rounds ? view_number(op->rounds).text : "-");
+        return;
+    }
+    int used = snprintf(out, size, "%" PRIu32, op->wait_round + 1);
+    if (op->rounds)
+        used += snprintf(out + used, size - (size_t)used, "/%" PRIu32, op->rounds);
+    if (op->slices > 1 || op->wait_slice)
+        snprintf(out + used, size - (size_t)used, " s%" PRIu32, op->wait_slice);
+}
+
+static const char *op_heading = "    %8s %-14s %12s %-8s %-6s %5s %-14s %-10s %-8s %10s %9s%s%s\n";
+
+void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
+{
+    char stage[48], waiting[80], bandwidth[24] = "-", root[16] = "-";
+    double busbw = view_busbw(op, comm->nranks);
+    uint64_t duration = view_duration(op, box->now);
+    stage_text(op, stage, sizeof stage);
+    waiting_text(box, op, waiting, sizeof waiting);
+    if (busbw > 0)
+        snprintf(bandwidth, sizeof bandwidth, busbw < 0.01 ? "%.5f" : "%.2f", busbw);
+    if (op->root >= 0)
+        snprintf(root, sizeof root, "%d", op->root);
+    if (op->state == WIRE_OP_DONE && op->result)
+        snprintf(waiting, sizeof waiting, "%s", error_name((tutti_result_t)op->result));
+    fprintf(out, op_heading, view_number(op->seq).text, blackbox_collective_name(op->collective),
+            view_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
+            *op->algorithm ? op->algorithm : "-", stage, view_op_state(op),
+            op->state == WIRE_OP_DONE && !op->end ? "at once" : view_time(duration).text, bandwidth,
+            *waiting ? "  " : "", waiting);
+}
+
+static void print_value(FILE *out, const char *name, uint64_t value)
+{
+    if (*name)
+        fprintf(out, " %s %" PRIu64, name, value);
+}
+
+void view_event_line(FILE *out, const struct blackbox *box, const struct blackbox_event *event)
+{
+    const struct blackbox_event_row *row = blackbox_event_row(event->kind);
+    fprintf(out, "    %s pid %u %s", view_day(box, event->time).text, box->header.pid, row->name);
+    if (event->peer_rank >= 0)
+        fprintf(out, " rank %d", event->peer_rank);
+    if (event->peer_pid)
+        fprintf(out, " peer %u", event->peer_pid);
+    if (event->lane >= 0)
+        fprintf(out, " lane %d", event->lane);
+    if (event->comm)
+        fprintf(out, " communicator %016" PRIx64, event->comm);
+    print_value(out, row->value1, event->value1);
+    print_value(out, row->value2, event->value2);
+    fputc('\n', out);
+}
+
+/* The last few, and every one that is not done. */
+static void print_ops(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, bool all)
+{
+    if (!comm->op_count)
+        return;
+    fprintf(out, op_heading, "SEQ", "COLLECTIVE", "COUNT", "TYPE", "OP", "ROOT", "ALGORITHM", "ROUND", "STATE", "TIME",
+            "BUS GB/s", "  ", "WAITS");
+    size_t hidden = 0;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        bool old = comm->ops[i].state == WIRE_OP_DONE && i + LAST_OPS < comm->op_count;
+        bool many = comm->ops[i].state == WIRE_OP_ENQUEUED && i + LAST_OPS < comm->op_count;
+        if (all || (!old && !many))
+            view_op_line(out, box, comm, &comm->ops[i]);
+        else
+            hidden++;
+    }
+    if (hidden)
+        fprintf(out, "    (%zu more: --all-ops)\n", hidden);
+}
+
+static void print_comm(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, bool all)
+{
+    fprintf(out, "  %s: rank %d of %d, %s, id %016" PRIx64 "\n", *comm->name ? comm->name : "(no name)", comm->rank,
+            comm->nranks, view_comm_state(box, comm), comm->id);
+    if (comm->state == WIRE_COMM_FAILED || comm->state == WIRE_COMM_ABORTED) {
+        fprintf(out, "    %s: %s", error_name((tutti_result_t)comm->result), comm->sentence);
+        if (comm->culprit >= 0)
+            fprintf(out, " (rank %d)", comm->culprit);
+        fputc('\n', out);
+    }
+    print_ops(out, box, comm, all);
+    if (comm->unrecorded)
+        fprintf(out, "    %" PRIu64 " operations up to #%" PRIu64 " are not recorded: too many were unfinished\n",
+                comm->unrecorded, comm->newest_unrecorded);
+}
+
+static void print_box(FILE *out, const struct blackbox *box, bool all)
+{
+    fprintf(out, "process %u (%s) on %s: %s\n", box->header.pid, view_box_state(box), box->header.host,
+            box->header.command);
+    if (!box->alive)
+        fprintf(out, "  last sign of life %s; %s\n", view_day(box, box->now).text, box->path);
+    for (size_t i = 0; i < box->comm_count; i++)
+        if (all || box->comms[i].state != WIRE_COMM_CLOSED)
+            print_comm(out, box, &box->comms[i], all);
+    size_t first = all || box->event_count < LAST_EVENTS ? 0 : box->event_count - LAST_EVENTS;
+    if (box->event_count)
+        fprintf(out, "  events\n");
+    for (size_t i = first; i < box->event_count; i++)
+        view_event_line(out, box, &box->events[i]);
+    if (box->torn)
+        fprintf(out, "  %zu records were being written, or are damaged\n", box->torn);
+}
+
+void view_table(FILE *out, const struct view_options *options, const struct view_set *set)
+{
+    size_t count;
+    if (!set->count)
+        fprintf(out, "no black box%s\n", options->file_count ? "" : " of this user's processes here");
+    for (size_t i = 0; i < set->count; i++)
+        print_box(out, set->boxes[i], options->all_ops);
+    struct view_finding *findings = view_verdict(options, set, &count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "VERDICT: %s\n", findings[i].text);
+    free(findings);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers, times and states as people read them. */
+#include "trace.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct view_word view_time(uint64_t ns)
+{
+    struct view_word word;
+    if (ns < 10 * NS_PER_US)
+        snprintf(word.text, sizeof word.text, "%" PRIu64 " ns", ns);
+    else if (ns < 10 * NS_PER_MS)
+        snprintf(word.text, sizeof word.text, "%.1f us", (double)ns / 1e3);
+    else if (ns < NS_PER_S)
+        snprintf(word.text, sizeof word.text, "%.1f ms", (double)ns / 1e6);
+    else if (ns < 3600 * NS_PER_S)
+        snprintf(word.text, sizeof word.text, "%.1f s", (double)ns / 1e9);
+    else
+        snprintf(word.text, sizeof word.text, "%.1f h", (double)ns / 3600e9);
+    return word;
+}
+
+struct view_word view_size(uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    struct view_word word;
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1024 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(word.text, sizeof word.text, unit && value < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return word;
+}
+
+struct view_word view_number(uint64_t number)
+{
+    struct view_word word;
+    snprintf(word.text, sizeof word.text, "%" PRIu64, number);
+    return word;
+}
+
+struct view_word view_call(const struct blackbox_op *op)
+{
+    struct view_word word;
+    snprintf(word.text, sizeof word.text, "%s #%" PRIu64, blackbox_collective_name(op->collective), op->seq);
+    return word;
+}
+
+struct view_word view_day(const struct blackbox *box, uint64_t time)
+{
+    struct view_word word;
+    uint64_t real = time + (uint64_t)box->realtime_offset;
+    time_t seconds = (time_t)(real / NS_PER_S);
+    struct tm parts;
+    if (!localtime_r(&seconds, &parts))
+        memset(&parts, 0, sizeof parts);
+    size_t used = strftime(word.text, sizeof word.text, "%H:%M:%S", &parts);
+    snprintf(word.text + used, sizeof word.text - used, ".%06u", (unsigned)(real % NS_PER_S / 1000));
+    return word;
+}
+
+double view_busbw(const struct blackbox_op *op, int nranks)
+{
+    double factor = 1, n = nranks;
+    if (op->state != WIRE_OP_DONE || op->end <= op->begin || op->result || nranks < 1)
+        return 0;
+    if (op->collective == WIRE_ALLREDUCE)
+        factor = 2 * (n - 1) / n;
+    else if (op->collective == WIRE_ALLGATHER || op->collective == WIRE_REDUCE_SCATTER ||
+             op->collective == WIRE_ALLTOALL || op->collective == WIRE_ALLTOALLV || op->collective == WIRE_GATHER ||
+             op->collective == WIRE_SCATTER)
+        factor = (n - 1) / n;
+    return (double)op->bytes * factor / (double)view_duration(op, 0);
+}
+
+uint64_t view_since(const struct blackbox_op *op)
+{
+    if (op->wait_since)
+        return op->wait_since;
+    return op->start ? op->start : op->begin;
+}
+
+uint64_t view_duration(const struct blackbox_op *op, uint64_t now)
+{
+    uint64_t from = op->start ? op->start : op->begin, to = op->state == WIRE_OP_DONE ? op->end : now;
+    return to > from ? to - from : 0;
+}
+
+const char *view_comm_state(const struct blackbox *box, const struct blackbox_comm *comm)
+{
+    switch (comm->state) {
+    case WIRE_COMM_OPEN:
+        return box->alive ? "open" : "left open";
+    case WIRE_COMM_CLOSED:
+        return "closed";
+    case WIRE_COMM_FAILED:
+        return "failed";
+    default:
+        return "aborted";
+    }
+}
+
+const char *view_op_state(const struct blackbox_op *op)
+{
+    if (op->state == WIRE_OP_ENQUEUED)
+        return "queued";
+    if (op->state == WIRE_OP_RUNNING)
+        return "running";
+    return op->result ? "failed" : "done";
+}
+
+const char *view_box_state(const struct blackbox *box)
+{
+    if (box->alive)
+        return "alive";
+    return box->header.state == WIRE_BOX_CLOSED ? "ended" : "dead";
+}

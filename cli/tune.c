@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti tune: runs every algorithm that takes the shape, for each transport, number of ranks, collective and size. */
+#include "tune.h"
+#include "cli.h"
+
+#include "algorithm/algorithm.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: tutti tune [OPTIONS]\n"
+    "Measures every algorithm of every collective on this machine and writes the table by which tutti chooses. Nothing "
+    "else should\n"
+    "run meanwhile. The table is used from the next start of a program on; TUTTI_TUNE_FILE names another one.\n"
+    "\n"
+    "  -q, --quick            few sizes, short: a first table in a minute or two\n"
+    "  -n, --np LIST          numbers of ranks, such as 2,4,8 (default: 2 and the number of processors)\n"
+    "      --transport NAME   shm, tcp or all (default all)\n"
+    "  -o, --output FILE      default ~/.config/tutti/tune.json\n"
+    "  -h, --help             this text\n";
+
+enum { OPTION_TRANSPORT = 256, MOST_RULES = 4096 };
+
+static const struct option long_options[] = {
+    {"quick", no_argument, NULL, 'q'},
+    {"np", required_argument, NULL, 'n'},
+    {"transport", required_argument, NULL, OPTION_TRANSPORT},
+    {"output", required_argument, NULL, 'o'},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* Below a page a system call cannot gain. */
+#define CMA_LEAST 4096
+#define CMA_GAIN  1.05
+
+struct progress {
+    int done, all;
+    uint64_t start;
+};
+
+struct rules {
+    struct choice_rule *list;
+    int count;
+};
+
+/* ---- options ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static bool parse_ranks(char *text, struct tune_options *options)
+{
+    options->rank_counts = 0;
+    for (char *rest = NULL, *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
+        if (options->rank_counts == TUNE_RANKS || !text_int(word, 2, 1024, &options->ranks[options->rank_counts++]))
+            return false;
+    qsort(options->ranks, (size_t)options->rank_counts, sizeof *options->ranks, ascending);
+    return options->rank_counts > 0;
+}
+
+static bool parse_transport(const char *text, struct tune_options *options)
+{
+    bool any = false;
+    for (int i = 0; i < CHOICE_CLASS_COUNT; i++) {
+        options->transports[i] = strcmp(text, "all") == 0 || strcmp(text, tune_transports[i]) == 0;
+        any |= options->transports[i];
+    }
+    return any;
+}
+
+static void set_defaults(struct tune_options *options)
+{
+    cpu_set_t allowed;
+    int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 2;
+    *options = (struct tune_options){.ranks = {2, cores}, .rank_counts = cores > 2 ? 2 : 1, .transports = {true, true}};
+}
+
+/* Returns -1 to go on, or an exit code. */
+static int parse(int argc, char **argv, struct tune_options *options)
+{
+    int option;
+    char name[] = "tutti tune";
+    argv[0] = name;
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "qn:o:h", long_options, NULL)) != -1)
+        if (option == 'h') {
+            fputs(help, stdout);
+            return EXIT_OK;
+        } else if (option == 'n' && !parse_ranks(optarg, options)) {
+            return usage_error("tune", "-n wants numbers of ranks from 2 to 1024 such as 2,4,8");
+        } else if (option == OPTION_TRANSPORT && !parse_transport(optarg, options)) {
+            return usage_error("tune", "--transport wants shm, tcp or all, got \"%s\"", optarg);
+        } else if (option == 'o') {
+            options->output = optarg;
+        } else if (option == '?') {
+            return usage_error("tune", "that option is not known, or lacks its value");
+        } else {
+            options->quick |= option == 'q';
+        }
+    if (optind < argc)
+        return usage_error("tune", "takes no arguments, got %s", argv[optind]);
+    return -1;
+}
+
+/* ---- measuring ---- */
+
+static void perf_name(enum coll coll, char *out, size_t size)
+{
+    snprintf(out, size, "%s", schedule_coll_name(coll));
+    for (char *joint; (joint = strchr(out, '-'));)
+        *joint = '_';
+}
+
+static int candidates(struct tune_case *c)
+{
+    const struct algorithm *row;
+    struct shape shape = {.coll = c->coll, .nranks = c->ranks};
+    c->count = 0;
+    for (int i = 0; (row = algorithm_row(i)) && c->count < 16; i++)
+        if (schedule_fits(row, &shape))
+            c->algorithms[c->count++] = row;
+    return c->count;
+}
+
+static void tell(struct progress *progress, const struct tune_case *c, const char *algorithm)
+{
+    double spent = (double)(clock_ns() - progress->start) / 1e9;
+    printf("[%d/%d] %s, %d ranks, %s: %s", progress->done + 1, progress->all, tune_transports[c->transport], c->ranks,
+           schedule_coll_name(c->coll), algorithm);
+    if (progress->done)
+        printf(" (about %.0f s left)", spent / progress->done * (progress->all - progress->done));
+    printf("\n");
+    fflush(stdout);
+    progress->done++;
+}
+
+/* The least of two sweeps, because noise only adds. No times at all if one fails. */
+static void measure_one(const struct tune_options *options, const char *collective, int ranks, char *const settings[2],
+                        double us[TUNE_SIZES])
+{
+    double again[TUNE_SIZES];
+    bool good = tune_sweep(options, collective, ranks, settings, 2, us);
+    if (good && !options->quick) {
+        good = tune_sweep(options, collective, ranks, settings, 2, again);
+        for (int k = 0; k < TUNE_SIZES; k++)
+            us[k] = again[k] < us[k] ? again[k] : us[k];
+    }
+    if (!good)
+        memset(us, 0, TUNE_SIZES * sizeof *us);
+}
+
+static void measure(const struct tune_options *options, struct tune_case *c, struct progress *progress)
+{
+    char collective[32], algorithm[96], transport[32];
+    perf_name(c->coll, collective, sizeof collective);
+    snprintf(transport, sizeof transport, "TUTTI_TRANSPORT=%s", tune_transports[c->transport]);
+    for (int a = 0; a < c->count; a++) {
+        tell(progress, c, c->algorithms[a]->name);
+        snprintf(algorithm, sizeof algorithm, "TUTTI_ALGO=%s:%s", schedule_coll_name(c->coll), c->algorithms[a]->name);
+        measure_one(options, collective, c->ranks, (char *[]){algorithm, transport}, c->us[a]);
+    }
+}
+
+typedef void (*case_fn)(const struct tune_options *options, struct tune_case *c, void *context);
+
+/* The barrier has no size and nothing that perf measures: its built-in choice stays. */
+static void each_case(const struct tune_options *options, case_fn visit, void *context)
+{
+    static struct tune_case c;
+    for (int transport = 0; transport < CHOICE_CLASS_COUNT; transport++)
+        for (int n = 0; options->transports[transport] && n < options->rank_counts; n++)
+            for (int coll = 0; coll < COLL_BARRIER; coll++) {
+                c.coll = (enum coll)coll;
+                c.transport = (enum choice_class)transport;
+                c.ranks = options->ranks[n];
+                c.min_ranks = n ? c.ranks : 2;
+                c.max_ranks = n + 1 < options->rank_counts ? options->ranks[n + 1] - 1 : INT_MAX;
+                candidates(&c);
+                visit(options, &c, context);
+            }
+}
+
+struct job {
+    struct progress progress;
+    struct rules rules;
+    bool out_of_room;
+};
+
+static void count_case(const struct tune_options *options, struct tune_case *c, void *context)
+{
+    ((struct job *)context)->progress.all += c->count;
+}
+
+static void do_case(const struct tune_options *options, struct tune_case *c, void *context)
+{
+    struct job *job = context;
+    int64_t sizes[TUNE_SIZES];
+    int count = tune_sizes(options, sizes);
+    measure(options, c, &job->progress);
+    if (job->rules.count + TUNE_SIZES > MOST_RULES)
+        job->out_of_room = true;
+    else
+        job->rules.count += tune_rules(c, sizes, count, job->rules.list + job->rules.count);
+}
+
+/* The smallest size from which on cross-memory attach is always faster, by more than noise. */
+static void advise_cma(const struct tune_options *options)
+{
+    char shm[] = "TUTTI_TRANSPORT=shm", never[] = "TUTTI_SHM_CMA_MIN=1T", always[] = "TUTTI_SHM_CMA_MIN=1";
+    double ring[TUNE_SIZES], cma[TUNE_SIZES];
+    int64_t sizes[TUNE_SIZES];
+    int count = tune_sizes(options, sizes), from = count;
+    printf("Messages between two processes: shared ring or cross-memory attach\n");
+    if (!tune_sweep(options, "sendrecv", 2, (char *[]){never, shm}, 2, ring) ||
+        !tune_sweep(options, "sendrecv", 2, (char *[]){always, shm}, 2, cma))
+        return;
+    while (from > 0 && sizes[from - 1] >= CMA_LEAST && cma[from - 1] > 0 && cma[from - 1] * CMA_GAIN < ring[from - 1])
+        from--;
+    for (int k = 0; k < count; k++)
+        printf("    %10lld bytes: ring %10.2f us, attach %10.2f us\n", (long long)sizes[k], ring[k], cma[k]);
+    if (from < count)
+        printf("    -> export TUTTI_SHM_CMA_MIN=%lld\n", (long long)sizes[from]);
+    else
+        printf("    -> the ring is faster here: leave TUTTI_SHM_CMA_MIN at its default\n");
+}
+
+/* ---- the table ---- */
+
+static bool make_folders(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = folder + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+            return false;
+        *slash = '/';
+    }
+    return true;
+}
+
+static int save(const char *path, const struct rules *rules)
+{
+    char comment[300], host[64] = "", when[32] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    gethostname(host, sizeof host - 1);
+    if (gmtime_r(&now, &parts))
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    snprintf(comment, sizeof comment, "tutti tune %d.%d.%d on %s, %s", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+             TUTTI_VERSION_PATCH, host, when);
+    if (!make_folders(path))
+        return failure("tune", "cannot make the folder of %s: %s", path, strerror(errno));
+    if (choice_save(path, comment, rules->list, rules->count) != TUTTI_SUCCESS)
+        return failure("tune", "%s", error_last());
+    printf("%d rules written to %s\n", rules->count, path);
+    return EXIT_OK;
+}
+
+int cmd_tune(int argc, char **argv)
+{
+    struct tune_options options;
+    char path[PATH_MAX];
+    set_defaults(&options);
+    int code = parse(argc, argv, &options);
+    if (code >= 0)
+        return code;
+    if (!options.output && !choice_default_path(path, sizeof path))
+        return usage_error("tune", "HOME is not set: give -o FILE");
+    struct job job = {.rules.list = calloc(MOST_RULES, sizeof *job.rules.list)};
+    if (!job.rules.list)
+        return failure("tune", "out of memory");
+    each_case(&options, count_case, &job);
+    job.progress.start = clock_ns();
+    each_case(&options, do_case, &job);
+    if (options.transports[CHOICE_SHM])
+        advise_cma(&options);
+    if (job.out_of_room)
+        failure("tune", "more than %d rules: those of the last cases are left out; give fewer numbers of ranks",
+                MOST_RULES);
+    code = job.rules.count ? save(options.output ? options.output : path, &job.rules)
+                           : failure("tune", "nothing could be measured: no table is written");
+    free(job.rules.list);
+    return code;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a fabric's file (YAML). Every mistake is named with file, line, column and what would be right. */
+#ifndef LAB_CONFIG_H
+#define LAB_CONFIG_H
+
+#include "topology.h"
+
+#include <stddef.h>
+
+/* `label` is what errors call the text, usually its path. */
+tutti_result_t config_parse(const char *label, const char *yaml, size_t length, struct lab_topology *out);
+tutti_result_t config_load(const char *path, struct lab_topology *out);
+
+/* 200mbit, 1.5gbit, none (0): decimal units, bits per second. */
+bool config_parse_rate(const char *text, uint64_t *out);
+void config_format_rate(uint64_t rate, char *out, size_t size);
+
+/* Letters, digits, '-' and '_', starting with a letter, at most 32. */
+bool config_name_ok(const char *name);
+
+/* A whole file. The caller frees *data. */
+tutti_result_t config_read_file(const char *path, char **data, size_t *length);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files under /run/tutti-lab. */
+#include "state.h"
+#include "base/error.h"
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const files[] = {"topology.yaml", "hosts", "zero", "new"};
+
+/* Another process may remove the folder between open and flock: then the lock is on a folder that nobody sees. */
+static bool is_current(int fd)
+{
+    struct stat held, seen;
+    return fstat(fd, &held) == 0 && stat(STATE_FOLDER, &seen) == 0 && held.st_ino == seen.st_ino &&
+           held.st_dev == seen.st_dev;
+}
+
+tutti_result_t state_lock(int *lock)
+{
+    for (;;) {
+        if (mkdir(STATE_FOLDER, 0755) != 0 && errno != EEXIST)
+            return error_note(TUTTI_SYSTEM_ERROR, "making " STATE_FOLDER ": %s", strerror(errno));
+        *lock = open(STATE_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (*lock < 0 && errno == ENOENT)
+            continue;
+        if (*lock < 0)
+            return error_note(TUTTI_SYSTEM_ERROR, "opening " STATE_FOLDER ": %s", strerror(errno));
+        int failed;
+        while ((failed = flock(*lock, LOCK_EX)) != 0 && errno == EINTR)
+            ;
+        if (!failed && is_current(*lock))
+            return TUTTI_SUCCESS;
+        close(*lock);
+        if (failed)
+            return error_note(TUTTI_SYSTEM_ERROR, "locking " STATE_FOLDER ": %s", strerror(errno));
+    }
+}
+
+void state_unlock(int lock)
+{
+    rmdir(STATE_FOLDER); /* fails, rightly, while labs are up */
+    close(lock);
+}
+
+void state_path(const char *name, const char *file, char *out, size_t size)
+{
+    snprintf(out, size, STATE_FOLDER "/%s%s%s", name, *file ? "/" : "", file);
+}
+
+bool state_exists(const char *name)
+{
+    char path[128];
+    struct stat info;
+    state_path(name, "", path, sizeof path);
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+tutti_result_t state_create(const char *name)
+{
+    char path[128];
+    state_path(name, "", path, sizeof path);
+    return mkdir(path, 0755) == 0 || errno == EEXIST
+               ? TUTTI_SUCCESS
+               : error_note(TUTTI_SYSTEM_ERROR, "making %s: %s", path, strerror(errno));
+}
+
+tutti_result_t state_remove(const char *name)
+{
+    char path[128];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        state_path(name, files[i], path, sizeof path);
+        unlink(path);
+    }
+    state_path(name, "", path, sizeof path);
+    return rmdir(path) == 0 || errno == ENOENT ? TUTTI_SUCCESS
+                                               : error_note(TUTTI_SYSTEM_ERROR, "removing %s: %s", path, strerror(errno));
+}
+
+tutti_result_t state_write(const char *name, const char *file, const struct text *text)
+{
+    char path[128], fresh[128];
+    state_path(name, file, path, sizeof path);
+    state_path(name, "new", fresh, sizeof fresh);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return error_note(TUTTI_SYSTEM_ERROR, "making %s: %s", fresh, strerror(errno));
+    tutti_result_t result = text_write(text, fd, fresh);
+    close(fd);
+    if (result == TUTTI_SUCCESS && rename(fresh, path) != 0)
+        result = error_note(TUTTI_SYSTEM_ERROR, "renaming %s to %s: %s", fresh, path, strerror(errno));
+    return result;
+}
+
+tutti_result_t state_list(struct text *out, int *count)
+{
+    *count = 0;
+    DIR *folder = opendir(STATE_FOLDER);
+    if (!folder)
+        return errno == ENOENT ? TUTTI_SUCCESS
+                               : error_note(TUTTI_SYSTEM_ERROR, "reading " STATE_FOLDER ": %s", strerror(errno));
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+        if (config_name_ok(entry->d_name)) {
+            text_add(out, "%s\n", entry->d_name);
+            ++*count;
+        }
+    closedir(folder);
+    return text_ok(out);
+}
+
+static tutti_result_t choose_only(char *out, size_t size)
+{
+    struct text names = {0};
+    int count;
+    tutti_result_t result = state_list(&names, &count);
+    for (size_t i = 0; i < names.length; i++)
+        if (names.data[i] == '\n')
+            names.data[i] = i + 1 < names.length ? ' ' : 0;
+    if (result == TUTTI_SUCCESS && count == 0)
+        result = error_note(TUTTI_INVALID_USAGE, "no lab is up; begin with \"tutti-lab up FILE\"");
+    else if (result == TUTTI_SUCCESS && count > 1)
+        result = error_note(TUTTI_INVALID_USAGE, "%d labs are up (%s); choose one with --name", count, names.data);
+    else if (result == TUTTI_SUCCESS)
+        snprintf(out, size, "%s", names.data);
+    text_free(&names);
+    return result;
+}
+
+tutti_result_t state_choose(const char *given, char *out, size_t size)
+{
+    if (!given)
+        return choose_only(out, size);
+    if (!config_name_ok(given))
+        return error_note(TUTTI_INVALID_ARGUMENT, "\"%s\" is not the name of a lab", given);
+    if (!state_exists(given))
+        return error_note(TUTTI_INVALID_USAGE, "no lab named %s is up; \"tutti-lab list\" shows those that are", given);
+    snprintf(out, size, "%s", given);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t state_load(const char *name, struct lab_topology *out)
+{
+    char path[128];
+    state_path(name, "topology.yaml", path, sizeof path);
+    tutti_result_t result = config_load(path, out);
+    if (result == TUTTI_SUCCESS)
+        snprintf(out->spec.name, sizeof out->spec.name, "%s", name); /* --name may have changed it */
+    return result;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exported calls: protection domains, memory regions, completion queues and channels. */
+#include "cq.h"
+#include "engine.h"
+#include "event.h"
+#include "fault.h"
+#include "mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    struct pd *pd = calloc(1, sizeof(*pd));
+    if (!pd)
+        return NULL;
+    pd->ibv.context = context;
+    engine_lock();
+    context_of(context)->objects++;
+    engine_unlock();
+    return &pd->ibv;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
+{
+    struct pd *pd = (struct pd *)ibv;
+    engine_lock();
+    bool busy = pd->users > 0;
+    if (!busy)
+        context_put(context_of(ibv->context));
+    engine_unlock();
+    if (busy)
+        return EBUSY;
+    free(pd);
+    return 0;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t size, uint64_t iova, unsigned access)
+{
+    struct mr *mr = NULL;
+    engine_lock();
+    if (fault_fails(FAULT_REGISTER))
+        errno = ENOMEM;
+    else
+        mr = mr_register((struct pd *)pd, address, size, iova, (int)access);
+    engine_unlock();
+    return mr ? &mr->ibv : NULL;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t size, int access)
+{
+    return reg_mr(pd, address, size, (uintptr_t)address, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t size, uint64_t iova, int access)
+{
+    return reg_mr(pd, address, size, iova, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t size, uint64_t iova, unsigned access)
+{
+    return reg_mr(pd, address, size, iova, access);
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    engine_lock();
+    mr_deregister((struct mr *)mr);
+    engine_unlock();
+    return 0;
+}
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+    struct channel *channel = calloc(1, sizeof(*channel));
+    if (!channel)
+        return NULL;
+    channel->ibv.context = context;
+    channel->ibv.fd = event_fd_open();
+    list_init(&channel->ready);
+    if (channel->ibv.fd < 0) {
+        free(channel);
+        return NULL;
+    }
+    engine_lock();
+    context_of(context)->objects++;
+    engine_unlock();
+    return &channel->ibv;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+    struct channel *channel = (struct channel *)ibv;
+    engine_lock();
+    bool busy = channel->users > 0;
+    if (!busy)
+        context_put(context_of(ibv->context));
+    engine_unlock();
+    if (busy)
+        return EBUSY;
+    close(ibv->fd);
+    free(channel);
+    return 0;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+                                    int vector)
+{
+    if (cqe < 1 || cqe > MAX_CQE || vector < 0 || vector >= context->num_comp_vectors) {
+        errno = EINVAL;
+        return NULL;
+    }
+    engine_lock();
+    struct cq *cq = cq_create(context_of(context), (uint32_t)cqe, (struct channel *)channel, cq_context);
+    engine_unlock();
+    return (struct ibv_cq *)(cq ? &cq->ex : NULL);
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+    if (cqe < 1 || cqe > MAX_CQE)
+        return EINVAL;
+    engine_lock();
+    int err = cq_resize((struct cq *)ibv, (uint32_t)cqe);
+    engine_unlock();
+    return err;
+}
+
+/* Waits, as the manual says, until every event that was taken is acknowledged. */
+EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+    struct cq *cq = (struct cq *)ibv;
+    engine_lock();
+    bool busy = cq->users > 0;
+    uint32_t reported = cq->reported, async = cq->async_reported;
+    engine_unlock();
+    if (busy)
+        return EBUSY;
+    event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, reported);
+    event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, async);
+    engine_lock();
+    cq_destroy(cq);
+    engine_unlock();
+    return 0;
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out, void **cq_context)
+{
+    struct channel *channel = (struct channel *)ibv;
+    struct cq *cq = NULL;
+    while (!cq) {
+        if (event_fd_take(ibv->fd, true))
+            return -1;
+        engine_lock();
+        struct list *node = list_pop(&channel->ready);
+        cq = node ? list_entry(node, struct cq, ready) : NULL; /* NULL: its queue was destroyed meanwhile */
+        if (cq) {
+            cq->reported++;
+            if (--cq->pending)
+                list_push(&channel->ready, &cq->ready);
+        }
+        engine_unlock();
+    }
+    *out = (struct ibv_cq *)&cq->ex;
+    *cq_context = cq->ex.cq_context;
+    return 0;
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += n;
+    pthread_cond_signal(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands: stats, info, fault LIST, clear, kill QPN, freeze DEVICE, thaw DEVICE, gid-shift N [DEVICE]. */
+#include "control.h"
+#include "counters.h"
+#include "device.h"
+#include "engine.h"
+#include "fault.h"
+#include "qp.h"
+#include "softverbs.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct text {
+    char *out;
+    size_t size, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void print(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text->out + text->used, text->size - text->used, format, args);
+    va_end(args);
+    if (n > 0)
+        text->used = text->used + (size_t)n < text->size ? text->used + (size_t)n : text->size - 1;
+}
+
+int control_bind(int fd, uint32_t slot)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int on = 1;
+    int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, CONTROL_PREFIX "%u", slot);
+    setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+    return bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ? errno : 0;
+}
+
+static int stats(struct text *text, char *args)
+{
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        print(text, "%s %llu\n", counter_name((enum counter)i), (unsigned long long)counter_read((enum counter)i));
+    return 0;
+}
+
+static void describe(struct qp *qp, void *arg)
+{
+    static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+    print(arg, "qp 0x%06x %s %s peer 0x%06x sport %u psn %u unacked %u window %u epsn %u\n", qp_number(qp),
+          qp->context->device->ibv.name, states[qp->state], qp->attr.dest_qp_num, qp->path.source_port, qp->req.psn, qp->req.unacked,
+          qp->req.window, qp->resp.psn);
+}
+
+static int info(struct text *text, char *args)
+{
+    print(text, "pid %d slot %u (an emulator: timings say nothing about RDMA hardware)\n", getpid(), engine_slot());
+    engine_each_qp(describe, text);
+    return 0;
+}
+
+static int set_fault(struct text *text, char *args)
+{
+    const char *why = "";
+    if (fault_set(args, &why))
+        return 0;
+    print(text, "%s\n", why);
+    return EINVAL;
+}
+
+static int clear(struct text *text, char *args)
+{
+    fault_clear();
+    return 0;
+}
+
+static int kill_qp(struct text *text, char *args)
+{
+    struct qp *qp = engine_find_qp((uint32_t)strtoul(args, NULL, 0));
+    if (!qp)
+        return ENOENT;
+    qp_fail(qp, IBV_EVENT_QP_FATAL);
+    return 0;
+}
+
+static struct device *find_device(const char *name)
+{
+    list_each(node, &device_table)
+    {
+        struct device *device = list_entry(node, struct device, node);
+        if (!strcmp(device->ibv.name, name))
+            return device;
+    }
+    return NULL;
+}
+
+static int set_frozen(char *args, bool frozen)
+{
+    struct device *device = find_device(args);
+    if (!device)
+        return ENOENT;
+    device->frozen = frozen;
+    return 0;
+}
+
+static int freeze(struct text *text, char *args)
+{
+    return set_frozen(args, true);
+}
+
+static int thaw(struct text *text, char *args)
+{
+    return set_frozen(args, false);
+}
+
+static int gid_shift(struct text *text, char *args)
+{
+    char *name;
+    int by = (int)strtol(args, &name, 0);
+    while (*name == ' ')
+        name++;
+    struct device *one = *name ? find_device(name) : NULL;
+    if (*name && !one)
+        return ENOENT;
+    list_each(node, &device_table)
+        if (!one || one == list_entry(node, struct device, node))
+            device_shift(list_entry(node, struct device, node), by);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct text *text, char *args);
+} commands[] = {{"stats", stats}, {"info", info},     {"fault", set_fault}, {"clear", clear},
+                {"kill", kill_qp}, {"freeze", freeze}, {"thaw", thaw},       {"gid-shift", gid_shift}};
+
+int control_run(const char *command, char *answer, size_t size)
+{
+    char copy[600];
+    struct text text = {answer, size, 0};
+    if (strlen(command) >= sizeof(copy))
+        return E2BIG;
+    strcpy(copy, command); /* the answer may go where the command is */
+    answer[0] = 0;
+    char *args = copy + strcspn(copy, " \n");
+    if (*args)
+        *args++ = 0;
+    args[strcspn(args, "\n")] = 0;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (!strcmp(commands[i].name, copy))
+            return commands[i].run(&text, args);
+    print(&text, "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, gid-shift\n");
+    return EINVAL;
+}
+
+static bool is_trusted(struct msghdr *message)
+{
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+        struct ucred who;
+        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS)
+            continue;
+        memcpy(&who, CMSG_DATA(at), sizeof(who));
+        return who.uid == 0 || who.uid == geteuid();
+    }
+    return false;
+}
+
+void control_serve(int fd)
+{
+    char command[512], answer[CONTROL_ANSWER], control[CMSG_SPACE(sizeof(struct ucred))] __attribute__((aligned(8)));
+    struct sockaddr_un from;
+    struct iovec part = {command, sizeof(command) - 1};
+    struct msghdr message = {&from, sizeof(from), &part, 1, control, sizeof(control), 0};
+    ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT);
+    if (n < 0 || !is_trusted(&message))
+        return;
+    command[n] = 0;
+    int err = control_run(command, answer + 16, sizeof(answer) - 16);
+    char head[17];
+    snprintf(head, sizeof(head), "%-15d\n", err);
+    memcpy(answer, head, 16);
+    sendto(fd, answer, 16 + strlen(answer + 16), MSG_DONTWAIT, (struct sockaddr *)&from, message.msg_namelen);
+}
+
+int softverbs_control(const char *command, char *answer, size_t size)
+{
+    if (!size)
+        return EINVAL;
+    engine_lock();
+    int err = control_run(command, answer, size);
+    engine_unlock();
+    return err;
+}
+
+/* SOFTVERBS_STATS=1: what was counted, on stderr, at the end of the process. */
+__attribute__((destructor)) static void report(void)
+{
+    const char *wish = getenv("SOFTVERBS_STATS");
+    if (!wish || *wish != '1')
+        return;
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        if (counter_read((enum counter)i))
+            fprintf(stderr, "softverbs %d %s %llu\n", getpid(), counter_name((enum counter)i),
+                    (unsigned long long)counter_read((enum counter)i));
+}

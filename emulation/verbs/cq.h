@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues and completion channels. */
+#ifndef VERBS_CQ_H
+#define VERBS_CQ_H
+
+#include "object.h"
+
+struct cq *cq_create(struct context *context, uint32_t capacity, struct channel *channel, void *cq_context);
+void cq_destroy(struct cq *cq);
+
+/* Adds a completion. `loud`: it must wake who waits for solicited ones. */
+void cq_push(struct cq *cq, const struct ibv_wc *wc, bool loud);
+
+/* Moves up to n completions out. -1 when the queue has overrun. */
+int cq_take(struct cq *cq, int n, struct completion *out);
+
+/* Removes the completions of a queue pair. */
+void cq_purge(struct cq *cq, uint32_t qpn);
+int cq_resize(struct cq *cq, uint32_t capacity);
+void cq_arm(struct cq *cq, bool solicited_only);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices: network interfaces, their state and their GID tables, kept up to date from netlink. Under the engine's lock. */
+#ifndef VERBS_DEVICE_H
+#define VERBS_DEVICE_H
+
+#include "object.h"
+
+/* All devices ever seen (struct device, by `node`); `present` tells which exist now. */
+extern struct list device_table;
+
+/* Reads links and addresses anew and reports what changed to open contexts. 0 or errno. */
+int device_refresh(void);
+
+
+
+
+
+/* The GID at an index as programs see it (a shifted table is a fault that can be injected): NULL for an empty slot. */
+const union ibv_gid *device_gid(const struct device *device, int index);
+bool device_has_address(const struct device *device, bool v6, const uint8_t *address);
+enum ibv_mtu device_mtu(const struct device *device);
+__be64 device_guid(const struct device *device);
+void device_shift(struct device *device, int by);
+
+/* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: no such file. */
+int device_sysfs(const struct device *device, const char *file, char *out, size_t size);
+
+/* Forgets the table (at the end of the process). */
+void device_forget_all(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults on demand, seeded and repeatable: what happens to packets, which calls fail. Set by SOFTVERBS_FAULT and by the control
+ * socket; the grammar is in docs/emulation.md. All calls under the engine's lock. */
+#ifndef VERBS_FAULT_H
+#define VERBS_FAULT_H
+
+#include "wire.h"
+
+enum fault_direction { FAULT_OUT = 1, FAULT_IN = 2 };
+enum fault_call { FAULT_POST_SEND, FAULT_POST_RECV, FAULT_POLL, FAULT_REGISTER, FAULT_MODIFY, FAULT_CALLS };
+
+/* Replaces or extends the settings by a text such as "drop=0.01,dup=0.01,seed=7". On error nothing changes and *why says why. */
+bool fault_set(const char *text, const char **why);
+void fault_clear(void);
+bool fault_touches_packets(void);
+
+/* How many copies of this packet go on now (0, 1 or 2); may change its bytes, may keep a copy for later. */
+unsigned fault_packet(enum fault_direction direction, const struct path *path, uint8_t *bytes, size_t size);
+
+/* As fault_packet, for a packet that came. */
+unsigned fault_arrival(const struct arrival *arrival, uint8_t *copy);
+
+/* Lets packets go whose time has come; the next such time, 0 if none waits. */
+uint64_t fault_release(uint64_t now, wire_deliver_fn deliver);
+void fault_forget(void);
+
+/* Whether this call is the one that must fail. */
+bool fault_fails(enum fault_call call);
+
+/* As fault_fails(FAULT_POLL), cheap when no such fault is set, and without the engine's lock. */
+bool fault_poll_fails(void);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CRC-32 by tables of eight, by carry-less multiplication where the processor has it (x86-64), by its CRC instruction (aarch64).
+ * Sources: annex A17 of the InfiniBand specification for what is covered; Intel, "Fast CRC Computation for Generic Polynomials
+ * Using PCLMULQDQ" (2009) for the folding. The constants are computed here, not copied. */
+#include "icrc.h"
+#include "packet.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define POLYNOMIAL 0xedb88320u /* x^32 + ... reflected: bit 31 is x^0 */
+
+typedef uint32_t (*crc_fn)(uint32_t state, uint8_t *to, const uint8_t *from, size_t size);
+
+static uint32_t table[8][256];
+static uint32_t start_state; /* after the eight bytes of ones that stand for InfiniBand's local route header */
+static crc_fn crc_plain, crc_copying;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static uint64_t load64(const uint8_t *p)
+{
+    uint64_t value;
+    memcpy(&value, p, 8);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? value : __builtin_bswap64(value);
+}
+
+static uint32_t step8(uint32_t state, uint64_t word)
+{
+    word ^= state;
+    return table[7][word & 255] ^ table[6][word >> 8 & 255] ^ table[5][word >> 16 & 255] ^ table[4][word >> 24 & 255] ^
+           table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^ table[1][word >> 48 & 255] ^ table[0][word >> 56];
+}
+
+static uint32_t crc_tables(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
+{
+    if (to)
+        memcpy(to, from, size);
+    for (; size >= 8; from += 8, size -= 8)
+        state = step8(state, load64(from));
+    for (; size; from++, size--)
+        state = state >> 8 ^ table[0][(state ^ *from) & 255];
+    return state;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define FOLDING __attribute__((target("pclmul,sse4.1")))
+
+static uint64_t fold64[2], fold16[2]; /* multipliers that move 16 bytes forward by 64 and by 16 bytes */
+
+/* x^n modulo the polynomial, reflected, shifted for a multiplication of reflected operands. */
+static uint64_t power(unsigned n)
+{
+    uint32_t r = 0x80000000u;
+    while (n--)
+        r = r >> 1 ^ (r & 1 ? POLYNOMIAL : 0);
+    return (uint64_t)r << 1;
+}
+
+FOLDING static inline __m128i fold(__m128i x, __m128i by, __m128i next)
+{
+    return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)), next);
+}
+
+FOLDING static inline __m128i take(uint8_t *to, const uint8_t *from)
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+    if (to)
+        _mm_storeu_si128((__m128i *)(void *)to, x);
+    return x;
+}
+
+/* `at(i)`: NULL without a copy; folded away by the compiler as `to` is constant in the two callers. */
+FOLDING static inline __attribute__((always_inline)) uint32_t crc_fold(uint32_t state, uint8_t *to, const uint8_t *from,
+                                                                       size_t size, bool copy)
+{
+    if (size < 128)
+        return crc_tables(state, copy ? to : NULL, from, size);
+    const __m128i by64 = _mm_set_epi64x((long long)fold64[1], (long long)fold64[0]);
+    const __m128i by16 = _mm_set_epi64x((long long)fold16[1], (long long)fold16[0]);
+    __m128i x[4];
+    size_t i = 0;
+    for (int k = 0; k < 4; k++, i += 16)
+        x[k] = take(copy ? to + i : NULL, from + i);
+    x[0] = _mm_xor_si128(x[0], _mm_cvtsi32_si128((int)state));
+    for (; size - i >= 64; i += 64)
+        for (unsigned k = 0; k < 4; k++)
+            x[k] = fold(x[k], by64, take(copy ? to + i + 16 * k : NULL, from + i + 16 * k));
+    __m128i all = fold(fold(fold(x[0], by16, x[1]), by16, x[2]), by16, x[3]);
+    for (; size - i >= 16; i += 16)
+        all = fold(all, by16, take(copy ? to + i : NULL, from + i));
+    uint8_t rest[16];
+    _mm_storeu_si128((__m128i *)(void *)rest, all);
+    state = crc_tables(0, NULL, rest, sizeof(rest));
+    return crc_tables(state, copy ? to + i : NULL, from + i, size - i);
+}
+
+FOLDING static uint32_t fold_plain(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
+{
+    return crc_fold(state, NULL, from, size, false);
+}
+
+FOLDING static uint32_t fold_copying(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
+{
+    return crc_fold(state, to, from, size, true);
+}
+
+static void choose(void)
+{
+    fold64[0] = power(512 + 32);
+    fold64[1] = power(512 - 32);
+    fold16[0] = power(128 + 32);
+    fold16[1] = power(128 - 32);
+    bool have = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    crc_plain = have ? fold_plain : crc_tables;
+    crc_copying = have ? fold_copying : crc_tables;
+}
+
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+#define HWCAP_CRC32_BIT (1 << 7)
+
+__attribute__((target("+crc"))) static uint32_t crc_instruction(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
+{
+    if (to)
+        memcpy(to, from, size);
+    for (; size >= 8; from += 8, size -= 8)
+        state = __builtin_aarch64_crc32x(state, load64(from));
+    for (; size; from++, size--)
+        state = __builtin_aarch64_crc32b(state, *from);
+    return state;
+}
+
+static void choose(void)
+{
+    bool have = getauxval(AT_HWCAP) & HWCAP_CRC32_BIT;
+    crc_plain = crc_copying = have ? crc_instruction : crc_tables;
+}
+
+#else
+static void choose(void)
+{
+    crc_plain = crc_copying = crc_tables;
+}
+#endif
+
+static void setup(void)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        uint32_t r = i;
+        for (int bit = 0; bit < 8; bit++)
+            r = r >> 1 ^ (r & 1 ? POLYNOMIAL : 0);
+        table[0][i] = r;
+    }
+    for (unsigned i = 0; i < 256; i++)
+        for (unsigned k = 1; k < 8; k++)
+            table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
+    uint8_t ones[8];
+    memset(ones, 0xff, sizeof(ones));
+    start_state = crc_tables(0xffffffffu, NULL, ones, sizeof(ones));
+    choose();
+}
+
+uint32_t icrc_add(uint32_t state, const void *data, size_t size)
+{
+    return crc_plain(state, NULL, data, size);
+}
+
+uint32_t icrc_copy(uint32_t state, void *restrict to, const void *restrict from, size_t size)
+{
+    return crc_copying(state, to, from, size);
+}
+
+static void put16(uint8_t *p, size_t value)
+{
+    p[0] = (uint8_t)(value >> 8);
+    p[1] = (uint8_t)value;
+}
+
+/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones. */
+uint32_t icrc_begin(const struct icrc_flow *flow, size_t size)
+{
+    pthread_once(&once, setup);
+    uint8_t bytes[48];
+    size_t ip = flow->v6 ? 40 : 20;
+    memset(bytes, 0xff, sizeof(bytes));
+    if (flow->v6) {
+        bytes[0] = 0x6f;
+        put16(bytes + 4, size + 8);
+        bytes[6] = 17;
+        memcpy(bytes + 8, flow->source, 16);
+        memcpy(bytes + 24, flow->destination, 16);
+    } else {
+        bytes[0] = 0x45;
+        put16(bytes + 2, size + 28);
+        put16(bytes + 4, flow->ip_id);
+        put16(bytes + 6, flow->ip_fragment);
+        bytes[9] = 17;
+        memcpy(bytes + 12, flow->source, 4);
+        memcpy(bytes + 16, flow->destination, 4);
+    }
+    put16(bytes + ip, flow->source_port);
+    put16(bytes + ip + 2, ROCE_UDP_PORT);
+    put16(bytes + ip + 4, size + 8);
+    return crc_tables(start_state, NULL, bytes, ip + 8);
+}
+
+uint32_t icrc_bth(uint32_t state, const uint8_t *bth)
+{
+    uint8_t masked[PACKET_BTH_SIZE];
+    memcpy(masked, bth, sizeof(masked));
+    masked[4] = 0xff;
+    return crc_tables(state, NULL, masked, sizeof(masked));
+}
+
+void icrc_end(uint32_t state, uint8_t *out)
+{
+    state = ~state;
+    for (int i = 0; i < 4; i++)
+        out[i] = (uint8_t)(state >> (8 * i));
+}
+
+bool icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t size)
+{
+    if (size < PACKET_BTH_SIZE + PACKET_ICRC_SIZE)
+        return false;
+    uint32_t state = icrc_bth(icrc_begin(flow, size), bytes);
+    uint8_t right[4];
+    icrc_end(icrc_add(state, bytes + PACKET_BTH_SIZE, size - PACKET_BTH_SIZE - PACKET_ICRC_SIZE), right);
+    return !memcmp(right, bytes + size - PACKET_ICRC_SIZE, PACKET_ICRC_SIZE);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks on the way in, in the order of an adapter: integrity, headers, destination, partition, service, source. */
+#include "input.h"
+#include "counters.h"
+#include "device.h"
+#include "engine.h"
+#include "fault.h"
+#include "qp.h"
+#include "transport.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+static void count_parse(enum packet_error error)
+{
+    static const enum counter causes[] = {
+        [PACKET_SHORT] = COUNT_dropped_short, [PACKET_VERSION] = COUNT_dropped_version, [PACKET_OPCODE] = COUNT_dropped_opcode,
+        [PACKET_PAD] = COUNT_dropped_pad,     [PACKET_LONG] = COUNT_dropped_long,
+    };
+    atomic_fetch_add_explicit(&counters[causes[error]], 1, memory_order_relaxed);
+}
+
+/* A local link carries packets between any two addresses of the host. */
+static bool right_interface(const struct qp *qp, const struct arrival *arrival)
+{
+    const struct device *device = qp->context->device;
+    static int loopback;
+    if (!loopback)
+        loopback = (int)if_nametoindex("lo");
+    return arrival->ifindex == device->ifindex || arrival->ifindex == loopback;
+}
+
+static bool from_peer(const struct qp *qp, const struct icrc_flow *flow)
+{
+    size_t size = flow->v6 ? 16 : 4;
+    return qp->path.v6 == flow->v6 && !memcmp(flow->source, qp->path.destination, size) &&
+           !memcmp(flow->destination, qp->path.source, size);
+}
+
+static void dispatch_rc(struct qp *qp, const struct packet *packet)
+{
+    unsigned flags = packet_flags(packet->opcode);
+    if (packet->length > qp->mtu)
+        count(dropped_long);
+    else if (flags & HAS_REQUEST)
+        responder_request(qp, packet);
+    else
+        requester_answer(qp, packet, clock_ns());
+}
+
+static void deliver_connected(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
+{
+    if (!from_peer(qp, &arrival->flow))
+        count(dropped_source);
+    else if (qp_is(qp, IBV_QPT_RC) && SERVICE(packet->opcode) == SERVICE_RC)
+        dispatch_rc(qp, packet);
+    else if (qp_is(qp, IBV_QPT_UC) && SERVICE(packet->opcode) == SERVICE_UC)
+        responder_uc(qp, packet);
+    else
+        count(dropped_service);
+}
+
+static void deliver(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
+{
+    if (!right_interface(qp, arrival)) {
+        count(dropped_interface);
+    } else if (!qp->context->device->up || qp->context->device->frozen) {
+        count(dropped_port_down);
+    } else if ((packet->pkey & 0x7fff) != (PKEY_DEFAULT & 0x7fff)) {
+        count(dropped_pkey);
+    } else if (!qp_receives(qp)) {
+        count(dropped_state);
+    } else if (!qp_is(qp, IBV_QPT_UD)) {
+        deliver_connected(qp, packet, arrival);
+    } else if (SERVICE(packet->opcode) != SERVICE_UD) {
+        count(dropped_service);
+    } else {
+        responder_ud(qp, packet, arrival);
+    }
+}
+
+struct multicast {
+    const struct packet *packet;
+    const struct arrival *arrival;
+};
+
+static void deliver_group(struct qp *qp, void *arg)
+{
+    const struct multicast *multicast = arg;
+    const struct arrival *arrival = multicast->arrival;
+    if (qp_is(qp, IBV_QPT_UD) && qp_in_group(qp, arrival->flow.destination, arrival->flow.v6))
+        deliver(qp, multicast->packet, arrival);
+}
+
+void input_checked(const struct arrival *arrival)
+{
+    struct packet packet;
+    count(received_packets);
+    count_add(received_bytes, arrival->size);
+    if (arrival->size >= PACKET_BTH_SIZE && arrival->bytes[0] == OPCODE_CNP)
+        return;
+    enum packet_error error = packet_parse(&packet, arrival->bytes, arrival->size);
+    if (error) {
+        count_parse(error);
+        return;
+    }
+    if (!icrc_check(&arrival->flow, arrival->bytes, arrival->size)) {
+        count(dropped_icrc);
+        return;
+    }
+    if (packet.qpn == QPN_MULTICAST) {
+        struct multicast multicast = {&packet, arrival};
+        engine_each_qp(deliver_group, &multicast);
+        return;
+    }
+    struct qp *qp = engine_find_qp(packet.qpn);
+    if (!qp)
+        count(dropped_qpn);
+    else if (!qp_is(qp, IBV_QPT_UD) || device_has_address(qp->context->device, arrival->flow.v6, arrival->flow.destination))
+        deliver(qp, &packet, arrival);
+    else
+        count(dropped_interface);
+}
+
+void input_arrival(const struct arrival *arrival)
+{
+    if (!fault_touches_packets()) {
+        input_checked(arrival);
+        return;
+    }
+    uint8_t copy[WIRE_PACKET_MAX];
+    unsigned copies = arrival->size <= sizeof(copy) ? fault_arrival(arrival, copy) : 1;
+    struct arrival changed = *arrival;
+    if (arrival->size <= sizeof(copy))
+        changed.bytes = copy;
+    while (copies--)
+        input_checked(&changed);
+}

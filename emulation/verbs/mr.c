@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key is caught. */
+#include "mr.h"
+#include "icrc.h"
+#include "softverbs.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define TAG_BITS    8
+#define TABLE_START 64
+
+static struct mr **table;
+static uint8_t *tags;
+static uint32_t table_size, free_hint = 1;
+static const struct softverbs_memory *hook;
+static bool hook_sought;
+
+void softverbs_set_memory(const struct softverbs_memory *memory)
+{
+    hook = memory;
+    hook_sought = true;
+}
+
+static void seek_hook(void)
+{
+    const char *name = getenv("SOFTVERBS_MEMORY");
+    if (hook_sought)
+        return;
+    hook_sought = true;
+    void *library = name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library)
+        hook = dlsym(library, "softverbs_memory");
+}
+
+static bool grow(void)
+{
+    uint32_t size = table_size ? table_size * 2 : TABLE_START;
+    if (size >= 1u << (32 - TAG_BITS))
+        return false;
+    struct mr **more = realloc(table, size * sizeof(*table));
+    if (!more)
+        return false;
+    table = more;
+    uint8_t *more_tags = realloc(tags, size);
+    if (!more_tags)
+        return false;
+    tags = more_tags;
+    memset(table + table_size, 0, (size - table_size) * sizeof(*table));
+    memset(tags + table_size, 0, size - table_size);
+    table_size = size;
+    return true;
+}
+
+/* Index 0 is never used: key 0 is a common value of uninitialised memory. */
+static uint32_t take_index(void)
+{
+    for (uint32_t tried = 1; tried < table_size; tried++) {
+        uint32_t index = free_hint;
+        free_hint = free_hint + 1 < table_size ? free_hint + 1 : 1;
+        if (!table[index])
+            return index;
+    }
+    uint32_t index = table_size ? table_size : 1;
+    return grow() ? index : 0;
+}
+
+/* As pinning would find out: whether every page is mapped. */
+static bool is_mapped(void *address, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)address & ~(page - 1), end = (uintptr_t)address + size;
+    unsigned char some[256];
+    while (at < end) {
+        size_t step = end - at < page * sizeof(some) ? end - at : page * sizeof(some);
+        if (mincore((void *)at, step, some))
+            return false;
+        at += step;
+    }
+    return true;
+}
+
+static int check_access(int access)
+{
+    int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+    if (access & IBV_ACCESS_ON_DEMAND)
+        return EOPNOTSUPP;
+    if (access & ~known)
+        return EINVAL;
+    if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
+        return EINVAL;
+    return 0;
+}
+
+struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access)
+{
+    seek_hook();
+    access &= ~(int)IBV_ACCESS_OPTIONAL_RANGE;
+    int err = check_access(access);
+    bool foreign = !err && hook && hook->owns(address, size);
+    if (!err && ((uintptr_t)address + size < (uintptr_t)address || iova + size < iova))
+        err = EINVAL;
+    if (!err && !foreign && !is_mapped(address, size))
+        err = EFAULT;
+    struct mr *mr = err ? NULL : calloc(1, sizeof(*mr));
+    uint32_t index = mr ? take_index() : 0;
+    if (!index) {
+        free(mr);
+        errno = err ? err : ENOMEM;
+        return NULL;
+    }
+    table[index] = mr;
+    mr->ibv.context = pd->ibv.context;
+    mr->ibv.pd = &pd->ibv;
+    mr->ibv.addr = address;
+    mr->ibv.length = size;
+    mr->ibv.handle = index;
+    mr->ibv.lkey = mr->ibv.rkey = index << TAG_BITS | tags[index]++;
+    mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+    mr->host = address;
+    mr->access = access;
+    mr->foreign = foreign;
+    pd->users++;
+    return mr;
+}
+
+void mr_deregister(struct mr *mr)
+{
+    ((struct pd *)mr->ibv.pd)->users--;
+    table[mr->ibv.handle] = NULL;
+    free(mr);
+}
+
+struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access)
+{
+    uint32_t index = key >> TAG_BITS;
+    struct mr *mr = index < table_size ? table[index] : NULL;
+    if (!mr || mr->ibv.lkey != key || mr->ibv.pd != &pd->ibv || (mr->access & access) != access)
+        return NULL;
+    if (size > mr->ibv.length || va < mr->iova || va - mr->iova > mr->ibv.length - size)
+        return NULL;
+    return mr;
+}
+
+int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *crc)
+{
+    const uint8_t *from = mr->host + (va - mr->iova);
+    if (!mr->foreign) {
+        *crc = icrc_copy(*crc, to, from, size);
+        return 0;
+    }
+    int err = hook ? hook->read(to, from, size) : EFAULT;
+    if (!err)
+        *crc = icrc_add(*crc, to, size);
+    return err;
+}
+
+int mr_write(const struct mr *mr, uint64_t va, const void *from, size_t size)
+{
+    uint8_t *to = mr->host + (va - mr->iova);
+    if (mr->foreign)
+        return hook ? hook->write(to, from, size) : EFAULT;
+    memcpy(to, from, size);
+    return 0;
+}
+
+static int foreign_atomic(uint8_t *at, bool swap, uint64_t compare, uint64_t value, uint64_t *original)
+{
+    int err = hook ? hook->read(original, at, 8) : EFAULT;
+    uint64_t result = swap ? value : *original + value;
+    if (!err && (!swap || *original == compare))
+        err = hook->write(at, &result, 8);
+    return err;
+}
+
+int mr_atomic(const struct mr *mr, uint64_t va, bool swap, uint64_t compare, uint64_t value, uint64_t *original)
+{
+    uint8_t *at = mr->host + (va - mr->iova);
+    if (mr->foreign)
+        return foreign_atomic(at, swap, compare, value, original);
+    uint64_t *word = (uint64_t *)(void *)at;
+    if (swap) {
+        *original = compare;
+        __atomic_compare_exchange_n(word, original, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    } else {
+        *original = __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+    }
+    return 0;
+}
+
+uint64_t sgl_size(const struct ibv_sge *list, int n)
+{
+    uint64_t size = 0;
+    for (int i = 0; i < n; i++)
+        size += list[i].length;
+    return size;
+}
+
+bool sgl_valid(const struct pd *pd, const struct ibv_sge *list, int n, int access)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i].length && !mr_find(pd, list[i].lkey, list[i].addr, list[i].length, access))
+            return false;
+    return true;
+}
+
+int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size, uint32_t *crc)
+{
+    uint8_t *at = to;
+    int err = 0;
+    for (int i = 0; i < n && size && !err; i++) {
+        if (offset >= list[i].length) {
+            offset -= list[i].length;
+            continue;
+        }
+        size_t part = list[i].length - offset < size ? list[i].length - offset : size;
+        struct mr *mr = mr_find(pd, list[i].lkey, list[i].addr + offset, part, 0);
+        err = mr ? mr_read(mr, list[i].addr + offset, at, part, crc) : EFAULT;
+        at += part;
+        size -= part;
+        offset = 0;
+    }
+    return err ? err : size ? EFAULT : 0;
+}
+
+int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, const void *from, size_t size)
+{
+    const uint8_t *at = from;
+    int err = 0;
+    for (int i = 0; i < n && size && !err; i++) {
+        if (offset >= list[i].length) {
+            offset -= list[i].length;
+            continue;
+        }
+        size_t part = list[i].length - offset < size ? list[i].length - offset : size;
+        struct mr *mr = mr_find(pd, list[i].lkey, list[i].addr + offset, part, IBV_ACCESS_LOCAL_WRITE);
+        err = mr ? mr_write(mr, list[i].addr + offset, at, part) : EFAULT;
+        at += part;
+        size -= part;
+        offset = 0;
+    }
+    return err ? err : size ? EFAULT : 0;
+}

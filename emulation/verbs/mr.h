@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory regions: keys, bounds, access rights; copying between regions and packets. */
+#ifndef VERBS_MR_H
+#define VERBS_MR_H
+
+#include "object.h"
+
+/* NULL with errno set. */
+struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
+void mr_deregister(struct mr *mr);
+
+/* The region of this key if it lies in `pd`, covers [va, va + size) and allows all of `access`; else NULL. */
+struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access);
+
+/* Adds what is copied to *crc. 0 or errno. */
+int mr_read(const struct mr *mr, uint64_t va, void *to, size_t size, uint32_t *crc);
+int mr_write(const struct mr *mr, uint64_t va, const void *from, size_t size);
+/* 8 bytes, at once with respect to other atomics of this process. Returns what was there. */
+int mr_atomic(const struct mr *mr, uint64_t va, bool swap, uint64_t compare, uint64_t value, uint64_t *original);
+
+/* `size` bytes from the bytes that the list describes, beginning `offset` bytes into them. 0, or errno when a key is not good. */
+int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size, uint32_t *crc);
+int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, const void *from, size_t size);
+uint64_t sgl_size(const struct ibv_sge *list, int n);
+bool sgl_valid(const struct pd *pd, const struct ibv_sge *list, int n, int access);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links and addresses of this network namespace from the kernel, over netlink. */
+#ifndef VERBS_NETLINK_H
+#define VERBS_NETLINK_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct netlink_link {
+    int index, hardware;
+    unsigned mtu;
+    bool up; /* switched on, and with a carrier */
+    uint8_t mac[6];
+    char name[IF_NAMESIZE];
+};
+
+struct netlink_address {
+    int index;
+    bool v6;
+    uint8_t bytes[16];
+};
+
+/* Calls `each` for every link or usable address. 0 or errno. */
+int netlink_links(void (*each)(const struct netlink_link *link, void *arg), void *arg);
+int netlink_addresses(void (*each)(const struct netlink_address *address, void *arg), void *arg);
+
+/* A socket that receives a message on each change. -1 with errno. */
+int netlink_monitor(void);
+
+#endif

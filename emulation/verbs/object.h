@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects behind the handles of verbs.h. Each begins with its public struct, so that a handle converts by a cast. All fields
+ * are guarded by the engine's lock but those of a completion queue's ring, which have their own. */
+#ifndef VERBS_OBJECT_H
+#define VERBS_OBJECT_H
+
+#include "packet.h"
+
+#include "base/list.h"
+
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
+#define GID_COUNT      32
+#define MAX_QP_WR      16384
+#define MAX_SGE        32
+#define MAX_INLINE     1024
+#define MAX_CQE        (1 << 22)
+#define MAX_RD_ATOMIC  128
+#define MAX_MSG_SIZE   0x80000000u
+#define MAX_QP         65536
+#define MAX_SRQ_WR     65536
+#define READ_PACKETS   64 /* packets of one READ request on the wire: longer reads are cut */
+
+enum gid_state { GID_FREE, GID_VALID };
+
+struct gid_slot {
+    union ibv_gid gid;
+    enum gid_state state;
+};
+
+/* One network interface. Lives until the process ends: programs keep device pointers for as long as they like. */
+struct device {
+    struct ibv_device ibv;
+    struct list node;     /* in the table of devices */
+    struct list contexts; /* open ones */
+    int ifindex;
+    char ifname[IF_NAMESIZE];
+    unsigned mtu;
+    int hardware; /* ARPHRD_* */
+    uint64_t speed_mbps;
+    uint8_t mac[6];
+    bool up, present, frozen, seen;
+    int gid_shift;
+    struct gid_slot gids[GID_COUNT];
+};
+
+struct event {
+    struct list node;
+    struct ibv_async_event ibv;
+};
+
+struct context {
+    struct verbs_context verbs;
+    struct device *device;
+    struct list node;   /* in device->contexts */
+    struct list events; /* of struct event */
+    int objects;        /* protection domains, completion queues and channels that are still alive */
+    bool closed;        /* goes with the last object */
+};
+
+struct pd {
+    struct ibv_pd ibv;
+    int users;
+};
+
+struct mr {
+    struct ibv_mr ibv;
+    uint64_t iova;
+    uint8_t *host;
+    int access;
+    bool foreign; /* memory that only the hook can touch */
+};
+
+struct channel {
+    struct ibv_comp_channel ibv;
+    struct list ready; /* completion queues that have an event to report */
+    int users;
+};
+
+enum arm { ARM_NONE, ARM_SOLICITED, ARM_ANY };
+
+struct completion {
+    struct ibv_wc wc;
+    uint64_t time_ns;
+};
+
+struct cq {
+    struct ibv_cq_ex ex;
+    pthread_mutex_t guard; /* of the ring and of `arm` */
+    struct completion *ring;
+    uint32_t capacity, head, count;
+    struct completion current; /* what the extended interface's readers read */
+    enum arm arm;
+    bool overrun;
+    bool extended;
+    int users;
+    struct list ready; /* in channel->ready */
+    uint32_t pending;  /* events that wait in the channel */
+    uint32_t reported; /* events that the program has taken */
+    uint32_t async_reported;
+};
+
+struct recv_wqe {
+    uint64_t wr_id;
+    int count; /* of sge */
+};
+
+struct recv_queue {
+    struct recv_wqe *wqes;
+    struct ibv_sge *sges;
+    uint32_t capacity, max_sge, head, tail; /* head and tail only grow */
+};
+
+struct srq {
+    struct ibv_srq ibv;
+    struct recv_queue queue;
+    uint32_t limit;
+    uint32_t async_reported;
+    int users;
+};
+
+/* How packets to a peer leave: addresses, traffic class and ports. */
+struct path {
+    struct device *device;
+    bool v6;
+    uint8_t traffic_class;
+    uint16_t source_port;
+    uint8_t source[16], destination[16]; /* IPv4: the first four bytes */
+    union ibv_gid source_gid, destination_gid;
+    uint8_t sgid_index;
+};
+
+struct ah {
+    struct ibv_ah ibv;
+    struct path path;
+    struct ibv_ah_attr attr;
+};
+
+enum wqe_state { WQE_POSTED, WQE_STARTED, WQE_SENT };
+
+struct send_wqe {
+    uint64_t wr_id, remote, compare, swap_add;
+    enum ibv_wr_opcode opcode;
+    enum ibv_send_flags flags;
+    enum ibv_wc_status status; /* anything but success: found bad before it was sent, completes when its turn comes */
+    enum wqe_state state;
+    bool signaled;
+    uint32_t imm, rkey, length, packets, first_psn;
+    int count;         /* of sges */
+    uint8_t *inlined;  /* the bytes, for an inline request */
+    struct path path;  /* datagrams */
+    uint32_t qpn, qkey; /* datagrams */
+};
+
+/* A READ or atomic on the wire of which the answer is not complete. */
+struct pending_read {
+    uint32_t first, end; /* PSNs: [first, end) */
+};
+
+struct requester {
+    struct send_wqe *wqes;
+    struct ibv_sge *sges;
+    uint8_t *inline_bytes;
+    uint32_t capacity, max_sge, max_inline;
+    uint32_t head, next, tail; /* oldest not complete, the one being sent, first free; only grow */
+    uint32_t offset;           /* packets of `next` that were sent */
+    uint32_t psn, unacked;     /* next to send, oldest not acknowledged */
+    uint32_t highest;          /* one after the highest PSN ever sent: what is before it is a retransmission */
+    struct pending_read *reads;
+    uint32_t read_head, read_tail, read_capacity;
+    uint32_t window, window_credit;
+    uint32_t goback_psn;
+    uint64_t goback_until; /* do not go back to goback_psn again before this */
+    uint64_t ack_deadline, rnr_deadline; /* 0: not running */
+    uint8_t retry_left, rnr_left;
+    bool draining;
+};
+
+enum answer { ANSWER_READ, ANSWER_ATOMIC, ANSWER_ACK };
+
+/* An answer that must leave in order, or one kept for duplicates. */
+struct answer_entry {
+    enum answer kind;
+    uint32_t psn, packets, done;
+    uint64_t va, original;
+    uint32_t rkey, length;
+    uint32_t msn;
+    uint8_t syndrome;
+    bool valid;
+};
+
+#define ANSWERS_MAX 256
+
+struct responder {
+    uint32_t psn, msn; /* expected, completed messages */
+    enum operation last;
+    bool in_message, nak_sent, ack_due, message_dropped;
+    uint64_t va;
+    uint32_t rkey, left, received; /* of an RDMA WRITE or a SEND in progress */
+    bool have_wqe;
+    struct recv_wqe wqe;
+    struct ibv_sge sges[MAX_SGE];
+    struct answer_entry *queue; /* ANSWERS_MAX: to be sent */
+    uint32_t queue_head, queue_tail;
+    struct answer_entry *kept; /* max_dest_rd_atomic: for duplicates */
+    uint32_t kept_count, kept_next;
+    bool communication;
+};
+
+struct qp {
+    struct ibv_qp_ex ex; /* begins with struct ibv_qp */
+    struct context *context;
+    uint32_t serial; /* of creation */
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    enum ibv_qp_state state;
+    bool signal_all, extended, dirty, dead;
+    uint32_t mtu;
+    struct path path;
+    uint16_t forced_port; /* by mlx5dv_modify_qp_udp_sport, 0: none */
+    struct requester req;
+    struct responder resp;
+    struct recv_queue recv;
+    struct list dirty_node, timer_node;
+    struct list groups; /* of struct group: multicast */
+    uint32_t async_reported;
+    /* the request that the ibv_wr_* calls are building */
+    uint32_t building_from;
+    int building_error;
+};
+
+static inline struct ibv_qp *qp_ibv(struct qp *qp)
+{
+    return &qp->ex.qp_base;
+}
+
+static inline struct context *context_of(struct ibv_context *ibv)
+{
+    return (struct context *)((char *)ibv - offsetof(struct verbs_context, context));
+}
+
+/* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects later. */
+void context_put(struct context *context);
+
+static inline struct ibv_context *context_ibv(struct context *context)
+{
+    return &context->verbs.context;
+}
+
+static inline uint32_t qp_number(const struct qp *qp)
+{
+    return qp->ex.qp_base.qp_num;
+}
+
+static inline struct send_wqe *qp_send_wqe(struct qp *qp, uint32_t index)
+{
+    return &qp->req.wqes[index % qp->req.capacity];
+}
+
+static inline struct ibv_sge *qp_send_sges(struct qp *qp, uint32_t index)
+{
+    return &qp->req.sges[(size_t)(index % qp->req.capacity) * qp->req.max_sge];
+}
+
+#endif

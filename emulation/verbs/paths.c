@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Preloaded by `softverbs run`: shows /sys/class/infiniband/... and /dev/infiniband/uverbsN to programs that read them (UCX, perftest),
+ * with what the emulator's libibverbs says. Every other path goes to the C library. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXPORT  __attribute__((visibility("default")))
+#define SYSFS   "/sys/class/infiniband/"
+#define DEVICES "/dev/infiniband/uverbs"
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+typedef int (*sysfs_fn)(const char *path, char *out, size_t size);
+
+static bool begins(const char *path, const char *with)
+{
+    return path && !strncmp(path, with, strlen(with));
+}
+
+/* The text of a file that the emulator makes, or -1. Does not load the library into programs that do without it. */
+static int make(const char *path, char *out, size_t size)
+{
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+    sysfs_fn sysfs = library ? (sysfs_fn)dlsym(library, "softverbs_sysfs") : NULL;
+    int n = sysfs ? sysfs(path + strlen(SYSFS), out, size) : -1;
+    if (library)
+        dlclose(library);
+    return n;
+}
+
+/* -2: not a path of ours. */
+static int open_ours(const char *path)
+{
+    char text[4096];
+    if (begins(path, DEVICES))
+        return open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (!begins(path, SYSFS))
+        return -2;
+    int n = make(path, text, sizeof(text));
+    if (n < 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    int fd = memfd_create("softverbs", MFD_CLOEXEC);
+    if (fd >= 0 && (write(fd, text, (size_t)n) != n || lseek(fd, 0, SEEK_SET))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+#define OPEN(name)                                                                                                          \
+    EXPORT int name(const char *path, int flags, ...)                                                                       \
+    {                                                                                                                       \
+        va_list args;                                                                                                       \
+        va_start(args, flags);                                                                                              \
+        mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;                                           \
+        va_end(args);                                                                                                       \
+        int fd = begins(path, SYSFS) || begins(path, DEVICES) ? open_ours(path) : -2;                                       \
+        return fd == -2 ? NEXT(name)(path, flags, mode) : fd;                                                               \
+    }
+OPEN(open)
+OPEN(open64)
+
+#define FOPEN(name)                                                                                                         \
+    EXPORT FILE *name(const char *path, const char *mode)                                                                   \
+    {                                                                                                                       \
+        int fd = open_ours(path);                                                                                           \
+        return fd == -2 ? NEXT(name)(path, mode) : fd < 0 ? NULL : fdopen(fd, "r");                                         \
+    }
+FOPEN(fopen)
+FOPEN(fopen64)
+
+EXPORT int access(const char *path, int mode)
+{
+    char text[4096];
+    if (begins(path, DEVICES))
+        return 0;
+    if (!begins(path, SYSFS))
+        return NEXT(access)(path, mode);
+    if (!strchr(path + strlen(SYSFS), '/') || make(path, text, sizeof(text)) >= 0)
+        return 0;
+    errno = ENOENT;
+    return -1;
+}
+
+/* A device node looks like /dev/null: a character device that everyone may open. */
+#define STAT(name, type)                                                                                                    \
+    EXPORT int name(const char *path, struct type *out)                                                                     \
+    {                                                                                                                       \
+        return NEXT(name)(begins(path, DEVICES) ? "/dev/null" : path, out);                                                 \
+    }
+STAT(stat, stat)
+STAT(stat64, stat64)

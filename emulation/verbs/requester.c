@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sending half: cuts requests into packets and numbers them. A reliable queue pair keeps a window of packets in flight and goes
+ * back to the first missing one when it is told so or when time runs out; requester_rc.c takes the answers.
+ * Source: InfiniBand specification volume 1, sections 9.7.1 to 9.7.5. */
+#include "requester.h"
+#include "counters.h"
+#include "cq.h"
+#include "engine.h"
+#include "event.h"
+#include "mr.h"
+#include "qp.h"
+
+#include <string.h>
+
+#define BUDGET         64 /* packets of an unacknowledged service in one go */
+#define ACK_EVERY_MASK 15 /* one packet in 16 of a long message asks for an acknowledgement */
+
+static const enum ibv_wc_opcode wc_opcodes[] = {
+    [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+    [IBV_WR_SEND] = IBV_WC_SEND,
+    [IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+    [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+    [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+};
+
+static bool is_atomic(const struct send_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+bool requester_is_read(const struct send_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_RDMA_READ || is_atomic(wqe);
+}
+
+static void push_completion(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status)
+{
+    struct ibv_wc wc = {.wr_id = wqe->wr_id, .status = status, .qp_num = qp_number(qp), .opcode = wc_opcodes[wqe->opcode]};
+    wc.vendor_err = status == IBV_WC_SUCCESS ? 0 : 0x50 + status; /* nonzero, as adapters have it; the meaning is ours */
+    wc.byte_len = wqe->length;
+    cq_push((struct cq *)qp_ibv(qp)->send_cq, &wc, false);
+}
+
+void requester_finish_head(struct qp *qp)
+{
+    struct send_wqe *wqe = qp_send_wqe(qp, qp->req.head++);
+    if (wqe->signaled)
+        push_completion(qp, wqe, IBV_WC_SUCCESS);
+}
+
+void requester_complete(struct qp *qp, enum ibv_wc_status status)
+{
+    struct requester *req = &qp->req;
+    if (req->head != req->tail)
+        push_completion(qp, qp_send_wqe(qp, req->head++), status);
+    qp_fail(qp, -1);
+}
+
+void requester_flush(struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    while (req->head != req->tail)
+        push_completion(qp, qp_send_wqe(qp, req->head++), IBV_WC_WR_FLUSH_ERR);
+    req->next = req->tail;
+    req->offset = 0;
+    req->read_head = req->read_tail;
+    req->ack_deadline = req->rnr_deadline = 0;
+}
+
+/* What cannot be done whatever the peer says. */
+static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe, const struct ibv_sge *sges)
+{
+    int access = requester_is_read(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
+    if (requester_is_read(wqe) && !qp->req.read_capacity)
+        return IBV_WC_LOC_QP_OP_ERR;
+    if (wqe->length > MAX_MSG_SIZE || (is_atomic(wqe) && wqe->length != 8) || (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
+        return IBV_WC_LOC_LEN_ERR;
+    if (!wqe->inlined && !sgl_valid(qp_pd(qp), sges, wqe->count, access))
+        return IBV_WC_LOC_PROT_ERR;
+    return IBV_WC_SUCCESS;
+}
+
+static void start(struct qp *qp, struct send_wqe *wqe)
+{
+    wqe->state = WQE_STARTED;
+    wqe->status = check(qp, wqe, qp_send_sges(qp, qp->req.next));
+    wqe->first_psn = qp->req.psn;
+    wqe->packets = is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
+}
+
+struct source {
+    struct qp *qp;
+    const struct send_wqe *wqe;
+    const struct ibv_sge *sges;
+    uint64_t offset;
+};
+
+static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
+{
+    const struct source *source = arg;
+    if (!source->wqe->inlined)
+        return sgl_read(qp_pd(source->qp), source->sges, source->wqe->count, source->offset, to, size, crc);
+    *crc = icrc_copy(*crc, to, source->wqe->inlined + source->offset, size);
+    return 0;
+}
+
+/* The opcode for the part of a SEND or WRITE that is at `offset` packets. */
+static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset)
+{
+    bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM;
+    bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    bool first = offset == 0, last = offset + 1 == wqe->packets;
+    unsigned base = send ? OP_SEND_FIRST : OP_WRITE_FIRST;
+    unsigned step = first && last ? 4u + imm : last ? 2u + imm : first ? 0 : 1;
+    return (uint8_t)(base + step);
+}
+
+static uint8_t service_of(const struct qp *qp)
+{
+    return qp_is(qp, IBV_QPT_RC) ? SERVICE_RC : qp_is(qp, IBV_QPT_UC) ? SERVICE_UC : SERVICE_UD;
+}
+
+/* The next packet of a SEND or a WRITE. */
+static int send_part(struct qp *qp, struct send_wqe *wqe)
+{
+    struct requester *req = &qp->req;
+    uint64_t done = (uint64_t)req->offset * qp->mtu, left = wqe->length - done;
+    uint32_t size = left < qp->mtu ? (uint32_t)left : qp->mtu;
+    bool last = req->offset + 1 == wqe->packets, datagram = qp_is(qp, IBV_QPT_UD);
+    struct packet packet = {
+        .opcode = service_of(qp) | part_opcode(wqe, req->offset),
+        .qpn = datagram ? wqe->qpn : qp->attr.dest_qp_num,
+        .psn = req->psn,
+        .solicited = last && (wqe->flags & IBV_SEND_SOLICITED),
+        .va = wqe->remote,
+        .rkey = wqe->rkey,
+        .dma_length = wqe->length,
+        .imm = wqe->imm,
+        .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
+        .source_qpn = qp_number(qp),
+    };
+    bool full = (uint32_t)psn_diff(req->psn, req->unacked) + 1 >= req->window;
+    packet.ack_request = qp_is(qp, IBV_QPT_RC) && (last || full || (req->psn & ACK_EVERY_MASK) == ACK_EVERY_MASK);
+    struct source source = {qp, wqe, qp_send_sges(qp, req->next), done};
+    return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source);
+}
+
+/* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent again ends
+ * where it ended before: the responder repeats only what it has done. */
+static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
+{
+    struct requester *req = &qp->req;
+    uint64_t done = (uint64_t)req->offset * qp->mtu;
+    uint32_t most = READ_PACKETS - req->offset % READ_PACKETS;
+    uint32_t packets = wqe->packets - req->offset < most ? wqe->packets - req->offset : most;
+    uint64_t bytes = (uint64_t)packets * qp->mtu, left = wqe->length - done;
+    struct packet packet = {
+        .opcode = wqe->opcode == IBV_WR_RDMA_READ ? OP_READ_REQUEST
+                                                  : (wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_COMPARE_SWAP : OP_FETCH_ADD),
+        .qpn = qp->attr.dest_qp_num,
+        .psn = req->psn,
+        .ack_request = true,
+        .va = wqe->remote + done,
+        .rkey = wqe->rkey,
+        .dma_length = (uint32_t)(bytes < left ? bytes : left),
+        .swap_add = wqe->swap_add,
+        .compare = wqe->compare,
+    };
+    transport_send(&qp->path, &packet, 0, NULL, NULL);
+    req->reads[req->read_tail++ % req->read_capacity] = (struct pending_read){req->psn, psn_add(req->psn, packets)};
+    return packets;
+}
+
+static void step(struct qp *qp, struct send_wqe *wqe, uint32_t packets)
+{
+    struct requester *req = &qp->req;
+    if (psn_diff(req->psn, req->highest) < 0)
+        count_add(sent_retransmitted, packets);
+    req->psn = psn_add(req->psn, packets);
+    if (psn_diff(req->psn, req->highest) > 0)
+        req->highest = req->psn;
+    req->offset += packets;
+    if (req->offset >= wqe->packets) {
+        wqe->state = WQE_SENT;
+        req->next++;
+        req->offset = 0;
+    }
+}
+
+static bool may_start(const struct qp *qp)
+{
+    return qp->state == IBV_QPS_RTS && !qp->req.draining;
+}
+
+/* Sends the next packet of the next request if nothing holds it back. */
+static bool send_next_rc(struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    if (req->next == req->tail || (uint32_t)psn_diff(req->psn, req->unacked) >= req->window)
+        return false;
+    struct send_wqe *wqe = qp_send_wqe(qp, req->next);
+    bool reads = req->read_head != req->read_tail;
+    if (wqe->state == WQE_POSTED) {
+        if (!may_start(qp) || (reads && (wqe->flags & IBV_SEND_FENCE)))
+            return false;
+        start(qp, wqe);
+    }
+    if (wqe->status != IBV_WC_SUCCESS)
+        return false;
+    if (!requester_is_read(wqe)) {
+        if (send_part(qp, wqe)) {
+            wqe->status = IBV_WC_LOC_PROT_ERR;
+            return false;
+        }
+        step(qp, wqe, 1);
+        return true;
+    }
+    if (req->read_tail - req->read_head >= req->read_capacity)
+        return false;
+    step(qp, wqe, send_read(qp, wqe));
+    return true;
+}
+
+/* A request that was found bad ends when all before it are complete. */
+static bool head_is_bad(const struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+    return req->head == req->next && req->head != req->tail && qp_send_wqe((struct qp *)qp, req->head)->state != WQE_POSTED &&
+           qp_send_wqe((struct qp *)qp, req->head)->status != IBV_WC_SUCCESS;
+}
+
+static void drained(struct qp *qp)
+{
+    if (qp->state != IBV_QPS_SQD || !qp->req.draining || qp->req.unacked != qp->req.highest)
+        return;
+    qp->req.draining = false;
+    if (qp->attr.en_sqd_async_notify)
+        event_qp(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+static void run_rc(struct qp *qp, uint64_t now)
+{
+    struct requester *req = &qp->req;
+    if (req->rnr_deadline || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
+        return;
+    bool sent = false;
+    while (send_next_rc(qp))
+        sent = true;
+    if (sent && !req->ack_deadline && qp->attr.timeout) {
+        req->ack_deadline = now + requester_timeout(qp);
+        engine_arm(qp, req->ack_deadline);
+    }
+    if (head_is_bad(qp))
+        requester_complete(qp, qp_send_wqe(qp, req->head)->status);
+    else
+        drained(qp);
+}
+
+/* Unreliable services: a request is complete when it has left. An error stops the send queue only. */
+static void run_unreliable(struct qp *qp)
+{
+    struct requester *req = &qp->req;
+    for (int budget = BUDGET; budget && req->next != req->tail && may_start(qp); budget--) {
+        struct send_wqe *wqe = qp_send_wqe(qp, req->next);
+        if (wqe->state == WQE_POSTED)
+            start(qp, wqe);
+        if (wqe->status == IBV_WC_SUCCESS && send_part(qp, wqe))
+            wqe->status = IBV_WC_LOC_PROT_ERR;
+        if (wqe->status != IBV_WC_SUCCESS) {
+            push_completion(qp, wqe, wqe->status);
+            req->head = ++req->next;
+            qp->state = IBV_QPS_SQE;
+            requester_flush(qp);
+            return;
+        }
+        uint32_t before = req->next;
+        step(qp, wqe, 1);
+        req->unacked = req->psn;
+        if (req->next != before)
+            requester_finish_head(qp);
+    }
+    if (req->next != req->tail && may_start(qp))
+        engine_mark(qp);
+    drained(qp);
+}
+
+void requester_run(struct qp *qp, uint64_t now)
+{
+    if (qp->state == IBV_QPS_ERR)
+        requester_flush(qp);
+    else if (qp_is(qp, IBV_QPT_RC))
+        run_rc(qp, now);
+    else
+        run_unreliable(qp);
+}

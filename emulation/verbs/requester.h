@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the two halves of the requester. */
+#ifndef VERBS_REQUESTER_H
+#define VERBS_REQUESTER_H
+
+#include "transport.h"
+
+/* READ or atomic: has an answer with data. */
+bool requester_is_read(const struct send_wqe *wqe);
+
+/* The oldest request is complete. */
+void requester_finish_head(struct qp *qp);
+
+/* How long to wait for an acknowledgement, in nanoseconds. */
+uint64_t requester_timeout(const struct qp *qp);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receiving half of a reliable queue pair: checks the order of packets, stores data, and queues answers that leave in order.
+ * Source: InfiniBand specification volume 1, sections 9.7.2 to 9.7.5 and 9.9.3 (responder faults). */
+#include "counters.h"
+#include "engine.h"
+#include "event.h"
+#include "mr.h"
+#include "qp.h"
+#include "transport.h"
+
+#include <string.h>
+
+#define READ_BURST 64 /* packets of read responses in one go */
+
+static struct answer_entry *queue_answer(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    engine_mark(qp);
+    if (resp->queue_tail - resp->queue_head == ANSWERS_MAX)
+        return NULL;
+    struct answer_entry *entry = &resp->queue[resp->queue_tail++ % ANSWERS_MAX];
+    memset(entry, 0, sizeof(*entry));
+    return entry;
+}
+
+static void acknowledge(struct qp *qp)
+{
+    qp->resp.ack_due = true;
+    engine_mark(qp);
+}
+
+static void negative(struct qp *qp, uint8_t syndrome)
+{
+    struct answer_entry *entry = queue_answer(qp);
+    qp->resp.nak_sent = true;
+    qp->resp.ack_due = false; /* a negative answer acknowledges what is before it */
+    if (entry) {
+        entry->kind = ANSWER_ACK;
+        entry->psn = qp->resp.psn;
+        entry->msn = qp->resp.msn;
+        entry->syndrome = syndrome;
+    }
+}
+
+static void fatal(struct qp *qp, enum nak nak, enum ibv_event_type event)
+{
+    count(nak_sent);
+    if (nak == NAK_REMOTE_ACCESS)
+        count(access_error);
+    negative(qp, SYNDROME_NAK | nak);
+    responder_run(qp); /* the error state sends nothing any more */
+    qp_fail(qp, (int)event);
+}
+
+/* A receive that is in use fails; the peer hears `nak`. */
+static void fail_receive(struct qp *qp, enum ibv_wc_status status, enum nak nak)
+{
+    struct ibv_wc wc = {.wr_id = qp->resp.wqe.wr_id, .status = status, .opcode = IBV_WC_RECV, .qp_num = qp_number(qp)};
+    wc.vendor_err = 0x50 + status;
+    qp->resp.have_wqe = false;
+    responder_complete(qp, &wc, false);
+    fatal(qp, nak, IBV_EVENT_QP_REQ_ERR);
+}
+
+static bool need_wqe(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    if (resp->have_wqe)
+        return true;
+    resp->have_wqe = responder_take_wqe(qp, &resp->wqe, resp->sges);
+    if (resp->have_wqe)
+        return true;
+    count(rnr_nak_sent);
+    negative(qp, SYNDROME_RNR | (qp->attr.min_rnr_timer & SYNDROME_VALUE));
+    return false;
+}
+
+static void complete_receive(struct qp *qp, const struct packet *packet, uint32_t size, bool write)
+{
+    struct responder *resp = &qp->resp;
+    struct ibv_wc wc = {.wr_id = resp->wqe.wr_id, .byte_len = size, .qp_num = qp_number(qp), .src_qp = qp->attr.dest_qp_num};
+    wc.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    if (packet_flags(packet->opcode) & HAS_IMM) {
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = packet->imm;
+    }
+    resp->have_wqe = false;
+    responder_complete(qp, &wc, packet->solicited);
+}
+
+/* The expected packet was taken. */
+static void accepted(struct qp *qp, const struct packet *packet, unsigned flags, uint32_t packets)
+{
+    struct responder *resp = &qp->resp;
+    resp->psn = psn_add(resp->psn, packets);
+    resp->nak_sent = false;
+    resp->in_message = !(flags & HAS_LAST);
+    resp->last = OPERATION(packet->opcode);
+    if (flags & HAS_LAST)
+        resp->msn = (resp->msn + 1) & 0xffffff;
+    if (packet->ack_request && !(flags & HAS_ATOMIC) && OPERATION(packet->opcode) != OP_READ_REQUEST)
+        acknowledge(qp);
+}
+
+static void take_send(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    struct responder *resp = &qp->resp;
+    if (flags & HAS_FIRST)
+        resp->received = 0;
+    if (!need_wqe(qp))
+        return;
+    if ((uint64_t)resp->received + packet->length > sgl_size(resp->sges, resp->wqe.count)) {
+        fail_receive(qp, IBV_WC_LOC_LEN_ERR, NAK_INVALID_REQUEST);
+        return;
+    }
+    if (sgl_write(qp_pd(qp), resp->sges, resp->wqe.count, resp->received, packet->payload, packet->length)) {
+        fail_receive(qp, IBV_WC_LOC_PROT_ERR, NAK_REMOTE_OPERATION);
+        return;
+    }
+    resp->received += packet->length;
+    accepted(qp, packet, flags, 1);
+    if (flags & HAS_LAST)
+        complete_receive(qp, packet, resp->received, false);
+}
+
+static void take_write(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    struct responder *resp = &qp->resp;
+    if (flags & HAS_FIRST) {
+        resp->va = packet->va;
+        resp->rkey = packet->rkey;
+        resp->left = resp->received = packet->dma_length;
+        if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)) {
+            fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+            return;
+        }
+    }
+    if (packet->length > resp->left || ((flags & HAS_LAST) && packet->length != resp->left)) {
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+        return;
+    }
+    struct mr *mr = resp->left ? mr_find(qp_pd(qp), resp->rkey, resp->va, resp->left, IBV_ACCESS_REMOTE_WRITE) : NULL;
+    if (resp->left && !mr) {
+        fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+        return;
+    }
+    if ((flags & HAS_IMM) && !need_wqe(qp))
+        return;
+    if (packet->length && mr_write(mr, resp->va, packet->payload, packet->length)) {
+        fatal(qp, NAK_REMOTE_OPERATION, IBV_EVENT_QP_FATAL);
+        return;
+    }
+    resp->va += packet->length;
+    resp->left -= packet->length;
+    accepted(qp, packet, flags, 1);
+    if (flags & HAS_IMM)
+        complete_receive(qp, packet, resp->received, true);
+}
+
+static uint32_t read_packets(const struct qp *qp, uint32_t length)
+{
+    return length ? (uint32_t)(((uint64_t)length + qp->mtu - 1) / qp->mtu) : 1;
+}
+
+static void keep(struct qp *qp, const struct answer_entry *entry)
+{
+    struct responder *resp = &qp->resp;
+    if (!resp->kept_count)
+        return;
+    resp->kept[resp->kept_next] = *entry;
+    resp->kept[resp->kept_next].valid = true;
+    resp->kept_next = (resp->kept_next + 1) % resp->kept_count;
+}
+
+static void take_read(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    int access = IBV_ACCESS_REMOTE_READ;
+    if (!qp->attr.max_dest_rd_atomic || packet->dma_length > MAX_MSG_SIZE) {
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+        return;
+    }
+    if (!(qp->attr.qp_access_flags & access) ||
+        (packet->dma_length && !mr_find(qp_pd(qp), packet->rkey, packet->va, packet->dma_length, access))) {
+        fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+        return;
+    }
+    struct answer_entry *entry = queue_answer(qp);
+    if (!entry)
+        return; /* no room: as if the packet had been lost */
+    entry->kind = ANSWER_READ;
+    entry->psn = packet->psn;
+    entry->packets = read_packets(qp, packet->dma_length);
+    entry->va = packet->va;
+    entry->rkey = packet->rkey;
+    entry->length = packet->dma_length;
+    accepted(qp, packet, flags, entry->packets);
+    entry->msn = qp->resp.msn;
+    keep(qp, entry);
+}
+
+static void take_atomic(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    int access = IBV_ACCESS_REMOTE_ATOMIC;
+    if (!qp->attr.max_dest_rd_atomic || packet->va & 7) {
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+        return;
+    }
+    struct mr *mr = mr_find(qp_pd(qp), packet->rkey, packet->va, 8, access);
+    if (!(qp->attr.qp_access_flags & access) || !mr || ((uintptr_t)mr->host + (packet->va - mr->iova)) & 7) {
+        fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+        return;
+    }
+    struct answer_entry *entry = queue_answer(qp);
+    if (!entry)
+        return;
+    entry->kind = ANSWER_ATOMIC;
+    entry->psn = packet->psn;
+    entry->packets = 1;
+    bool swap = OPERATION(packet->opcode) == OP_COMPARE_SWAP;
+    if (mr_atomic(mr, packet->va, swap, packet->compare, packet->swap_add, &entry->original)) {
+        qp->resp.queue_tail--;
+        fatal(qp, NAK_REMOTE_OPERATION, IBV_EVENT_QP_FATAL);
+        return;
+    }
+    accepted(qp, packet, flags, 1);
+    entry->msn = qp->resp.msn;
+    keep(qp, entry);
+}
+
+/* The answers to reads and atomics are kept: a read is done again, an atomic answered from memory. */
+static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    struct responder *resp = &qp->resp;
+    uint32_t packets = flags & HAS_ATOMIC ? 1 : read_packets(qp, packet->dma_length);
+    for (uint32_t i = 0; i < resp->kept_count; i++) {
+        const struct answer_entry *kept = &resp->kept[i];
+        int32_t into = psn_diff(packet->psn, kept->psn);
+        bool inside = kept->valid && into >= 0 && (uint32_t)into + packets <= kept->packets;
+        bool same = inside && (kept->kind == ANSWER_ATOMIC) == !!(flags & HAS_ATOMIC);
+        if (!same || (kept->kind == ANSWER_READ && packet->va - kept->va != (uint64_t)into * qp->mtu))
+            continue;
+        struct answer_entry *entry = queue_answer(qp);
+        if (!entry)
+            return;
+        *entry = *kept;
+        entry->psn = packet->psn;
+        entry->packets = packets;
+        entry->va = packet->va;
+        entry->length = packet->dma_length;
+        entry->done = 0;
+        return;
+    }
+    count(dropped_duplicate);
+}
+
+static void duplicate(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    count(duplicate_request);
+    if (flags & HAS_ATOMIC || OPERATION(packet->opcode) == OP_READ_REQUEST)
+        repeat(qp, packet, flags);
+    else
+        acknowledge(qp); /* also after a negative one, which may be lost */
+}
+
+/* Middle and last packets continue a message of their kind, first ones do not interrupt one. */
+static bool fits(const struct responder *resp, unsigned flags)
+{
+    if (flags & HAS_FIRST)
+        return !resp->in_message;
+    return resp->in_message && (packet_flags((uint8_t)resp->last) & (HAS_SEND | HAS_WRITE)) == (flags & (HAS_SEND | HAS_WRITE));
+}
+
+/* All packets but the last of a message are full. */
+static bool right_size(const struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    if (!(flags & HAS_PAYLOAD))
+        return true;
+    if (!(flags & HAS_LAST))
+        return packet->length == qp->mtu;
+    return (flags & HAS_FIRST) || packet->length;
+}
+
+static void take(struct qp *qp, const struct packet *packet, unsigned flags)
+{
+    if (!fits(&qp->resp, flags) || !right_size(qp, packet, flags))
+        fatal(qp, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR);
+    else if (flags & HAS_SEND)
+        take_send(qp, packet, flags);
+    else if (flags & HAS_WRITE)
+        take_write(qp, packet, flags);
+    else if (flags & HAS_ATOMIC)
+        take_atomic(qp, packet, flags);
+    else
+        take_read(qp, packet, flags);
+}
+
+void responder_request(struct qp *qp, const struct packet *packet)
+{
+    struct responder *resp = &qp->resp;
+    unsigned flags = packet_flags(packet->opcode);
+    if (!resp->communication && qp->state == IBV_QPS_RTR) {
+        resp->communication = true;
+        event_qp(qp, IBV_EVENT_COMM_EST);
+    }
+    int32_t ahead = psn_diff(packet->psn, resp->psn);
+    if (ahead < 0) {
+        duplicate(qp, packet, flags);
+    } else if (ahead > 0) {
+        count(out_of_sequence);
+        if (!resp->nak_sent) {
+            count(nak_sent);
+            negative(qp, SYNDROME_NAK | NAK_SEQUENCE);
+        }
+    } else {
+        take(qp, packet, flags);
+    }
+}
+
+struct source {
+    struct qp *qp;
+    const struct answer_entry *entry;
+};
+
+static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
+{
+    const struct source *source = arg;
+    const struct answer_entry *entry = source->entry;
+    uint64_t va = entry->va + (uint64_t)entry->done * source->qp->mtu;
+    struct mr *mr = mr_find(qp_pd(source->qp), entry->rkey, va, size, IBV_ACCESS_REMOTE_READ);
+    return mr ? mr_read(mr, va, to, size, crc) : -1;
+}
+
+static uint8_t read_opcode(const struct answer_entry *entry)
+{
+    bool first = entry->done == 0, last = entry->done + 1 == entry->packets;
+    return first && last ? OP_READ_ONLY : first ? OP_READ_FIRST : last ? OP_READ_LAST : OP_READ_MIDDLE;
+}
+
+/* Sends the next packet of an answer. False when the memory has gone meanwhile. */
+static bool send_answer(struct qp *qp, struct answer_entry *entry)
+{
+    struct packet packet = {
+        .opcode = OP_ACK,
+        .qpn = qp->attr.dest_qp_num,
+        .psn = psn_add(entry->psn, entry->done),
+        .syndrome = entry->kind == ANSWER_ACK ? entry->syndrome : SYNDROME_ACK | CREDIT_NONE,
+        .msn = entry->msn,
+        .original = entry->original,
+    };
+    uint32_t size = 0;
+    struct source source = {qp, entry};
+    if (entry->kind == ANSWER_ATOMIC)
+        packet.opcode = OP_ATOMIC_ACK;
+    if (entry->kind == ANSWER_READ) {
+        uint64_t left = entry->length - (uint64_t)entry->done * qp->mtu;
+        size = left < qp->mtu ? (uint32_t)left : qp->mtu;
+        packet.opcode = read_opcode(entry);
+    }
+    return !transport_send(&qp->path, &packet, size, fill, &source);
+}
+
+void responder_run(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    for (int budget = READ_BURST; resp->queue_head != resp->queue_tail; budget--) {
+        struct answer_entry *entry = &resp->queue[resp->queue_head % ANSWERS_MAX];
+        if (!budget) {
+            engine_mark(qp);
+            return;
+        }
+        if (!send_answer(qp, entry)) {
+            resp->queue_head = resp->queue_tail;
+            fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+            return;
+        }
+        if (entry->kind != ANSWER_READ || ++entry->done == entry->packets)
+            resp->queue_head++;
+    }
+    if (!resp->ack_due)
+        return;
+    resp->ack_due = false;
+    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
+    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
+    send_answer(qp, &ack);
+}

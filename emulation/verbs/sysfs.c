@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files that the kernel would show under /sys/class/infiniband/DEVICE. */
+#include "counters.h"
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int gid_text(const union ibv_gid *gid, char *out, size_t size)
+{
+    static const union ibv_gid nothing;
+    const uint8_t *b = gid ? gid->raw : nothing.raw;
+    int n = 0;
+    for (int i = 0; i < 16; i += 2)
+        n += snprintf(out + n, size - (size_t)n, "%s%02x%02x", i ? ":" : "", b[i], b[i + 1]);
+    return n + snprintf(out + n, size - (size_t)n, "\n");
+}
+
+static int guid_text(const struct device *device, char *out, size_t size)
+{
+    uint8_t b[8];
+    __be64 guid = device_guid(device);
+    memcpy(b, &guid, sizeof(b));
+    return snprintf(out, size, "%02x%02x:%02x%02x:%02x%02x:%02x%02x\n", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
+}
+
+static int counter_text(const char *name, char *out, size_t size)
+{
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        if (!strcmp(name, counter_name((enum counter)i)))
+            return snprintf(out, size, "%llu\n", (unsigned long long)counter_read((enum counter)i));
+    return -1;
+}
+
+/* A file below ports/1. */
+static int port_file(const struct device *device, const char *file, char *out, size_t size)
+{
+    unsigned index = 0;
+    if (!strcmp(file, "state"))
+        return snprintf(out, size, "%s\n", device->up ? "4: ACTIVE" : "1: DOWN");
+    if (!strcmp(file, "phys_state"))
+        return snprintf(out, size, "%s\n", device->up ? "5: LinkUp" : "3: Disabled");
+    if (!strcmp(file, "link_layer"))
+        return snprintf(out, size, "Ethernet\n");
+    if (!strcmp(file, "rate"))
+        return snprintf(out, size, "%g Gb/sec (emulated)\n", (double)device->speed_mbps / 1000);
+    if (!strcmp(file, "lid") || !strcmp(file, "sm_lid"))
+        return snprintf(out, size, "0x0\n");
+    if (!strcmp(file, "pkeys/0"))
+        return snprintf(out, size, "0xffff\n");
+    if (sscanf(file, "gids/%u", &index) == 1)
+        return index < GID_COUNT ? gid_text(device_gid(device, (int)index), out, size) : -1;
+    if (sscanf(file, "gid_attrs/types/%u", &index) == 1)
+        return device_gid(device, (int)index) ? snprintf(out, size, "RoCE v2\n") : -1;
+    if (sscanf(file, "gid_attrs/ndevs/%u", &index) == 1)
+        return device_gid(device, (int)index) ? snprintf(out, size, "%s\n", device->ifname) : -1;
+    if (!strncmp(file, "hw_counters/", 12))
+        return counter_text(file + 12, out, size);
+    return -1;
+}
+
+int device_sysfs(const struct device *device, const char *file, char *out, size_t size)
+{
+    if (!strncmp(file, "ports/1/", 8))
+        return port_file(device, file + 8, out, size);
+    if (!strcmp(file, "node_guid") || !strcmp(file, "sys_image_guid"))
+        return guid_text(device, out, size);
+    if (!strcmp(file, "node_type"))
+        return snprintf(out, size, "1: CA\n");
+    if (!strcmp(file, "fw_ver"))
+        return snprintf(out, size, "emulator\n");
+    if (!strcmp(file, "hca_type") || !strcmp(file, "board_id") || !strcmp(file, "node_desc"))
+        return snprintf(out, size, "softverbs\n");
+    if (!strcmp(file, "ibdev"))
+        return snprintf(out, size, "%s\n", device->ibv.name);
+    if (!strcmp(file, "abi_version"))
+        return snprintf(out, size, "1\n");
+    return -1;
+}

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Debian's own RDMA programs, unmodified, on the emulator, in a network namespace of their own; everything they send is captured and
+# must pass tshark without a malformed frame. Usage: programs.sh FOLDER-OF-SOFTVERBS GROUP  (pingpong, perftest or ucx)
+set -u
+bin=$(realpath "$1")
+group=$2
+ns=svprog$$
+work=$(mktemp -d)
+pids=()
+skip() { echo "programs: SKIPPED: $1"; exit 77; }
+case $group in
+pingpong) needs="ibv_devices ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong" ;;
+perftest) needs="ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw" ;;
+ucx) needs="ucx_perftest" ;;
+*) echo "programs: unknown group $group"; exit 2 ;;
+esac
+for need in ip ethtool tshark tcpdump $needs; do command -v $need >/dev/null || skip "no $need"; done
+ip netns add $ns 2>/dev/null || skip "may not make a network namespace"
+clean() {
+    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null
+    wait 2>/dev/null
+    ip netns del $ns
+    rm -rf "$work"
+}
+trap clean EXIT
+ip -n $ns link set lo up
+# a capture shows packets as they are on a wire only when the kernel cuts super-packets before it
+ip netns exec $ns ethtool -K lo tx-udp-segmentation off >/dev/null 2>&1
+ip netns exec $ns tcpdump -i lo -B 65536 -s 128 -w $work/cap --immediate-mode udp port 4791 2>$work/tcpdump &
+pids+=($!)
+for _ in $(seq 100); do grep -q listening $work/tcpdump && break; sleep 0.1; done
+
+export SOFTVERBS_POLL=sleep # the machine that tests has other work
+run() { ip netns exec $ns timeout 60 "$bin/softverbs" run -- "$@"; }
+failed=0
+check() { # name, status
+    if [ "$2" = 0 ]; then echo "ok   $1"; else failed=$((failed + 1)); echo "FAIL $1"; tail -n 5 $work/client $work/server; fi
+}
+# The client asks again until the server listens.
+both() {
+    run "$@" >$work/server 2>&1 & local server=$! status=1
+    for _ in $(seq 40); do
+        run "$@" 127.0.0.1 >$work/client 2>&1; status=$?
+        [ $status = 0 ] && break
+        grep -qiE "couldn't connect|refused|unable to connect|failed to connect|Can't connect|Couldn't connect" $work/client || break
+        sleep 0.25
+    done
+    wait $server || status=1
+    check "$*" $status
+}
+if [ $group = pingpong ]; then
+    run ibv_devices >$work/client 2>&1 && grep -q soft_lo $work/client; check ibv_devices $?
+    run ibv_devinfo -v >$work/client 2>&1 && grep -q 'RoCE v2' $work/client; check ibv_devinfo $?
+    both ibv_rc_pingpong -g 0 -n 200
+    both ibv_rc_pingpong -g 0 -n 200 -e -m 4096 -s 20000
+    both ibv_rc_pingpong -g 1 -n 200 # IPv6
+    both ibv_rc_pingpong -g 0 -n 200 -N # ibv_wr_* calls
+    both ibv_rc_pingpong -g 0 -n 200 -t # completion timestamps, extended queue
+    both ibv_uc_pingpong -g 0 -n 200
+    both ibv_ud_pingpong -g 0 -n 200
+elif [ $group = perftest ]; then
+    for t in ib_write_bw ib_read_bw ib_send_bw; do both $t -d soft_lo -x 0 -F -n 200; done
+    both ib_write_bw -d soft_lo -x 0 -F -n 200 -q 4 -b
+    both ib_send_bw -d soft_lo -x 0 -F -n 200 -q 4 -b -e
+    both ib_read_bw -d soft_lo -x 0 -F -n 200 -e
+    both ib_send_bw -d soft_lo -x 0 -F -n 200 -c UD -s 2048
+    both ib_send_bw -d soft_lo -x 0 -F -n 200 -c UC
+    both ib_send_bw -d soft_lo -x 0 -F -n 200 --use-srq
+    both ib_write_bw -d soft_lo -x 0 -F -n 200 --use_old_post_send
+    both ib_atomic_bw -d soft_lo -x 0 -F -n 200
+    both ib_atomic_bw -d soft_lo -x 0 -F -n 200 -A CMP_AND_SWAP
+    for t in ib_write_lat ib_read_lat ib_send_lat; do both $t -d soft_lo -x 0 -F -n 200; done
+    both ib_send_lat -d soft_lo -x 0 -F -n 200 -e
+else
+    export UCX_NET_DEVICES=soft_lo:1
+    for tls in rc_verbs,ud_verbs ud_verbs; do
+        export UCX_TLS=$tls
+        both ucx_perftest -t tag_lat -n 300
+        both ucx_perftest -t tag_bw -s 65536 -n 300
+        both ucx_perftest -t ucp_put_bw -s 65536 -n 300
+        both ucx_perftest -t ucp_get -s 8192 -n 300
+    done
+fi
+sleep 1
+kill ${pids[0]} && wait ${pids[0]}
+pids=()
+frames=$(tshark -r $work/cap -T fields -e infiniband.bth.opcode 2>/dev/null | grep -c .)
+malformed=$(tshark -r $work/cap -Y '_ws.malformed' 2>/dev/null | wc -l)
+# frames are captured to 128 bytes: the pad and ICRC at their end are checked by the peers
+strange=$(tshark -r $work/cap -Y 'udp.dstport == 4791 && !infiniband' 2>/dev/null | wc -l)
+echo "captured $frames frames, $malformed malformed, $strange not decoded"
+[ "$frames" -gt 100 ] && [ "$malformed" = 0 ] && [ "$strange" = 0 ] || failed=$((failed + 1))
+[ $failed = 0 ]

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the exported calls in one process on the loopback device: states, keys, statuses of every kind of failure, faults,
+ * hostile packets, and closing in any order. Exit 77 where no packet socket may be opened. */
+#include "counters.h"
+#include "icrc.h"
+#include "packet.h"
+#include "qp_state.h"
+#include "softverbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SIZE      65536
+#define PATIENCE  30 /* seconds until a completion that does not come fails the test */
+#define ALL       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* Two queue pairs of one process that talk to each other. */
+struct pair {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq[2];
+    struct ibv_qp *qp[2];
+    struct ibv_mr *mr;
+    uint8_t *memory; /* SIZE for each side */
+};
+
+static struct ibv_context *open_loopback(void)
+{
+    struct ibv_context *context = NULL;
+    int n = 0;
+    struct ibv_device **list = ibv_get_device_list(&n);
+    for (int i = 0; list && i < n; i++)
+        if (!strcmp(ibv_get_device_name(list[i]), "soft_lo"))
+            context = ibv_open_device(list[i]);
+    ibv_free_device_list(list);
+    return context;
+}
+
+static void to_init(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234, .qp_access_flags = ALL};
+    int last = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last), 0);
+}
+
+static int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = 0xfffffe};
+    attr.max_dest_rd_atomic = 4;
+    attr.min_rnr_timer = 1;
+    attr.ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.dgid = *gid}};
+    int mask = IBV_QP_STATE;
+    if (qp->qp_type != IBV_QPT_UD)
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (qp->qp_type == IBV_QPT_RC)
+        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+static int to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries, uint8_t rnr)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = rnr, .sq_psn = 0xfffffe};
+    attr.max_rd_atomic = 4;
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if (qp->qp_type == IBV_QPT_RC)
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+static void make_qp(struct pair *pair, int side, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr init = {.send_cq = pair->cq[side], .recv_cq = pair->cq[side], .qp_type = type};
+    init.cap = (struct ibv_qp_cap){16, 16, 4, 4, 64};
+    pair->qp[side] = ibv_create_qp(pair->pd, &init);
+    assert_non_null(pair->qp[side]);
+    to_init(pair->qp[side]);
+}
+
+static void setup(struct pair *pair, enum ibv_qp_type type, uint8_t timeout, uint8_t retries, uint8_t rnr)
+{
+    union ibv_gid gid;
+    pair->context = open_loopback();
+    assert_non_null(pair->context);
+    assert_non_null(pair->pd = ibv_alloc_pd(pair->context));
+    pair->memory = calloc(2, SIZE);
+    assert_non_null(pair->mr = ibv_reg_mr(pair->pd, pair->memory, 2 * SIZE, ALL));
+    assert_int_equal(ibv_query_gid(pair->context, 1, 0, &gid), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(pair->cq[i] = ibv_create_cq(pair->context, 64, NULL, NULL, 0));
+        make_qp(pair, i, type);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(to_rtr(pair->qp[i], pair->qp[!i]->qp_num, &gid), 0);
+        assert_int_equal(to_rts(pair->qp[i], timeout, retries, rnr), 0);
+    }
+}
+
+static void teardown(struct pair *pair)
+{
+    char answer[64];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ibv_destroy_qp(pair->qp[i]), 0);
+        assert_int_equal(ibv_destroy_cq(pair->cq[i]), 0);
+    }
+    assert_int_equal(ibv_dereg_mr(pair->mr), 0);
+    assert_int_equal(ibv_dealloc_pd(pair->pd), 0);
+    softverbs_control("clear", answer, sizeof(answer));
+    assert_int_equal(ibv_close_device(pair->context), 0);
+    free(pair->memory);
+}
+
+static int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, uint32_t size, uint64_t remote, uint32_t rkey)
+{
+    struct ibv_sge sge = {(uintptr_t)pair->memory + (size_t)side * SIZE, size, pair->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    bool atomic = opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    if (atomic) {
+        wr.wr.atomic.remote_addr = remote;
+        wr.wr.atomic.rkey = rkey;
+        wr.wr.atomic.compare_add = 1;
+    } else {
+        wr.wr.rdma.remote_addr = remote;
+        wr.wr.rdma.rkey = rkey;
+    }
+    return ibv_post_send(pair->qp[side], &wr, &bad);
+}
+
+static int post_receive(struct pair *pair, int side, uint32_t size, uint32_t lkey)
+{
+    struct ibv_sge sge = {(uintptr_t)pair->memory + (size_t)side * SIZE, size, lkey};
+    struct ibv_recv_wr wr = {.wr_id = 9, .sg_list = &sge, .num_sge = 1}, *bad;
+    return ibv_post_recv(pair->qp[side], &wr, &bad);
+}
+
+static struct ibv_wc wait_for(struct ibv_cq *cq)
+{
+    struct ibv_wc wc;
+    time_t end = time(NULL) + PATIENCE;
+    int n = 0;
+    while (!(n = ibv_poll_cq(cq, 1, &wc)) && time(NULL) < end)
+        ;
+    assert_int_equal(n, 1);
+    return wc;
+}
+
+static uint64_t remote_of(const struct pair *pair, int side)
+{
+    return (uintptr_t)pair->memory + (size_t)side * SIZE;
+}
+
+static void every_operation_moves_data(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    memset(pair.memory, 0x5a, SIZE);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 5001, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, 5001);
+    assert_int_equal(pair.memory[SIZE + 5001], 0);
+    memset(pair.memory + SIZE, 0x77, SIZE);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_READ, 3000, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_int_equal(pair.memory[2999], 0x77);
+    assert_int_equal(pair.memory[3000], 0x5a);
+    *(uint64_t *)(void *)(pair.memory + SIZE) = 41;
+    assert_int_equal(post(&pair, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
+    struct ibv_wc wc = wait_for(pair.cq[0]);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_FETCH_ADD);
+    assert_int_equal(*(uint64_t *)(void *)(pair.memory + SIZE), 42);
+    assert_int_equal(*(uint64_t *)(void *)pair.memory, 41);
+    assert_int_equal(post_receive(&pair, 1, SIZE, pair.mr->lkey), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 100, 0, 0), 0);
+    wc = wait_for(pair.cq[1]);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, 100);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    teardown(&pair);
+}
+
+static enum ibv_wc_status fails_with(enum ibv_wr_opcode opcode, uint64_t offset, uint32_t size, uint32_t key_change, enum ibv_wc_status *peer)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    post_receive(&pair, 1, 64, pair.mr->lkey);
+    post(&pair, 0, opcode, size, remote_of(&pair, 1) + offset, pair.mr->rkey + key_change);
+    post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey);
+    enum ibv_wc_status status = wait_for(pair.cq[0]).status;
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_WR_FLUSH_ERR);
+    *peer = wait_for(pair.cq[1]).status;
+    for (size_t i = 0; i < SIZE; i++)
+        assert_int_equal(pair.memory[SIZE + i], 0);
+    teardown(&pair);
+    return status;
+}
+
+static void errors_have_their_status(void **state)
+{
+    enum ibv_wc_status peer;
+    assert_int_equal(fails_with(IBV_WR_RDMA_WRITE, 0, 8, 1, &peer), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(peer, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(fails_with(IBV_WR_RDMA_WRITE, SIZE - 4, 8, 0, &peer), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(fails_with(IBV_WR_RDMA_READ, SIZE, 1, 0, &peer), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(fails_with(IBV_WR_ATOMIC_CMP_AND_SWP, 0, 8, 256, &peer), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(fails_with(IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 8, 0, &peer), IBV_WC_REM_INV_REQ_ERR);
+    assert_int_equal(fails_with(IBV_WR_SEND, 0, 65, 0, &peer), IBV_WC_REM_INV_REQ_ERR);
+    assert_int_equal(peer, IBV_WC_LOC_LEN_ERR);
+}
+
+static void local_errors_have_their_status(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    uint32_t good = pair.mr->lkey;
+    pair.mr->lkey = 0x12345600;
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
+    pair.mr->lkey = good;
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(pair.qp[0]->state, IBV_QPS_ERR);
+    teardown(&pair);
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    assert_int_equal(post_receive(&pair, 1, 64, 0x12345600), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_REM_OP_ERR);
+    assert_int_equal(wait_for(pair.cq[1]).status, IBV_WC_LOC_PROT_ERR);
+    teardown(&pair);
+}
+
+static void retries_end(void **state)
+{
+    struct pair pair;
+    struct timespec begin, end;
+    setup(&pair, IBV_QPT_RC, 12, 2, 1);
+    char answer[64];
+    assert_int_equal(softverbs_control("freeze soft_lo", answer, sizeof(answer)), 0);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_RETRY_EXC_ERR);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double ms = (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) / 1e6;
+    assert_true(ms >= 3 * 4.096 * 4096 / 1000); /* 1 + retry_cnt times 4.096 us * 2^timeout, and not earlier */
+    assert_int_equal(softverbs_control("thaw soft_lo", answer, sizeof(answer)), 0);
+    teardown(&pair);
+    setup(&pair, IBV_QPT_RC, 14, 7, 1);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_RNR_RETRY_EXC_ERR);
+    teardown(&pair);
+}
+
+static void unreliable_services_deliver(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_UC, 0, 0, 0);
+    memset(pair.memory, 3, SIZE);
+    assert_int_equal(post_receive(&pair, 1, SIZE, pair.mr->lkey), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 9000, 0, 0), 0);
+    assert_int_equal(wait_for(pair.cq[1]).byte_len, 9000);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, 9000);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_READ, 8, remote_of(&pair, 1), pair.mr->rkey), EINVAL);
+    teardown(&pair);
+}
+
+static void bad_arguments_change_nothing(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+    assert_int_equal(ibv_modify_qp(pair.qp[0], &attr, IBV_QP_STATE), EINVAL);
+    assert_int_equal(pair.qp[0]->state, IBV_QPS_RTS);
+    assert_null(ibv_reg_mr(pair.pd, pair.memory, 16, IBV_ACCESS_REMOTE_WRITE));
+    assert_int_equal(errno, EINVAL);
+    void *hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(hole, 4096);
+    assert_null(ibv_reg_mr(pair.pd, hole, 16, IBV_ACCESS_LOCAL_WRITE));
+    assert_int_equal(errno, EFAULT);
+    assert_null(ibv_create_cq(pair.context, 0, NULL, NULL, 0));
+    assert_int_equal(ibv_dealloc_pd(pair.pd), EBUSY);
+    assert_int_equal(ibv_destroy_cq(pair.cq[0]), EBUSY);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), ENOMEM);
+    teardown(&pair);
+}
+
+static void states_follow_the_specification(void **state)
+{
+    int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    assert_true(qp_state_allows(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, init | IBV_QP_ACCESS_FLAGS));
+    assert_false(qp_state_allows(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, init));
+    assert_false(qp_state_allows(IBV_QPT_UD, IBV_QPS_RESET, IBV_QPS_INIT, init | IBV_QP_ACCESS_FLAGS));
+    assert_false(qp_state_allows(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_RTS, IBV_QP_STATE));
+    for (int from = IBV_QPS_RESET; from <= IBV_QPS_ERR; from++) {
+        assert_true(qp_state_allows(IBV_QPT_UC, (enum ibv_qp_state)from, IBV_QPS_ERR, IBV_QP_STATE));
+        assert_true(qp_state_allows(IBV_QPT_UC, (enum ibv_qp_state)from, IBV_QPS_RESET, IBV_QP_STATE));
+    }
+}
+
+static void source_port_is_chosen(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    uint64_t v = (uint64_t)pair.qp[0]->qp_num * pair.qp[1]->qp_num;
+    v ^= v >> 20;
+    v ^= v >> 40;
+    uint32_t label = (uint32_t)(v & 0xfffff);
+    assert_int_equal(softverbs_source_port(pair.qp[0]), label ? ibv_flow_label_to_udp_sport(label) : 0xc000);
+    assert_int_equal(softverbs_set_source_port(pair.qp[0], 51234), 0);
+    assert_int_equal(softverbs_source_port(pair.qp[0]), 51234);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    teardown(&pair);
+}
+
+static void calls_fail_on_demand(void **state)
+{
+    struct pair pair;
+    char answer[128];
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    assert_int_equal(softverbs_control("fault fail-post-send=2,fail-reg=1,fail-poll=1,fail-modify=1", answer, sizeof(answer)), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), ENOMEM);
+    assert_null(ibv_reg_mr(pair.pd, pair.memory, 16, 0));
+    struct ibv_wc wc;
+    assert_int_equal(ibv_poll_cq(pair.cq[0], 1, &wc), -1);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(ibv_modify_qp(pair.qp[0], &attr, IBV_QP_STATE), ENOMEM);
+    snprintf(answer, sizeof(answer), "kill %u", pair.qp[1]->qp_num);
+    assert_int_equal(softverbs_control(answer, answer, sizeof(answer)), 0);
+    struct ibv_async_event event;
+    assert_int_equal(ibv_get_async_event(pair.context, &event), 0);
+    while (event.event_type == IBV_EVENT_COMM_EST) {
+        ibv_ack_async_event(&event);
+        assert_int_equal(ibv_get_async_event(pair.context, &event), 0);
+    }
+    assert_int_equal(event.event_type, IBV_EVENT_QP_FATAL);
+    assert_ptr_equal(event.element.qp, pair.qp[1]);
+    ibv_ack_async_event(&event);
+    assert_int_not_equal(softverbs_control("fault drop=2", answer, sizeof(answer)), 0);
+    assert_int_not_equal(softverbs_control("nonsense", answer, sizeof(answer)), 0);
+    teardown(&pair);
+}
+
+/* A socket that sends what it likes to the emulator's port. */
+static void send_hostile(const uint8_t *bytes, size_t size)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_true(fd >= 0);
+    sendto(fd, bytes, size, 0, (struct sockaddr *)&to, sizeof(to));
+    close(fd);
+}
+
+static void await_count(enum counter counter, uint64_t least)
+{
+    time_t end = time(NULL) + PATIENCE;
+    while (counter_read(counter) < least && time(NULL) < end)
+        poll(NULL, 0, 1);
+    assert_true(counter_read(counter) >= least);
+}
+
+static void hostile_packets_are_counted(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct packet packet = {.opcode = OP_WRITE_ONLY, .qpn = pair.qp[1]->qp_num, .psn = 0xfffffe, .va = remote_of(&pair, 1)};
+    uint8_t bytes[64] = {0};
+    packet.rkey = pair.mr->rkey;
+    packet.dma_length = 32;
+    packet_build(&packet, bytes);
+    uint64_t icrc = counter_read(COUNT_dropped_icrc), opcode = counter_read(COUNT_dropped_opcode), brief = counter_read(COUNT_dropped_short);
+    send_hostile(bytes, 12 + 16 + 32 + 4);
+    await_count(COUNT_dropped_icrc, icrc + 1);
+    bytes[0] = 0x1f;
+    send_hostile(bytes, 64);
+    await_count(COUNT_dropped_opcode, opcode + 1);
+    bytes[0] = OP_READ_REQUEST;
+    send_hostile(bytes, 20);
+    await_count(COUNT_dropped_short, brief + 1);
+    for (size_t i = 0; i < SIZE; i++)
+        assert_int_equal(pair.memory[SIZE + i], 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    teardown(&pair);
+}
+
+static int foreign_calls;
+
+static bool owns(const void *address, size_t size)
+{
+    return true;
+}
+
+static int copy(void *to, const void *from, size_t size)
+{
+    foreign_calls++;
+    memcpy(to, from, size);
+    return 0;
+}
+
+static void foreign_memory_is_copied(void **state)
+{
+    static const struct softverbs_memory hook = {owns, copy, copy};
+    struct pair pair;
+    softverbs_set_memory(&hook);
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    memset(pair.memory, 0x21, SIZE);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 3000, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, 3000);
+    assert_int_equal(foreign_calls, 6);
+    teardown(&pair);
+    softverbs_set_memory(NULL);
+}
+
+/* A device may be closed first; what is left can still be destroyed. */
+static void closing_in_the_wrong_order(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    assert_int_equal(ibv_close_device(pair.context), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ibv_destroy_qp(pair.qp[i]), 0);
+        assert_int_equal(ibv_destroy_cq(pair.cq[i]), 0);
+    }
+    assert_int_equal(ibv_dereg_mr(pair.mr), 0);
+    assert_int_equal(ibv_dealloc_pd(pair.pd), 0);
+    free(pair.memory);
+}
+
+static void a_thousand_queue_pairs(void **state)
+{
+    struct pair pair;
+    static struct ibv_qp *many[5000];
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    struct ibv_qp_init_attr init = {.send_cq = pair.cq[0], .recv_cq = pair.cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+    for (int i = 0; i < 5000; i++)
+        assert_non_null(many[i] = ibv_create_qp(pair.pd, &init));
+    for (int i = 1; i < 5000; i++)
+        assert_int_not_equal(many[i]->qp_num, many[i - 1]->qp_num);
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(ibv_destroy_qp(many[i]), 0);
+    teardown(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_follow_the_specification), cmocka_unit_test(every_operation_moves_data),
+        cmocka_unit_test(errors_have_their_status),        cmocka_unit_test(local_errors_have_their_status),
+        cmocka_unit_test(retries_end),                     cmocka_unit_test(unreliable_services_deliver),
+        cmocka_unit_test(bad_arguments_change_nothing),    cmocka_unit_test(source_port_is_chosen),
+        cmocka_unit_test(calls_fail_on_demand),            cmocka_unit_test(hostile_packets_are_counted),
+        cmocka_unit_test(foreign_memory_is_copied),        cmocka_unit_test(closing_in_the_wrong_order),
+        cmocka_unit_test(a_thousand_queue_pairs),
+    };
+    struct ibv_context *context = open_loopback();
+    if (!context) {
+        fprintf(stderr, "verbs_test: SKIPPED: %s\n", strerror(errno));
+        return 77;
+    }
+    ibv_close_device(context);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one super-packet that the
+ * kernel (or nobody, on a local link) cuts again. One UDP socket per interface, family and source port, bound to the interface. */
+#include "counters.h"
+#include "fault.h"
+#include "wire.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define ARENA_SIZE  (256 * 1024)
+#define ENTRIES_MAX 64
+#define PORTS_MAX   256
+#define SUPER_MAX   65000 /* bytes of a super-packet after its UDP header */
+#define SEGMENT_MAX 64
+#define SEND_BUFFER (8 * 1024 * 1024)
+#define BLOCKED_MS  2
+#define CONTROL_MAX (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)))
+
+struct port {
+    int fd, ifindex;
+    uint16_t number;
+    bool v6;
+    uint64_t used;
+};
+
+/* One datagram, perhaps a super-packet. */
+struct entry {
+    struct path path;
+    int fd;
+    size_t start, size, segment;
+    unsigned count;
+    bool closed;
+};
+
+static struct port ports[PORTS_MAX];
+static unsigned port_count;
+static uint64_t port_clock;
+static uint8_t arena[ARENA_SIZE] __attribute__((aligned(64)));
+static size_t arena_used;
+static struct entry entries[ENTRIES_MAX];
+static unsigned entry_count;
+static size_t begun; /* size of the packet between begin and commit */
+static bool offload;
+static int members[2] = {-1, -1}; /* sockets that hold multicast memberships: IPv4, IPv6 */
+
+int wire_open_receivers(void);
+void wire_close_receivers(void);
+
+/* Packet sockets pass super-packets of UDP since Linux 6.2. */
+static bool kernel_offloads(void)
+{
+    const char *wish = getenv("SOFTVERBS_GSO");
+    struct utsname name;
+    int major = 0, minor = 0;
+    if (wish)
+        return *wish == '1';
+    return !uname(&name) && sscanf(name.release, "%d.%d", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 2));
+}
+
+int wire_open(void)
+{
+    offload = kernel_offloads();
+    return wire_open_receivers();
+}
+
+void wire_close(void)
+{
+    wire_close_receivers();
+    for (unsigned i = 0; i < port_count; i++)
+        close(ports[i].fd);
+    for (int i = 0; i < 2; i++) {
+        if (members[i] >= 0)
+            close(members[i]);
+        members[i] = -1;
+    }
+    port_count = entry_count = 0;
+    arena_used = 0;
+}
+
+bool wire_gid_is_v4(const union ibv_gid *gid)
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+    return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static void set_options(int fd, bool v6)
+{
+    int on = 1, size = SEND_BUFFER, whole = IP_PMTUDISC_DO, small = 1;
+    struct sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    struct sock_fprog program = {.len = 1, .filter = drop};
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    if (v6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+        setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &whole, sizeof(whole));
+    } else {
+        setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole)); /* "don't fragment" makes the identification 0 */
+    }
+}
+
+static int open_port(const struct path *path, int *out)
+{
+    int fd = socket(path->v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    set_options(fd, path->v6);
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(path->source_port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(path->source_port)};
+    const struct sockaddr *address = path->v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
+    int err = 0;
+    if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, path->device->ifname, (socklen_t)strlen(path->device->ifname) + 1) ||
+        bind(fd, address, path->v6 ? sizeof(six) : sizeof(four))) {
+        err = errno;
+        close(fd);
+        return err;
+    }
+    *out = fd;
+    return 0;
+}
+
+static struct port *find_port(const struct path *path)
+{
+    struct port *oldest = &ports[0];
+    for (unsigned i = 0; i < port_count; i++) {
+        struct port *port = &ports[i];
+        if (port->number == path->source_port && port->ifindex == path->device->ifindex && port->v6 == path->v6)
+            return port;
+        if (port->used < oldest->used)
+            oldest = port;
+    }
+    if (port_count < PORTS_MAX) {
+        ports[port_count].fd = -1;
+        return &ports[port_count++];
+    }
+    wire_flush(); /* an entry may still name the descriptor that is closed now */
+    close(oldest->fd);
+    oldest->fd = -1;
+    return oldest;
+}
+
+static int port_fd(const struct path *path, int *out)
+{
+    struct port *port = find_port(path);
+    if (port->fd < 0) {
+        int fd = -1, err = open_port(path, &fd);
+        if (err) {
+            *port = ports[--port_count];
+            return err;
+        }
+        *port = (struct port){fd, path->device->ifindex, path->source_port, path->v6, 0};
+    }
+    port->used = ++port_clock;
+    *out = port->fd;
+    return 0;
+}
+
+int wire_claim_port(const struct path *path)
+{
+    int fd;
+    return port_fd(path, &fd);
+}
+
+static bool same_flow(const struct path *a, const struct path *b)
+{
+    return a->device == b->device && a->v6 == b->v6 && a->source_port == b->source_port && a->traffic_class == b->traffic_class &&
+           !memcmp(a->destination, b->destination, sizeof(a->destination)) && !memcmp(a->source, b->source, sizeof(a->source));
+}
+
+static bool can_append(const struct entry *last, const struct path *path, size_t size)
+{
+    return offload && !fault_touches_packets() && !last->closed && size <= last->segment && last->count < SEGMENT_MAX &&
+           last->size + size <= SUPER_MAX && same_flow(&last->path, path);
+}
+
+uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow)
+{
+    if (arena_used + size > ARENA_SIZE || entry_count == ENTRIES_MAX)
+        wire_flush();
+    struct entry *last = entry_count ? &entries[entry_count - 1] : NULL;
+    if (!last || !can_append(last, path, size)) {
+        if (last)
+            last->closed = true;
+        last = &entries[entry_count++];
+        *last = (struct entry){.path = *path, .fd = -1, .start = arena_used, .segment = size};
+    }
+    begun = size;
+    flow->v6 = path->v6;
+    memcpy(flow->source, path->source, sizeof(flow->source));
+    memcpy(flow->destination, path->destination, sizeof(flow->destination));
+    flow->source_port = path->source_port;
+    flow->ip_id = (uint16_t)last->count;
+    flow->ip_fragment = 0x4000;
+    return arena + arena_used;
+}
+
+/* Puts the packet into its datagram. */
+static void append(void)
+{
+    struct entry *last = &entries[entry_count - 1];
+    last->closed = begun < last->segment;
+    last->size += begun;
+    last->count++;
+    arena_used += begun;
+    count(sent_packets);
+    count_add(sent_bytes, begun);
+}
+
+void wire_cancel(void)
+{
+    if (!entries[entry_count - 1].count)
+        entry_count--;
+}
+
+void wire_commit(void)
+{
+    struct entry *last = &entries[entry_count - 1];
+    if (!last->path.device->up || last->path.device->frozen) {
+        count(dropped_port_down);
+        wire_cancel();
+        return;
+    }
+    if (!fault_touches_packets()) {
+        append();
+        return;
+    }
+    const struct path path = last->path;
+    unsigned copies = fault_packet(FAULT_OUT, &path, arena + arena_used, begun);
+    if (!copies) {
+        wire_cancel();
+        return;
+    }
+    size_t start = arena_used, size = begun;
+    append();
+    entries[entry_count - 1].closed = true;
+    if (copies > 1)
+        wire_resend(&path, arena + start, size);
+}
+
+void wire_resend(const struct path *path, const uint8_t *bytes, size_t size)
+{
+    uint8_t copy[WIRE_PACKET_MAX];
+    if (size > sizeof(copy))
+        return;
+    memcpy(copy, bytes, size);
+    if (arena_used + size > ARENA_SIZE || entry_count == ENTRIES_MAX)
+        wire_flush();
+    if (entry_count)
+        entries[entry_count - 1].closed = true;
+    entries[entry_count++] = (struct entry){.path = *path, .fd = -1, .start = arena_used, .segment = size};
+    memcpy(arena + arena_used, copy, size);
+    begun = size;
+    append();
+    entries[entry_count - 1].closed = true;
+}
+
+struct outgoing {
+    struct iovec part;
+    struct sockaddr_in6 six;
+    struct sockaddr_in four;
+    char control[CONTROL_MAX] __attribute__((aligned(8)));
+};
+
+static struct cmsghdr *add_control(struct msghdr *message, struct cmsghdr *at, int level, int type, const void *data, size_t size)
+{
+    at->cmsg_level = level;
+    at->cmsg_type = type;
+    at->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(at), data, size);
+    message->msg_controllen += CMSG_SPACE(size);
+    return (struct cmsghdr *)(void *)((char *)at + CMSG_SPACE(size));
+}
+
+static void fill_address(struct msghdr *message, struct outgoing *out, const struct path *path)
+{
+    if (path->v6) {
+        out->six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(ROCE_UDP_PORT)};
+        memcpy(&out->six.sin6_addr, path->destination, 16);
+        if (IN6_IS_ADDR_LINKLOCAL(&out->six.sin6_addr) || IN6_IS_ADDR_MULTICAST(&out->six.sin6_addr))
+            out->six.sin6_scope_id = (uint32_t)path->device->ifindex;
+        message->msg_name = &out->six;
+        message->msg_namelen = sizeof(out->six);
+    } else {
+        out->four = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
+        memcpy(&out->four.sin_addr, path->destination, 4);
+        message->msg_name = &out->four;
+        message->msg_namelen = sizeof(out->four);
+    }
+}
+
+static void fill(struct msghdr *message, struct outgoing *out, const struct entry *entry)
+{
+    const struct path *path = &entry->path;
+    int class = path->traffic_class;
+    uint16_t segment = (uint16_t)entry->segment;
+    memset(message, 0, sizeof(*message));
+    memset(out->control, 0, sizeof(out->control));
+    fill_address(message, out, path);
+    out->part = (struct iovec){arena + entry->start, entry->size};
+    message->msg_iov = &out->part;
+    message->msg_iovlen = 1;
+    message->msg_control = out->control;
+    struct cmsghdr *at = (struct cmsghdr *)(void *)out->control;
+    if (path->v6) {
+        struct in6_pktinfo info = {.ipi6_ifindex = (unsigned)path->device->ifindex};
+        memcpy(&info.ipi6_addr, path->source, 16);
+        at = add_control(message, at, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+        at = add_control(message, at, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof(class));
+    } else {
+        struct in_pktinfo info = {.ipi_ifindex = path->device->ifindex};
+        memcpy(&info.ipi_spec_dst, path->source, 4);
+        at = add_control(message, at, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+        at = add_control(message, at, IPPROTO_IP, IP_TOS, &class, sizeof(class));
+    }
+    if (entry->count > 1)
+        add_control(message, at, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+}
+
+/* A full socket buffer is waited for a little; whatever else fails is a lost packet, as on a real wire. */
+static void send_all(int fd, struct mmsghdr *messages, unsigned n)
+{
+    unsigned done = 0;
+    bool waited = false;
+    while (done < n) {
+        int sent = sendmmsg(fd, messages + done, n - done, MSG_DONTWAIT);
+        if (sent > 0) {
+            done += (unsigned)sent;
+        } else if (errno == EAGAIN && !waited) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            poll(&wait, 1, BLOCKED_MS);
+            waited = true;
+        } else if (errno != EINTR) {
+            count(send_failed);
+            done++;
+        }
+    }
+}
+
+void wire_flush(void)
+{
+    static struct mmsghdr messages[ENTRIES_MAX];
+    static struct outgoing out[ENTRIES_MAX];
+    unsigned n = entry_count, i = 0;
+    entry_count = 0; /* port_fd may come back here */
+    for (unsigned k = 0; k < n; k++)
+        if (k && entries[k].path.device == entries[k - 1].path.device && same_flow(&entries[k].path, &entries[k - 1].path))
+            entries[k].fd = entries[k - 1].fd;
+        else if (port_fd(&entries[k].path, &entries[k].fd))
+            entries[k].fd = -1;
+    while (i < n) {
+        unsigned group = 0;
+        int fd = entries[i].fd;
+        for (; i < n && entries[i].fd == fd; i++, group++)
+            fill(&messages[group].msg_hdr, &out[group], &entries[i]);
+        if (fd >= 0)
+            send_all(fd, messages, group);
+        else
+            count_add(send_failed, group);
+    }
+    arena_used = 0;
+}
+
+static int group_v4(int fd, const struct device *device, const union ibv_gid *gid, bool join)
+{
+    struct ip_mreqn request = {.imr_ifindex = device->ifindex};
+    memcpy(&request.imr_multiaddr, gid->raw + 12, 4);
+    return setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof(request)) ? errno : 0;
+}
+
+static int group_v6(int fd, const struct device *device, const union ibv_gid *gid, bool join)
+{
+    struct ipv6_mreq request = {.ipv6mr_interface = (unsigned)device->ifindex};
+    memcpy(&request.ipv6mr_multiaddr, gid->raw, 16);
+    return setsockopt(fd, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &request, sizeof(request)) ? errno : 0;
+}
+
+int wire_join(const struct device *device, const union ibv_gid *gid, bool join)
+{
+    bool v6 = !wire_gid_is_v4(gid);
+    if (members[v6] < 0)
+        members[v6] = socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (members[v6] < 0)
+        return errno;
+    return v6 ? group_v6(members[v6], device, gid, join) : group_v4(members[v6], device, gid, join);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which algorithm runs. In this order: TUTTI_ALGO; the rules of a tuned table (a JSON file that `tutti tune` writes);
+ * the built-in rows of tables/choice.tbl. All ranks of a communicator must come to the same answer: compare
+ * choice_hash() when they meet, and give every rank the same arguments.
+ *
+ * TUTTI_ALGO is items between ';'. An item is [COLLECTIVE:]NAME[,NAME...]: the first NAME that takes the shape runs. A
+ * '^' before the names says which must not. An item without a collective is for all that have no item of their own.
+ * Case does not matter; names of NCCL that tutti has no algorithm for (NVLS, CollNet...) are passed over.
+ */
+#ifndef TUTTI_ALGORITHM_CHOICE_H
+#define TUTTI_ALGORITHM_CHOICE_H
+
+#include "schedule/schedule.h"
+#include "tutti/tutti.h"
+
+/* What the slowest pair of ranks is joined by. */
+enum choice_class { CHOICE_SHM, CHOICE_TCP, CHOICE_CLASS_COUNT };
+
+enum choice_capability {
+    CHOICE_DIRECT = 1 /* all ranks load and store each other's memory */
+};
+
+struct choice_table;
+
+struct choice_rule {
+    enum coll coll;
+    uint32_t classes;         /* set of 1u << enum choice_class */
+    bool direct;              /* only with CHOICE_DIRECT */
+    int min_ranks, max_ranks; /* both included */
+    uint64_t max_bytes;       /* included; UINT64_MAX: no limit */
+    const struct algorithm *algorithm;
+};
+
+/* By TUTTI_ALGO, and TUTTI_TUNE_FILE or ~/.config/tutti/tune.json if that exists. TUTTI_INVALID_ARGUMENT names what is
+ * wrong, where. */
+tutti_result_t choice_open(struct choice_table **out);
+/* By an override and a file, either NULL or "" for none. */
+tutti_result_t choice_open_with(const char *override, const char *path, struct choice_table **out);
+void choice_close(struct choice_table *table);
+
+/* Never NULL for nranks >= 1. `bytes`: of the whole vector, n blocks where each rank has one; ignored for alltoallv,
+ * whose ranks do not know each other's sizes. `capabilities`: enum choice_capability. */
+const struct algorithm *choice_pick(const struct choice_table *table, enum coll coll, int nranks, size_t bytes,
+                                    uint32_t capabilities, enum choice_class choice_class);
+
+/* Ranks with the same hash make the same choices. */
+uint64_t choice_hash(const struct choice_table *table);
+
+/* Writes a tuned table, whole or not at all. `comment`: where and when it was measured; may be NULL. */
+tutti_result_t choice_save(const char *path, const char *comment, const struct choice_rule *rules, int count);
+
+/* ~/.config/tutti/tune.json; false without HOME. */
+bool choice_default_path(char *out, size_t size);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators, streams and memory: the exported calls. */
+#include "api/internal.h"
+#include "bootstrap/env.h"
+#include "comm/memory.h"
+
+#include "base/error.h"
+#include "base/param.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tutti_get_version(void)
+{
+    return TUTTI_VERSION;
+}
+
+const char *tutti_get_error_string(tutti_result_t result)
+{
+    return error_name(result);
+}
+
+const char *tutti_get_last_error(tutti_comm_t comm)
+{
+    if (!comm || comm_check(comm) != TUTTI_SUCCESS)
+        return error_last();
+    int state = atomic_load_explicit(&comm->state, memory_order_acquire);
+    if (state == COMM_FAILED)
+        return comm->sentence;
+    if (state != COMM_MAKING && atomic_load_explicit(&comm->team->failed, memory_order_acquire))
+        return comm->team->sentence;
+    return error_last();
+}
+
+/* ---- Making -------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id)
+{
+    if (!id)
+        return error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
+    tutti_result_t result = param_check();
+    return result == TUTTI_SUCCESS ? roots_open(id) : result;
+}
+
+static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *config, struct comm_order *order)
+{
+    if (!comm)
+        return error_set(TUTTI_INVALID_ARGUMENT, "comm is NULL");
+    tutti_result_t result = param_check();
+    return result == TUTTI_SUCCESS ? comm_order(order, config) : result;
+}
+
+tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank, const tutti_config_t *config)
+{
+    struct comm_order order = {.rank = rank, .nranks = nranks};
+    tutti_result_t result = begin_order(comm, config, &order);
+    if (result == TUTTI_SUCCESS && !id)
+        result = error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
+    if (result == TUTTI_SUCCESS && nranks < 1)
+        result = error_set(TUTTI_INVALID_ARGUMENT, "nranks is %d; it must be at least 1", nranks);
+    if (result == TUTTI_SUCCESS && (rank < 0 || rank >= nranks))
+        result = error_set(TUTTI_INVALID_ARGUMENT, "rank is %d; it must be 0 to %d", rank, nranks - 1);
+    if (result != TUTTI_SUCCESS)
+        return group_note(result);
+    order.id = *id;
+    return group_init(&order, comm);
+}
+
+tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t *config)
+{
+    struct comm_order order = {0};
+    struct env_identity identity;
+    tutti_result_t result = begin_order(comm, config, &order);
+    if (result == TUTTI_SUCCESS)
+        result = env_identity_find(&identity);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = roots_open_env(&identity);
+    env_identity_release(&identity);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    order.rank = identity.rank;
+    order.nranks = identity.nranks;
+    order.id = identity.id;
+    return group_init(&order, comm);
+}
+
+tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n)
+{
+    tutti_unique_id_t id;
+    if (!comms || n < 1)
+        return error_set(TUTTI_INVALID_ARGUMENT, "comms is %p and n is %d; n communicators are to be made, at least 1", (void *)comms, n);
+    tutti_result_t result = tutti_get_unique_id(&id);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    tutti_group_start();
+    for (int rank = 0; rank < n && result == TUTTI_SUCCESS; rank++)
+        result = tutti_comm_init_rank(&comms[rank], n, &id, rank, NULL);
+    tutti_result_t ended = tutti_group_end();
+    return result == TUTTI_SUCCESS ? ended : result;
+}
+
+static tutti_result_t no_group(const char *what)
+{
+    if (!group_open())
+        return TUTTI_SUCCESS;
+    return group_note(error_set(TUTTI_INVALID_USAGE, "%s cannot be part of a group", what));
+}
+
+tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child, const tutti_config_t *config)
+{
+    tutti_result_t result = no_group("tutti_comm_split()");
+    if (result == TUTTI_SUCCESS)
+        result = comm_usable(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!child || color < TUTTI_SPLIT_NOCOLOR)
+        return error_set(TUTTI_INVALID_ARGUMENT, "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
+                         color);
+    tutti_comm_t made = NULL;
+    result = child_split(comm, color, key, config, &made);
+    if (result == TUTTI_SUCCESS)
+        *child = made;
+    return result;
+}
+
+tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *child, const tutti_config_t *config)
+{
+    tutti_result_t result = comm_usable(comm);
+    return result == TUTTI_SUCCESS ? tutti_comm_split(comm, 0, comm->team->rank, child, config) : result;
+}
+
+static tutti_result_t check_excluded(tutti_comm_t comm, const int *excluded, int count)
+{
+    if (count < 0 || (count && !excluded))
+        return error_set(TUTTI_INVALID_ARGUMENT, "excluded is %p and count is %d", (const void *)excluded, count);
+    for (int i = 0; i < count; i++) {
+        tutti_result_t result = check_root(comm, excluded[i]);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        if (excluded[i] == comm->team->rank)
+            return error_set(TUTTI_INVALID_USAGE, "rank %d is excluded and must not call tutti_comm_shrink()", excluded[i]);
+    }
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child, const tutti_config_t *config)
+{
+    tutti_result_t result = no_group("tutti_comm_shrink()");
+    if (result == TUTTI_SUCCESS)
+        result = comm_check(comm);
+    if (result == TUTTI_SUCCESS && atomic_load_explicit(&comm->state, memory_order_acquire) != COMM_READY)
+        result = error_set(TUTTI_INVALID_USAGE, "the communicator was never made, or was finalized");
+    if (result == TUTTI_SUCCESS && !child)
+        result = error_set(TUTTI_INVALID_ARGUMENT, "child is NULL");
+    if (result == TUTTI_SUCCESS)
+        result = check_excluded(comm, excluded, count);
+    return result == TUTTI_SUCCESS ? child_shrink(comm, excluded, count, config, child) : result;
+}
+
+/* ---- Ending -------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t tutti_comm_finalize(tutti_comm_t comm)
+{
+    tutti_result_t result = comm_check(comm);
+    return result == TUTTI_SUCCESS ? comm_finalize(comm) : result;
+}
+
+tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
+{
+    if (!comm)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = comm_check(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    comm_finalize(comm);
+    comm_free(comm);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_comm_abort(tutti_comm_t comm)
+{
+    tutti_result_t result = comm_check(comm);
+    return result == TUTTI_SUCCESS ? comm_abort(comm) : result;
+}
+
+tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *state)
+{
+    tutti_result_t result = comm_check(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!state)
+        return error_set(TUTTI_INVALID_ARGUMENT, "state is NULL");
+    switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
+    case COMM_MAKING:
+        *state = TUTTI_IN_PROGRESS;
+        break;
+    case COMM_FAILED:
+        *state = (tutti_result_t)atomic_load(&comm->failed);
+        break;
+    default:
+        *state = (tutti_result_t)atomic_load_explicit(&comm->team->failed, memory_order_acquire);
+    }
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Asking -------------------------------------------------------------------------------------------------------- */
+
+static tutti_result_t made(tutti_comm_t comm, const void *out)
+{
+    tutti_result_t result = comm_check(comm);
+    if (result == TUTTI_SUCCESS && !comm->team)
+        result = error_note(TUTTI_IN_PROGRESS, "the communicator is not made yet");
+    if (result == TUTTI_SUCCESS && !out)
+        result = error_set(TUTTI_INVALID_ARGUMENT, "the place for the answer is NULL");
+    return result;
+}
+
+tutti_result_t tutti_comm_count(tutti_comm_t comm, int *count)
+{
+    tutti_result_t result = made(comm, count);
+    if (result == TUTTI_SUCCESS)
+        *count = comm->team->nranks;
+    return result;
+}
+
+tutti_result_t tutti_comm_rank(tutti_comm_t comm, int *rank)
+{
+    tutti_result_t result = made(comm, rank);
+    if (result == TUTTI_SUCCESS)
+        *rank = comm->team->rank;
+    return result;
+}
+
+tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count)
+{
+    tutti_result_t result = made(comm, rank && count ? rank : NULL);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    *rank = comm->team->local_rank;
+    *count = comm->team->local_ranks;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
+{
+    tutti_result_t result = comm_check(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) != COMM_READY)
+        return comm_usable(comm);
+    return team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
+}
+
+/* ---- Streams ------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t tutti_stream_create(tutti_stream_t *stream)
+{
+    if (!stream)
+        return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
+    struct tutti_stream *made_one = calloc(1, sizeof *made_one);
+    if (!made_one)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a stream");
+    *stream = made_one;
+    return TUTTI_SUCCESS;
+}
+
+static bool idle(tutti_stream_t stream)
+{
+    return atomic_load_explicit(&stream->completed, memory_order_acquire) == atomic_load_explicit(&stream->issued, memory_order_acquire);
+}
+
+tutti_result_t tutti_stream_synchronize(tutti_stream_t stream)
+{
+    if (!stream)
+        return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL; for a communicator's own stream call tutti_comm_synchronize()");
+    struct team *last = atomic_load(&stream->last);
+    while (!idle(stream))
+        team_wait(last, atomic_load(&last->issued));
+    return (tutti_result_t)atomic_exchange(&stream->error, TUTTI_SUCCESS);
+}
+
+tutti_result_t tutti_stream_query(tutti_stream_t stream)
+{
+    if (!stream)
+        return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
+    if (!idle(stream))
+        team_progress(atomic_load(&stream->last), false);
+    return idle(stream) ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
+}
+
+tutti_result_t tutti_stream_destroy(tutti_stream_t stream)
+{
+    if (!stream)
+        return TUTTI_SUCCESS;
+    tutti_stream_synchronize(stream);
+    free(stream);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t tutti_mem_alloc(void **pointer, size_t size)
+{
+    if (!pointer)
+        return error_set(TUTTI_INVALID_ARGUMENT, "pointer is NULL");
+    return memory_alloc(pointer, size);
+}
+
+tutti_result_t tutti_mem_free(void *pointer)
+{
+    return memory_free(pointer);
+}
+
+tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+{
+    tutti_result_t result = comm_usable(comm);
+    if (result == TUTTI_SUCCESS && (!buffer || !size || !handle))
+        result = error_set(TUTTI_INVALID_ARGUMENT, "buffer is %p, size %zu, handle %p; none may be NULL or 0", buffer, size, (void *)handle);
+    return result == TUTTI_SUCCESS ? memory_register(comm, buffer, size, handle) : result;
+}
+
+tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle)
+{
+    tutti_result_t result = comm_check(comm);
+    return result == TUTTI_SUCCESS ? memory_deregister(comm, handle) : result;
+}

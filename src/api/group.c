@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: calls of one thread are kept until the outermost end, then issued together. */
+#include "api/internal.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_DONE };
+
+struct record {
+    enum record_kind kind;
+    tutti_comm_t comm;
+    tutti_stream_t stream;
+    struct call call;
+    struct p2p_item item;
+    size_t *counts;    /* of alltoallv: owned until the operation takes it */
+    tutti_comm_t *out; /* of an init */
+};
+
+#define FEW 8 /* records and items of a group that need no memory of their own */
+
+static _Thread_local struct {
+    int depth;
+    tutti_result_t error;
+    struct record *record; /* NULL or `few` or malloc'ed */
+    size_t count, room;
+    struct record few[FEW];
+    struct p2p_item items[FEW];
+} group;
+
+bool group_open(void)
+{
+    return group.depth > 0;
+}
+
+tutti_result_t group_note(tutti_result_t result)
+{
+    if (group.depth && group.error == TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS)
+        group.error = result;
+    return result;
+}
+
+static tutti_result_t grow(void)
+{
+    size_t room = group.room ? group.room * 2 : FEW;
+    bool own = group.record && group.record != group.few;
+    struct record *grown = group.room ? realloc(own ? group.record : NULL, room * sizeof *grown) : group.few;
+    if (!grown)
+        return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", room));
+    if (group.room && !own)
+        memcpy(grown, group.few, sizeof group.few);
+    group.record = grown;
+    group.room = room;
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t add(const struct record *record)
+{
+    tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        group.record[group.count++] = *record;
+    return result;
+}
+
+/* The user's counts and offsets are his again when the call returns. */
+static tutti_result_t copy_counts(const tutti_comm_t comm, struct call *call, size_t **out)
+{
+    size_t n = (size_t)comm->team->nranks;
+    const size_t *from[4] = {call->send_counts, call->send_offsets, call->recv_counts, call->recv_offsets};
+    size_t *copy = malloc(4 * n * sizeof *copy);
+    if (!copy)
+        return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for the counts of %zu ranks", n));
+    for (size_t i = 0; i < 4; i++)
+        memcpy(copy + i * n, from[i], n * sizeof *copy);
+    call->send_counts = copy;
+    call->send_offsets = copy + n;
+    call->recv_counts = copy + 2 * n;
+    call->recv_offsets = copy + 3 * n;
+    *out = copy;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
+{
+    struct record record = {.kind = RECORD_COLLECTIVE, .comm = comm, .stream = stream};
+    if (call->coll == COLL_ALLTOALLV) {
+        tutti_result_t result = copy_counts(comm, call, &record.counts);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    if (!group.depth)
+        return team_collective(comm->team, call, record.counts, stream);
+    record.call = *call;
+    tutti_result_t result = add(&record);
+    if (result != TUTTI_SUCCESS)
+        free(record.counts);
+    return result;
+}
+
+tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
+{
+    if (!group.depth)
+        return p2p_issue(comm->team, item, 1, stream);
+    return add(&(struct record){.kind = RECORD_P2P, .comm = comm, .stream = stream, .item = *item});
+}
+
+tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out)
+{
+    tutti_comm_t comm;
+    tutti_result_t result = comm_new(order, &comm);
+    if (result != TUTTI_SUCCESS)
+        return group_note(result);
+    if (group.depth) {
+        result = add(&(struct record){.kind = RECORD_INIT, .comm = comm, .out = out});
+        if (result == TUTTI_SUCCESS)
+            *out = comm;
+        else
+            comm_free(comm);
+        return result;
+    }
+    result = order->blocking ? comm_join(comm) : comm_join_later(comm);
+    if (result != TUTTI_SUCCESS) {
+        comm_free(comm);
+        return result;
+    }
+    *out = comm;
+    return order->blocking ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
+}
+
+/* All sends and receives of the group on this communicator and stream, as one operation. */
+static tutti_result_t issue_p2p(size_t first)
+{
+    const struct record *leader = &group.record[first];
+    bool few = group.count - first <= FEW;
+    struct p2p_item *items = few ? group.items : calloc(group.count - first, sizeof *items);
+    int count = 0;
+    if (!items)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", group.count);
+    for (size_t i = first; i < group.count; i++) {
+        struct record *record = &group.record[i];
+        if (record->kind != RECORD_P2P || record->comm != leader->comm || record->stream != leader->stream)
+            continue;
+        items[count++] = record->item;
+        record->kind = RECORD_DONE;
+    }
+    tutti_result_t result = p2p_issue(leader->comm->team, items, count, leader->stream);
+    if (!few)
+        free(items);
+    return result;
+}
+
+static tutti_result_t first_error(tutti_result_t so_far, tutti_result_t next)
+{
+    return so_far == TUTTI_SUCCESS || (so_far == TUTTI_IN_PROGRESS && next != TUTTI_SUCCESS) ? next : so_far;
+}
+
+/* Inits meet each other, so all are begun before any is waited for. */
+static tutti_result_t issue_inits(void)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t i = 0; i < group.count; i++)
+        if (group.record[i].kind == RECORD_INIT)
+            result = first_error(result, comm_join_later(group.record[i].comm));
+    for (size_t i = 0; i < group.count; i++) {
+        struct record *record = &group.record[i];
+        if (record->kind != RECORD_INIT)
+            continue;
+        record->kind = RECORD_DONE;
+        if (!record->comm->order.blocking) {
+            result = first_error(result, TUTTI_IN_PROGRESS);
+            continue;
+        }
+        tutti_result_t joined = comm_join_wait(record->comm);
+        result = first_error(result, joined);
+        if (joined != TUTTI_SUCCESS) {
+            comm_free(record->comm);
+            *record->out = NULL;
+        }
+    }
+    return result;
+}
+
+static void drop_all(void)
+{
+    for (size_t i = 0; i < group.count; i++) {
+        struct record *record = &group.record[i];
+        if (record->kind == RECORD_COLLECTIVE)
+            free(record->counts);
+        if (record->kind == RECORD_INIT) {
+            comm_free(record->comm);
+            *record->out = NULL;
+        }
+    }
+}
+
+static tutti_result_t issue_all(void)
+{
+    tutti_result_t result = issue_inits();
+    for (size_t i = 0; i < group.count && (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS); i++) {
+        struct record *record = &group.record[i];
+        if (record->kind == RECORD_COLLECTIVE) {
+            record->kind = RECORD_DONE;
+            result = first_error(result, team_collective(record->comm->team, &record->call, record->counts, record->stream));
+        } else if (record->kind == RECORD_P2P) {
+            result = first_error(result, issue_p2p(i));
+        }
+    }
+    return result;
+}
+
+tutti_result_t tutti_group_start(void)
+{
+    group.depth++;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_group_end(void)
+{
+    if (!group.depth)
+        return error_set(TUTTI_INVALID_USAGE, "tutti_group_end() without tutti_group_start()");
+    if (--group.depth)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = group.error;
+    if (result == TUTTI_SUCCESS)
+        result = issue_all();
+    drop_all();
+    if (group.record != group.few)
+        free(group.record);
+    group.record = NULL;
+    group.count = group.room = 0;
+    group.error = TUTTI_SUCCESS;
+    return result;
+}

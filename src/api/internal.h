@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the exported calls share: argument checks, and the group of the calling thread. */
+#ifndef TUTTI_API_INTERNAL_H
+#define TUTTI_API_INTERNAL_H
+
+#include "comm/comm.h"
+#include "engine/p2p.h"
+
+/* Calls of this thread's open group, or straight to the engine when none is open. */
+tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream);
+tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream);
+tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out);
+bool group_open(void);
+/* Remembers an error of a call inside a group; returns it. */
+tutti_result_t group_note(tutti_result_t result);
+
+/* premul.c: resolves an operator value into call->op, premul and scalar. */
+tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call);
+
+tutti_result_t check_type(tutti_type_t type);
+tutti_result_t check_root(tutti_comm_t comm, int root);
+tutti_result_t check_count(size_t count, size_t times, tutti_type_t type);
+tutti_result_t check_buffer(const char *name, const void *buffer, size_t count);
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that die, come twice, disagree, do not come, or are aborted: all others learn it soon, and by rank. */
+#include "bootstrap/bootstrap_testing.h"
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG  clock_deadline_ms(120000)
+#define SHORT clock_deadline_ms(6000)
+
+static void assert_says(const struct test_rank *rank, tutti_result_t result, const char *words)
+{
+    if (rank->result != result || !strstr(rank->sentence, words))
+        fail_msg("rank %d: %s: \"%s\", want %s and \"%s\"", rank->rank, error_name(rank->result), rank->sentence,
+                 error_name(result), words);
+}
+
+static void ranks_with(struct test_rank *ranks, int n, int rounds, size_t size)
+{
+    memset(ranks, 0, (size_t)n * sizeof *ranks);
+    for (int i = 0; i < n; i++) {
+        ranks[i].rounds = rounds;
+        ranks[i].size = size;
+    }
+}
+
+static tutti_unique_id_t damaged(const tutti_unique_id_t *id)
+{
+    tutti_unique_id_t other = *id;
+    ((struct boot_id *)(void *)&other)->nonce[3] ^= 1;
+    return other;
+}
+
+static void wrong_nonce_is_refused(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[3], stranger[1];
+    ranks_with(ranks, 3, 1, 8);
+    ranks_with(stranger, 1, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    tutti_unique_id_t other = damaged(&root.id);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 2, 3, LONG));
+    assert_true(test_ranks_start(stranger, &other, 2, 1, 3, LONG));
+    test_ranks_join(stranger, 1);
+    assert_says(stranger, TUTTI_INVALID_USAGE, "rank 2 was refused");
+    assert_non_null(strstr(stranger->sentence, "nonce"));
+    /* The others did not notice. */
+    assert_true(test_ranks_start(ranks + 2, &root.id, 2, 1, 3, LONG));
+    test_ranks_join(ranks, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ranks[i].result, TUTTI_SUCCESS);
+    test_root_stop(&root);
+}
+
+static void bad_arguments(void **state)
+{
+    struct bootstrap *b = NULL;
+    tutti_unique_id_t id = {{0}};
+    assert_int_equal(bootstrap_join(&id, 0, 2, LONG, NULL, &b), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(bootstrap_join(&id, 2, 2, LONG, NULL, &b), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(bootstrap_join(&id, -1, 2, LONG, NULL, &b), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(bootstrap_join(&id, 0, 0, LONG, NULL, &b), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(bootstrap_join(&id, 0, BOOT_RANKS_MAX + 1, LONG, NULL, &b), TUTTI_INVALID_ARGUMENT);
+    assert_null(b);
+    bootstrap_close(NULL);
+    bootstrap_root_close(NULL);
+}
+
+static void bad_ids(void **state)
+{
+    struct net_address at = {.v4 = {.sin_family = AF_INET, .sin_port = htons(9)}}, got;
+    uint8_t nonce[BOOT_NONCE] = {1}, same[BOOT_NONCE];
+    tutti_unique_id_t id;
+    struct boot_id *parts = (struct boot_id *)(void *)&id;
+    boot_id_put(&id, &at, nonce);
+    assert_int_equal(boot_id_get(&id, &got, same), TUTTI_SUCCESS);
+    assert_memory_equal(nonce, same, sizeof nonce);
+    parts->root.port = 0;
+    assert_int_equal(boot_id_get(&id, &got, same), TUTTI_INVALID_ARGUMENT);
+    parts->version++;
+    assert_int_equal(boot_id_get(&id, &got, same), TUTTI_INVALID_ARGUMENT);
+    assert_non_null(strstr(error_last(), "version"));
+    parts->magic = __builtin_bswap32(parts->magic);
+    assert_int_equal(boot_id_get(&id, &got, same), TUTTI_INVALID_ARGUMENT);
+    assert_non_null(strstr(error_last(), "byte order"));
+}
+
+static void same_rank_twice_fails_all(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[3], twin[1];
+    ranks_with(ranks, 3, 0, 0);
+    ranks_with(twin, 1, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 2, 4, LONG));
+    assert_true(test_ranks_start(twin, &root.id, 1, 1, 4, LONG));
+    test_ranks_join(ranks, 2);
+    test_ranks_join(twin, 1);
+    /* One that comes when all is over hears it too. */
+    assert_true(test_ranks_start(ranks + 2, &root.id, 2, 1, 4, LONG));
+    test_ranks_join(ranks + 2, 1);
+    for (int i = 0; i < 3; i++)
+        assert_says(&ranks[i], TUTTI_INVALID_USAGE, "two processes joined as rank 1");
+    assert_says(twin, TUTTI_INVALID_USAGE, "two processes joined as rank 1");
+    test_root_stop(&root);
+}
+
+static void different_nranks_fail_all(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[3];
+    ranks_with(ranks, 3, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 1, 4, LONG));
+    assert_true(test_ranks_start(ranks + 1, &root.id, 1, 1, 5, LONG));
+    test_ranks_join(ranks, 2);
+    for (int i = 0; i < 2; i++)
+        assert_says(&ranks[i], TUTTI_INVALID_USAGE, "pass the same number on all ranks");
+    test_root_stop(&root);
+}
+
+static void missing_rank_is_named(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[4];
+    ranks_with(ranks, 4, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 2, 5, SHORT));
+    assert_true(test_ranks_start(ranks + 2, &root.id, 3, 2, 5, SHORT));
+    test_ranks_join(ranks, 4);
+    for (int i = 0; i < 4; i++)
+        assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "1 of 5 ranks did not come in time, the first is rank 2");
+    test_root_stop(&root);
+}
+
+static void missing_root(void **state)
+{
+    struct net_address at = {.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+    uint8_t nonce[BOOT_NONCE] = {0};
+    tutti_unique_id_t id;
+    struct test_rank rank[1];
+    int fd;
+    ranks_with(rank, 1, 0, 0);
+    /* Bound, not listening: refuses, and nobody else can take it. */
+    assert_int_equal(net_reserve(&at, &fd), TUTTI_SUCCESS);
+    boot_id_put(&id, &at, nonce);
+    assert_true(test_ranks_start(rank, &id, 0, 1, 2, clock_deadline_ms(300)));
+    test_ranks_join(rank, 1);
+    assert_says(rank, TUTTI_REMOTE_ERROR, "rank 0 cannot reach the root at 127.0.0.1:");
+    close(fd);
+}
+
+/* A process that joins and does nothing else until it is killed. */
+static pid_t fork_rank(const tutti_unique_id_t *id, int rank, int nranks)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct bootstrap *b;
+        tutti_result_t result = bootstrap_join(id, rank, nranks, LONG, NULL, &b);
+        if (result == TUTTI_SUCCESS)
+            kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void reap(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void killed_while_joining(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[2];
+    ranks_with(ranks, 2, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    pid_t victim = fork_rank(&root.id, 2, 4);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 2, 4, clock_deadline_ms(20000)));
+    /* Killed before it reached the root or after: either way rank 2 is the first that is missing. */
+    usleep(200000);
+    kill(victim, SIGKILL);
+    reap(victim);
+    test_ranks_join(ranks, 2);
+    for (int i = 0; i < 2; i++)
+        assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "rank 2");
+    test_root_stop(&root);
+}
+
+/* It dies when its own join is complete; others may still be joining or exchanging. */
+static void killed_after_joining(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[7];
+    pid_t victim;
+    ranks_with(ranks, 7, 3, 64);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    victim = fork_rank(&root.id, 7, 8);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 7, 8, LONG));
+    test_ranks_join(ranks, 7);
+    reap(victim);
+    for (int i = 0; i < 7; i++)
+        assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "rank 7 died");
+    test_root_stop(&root);
+}
+
+static void root_closed_early(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[2];
+    _Atomic bool never = false;
+    ranks_with(ranks, 2, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    ranks[0].abort = ranks[1].abort = &never;
+    assert_true(test_ranks_start(ranks, &root.id, 0, 2, 3, clock_deadline_ms(5000)));
+    usleep(300000);
+    test_root_stop(&root);
+    test_ranks_join(ranks, 2);
+    for (int i = 0; i < 2; i++)
+        assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "root at 127.0.0.1:");
+}
+
+static void root_killed(void **state)
+{
+    int pipes[2];
+    struct test_rank ranks[2];
+    tutti_unique_id_t id;
+    ranks_with(ranks, 2, 0, 0);
+    assert_int_equal(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct poller *poller;
+        struct bootstrap_root *root;
+        if (poller_open(&poller) != TUTTI_SUCCESS || bootstrap_root_open(poller, NULL, &id, &root) != TUTTI_SUCCESS ||
+            write(pipes[1], &id, sizeof id) != sizeof id)
+            _exit(1);
+        for (;;)
+            poller_wait(poller, -1);
+    }
+    assert_int_equal(read(pipes[0], &id, sizeof id), sizeof id);
+    assert_true(test_ranks_start(ranks, &id, 0, 2, 3, clock_deadline_ms(5000)));
+    usleep(300000);
+    kill(child, SIGKILL);
+    reap(child);
+    test_ranks_join(ranks, 2);
+    for (int i = 0; i < 2; i++)
+        assert_says(&ranks[i], TUTTI_REMOTE_ERROR, "root at 127.0.0.1:");
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void abort_while_joining(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[3];
+    _Atomic bool abort = false;
+    ranks_with(ranks, 3, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    ranks[1].abort = &abort;
+    assert_true(test_ranks_start(ranks, &root.id, 0, 3, 4, LONG));
+    usleep(200000);
+    atomic_store(&abort, true);
+    test_ranks_join(ranks + 1, 1);
+    assert_says(&ranks[1], TUTTI_REMOTE_ERROR, "aborted on rank 1");
+    /* Unless rank 1 had not yet reached the root, which is then one more that is missing. */
+    assert_true(test_ranks_start(ranks + 1, &root.id, 1, 1, 5, LONG));
+    test_ranks_join(ranks, 3);
+    assert_int_not_equal(ranks[0].result, TUTTI_SUCCESS);
+    assert_int_not_equal(ranks[2].result, TUTTI_SUCCESS);
+    test_root_stop(&root);
+}
+
+/* Ranks that joined well, for what goes wrong later. */
+struct pair {
+    struct bootstrap *b;
+    const tutti_unique_id_t *id;
+    int rank, n;
+    const _Atomic bool *abort;
+    pthread_t thread;
+};
+
+static void *pair_join(void *arg)
+{
+    struct pair *p = arg;
+    return (void *)(intptr_t)bootstrap_join(p->id, p->rank, p->n, LONG, p->abort, &p->b);
+}
+
+static void join_all(struct pair *pairs, int n, const _Atomic bool *abort)
+{
+    struct test_root root;
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    for (int i = 0; i < n; i++) {
+        pairs[i] = (struct pair){.id = &root.id, .rank = i, .n = n, .abort = abort};
+        assert_int_equal(pthread_create(&pairs[i].thread, NULL, pair_join, &pairs[i]), 0);
+    }
+    for (int i = 0; i < n; i++) {
+        void *result;
+        pthread_join(pairs[i].thread, &result);
+        assert_int_equal((intptr_t)result, TUTTI_SUCCESS);
+    }
+    test_root_stop(&root);
+}
+
+static void close_all(struct pair *pairs, int n)
+{
+    for (int i = 0; i < n; i++)
+        bootstrap_close(pairs[i].b);
+}
+
+static void *gather_small(void *arg)
+{
+    struct pair *p = arg;
+    char mine[8] = "", all[64];
+    return (void *)(intptr_t)bootstrap_allgather(p->b, mine, 8, all);
+}
+
+static void silent_rank_is_named(void **state)
+{
+    struct pair pairs[2];
+    join_all(pairs, 2, NULL);
+    bootstrap_set_deadline(pairs[0].b, clock_deadline_ms(100));
+    assert_int_equal((intptr_t)gather_small(&pairs[0]), TUTTI_REMOTE_ERROR);
+    assert_non_null(strstr(error_last(), "rank 1 sent nothing"));
+    /* The failure stays, and the other is told. */
+    assert_int_equal(bootstrap_barrier(pairs[0].b), TUTTI_REMOTE_ERROR);
+    bootstrap_set_deadline(pairs[1].b, LONG);
+    assert_int_equal(bootstrap_barrier(pairs[1].b), TUTTI_INVALID_USAGE);
+    close_all(pairs, 2);
+}
+
+static void failure_reaches_all(void **state)
+{
+    struct pair pairs[5];
+    join_all(pairs, 5, NULL);
+    for (int i = 1; i < 5; i++)
+        assert_int_equal(pthread_create(&pairs[i].thread, NULL, gather_small, &pairs[i]), 0);
+    bootstrap_close(pairs[0].b);
+    pairs[0].b = NULL;
+    for (int i = 1; i < 5; i++) {
+        void *result;
+        pthread_join(pairs[i].thread, &result);
+        assert_int_equal((intptr_t)result, TUTTI_REMOTE_ERROR);
+    }
+    close_all(pairs, 5);
+}
+
+static void different_sizes(void **state)
+{
+    struct pair pairs[2];
+    char mine[4] = "", all[8];
+    join_all(pairs, 2, NULL);
+    assert_int_equal(pthread_create(&pairs[1].thread, NULL, gather_small, &pairs[1]), 0);
+    assert_int_equal(bootstrap_allgather(pairs[0].b, mine, 4, all), TUTTI_INVALID_USAGE);
+    assert_non_null(strstr(error_last(), "rank 1"));
+    void *result;
+    pthread_join(pairs[1].thread, &result);
+    assert_int_equal((intptr_t)result, TUTTI_INVALID_USAGE);
+    assert_int_equal(bootstrap_allgather(pairs[1].b, mine, (size_t)2 << 30, all), TUTTI_INVALID_USAGE);
+    close_all(pairs, 2);
+}
+
+static void abort_while_exchanging(void **state)
+{
+    struct pair pairs[2];
+    _Atomic bool abort = false;
+    join_all(pairs, 2, &abort);
+    assert_int_equal(pthread_create(&pairs[0].thread, NULL, gather_small, &pairs[0]), 0);
+    usleep(50000);
+    atomic_store(&abort, true);
+    void *result;
+    pthread_join(pairs[0].thread, &result);
+    assert_int_equal((intptr_t)result, TUTTI_REMOTE_ERROR);
+    close_all(pairs, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_nonce_is_refused),    cmocka_unit_test(bad_arguments),         cmocka_unit_test(bad_ids),
+        cmocka_unit_test(same_rank_twice_fails_all), cmocka_unit_test(different_nranks_fail_all),
+        cmocka_unit_test(missing_rank_is_named),     cmocka_unit_test(missing_root),          cmocka_unit_test(killed_while_joining),
+        cmocka_unit_test(killed_after_joining),      cmocka_unit_test(root_closed_early),     cmocka_unit_test(root_killed),
+        cmocka_unit_test(abort_while_joining),       cmocka_unit_test(silent_rank_is_named),  cmocka_unit_test(failure_reaches_all),
+        cmocka_unit_test(different_sizes),           cmocka_unit_test(abort_while_exchanging),
+    };
+    test_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

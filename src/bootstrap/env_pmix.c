@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The id through PMIx, which Open MPI's launcher (and Slurm's, if asked) offers. The library is opened when needed, so that tutti
+ * runs without it. PMIx counts its users: an MPI in the same process is not disturbed.
+ */
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/env_kind.h"
+
+#include <dlfcn.h>
+#include <pmix.h>
+#include <stdio.h>
+#include <string.h>
+
+struct pmix {
+    void *library;
+    pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
+    pmix_status_t (*finalize)(const pmix_info_t *, size_t);
+    pmix_status_t (*put)(pmix_scope_t, const char *, pmix_value_t *);
+    pmix_status_t (*commit)(void);
+    pmix_status_t (*fence)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t);
+    pmix_status_t (*get)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t, pmix_value_t **);
+    const char *(*text)(pmix_status_t);
+    void (*forget)(pmix_value_t *, size_t); /* may be absent */
+};
+
+static bool load(struct pmix *p)
+{
+    p->library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!p->library)
+        return false;
+    *(void **)&p->init = dlsym(p->library, "PMIx_Init");
+    *(void **)&p->finalize = dlsym(p->library, "PMIx_Finalize");
+    *(void **)&p->put = dlsym(p->library, "PMIx_Put");
+    *(void **)&p->commit = dlsym(p->library, "PMIx_Commit");
+    *(void **)&p->fence = dlsym(p->library, "PMIx_Fence");
+    *(void **)&p->get = dlsym(p->library, "PMIx_Get");
+    *(void **)&p->text = dlsym(p->library, "PMIx_Error_string");
+    *(void **)&p->forget = dlsym(p->library, "PMIx_Value_free");
+    return p->init && p->finalize && p->put && p->commit && p->fence && p->get && p->text;
+}
+
+static tutti_result_t refused(const struct pmix *p, const char *what, pmix_status_t status)
+{
+    return error_set(TUTTI_REMOTE_ERROR, "PMIx: %s: %s; set TUTTI_ID to host:port of rank 0 to do without", what, p->text(status));
+}
+
+static tutti_result_t publish(const struct pmix *p, struct env_identity *out, const char *key)
+{
+    char text[ENV_ID_TEXT];
+    tutti_result_t result = env_fresh_id(out);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    env_id_to_text(&out->id, text);
+    pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
+    pmix_status_t status = p->put(PMIX_GLOBAL, key, &value);
+    if (status == PMIX_SUCCESS)
+        status = p->commit();
+    return status == PMIX_SUCCESS ? TUTTI_SUCCESS : refused(p, "cannot publish the unique id", status);
+}
+
+static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *zero, struct env_identity *out, const char *key)
+{
+    pmix_value_t *value = NULL;
+    pmix_status_t status = p->get(zero, key, NULL, 0, &value);
+    if (status != PMIX_SUCCESS)
+        return refused(p, "cannot read the unique id of rank 0", status);
+    bool fine = value->type == PMIX_STRING && value->data.string && env_id_from_text(value->data.string, &out->id);
+    if (p->forget)
+        p->forget(value, 1);
+    return fine ? TUTTI_SUCCESS : error_set(TUTTI_REMOTE_ERROR, "PMIx: rank 0 published no unique id");
+}
+
+static tutti_result_t exchange(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out, unsigned generation)
+{
+    char key[64];
+    pmix_proc_t zero = *me, all = *me;
+    pmix_info_t collect;
+    bool yes = true;
+    snprintf(key, sizeof key, "tutti.id.%u", generation);
+    zero.rank = 0;
+    all.rank = PMIX_RANK_WILDCARD;
+    tutti_result_t result = out->rank == 0 ? publish(p, out, key) : TUTTI_SUCCESS;
+    memset(&collect, 0, sizeof collect);
+    snprintf(collect.key, sizeof collect.key, "%s", PMIX_COLLECT_DATA);
+    collect.value.type = PMIX_BOOL;
+    collect.value.data.flag = yes;
+    pmix_status_t status = p->fence(&all, 1, &collect, 1);
+    if (result == TUTTI_SUCCESS && status != PMIX_SUCCESS)
+        return refused(p, "the fence failed", status);
+    return result != TUTTI_SUCCESS || out->rank == 0 ? result : read_id(p, &zero, out, key);
+}
+
+/* Init and finalize are counted by PMIx, so that an MPI in this process, or a second call of ours, is not disturbed. */
+tutti_result_t env_meet_pmix(struct env_identity *out, unsigned generation, bool *met)
+{
+    struct pmix p = {0};
+    pmix_proc_t me;
+    *met = false;
+    if (!env_text("PMIX_NAMESPACE") || !load(&p))
+        return TUTTI_SUCCESS;
+    pmix_status_t status = p.init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        log_info("PMIx_Init: %s; meeting another way", p.text(status));
+        return TUTTI_SUCCESS;
+    }
+    *met = true;
+    tutti_result_t result = (unsigned)out->rank == me.rank
+                                ? exchange(&p, &me, out, generation)
+                                : error_set(TUTTI_INVALID_USAGE, "%s says rank %d, PMIx says rank %u", out->source, out->rank, me.rank);
+    p.finalize(NULL, 0);
+    return result;
+}

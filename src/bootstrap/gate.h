@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A listening port that refuses strangers. Each connection is sent a random number and must answer with a hello that proves it
+ * knows the nonce; then its socket goes to the owner. Until then it costs one small record, has a few seconds, and is the first to
+ * go when there are too many.
+ */
+#ifndef TUTTI_BOOTSTRAP_GATE_H
+#define TUTTI_BOOTSTRAP_GATE_H
+
+#include "base/list.h"
+#include "bootstrap/stream.h"
+
+struct gate;
+
+/* A proven hello. The callee owns `fd` from now on. `challenge` is this side's random number of that connection. */
+typedef void (*gate_hello_fn)(struct gate *gate, int fd, const struct boot_hello *hello, const uint8_t challenge[16]);
+
+struct gate {
+    struct poll_source source;
+    struct poller *poller;
+    const uint8_t *nonce;
+    gate_hello_fn hello;
+    struct bootstrap_counters *counters;
+    struct list waiting; /* struct newcomer, oldest first */
+    int waiting_count, room;
+    bool open, paused;
+};
+
+/* Listens at *at (changed to the address bound). The fields of `gate` are set here; counters and nonce must outlive it. */
+tutti_result_t gate_open(struct gate *gate, struct poller *poller, struct net_address *at, const uint8_t *nonce,
+                         gate_hello_fn hello, struct bootstrap_counters *counters);
+void gate_close(struct gate *gate);
+/* Drops connections whose time is up; call it a few times a second while gate_busy. */
+void gate_tick(struct gate *gate, uint64_t now);
+static inline bool gate_busy(const struct gate *gate)
+{
+    return gate->waiting_count > 0 || gate->paused;
+}
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joining: one thread runs the dial to the root, the dials to the peers and the gate for the peers that dial this rank, all in one
+ * private poller, until every connection stands.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/param.h"
+#include "base/random.h"
+#include "bootstrap/dial.h"
+#include "bootstrap/gate.h"
+#include "bootstrap/state.h"
+#include "bootstrap/verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ABORT_MS 50 /* how often the abort flag is looked at while nothing happens */
+
+struct join {
+    struct bootstrap *bootstrap;
+    struct poller *poller;
+    struct gate gate;
+    struct net_address root, here;
+    uint8_t nonce[BOOT_NONCE];
+    uint64_t token, deadline;
+    const _Atomic bool *abort;
+    struct dial to_root, to_peer[BOOT_STEPS_MAX];
+    bool have_peers, stay;
+    bool told;             /* the root knows of the failure, or told us */
+    tutti_result_t result; /* of a handler */
+};
+
+static void join_fail(struct join *join, tutti_result_t result)
+{
+    if (join->result == TUTTI_SUCCESS)
+        join->result = result;
+}
+
+/* Where peers reach this rank: the wished interface, else the one that leads to the root. */
+static tutti_result_t choose_address(const struct join *join, int fd, struct net_address *out)
+{
+    struct net_interface found[16];
+    int count = 0;
+    bool local = net_local(fd, out);
+    /* A root that others know by another name than ours is reached over loopback by its own host only. */
+    if (local && !*param_string(PARAM_SOCKET_IFNAME) && (!net_is_loopback(out) || net_is_loopback(&join->root))) {
+        net_set_port(out, 0);
+        return TUTTI_SUCCESS;
+    }
+    tutti_result_t result = net_interfaces(found, 16, &count);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    *out = found[0].address;
+    for (int i = count; i-- > 0;)
+        if (found[i].address.any.sa_family == join->root.any.sa_family)
+            *out = found[i].address;
+    return TUTTI_SUCCESS;
+}
+
+static void peer_hello(struct gate *gate, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
+{
+    struct join *join = container_of(gate, struct join, gate);
+    struct bootstrap *b = join->bootstrap;
+    struct stream stream;
+    struct boot_welcome welcome = {.rank = (uint32_t)b->rank};
+    bool fits = hello->to == (uint32_t)b->rank && hello->nranks == (uint32_t)b->nranks && hello->step < (uint32_t)b->steps &&
+                hello->rank == (uint32_t)bootstrap_source(b, (int)hello->step);
+    stream_init(&stream, fd, NULL, 0, &b->counters);
+    boot_seal(join->nonce, BOOT_WELCOME, challenge, hello->random, &welcome, sizeof welcome);
+    /* A fresh socket takes these few bytes at once. If not, the peer dials again. */
+    if (!fits || !stream_send(&stream, BOOT_WELCOME, &welcome, sizeof welcome) || stream_pending(&stream)) {
+        stream_close(&stream);
+        return;
+    }
+    if (b->in_fd[hello->step] >= 0)
+        close(b->in_fd[hello->step]);
+    b->in_fd[hello->step] = stream_release(&stream);
+}
+
+static tutti_result_t root_hello(struct dial *dial, struct boot_hello *hello)
+{
+    struct join *join = dial->owner;
+    uint64_t left = (uint64_t)clock_left_ms(join->deadline);
+    hello->timeout_ms = left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
+    if (!join->gate.open) {
+        tutti_result_t result = choose_address(join, dial->source.fd, &join->here);
+        if (result == TUTTI_SUCCESS)
+            result = gate_open(&join->gate, join->poller, &join->here, join->nonce, peer_hello, &join->bootstrap->counters);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    boot_address_put(&hello->listener, &join->here);
+    return TUTTI_SUCCESS;
+}
+
+static void peer_reply(struct dial *dial, enum boot_type type, const void *body, bool proven)
+{
+    struct join *join = dial->owner;
+    struct bootstrap *b = join->bootstrap;
+    const struct boot_welcome *welcome = body;
+    /* Something else has that port now, or the peer knows better: the root will say what became of the peer. */
+    if (type != BOOT_WELCOME || !proven || welcome->rank != dial->hello.to) {
+        dial->failures++;
+        dial_again(dial, 1000);
+        return;
+    }
+    b->out_fd[dial->hello.step] = dial_take(dial);
+}
+
+static void peer_lost(struct dial *dial)
+{
+    dial_again(dial, 1000);
+}
+
+static const struct dial_calls peer_calls = {NULL, peer_reply, peer_lost};
+
+static struct dial new_dial(struct join *join, const struct dial_calls *calls)
+{
+    struct bootstrap *b = join->bootstrap;
+    return (struct dial){.poller = join->poller, .calls = calls, .owner = join, .nonce = join->nonce, .counters = &b->counters,
+                         .hello = {.token = join->token, .rank = (uint32_t)b->rank, .nranks = (uint32_t)b->nranks}};
+}
+
+static void meet_peers(struct join *join, const struct boot_peers *peers)
+{
+    struct bootstrap *b = join->bootstrap;
+    if (join->have_peers || peers->count != (uint32_t)b->steps) {
+        join_fail(join, error_set(TUTTI_INTERNAL_ERROR, "the root named %u peers, not %d", peers->count, b->steps));
+        return;
+    }
+    for (int step = 0; step < b->steps; step++) {
+        struct dial *dial = &join->to_peer[step];
+        *dial = new_dial(join, &peer_calls);
+        boot_address_get(&peers->peer[step], &dial->to);
+        dial->hello.to = (uint32_t)bootstrap_target(b, step);
+        dial->hello.step = (uint32_t)step;
+        boot_address_put(&dial->hello.listener, &join->here);
+    }
+    join->have_peers = true;
+    join->stay = peers->stay;
+    if (!peers->stay)
+        dial_stop(&join->to_root);
+}
+
+static void root_failed(struct join *join, const struct boot_failed *failed, bool proven)
+{
+    char text[NET_TEXT];
+    struct boot_failed unproven = {.reason = failed->reason == BOOT_BAD_VERSION ? BOOT_BAD_VERSION : BOOT_BAD_PROOF, .a = failed->a};
+    join->told = true;
+    join_fail(join, verdict_report(proven ? failed : &unproven, join->bootstrap->rank, net_format(&join->root, text)));
+}
+
+static void root_reply(struct dial *dial, enum boot_type type, const void *body, bool proven)
+{
+    struct join *join = dial->owner;
+    const struct boot_later *later = body;
+    char text[NET_TEXT];
+    if (type == BOOT_FAILED) {
+        root_failed(join, body, proven);
+    } else if (!proven) {
+        join_fail(join, error_set(TUTTI_INVALID_USAGE, "what answers at %s is not our root: it does not know the nonce",
+                                  net_format(&dial->to, text)));
+    } else if (type == BOOT_PEERS) {
+        meet_peers(join, body);
+    } else if (type == BOOT_LATER) {
+        dial->failures++;
+        dial_again(dial, later->wait_ms < 60000 ? later->wait_ms : 60000);
+    }
+}
+
+static void root_lost(struct dial *dial)
+{
+    struct join *join = dial->owner;
+    char text[NET_TEXT];
+    dial_stop(dial);
+    join->told = true;
+    join_fail(join, error_set(TUTTI_REMOTE_ERROR, "the root at %s went away before all ranks had joined: the process that made the "
+                                                  "unique id (often rank 0) died or left", net_format(&join->root, text)));
+}
+
+static const struct dial_calls root_calls = {root_hello, root_reply, root_lost};
+
+static bool complete(const struct join *join)
+{
+    if (!join->have_peers)
+        return false;
+    for (int step = 0; step < join->bootstrap->steps; step++)
+        if (join->bootstrap->out_fd[step] < 0 || join->bootstrap->in_fd[step] < 0)
+            return false;
+    return true;
+}
+
+/* Runs what is due and returns when something is due next. */
+static uint64_t tick(struct join *join)
+{
+    uint64_t now = clock_ns(), due = join->deadline;
+    int dials = join->have_peers ? join->bootstrap->steps : 0;
+    if (join->gate.open)
+        gate_tick(&join->gate, now);
+    for (int i = -1; i < dials; i++) {
+        struct dial *dial = i < 0 ? &join->to_root : &join->to_peer[i];
+        dial_tick(dial, now);
+        join_fail(join, dial->result);
+        due = dial_due(dial) < due ? dial_due(dial) : due;
+    }
+    return due;
+}
+
+static const char *why(const struct dial *dial)
+{
+    return dial->state == DIAL_ASKED ? "no answer" : dial->error ? strerror(dial->error) : dial->failures ? "it hung up" : "no answer";
+}
+
+/* The deadline has passed: what was it that did not happen? */
+static tutti_result_t late(const struct join *join)
+{
+    const struct bootstrap *b = join->bootstrap;
+    char text[NET_TEXT];
+    if (!join->have_peers && join->to_root.answered)
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d joined at %s, but not all of the %d ranks came before the deadline", b->rank,
+                         net_format(&join->root, text), b->nranks);
+    if (!join->have_peers)
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d cannot reach the root at %s (%s, %u attempts); see whether the process that "
+                                             "made the unique id runs and no firewall is between", b->rank,
+                         net_format(&join->root, text), why(&join->to_root), join->to_root.failures + 1);
+    for (int step = 0; step < b->steps; step++)
+        if (b->out_fd[step] < 0)
+            return error_set(TUTTI_REMOTE_ERROR, "rank %d cannot reach rank %d at %s (%s)", b->rank, bootstrap_target(b, step),
+                             net_format(&join->to_peer[step].to, text), why(&join->to_peer[step]));
+    for (int step = 0; step < b->steps; step++)
+        if (b->in_fd[step] < 0)
+            return error_set(TUTTI_REMOTE_ERROR, "rank %d did not connect to rank %d before the deadline", bootstrap_source(b, step),
+                             b->rank);
+    return error_set(TUTTI_REMOTE_ERROR, "rank %d did not join before the deadline", b->rank);
+}
+
+static tutti_result_t run(struct join *join)
+{
+    while (!complete(join)) {
+        uint64_t due = tick(join);
+        if (join->result != TUTTI_SUCCESS)
+            return join->result;
+        if (join->abort && atomic_load_explicit(join->abort, memory_order_relaxed))
+            return error_set(TUTTI_REMOTE_ERROR, "joining was aborted on rank %d", join->bootstrap->rank);
+        if (clock_passed(join->deadline))
+            return late(join);
+        int wait = clock_left_ms(due), most = join->abort || gate_busy(&join->gate) ? ABORT_MS : 1000;
+        poller_wait(join->poller, wait < most ? wait : most);
+    }
+    return join->result;
+}
+
+static enum boot_reason reason_of(const struct join *join)
+{
+    return join->abort && atomic_load_explicit(join->abort, memory_order_relaxed) ? BOOT_ABORTED : BOOT_BROKEN;
+}
+
+/* The last frame to a root that keeps our connection: all is well, or it is not. */
+static void take_leave(struct join *join, tutti_result_t result)
+{
+    struct boot_failed failed = {.reason = reason_of(join), .rank = (uint32_t)join->bootstrap->rank};
+    if (join->to_root.state != DIAL_ASKED || join->told)
+        return;
+    if (result == TUTTI_SUCCESS)
+        stream_send(&join->to_root.stream, BOOT_READY, NULL, 0);
+    else
+        stream_send(&join->to_root.stream, BOOT_FAILED, &failed, sizeof failed);
+}
+
+static void join_close(struct join *join)
+{
+    dial_stop(&join->to_root);
+    for (int step = 0; step < join->bootstrap->steps && join->have_peers; step++)
+        dial_stop(&join->to_peer[step]);
+    gate_close(&join->gate);
+    poller_close(join->poller);
+}
+
+static tutti_result_t join_open(struct join *join, const tutti_unique_id_t *id)
+{
+    tutti_result_t result = boot_id_get(id, &join->root, join->nonce);
+    if (result == TUTTI_SUCCESS)
+        result = random_bytes(&join->token, sizeof join->token);
+    if (result == TUTTI_SUCCESS)
+        result = poller_open(&join->poller);
+    join->to_root = new_dial(join, &root_calls);
+    join->to_root.to = join->root;
+    join->to_root.hello.to = BOOT_TO_ROOT;
+    return result;
+}
+
+tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns, const _Atomic bool *abort,
+                              struct bootstrap **out)
+{
+    if (nranks < 1 || nranks > BOOT_RANKS_MAX || rank < 0 || rank >= nranks)
+        return error_set(TUTTI_INVALID_ARGUMENT, "rank %d of %d ranks: want 0 <= rank < ranks <= %d", rank, nranks, BOOT_RANKS_MAX);
+    struct join *join = calloc(1, sizeof *join);
+    struct bootstrap *b = join ? bootstrap_new(rank, nranks, deadline_ns, abort) : NULL;
+    if (!b) {
+        free(join);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory to join");
+    }
+    join->bootstrap = b;
+    join->deadline = deadline_ns;
+    join->abort = abort;
+    tutti_result_t result = join_open(join, id);
+    if (result == TUTTI_SUCCESS)
+        result = run(join);
+    take_leave(join, result);
+    join_close(join);
+    free(join);
+    if (result == TUTTI_SUCCESS)
+        *out = b;
+    else
+        bootstrap_close(b);
+    return result;
+}

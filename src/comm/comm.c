@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles: what may be done with a communicator in which state; its end. */
+#include "comm/comm.h"
+
+#include "base/error.h"
+#include "base/param.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMM_MAGIC 0x4d4d4f43u
+
+tutti_result_t comm_check(tutti_comm_t comm)
+{
+    if (!comm)
+        return error_set(TUTTI_INVALID_ARGUMENT, "the communicator is NULL");
+    if (comm->magic != COMM_MAGIC)
+        return error_set(TUTTI_INVALID_ARGUMENT, "the communicator %p is not one, or was destroyed", (void *)comm);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t comm_usable(tutti_comm_t comm)
+{
+    tutti_result_t result = comm_check(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
+    case COMM_READY:
+        return team_failure(comm->team);
+    case COMM_MAKING:
+        return error_note(TUTTI_IN_PROGRESS, "the communicator is still being made; ask tutti_comm_get_async_error()");
+    case COMM_FINALIZED:
+        return error_set(TUTTI_INVALID_USAGE, "the communicator was finalized; only tutti_comm_destroy() is left");
+    default:
+        return error_note((tutti_result_t)atomic_load(&comm->failed), "%s", comm->sentence);
+    }
+}
+
+tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config)
+{
+    tutti_config_t set = TUTTI_CONFIG_INITIALIZER;
+    if (config && (config->size < sizeof(size_t) + 2 * sizeof(int) || config->size > 4096))
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.size is %zu; set it with TUTTI_CONFIG_INITIALIZER", config->size);
+    if (config)
+        memcpy(&set, config, config->size < sizeof set ? config->size : sizeof set);
+    if (set.blocking < -1 || set.blocking > 1)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocking is %d; it must be -1, 0 or 1", set.blocking);
+    if (set.timeout_ms < 0)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
+    order->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
+    order->timeout_ms = set.timeout_ms ? (uint64_t)set.timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
+    order->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
+    snprintf(order->name, sizeof order->name, "%s", set.name ? set.name : "");
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
+{
+    struct tutti_comm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator");
+    comm->magic = COMM_MAGIC;
+    comm->order = *order;
+    atomic_store(&comm->state, COMM_MAKING);
+    tutti_result_t result = engine_acquire(&comm->engine);
+    if (result != TUTTI_SUCCESS) {
+        free(comm);
+        return result;
+    }
+    *out = comm;
+    return TUTTI_SUCCESS;
+}
+
+void comm_free(struct tutti_comm *comm)
+{
+    if (comm->team)
+        team_close(comm->team);
+    choice_close(comm->choices);
+    roots_sweep(false);
+    engine_release(comm->engine);
+    comm->magic = 0;
+    free(comm);
+}
+
+tutti_result_t comm_finalize(struct tutti_comm *comm)
+{
+    comm_join_wait(comm);
+    int state = atomic_load(&comm->state);
+    if (state == COMM_FINALIZED || state == COMM_FAILED)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = team_wait(comm->team, atomic_load(&comm->team->issued));
+    atomic_store(&comm->state, COMM_FINALIZED);
+    return result;
+}
+
+tutti_result_t comm_abort(struct tutti_comm *comm)
+{
+    char sentence[80];
+    atomic_store(&comm->abort, true);
+    comm_join_wait(comm);
+    if (!comm->team)
+        return TUTTI_SUCCESS;
+    struct team *team = comm->team;
+    snprintf(sentence, sizeof sentence, "the communicator was aborted by rank %d", team->rank);
+    if (atomic_load(&comm->state) == COMM_READY && !atomic_load(&team->failed))
+        team_fail(team, TUTTI_REMOTE_ERROR, team->rank, sentence);
+    trace_comm_aborted(team->trace);
+    team_wait(team, atomic_load(&team->issued));
+    return TUTTI_SUCCESS;
+}

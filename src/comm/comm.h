@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of communicators: join, split, shrink, end. Around the engine's team it keeps what users see. docs/comm.md. */
+#ifndef TUTTI_COMM_COMM_H
+#define TUTTI_COMM_COMM_H
+
+#include "engine/team.h"
+
+#include <pthread.h>
+
+#define COMM_NAME_BYTES 48
+#define COMM_PREMULS    64 /* living pre-multiplied sums of one communicator */
+
+enum comm_state { COMM_MAKING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
+
+struct premul {
+    bool used;
+    tutti_type_t type;
+    uint64_t scalar;
+};
+
+/* How a communicator is to be made: one of the ways below. */
+struct comm_order {
+    tutti_unique_id_t id;
+    int rank, nranks;
+    int blocking;
+    uint64_t timeout_ms;
+    char name[COMM_NAME_BYTES];
+    uint64_t deadline;
+};
+
+struct tutti_comm {
+    uint32_t magic;
+    _Atomic int state;
+    struct engine *engine;
+    struct team *team; /* NULL until made */
+    struct choice_table *choices;
+    uint64_t id;
+    uint32_t children;
+    struct comm_order order;
+    _Atomic bool abort;      /* watched while joining */
+    _Atomic int failed;      /* the result of making it */
+    char sentence[512];
+    pthread_t maker;         /* of a non-blocking init */
+    bool has_maker;
+    struct premul premul[COMM_PREMULS];
+};
+
+/* NULL or a wild pointer gives an error that says so. */
+tutti_result_t comm_check(tutti_comm_t comm);
+/* As comm_check, and the communicator must be made, whole and not finalized. */
+tutti_result_t comm_usable(tutti_comm_t comm);
+
+/* join.c */
+tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config);
+tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out);
+void comm_free(struct tutti_comm *comm);
+/* Joins; blocks. The result is also kept in the communicator. */
+tutti_result_t comm_join(struct tutti_comm *comm);
+/* Joins in a thread of its own. */
+tutti_result_t comm_join_later(struct tutti_comm *comm);
+tutti_result_t comm_join_wait(struct tutti_comm *comm);
+
+/* roots.c: meeting points that this process serves */
+tutti_result_t roots_open(tutti_unique_id_t *id);
+struct env_identity;
+tutti_result_t roots_open_env(struct env_identity *identity);
+void roots_sweep(bool all);
+
+/* share.c: direct memory for a team */
+tutti_result_t share_arena(struct tutti_comm *comm);
+
+/* child.c */
+tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out);
+tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
+                            struct tutti_comm **out);
+
+/* finish.c */
+tutti_result_t comm_finalize(struct tutti_comm *comm);
+tutti_result_t comm_abort(struct tutti_comm *comm);
+
+#endif

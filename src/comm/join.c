@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining: meet at the bootstrap, exchange what ranks must know of each other, refuse those that do not fit, share memory. */
+#include "bootstrap/bootstrap.h"
+#include "comm/comm.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTINGS 24 /* most parameters that must be the same on all ranks */
+
+/* What every rank tells every other. */
+struct introduction {
+    struct wire_process process;
+    uint64_t random; /* rank 0's makes the communicator's id */
+    uint64_t choices;
+    uint32_t version;
+    uint32_t settings[SETTINGS]; /* hashes */
+};
+
+/* The parameters that must agree, by table order. Returns how many. */
+static int shared_settings(enum param_id *out)
+{
+    int count = 0;
+    for (int id = 0; id < PARAM_COUNT && count < SETTINGS; id++)
+        if (param_row((enum param_id)id)->same_on_all_ranks)
+            out[count++] = (enum param_id)id;
+    return count;
+}
+
+static tutti_result_t introduce(const struct tutti_comm *comm, struct introduction *mine)
+{
+    enum param_id ids[SETTINGS];
+    int count = shared_settings(ids);
+    memset(mine, 0, sizeof *mine);
+    mine->process = *link_domain_self(comm->engine->links);
+    mine->choices = choice_hash(comm->choices);
+    mine->version = TUTTI_VERSION;
+    for (int i = 0; i < count; i++)
+        mine->settings[i] = (uint32_t)hash_bytes(0, param_text(ids[i]), strlen(param_text(ids[i])));
+    return random_bytes(&mine->random, sizeof mine->random);
+}
+
+static tutti_result_t compare(const struct introduction *all, int nranks, int me)
+{
+    enum param_id ids[SETTINGS];
+    int count = shared_settings(ids);
+    for (int rank = 0; rank < nranks; rank++) {
+        const struct introduction *theirs = &all[rank], *mine = &all[me];
+        if (theirs->version != mine->version)
+            return error_set(TUTTI_INVALID_USAGE, "rank %d has tutti %u, rank %d has %u; use one version", rank, theirs->version, me,
+                             mine->version);
+        for (int i = 0; i < count; i++)
+            if (theirs->settings[i] != mine->settings[i])
+                return error_set(TUTTI_INVALID_USAGE, "%s differs between rank %d and rank %d (here: %s); it must be the same everywhere",
+                                 param_row(ids[i])->name, rank, me, param_text(ids[i]));
+        if (theirs->choices != mine->choices)
+            return error_set(TUTTI_INVALID_USAGE, "rank %d has another table of algorithms than rank %d (see TUTTI_TUNE_FILE)", rank, me);
+    }
+    return TUTTI_SUCCESS;
+}
+
+static void count_bootstrap(struct tutti_comm *comm, const struct bootstrap *bootstrap)
+{
+    struct bootstrap_counters counters;
+    bootstrap_counters(bootstrap, &counters);
+    trace_count(comm->engine->trace, WIRE_COUNTER_BOOTSTRAP_SENT, counters.messages_sent);
+    trace_count(comm->engine->trace, WIRE_COUNTER_BOOTSTRAP_RECEIVED, counters.messages_received);
+    trace_count(comm->engine->trace, WIRE_COUNTER_BOOTSTRAP_SENT_BYTES, counters.bytes_sent);
+    trace_count(comm->engine->trace, WIRE_COUNTER_BOOTSTRAP_RECEIVED_BYTES, counters.bytes_received);
+}
+
+static tutti_result_t make_team(struct tutti_comm *comm, const struct introduction *all)
+{
+    int nranks = comm->order.nranks;
+    struct wire_process *processes = malloc((size_t)nranks * sizeof *processes);
+    if (!processes)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
+    for (int rank = 0; rank < nranks; rank++)
+        processes[rank] = all[rank].process;
+    comm->id = mix64(all[0].random);
+    if (!comm->order.name[0])
+        snprintf(comm->order.name, sizeof comm->order.name, "world-%04x", (unsigned)(comm->id & 0xffff));
+    tutti_result_t result = team_open(comm->engine, (uint32_t)comm->id, comm->id, comm->order.name, comm->order.rank, nranks, processes,
+                                      comm->choices, &comm->team);
+    free(processes);
+    return result;
+}
+
+static tutti_result_t meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
+{
+    int nranks = comm->order.nranks;
+    struct introduction mine, *all = calloc((size_t)nranks, sizeof *all);
+    if (!all)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
+    tutti_result_t result = introduce(comm, &mine);
+    if (result == TUTTI_SUCCESS)
+        result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
+    if (result == TUTTI_SUCCESS)
+        result = compare(all, nranks, comm->order.rank);
+    if (result == TUTTI_SUCCESS)
+        result = make_team(comm, all);
+    free(all);
+    if (result == TUTTI_SUCCESS)
+        result = bootstrap_barrier(bootstrap); /* everyone has a team: what links bring now finds it */
+    count_bootstrap(comm, bootstrap);
+    return result;
+}
+
+static tutti_result_t join(struct tutti_comm *comm)
+{
+    struct bootstrap *bootstrap = NULL;
+    const struct comm_order *order = &comm->order;
+    tutti_result_t result = choice_open(&comm->choices);
+    if (result == TUTTI_SUCCESS)
+        result = bootstrap_join(&order->id, order->rank, order->nranks, order->deadline, &comm->abort, &bootstrap);
+    if (result == TUTTI_SUCCESS)
+        result = meet(comm, bootstrap);
+    bootstrap_close(bootstrap);
+    if (result == TUTTI_SUCCESS)
+        result = share_arena(comm);
+    return result;
+}
+
+tutti_result_t comm_join(struct tutti_comm *comm)
+{
+    uint64_t begin = clock_ns();
+    tutti_result_t result = join(comm);
+    snprintf(comm->sentence, sizeof comm->sentence, "%s", result == TUTTI_SUCCESS ? "" : error_last());
+    atomic_store(&comm->failed, result);
+    if (result == TUTTI_SUCCESS) {
+        struct trace_about about = {.lane = -1,
+                                    .peer_rank = -1,
+                                    .comm = comm->id,
+                                    .value1 = (uint64_t)comm->order.nranks,
+                                    .value2 = (clock_ns() - begin) / NS_PER_US};
+        trace_event(comm->engine->trace, WIRE_EVENT_COMM_INIT, &about);
+    } else if (comm->team) {
+        team_fail(comm->team, result, -1, comm->sentence);
+    }
+    atomic_store_explicit(&comm->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
+    roots_sweep(false);
+    return result;
+}
+
+static void *maker(void *argument)
+{
+    comm_join(argument);
+    return NULL;
+}
+
+tutti_result_t comm_join_later(struct tutti_comm *comm)
+{
+    int error = pthread_create(&comm->maker, NULL, maker, comm);
+    if (error)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread to join with: %s", strerror(error));
+    comm->has_maker = true;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t comm_join_wait(struct tutti_comm *comm)
+{
+    if (comm->has_maker) {
+        pthread_join(comm->maker, NULL);
+        comm->has_maker = false;
+    }
+    tutti_result_t result = (tutti_result_t)atomic_load(&comm->failed);
+    return result == TUTTI_SUCCESS ? result : error_note(result, "%s", comm->sentence);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared regions and registrations. */
+#include "comm/memory.h"
+
+#include "base/error.h"
+#include "base/list.h"
+#include "transport/shm/region.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct registration {
+    struct list node;
+    tutti_comm_t comm;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list registrations = {&registrations, &registrations};
+
+tutti_result_t memory_alloc(void **out, size_t size)
+{
+    void *pointer = region_alloc(size ? size : 1);
+    if (!pointer)
+        return TUTTI_SYSTEM_ERROR;
+    *out = pointer;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t memory_free(void *pointer)
+{
+    if (!pointer || region_free(pointer))
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_INVALID_ARGUMENT, "%p did not come from tutti_mem_alloc(), or was freed before", pointer);
+}
+
+static void populate(void *buffer, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)buffer / page * page;
+    /* Older kernels do not know the advice; then the pages come at first use. */
+    madvise((void *)begin, (uintptr_t)buffer + size - begin, MADV_POPULATE_WRITE);
+}
+
+tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)
+{
+    struct registration *registration = calloc(1, sizeof *registration);
+    if (!registration)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a registration");
+    populate(buffer, size);
+    registration->comm = comm;
+    pthread_mutex_lock(&lock);
+    list_push(&registrations, &registration->node);
+    pthread_mutex_unlock(&lock);
+    *handle = registration;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
+{
+    struct registration *found = NULL;
+    pthread_mutex_lock(&lock);
+    list_each (node, &registrations) {
+        struct registration *registration = list_entry(node, struct registration, node);
+        if (registration == handle && registration->comm == comm)
+            found = registration;
+    }
+    if (found)
+        list_remove(&found->node);
+    pthread_mutex_unlock(&lock);
+    free(found);
+    return found ? TUTTI_SUCCESS : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meeting points of new communicators, served by the engine's thread until all ranks have joined. */
+#include "bootstrap/env.h"
+#include "comm/comm.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+
+struct root {
+    struct list node;
+    struct engine *engine;
+    struct bootstrap_root *service;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list roots = {&roots, &roots};
+
+typedef tutti_result_t open_fn(void *context, struct poller *poller, struct bootstrap_root **out);
+
+static void root_free(struct root *root)
+{
+    lock_take(&root->engine->lock);
+    bootstrap_root_close(root->service);
+    lock_release(&root->engine->lock);
+    engine_release(root->engine);
+    free(root);
+}
+
+static tutti_result_t open_with(open_fn *open, void *context)
+{
+    struct root *root = calloc(1, sizeof *root);
+    if (!root)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a meeting point");
+    tutti_result_t result = engine_acquire(&root->engine);
+    if (result != TUTTI_SUCCESS) {
+        free(root);
+        return result;
+    }
+    lock_take(&root->engine->lock);
+    result = open(context, root->engine->poller, &root->service);
+    lock_release(&root->engine->lock);
+    if (result != TUTTI_SUCCESS || !root->service) {
+        root_free(root);
+        return result;
+    }
+    pthread_mutex_lock(&lock);
+    list_push(&roots, &root->node);
+    pthread_mutex_unlock(&lock);
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t open_fresh(void *context, struct poller *poller, struct bootstrap_root **out)
+{
+    return bootstrap_root_open(poller, NULL, context, out);
+}
+
+static tutti_result_t open_env(void *context, struct poller *poller, struct bootstrap_root **out)
+{
+    return env_root_open(context, poller, out);
+}
+
+tutti_result_t roots_open(tutti_unique_id_t *id)
+{
+    return open_with(open_fresh, id);
+}
+
+tutti_result_t roots_open_env(struct env_identity *identity)
+{
+    return open_with(open_env, identity);
+}
+
+/* Closes those that have done their work; `all`: every one, at the process's end. */
+void roots_sweep(bool all)
+{
+    struct list done;
+    list_init(&done);
+    pthread_mutex_lock(&lock);
+    list_each_safe (node, &roots) {
+        struct root *root = list_entry(node, struct root, node);
+        if (!all && !bootstrap_root_done(root->service))
+            continue;
+        list_remove(&root->node);
+        list_push(&done, &root->node);
+    }
+    pthread_mutex_unlock(&lock);
+    while (!list_empty(&done))
+        root_free(list_entry(list_pop(&done), struct root, node));
+}

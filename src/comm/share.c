@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory for direct collectives: rank 0 makes it and hands the descriptor to every other rank, over links or in this process. */
+#include "comm/comm.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "engine/direct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The same answer on every rank: may all of them share memory? */
+static bool possible(const struct team *team)
+{
+    static const char *const forced[] = {"", "shm", "tcp"};
+    if (param_int(PARAM_SHM_DISABLE) || strcmp(forced[param_int(PARAM_TRANSPORT)], "tcp") == 0)
+        return false;
+    return team->local_ranks == team->nranks && team->class == CHOICE_SHM && team->nranks <= DIRECT_RANKS;
+}
+
+static bool same_process(const struct team *team, int rank)
+{
+    return memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+}
+
+static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
+{
+    struct shared_fd *shared = malloc(sizeof *shared);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (!shared || copy < 0) {
+        free(shared);
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot keep shared memory: %s", strerror(errno));
+    }
+    *shared = (struct shared_fd){.key = key, .fd = copy};
+    list_push(&engine->shared, &shared->node);
+    return TUTTI_SUCCESS;
+}
+
+/* One attempt to give the memory to `rank`; TUTTI_IN_PROGRESS while the link is not up. */
+static tutti_result_t give(struct tutti_comm *comm, int rank, int fd)
+{
+    struct team *team = comm->team;
+    struct link *link;
+    if (same_process(team, rank))
+        return keep_here(comm->engine, comm->id, fd);
+    tutti_result_t result = team_link(team, rank, &link);
+    if (result == TUTTI_SUCCESS && link_is_lost(link))
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it got shared memory", rank, team->process[rank].pid);
+    return result == TUTTI_SUCCESS ? link_share(link, comm->id, fd) : result;
+}
+
+static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
+{
+    if (atomic_load(&comm->abort))
+        return error_set(TUTTI_REMOTE_ERROR, "the communicator was aborted while it was made");
+    if (clock_passed(comm->order.deadline))
+        return error_set(TUTTI_REMOTE_ERROR, "no link to rank %d within TUTTI_INIT_TIMEOUT", rank);
+    return team_failure(comm->team);
+}
+
+/* Repeats `attempt` under the engine's lock, looking for news in between. */
+static tutti_result_t persist(struct tutti_comm *comm, tutti_result_t (*attempt)(struct tutti_comm *, int rank, int *fd), int rank, int *fd)
+{
+    for (;;) {
+        lock_take(&comm->engine->lock);
+        link_poll(comm->engine->links);
+        poller_wait(comm->engine->poller, 0);
+        tutti_result_t result = attempt(comm, rank, fd);
+        lock_release(&comm->engine->lock);
+        if (result == TUTTI_IN_PROGRESS) {
+            result = out_of_time(comm, rank);
+            if (result == TUTTI_SUCCESS) {
+                engine_sleep(comm->engine, 1);
+                continue;
+            }
+        }
+        return result;
+    }
+}
+
+static tutti_result_t attempt_give(struct tutti_comm *comm, int rank, int *fd)
+{
+    return give(comm, rank, *fd);
+}
+
+static tutti_result_t attempt_take(struct tutti_comm *comm, int rank, int *fd)
+{
+    struct team *team = comm->team;
+    struct link *link = NULL;
+    *fd = engine_take_shared(comm->engine, comm->id);
+    if (*fd >= 0)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = same_process(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
+    if (result == TUTTI_SUCCESS && link && link_is_lost(link))
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it shared memory", rank, team->process[rank].pid);
+    return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
+}
+
+static tutti_result_t hand_out(struct tutti_comm *comm, int *fd)
+{
+    tutti_result_t result = arena_create(comm->team->nranks, fd);
+    for (int rank = 1; rank < comm->team->nranks && result == TUTTI_SUCCESS; rank++)
+        result = persist(comm, attempt_give, rank, fd);
+    return result;
+}
+
+tutti_result_t share_arena(struct tutti_comm *comm)
+{
+    struct team *team = comm->team;
+    int fd = -1;
+    if (!possible(team))
+        return TUTTI_SUCCESS;
+    tutti_result_t result = team->rank == 0 ? hand_out(comm, &fd) : persist(comm, attempt_take, 0, &fd);
+    if (result == TUTTI_SUCCESS)
+        result = direct_open(team, fd);
+    if (fd >= 0)
+        close(fd);
+    return result;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, mapping and sleeping on an arena. */
+#include "engine/arena.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/param.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ARENA_MAGIC  0x41545554u
+#define ARENA_BUDGET (64u << 20)
+#define SLOT_MOST    (256u << 10)
+#define SLOT_LEAST   (4u << 10)
+
+/* Read by peers that try cross-memory attach. */
+static const uint64_t arena_word = 0x7475747469776f72ull;
+
+size_t arena_payload(int nranks)
+{
+    size_t wanted = (size_t)param_int(PARAM_DIRECT_SLOT);
+    if (wanted == 0) {
+        wanted = ARENA_BUDGET / ((size_t)nranks * (size_t)param_int(PARAM_DIRECT_SLOTS));
+        wanted = wanted > SLOT_MOST ? SLOT_MOST : wanted < SLOT_LEAST ? SLOT_LEAST : wanted;
+    }
+    return wanted / CACHE_LINE * CACHE_LINE;
+}
+
+static void layout(struct arena *arena, int nranks, uint32_t slots, size_t slot_size)
+{
+    size_t head = sizeof(struct arena_head), ranks = (size_t)nranks * sizeof(struct arena_rank);
+    size_t before = (head + ranks + 4095) / 4096 * 4096;
+    arena->nranks = nranks;
+    arena->slot_count = slots;
+    arena->slot_size = slot_size;
+    arena->size = before + (size_t)nranks * slots * slot_size;
+    arena->head = arena->memory;
+    arena->ranks = (struct arena_rank *)(void *)((unsigned char *)arena->memory + head);
+    arena->slots = (unsigned char *)arena->memory + before;
+}
+
+tutti_result_t arena_create(int nranks, int *fd)
+{
+    struct arena arena = {0};
+    uint32_t slots = (uint32_t)param_int(PARAM_DIRECT_SLOTS);
+    size_t slot_size = sizeof(struct slot) + arena_payload(nranks);
+    layout(&arena, nranks, slots, slot_size);
+    int memory = memfd_create("tutti-arena", MFD_CLOEXEC);
+    if (memory < 0 || ftruncate(memory, (off_t)arena.size) < 0) {
+        tutti_result_t result = error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", arena.size, strerror(errno));
+        if (memory >= 0)
+            close(memory);
+        return result;
+    }
+    struct arena_head head = {.magic = ARENA_MAGIC, .nranks = (uint32_t)nranks, .slots = slots, .slot_size = slot_size};
+    head.maker_pid = (uint64_t)getpid();
+    head.maker_word = (uintptr_t)&arena_word;
+    head.maker_value = arena_word;
+    if (pwrite(memory, &head, sizeof head, 0) != (ssize_t)sizeof head) {
+        close(memory);
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot write to shared memory: %s", strerror(errno));
+    }
+    *fd = memory;
+    return TUTTI_SUCCESS;
+}
+
+static bool plausible(const struct arena_head *head, int nranks)
+{
+    return head->magic == ARENA_MAGIC && head->nranks == (uint32_t)nranks && head->slots >= 2 && head->slots <= 64 &&
+           head->slot_size > sizeof(struct slot) && head->slot_size <= (32u << 20) && head->slot_size % CACHE_LINE == 0;
+}
+
+tutti_result_t arena_map(struct arena *arena, int fd, int nranks)
+{
+    struct arena_head head;
+    struct stat status;
+    memset(arena, 0, sizeof *arena);
+    if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || fstat(fd, &status) < 0 || !plausible(&head, nranks))
+        return error_set(TUTTI_REMOTE_ERROR, "the shared memory from rank 0 is not what this version expects");
+    layout(arena, nranks, head.slots, head.slot_size);
+    if ((uint64_t)status.st_size < arena->size)
+        return error_set(TUTTI_REMOTE_ERROR, "the shared memory from rank 0 is too short");
+    arena->memory = mmap(NULL, arena->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (arena->memory == MAP_FAILED) {
+        arena->memory = NULL;
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", arena->size, strerror(errno));
+    }
+    layout(arena, nranks, head.slots, head.slot_size);
+    return TUTTI_SUCCESS;
+}
+
+void arena_unmap(struct arena *arena)
+{
+    if (arena->memory)
+        munmap(arena->memory, arena->size);
+    arena->memory = NULL;
+}
+
+/* Waking everybody for each store would wake n ranks n times; most would find that they wait for another. */
+void arena_wake(struct arena *arena, int me)
+{
+    for (int rank = 0; rank < arena->nranks; rank++) {
+        _Atomic uint32_t *word = &arena->ranks[rank].sleeping;
+        uint32_t whom = atomic_load_explicit(word, memory_order_relaxed);
+        if (whom == 0 || (me >= 0 && (rank == me || (whom != 1 && whom != (uint32_t)me + 2))))
+            continue;
+        if (atomic_exchange(word, 0))
+            futex_wake_all(word);
+    }
+}
+
+void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context, uint64_t timeout_us)
+{
+    _Atomic uint32_t *word = &arena->ranks[me].sleeping;
+    uint32_t whom = peer < 0 ? 1 : (uint32_t)peer + 2;
+    atomic_store(word, whom);
+    atomic_fetch_add(&arena->head->sleepers, 1); /* a full barrier: either we see the news, or its bringer sees us */
+    if (!ready(context))
+        futex_wait(word, whom, timeout_us);
+    atomic_fetch_sub(&arena->head->sleepers, 1);
+    atomic_store(word, 0);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory that the ranks of one host share for direct collectives: for each rank a ring of slots, filled in steps that all
+ * ranks count alike, and a counter of the steps whose slots it has read. docs/engine.md.
+ */
+#ifndef TUTTI_ENGINE_ARENA_H
+#define TUTTI_ENGINE_ARENA_H
+
+#include "base/cpu.h"
+#include "tutti/tutti.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SLOT_INLINE 40 /* also room for a struct slot_place */
+
+enum slot_kind { SLOT_STAGED, SLOT_IN_PLACE };
+
+/* Head of a slot. Small payloads ride in the head's own cache line; others follow it. */
+struct slot {
+    alignas(CACHE_LINE) _Atomic uint64_t ready; /* step + 1, stored last */
+    uint32_t signature;
+    uint32_t kind;
+    uint64_t reserved;
+    unsigned char few[SLOT_INLINE];
+};
+_Static_assert(sizeof(struct slot) == CACHE_LINE, "a slot's head is one cache line");
+
+/* Where a rank's buffers lie when peers may read them there: SLOT_IN_PLACE. In `few`. */
+struct slot_place {
+    uint64_t in, out; /* addresses, or offsets in regions */
+    uint32_t in_region, out_region; /* ids of shared regions, 0: none */
+    uint32_t in_fd, out_fd;         /* their descriptors in that process */
+    uint32_t pid;
+    uint32_t pad;
+};
+_Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the head");
+
+struct arena_rank {
+    _Atomic int32_t reads; /* can it read rank 0's memory? 0: not known, 1: yes, 2: no */
+    alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
+    alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
+    _Atomic bool gone; /* its process was lost */
+};
+
+struct arena_head {
+    uint32_t magic, nranks, slots;
+    uint64_t slot_size;  /* with head */
+    uint64_t maker_pid, maker_word; /* a word of rank 0 that holds maker_value: for trying cross-memory attach */
+    uint64_t maker_value;
+    alignas(CACHE_LINE) _Atomic uint32_t sleepers;
+    _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown) */
+    _Atomic int32_t failed_result;
+};
+
+struct arena {
+    void *memory;
+    size_t size;
+    struct arena_head *head;
+    struct arena_rank *ranks;
+    unsigned char *slots;
+    size_t slot_size;
+    uint32_t slot_count;
+    int nranks;
+};
+
+/* Bytes of payload of a slot for this many ranks, by TUTTI_DIRECT_SLOT. */
+size_t arena_payload(int nranks);
+
+/* Makes the memory: *fd is to be shared with the other processes and closed. */
+tutti_result_t arena_create(int nranks, int *fd);
+/* Maps it. Checks what the maker wrote. */
+tutti_result_t arena_map(struct arena *arena, int fd, int nranks);
+void arena_unmap(struct arena *arena);
+
+static inline struct slot *arena_slot(const struct arena *arena, int rank, uint64_t step)
+{
+    size_t index = (size_t)rank * arena->slot_count + step % arena->slot_count;
+    return (struct slot *)(void *)(arena->slots + index * arena->slot_size);
+}
+
+/* Wakes those who sleep for rank `me`; -1: everybody. Call after a store that they may wait for. */
+void arena_wake(struct arena *arena, int me);
+/* Sleeps for news of `peer` (-1: of anybody) unless `ready` says that there is something to do after the sleeper is on record. */
+void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context, uint64_t timeout_us);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The direct executor: local actions, publish, read what peers published; slice by slice, round by round, never blocking. */
+#include "engine/direct_internal.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STREAM_FROM (4u << 20)   /* operations of at least so many bytes write their results around the cache */
+
+/* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
+
+/* Elements of blocks [block, block + n) of this slice. */
+static size_t span(const struct direct_context *c, int32_t block, int32_t nblocks)
+{
+    const struct direct_run *run = &c->op->direct;
+    size_t count = c->op->call.count, stride = run->stride;
+    if (!c->cut) {
+        size_t begin = run->slice * stride;
+        return (count - begin < stride ? count - begin : stride) * (size_t)nblocks;
+    }
+    size_t slice = stride * (size_t)c->plan->blocks, begin = run->slice * slice;
+    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, nblocks);
+}
+
+/* Offset of a block of this slice in a user's buffer, in bytes. */
+static size_t offset(const struct direct_context *c, int32_t block)
+{
+    const struct direct_run *run = &c->op->direct;
+    size_t elements = c->cut ? (run->slice * (size_t)c->plan->blocks + (size_t)block) * run->stride
+                             : (size_t)block * c->op->call.count + run->slice * run->stride;
+    return elements * c->size;
+}
+
+static const void *read_place(const struct direct_context *c, uint8_t buffer, int32_t block)
+{
+    if (buffer == BUFFER_SCRATCH)
+        return c->direct->pointer[block];
+    return (const char *)(buffer == BUFFER_IN ? c->op->call.in : c->op->call.out) + offset(c, block);
+}
+
+static void *write_place(const struct direct_context *c, int32_t block)
+{
+    return (char *)c->op->call.out + offset(c, block);
+}
+
+/* Where staged block `position` of `blocks` lies in a slot. Both sides compute it alike. */
+static unsigned char *slot_place(const struct direct_context *c, struct slot *slot, int position, int blocks)
+{
+    size_t stride = c->op->direct.stride * c->size;
+    unsigned char *base = stride * (size_t)blocks <= SLOT_INLINE ? slot->few : (unsigned char *)(slot + 1);
+    return base + stride * (size_t)position;
+}
+
+static bool streams(const struct direct_context *c)
+{
+    return c->op->call.count * c->size >= STREAM_FROM;
+}
+
+static void copy_out(const struct direct_context *c, void *to, const void *from, size_t bytes)
+{
+    if (to == from || !bytes)
+        return;
+    if (streams(c))
+        memory_copy_stream(to, from, bytes);
+    else
+        memory_copy(to, from, bytes);
+}
+
+/* ---- Waiting for peers --------------------------------------------------------------------------------------------- */
+
+static bool published(struct direct_context *c, int peer)
+{
+    const struct slot *slot = arena_slot(&c->direct->arena, peer, c->direct->step);
+    return atomic_load_explicit(&slot->ready, memory_order_acquire) == c->direct->step + 1;
+}
+
+static bool has_read(struct direct_context *c, int peer)
+{
+    uint64_t done = atomic_load_explicit(&c->direct->arena.ranks[peer].done, memory_order_acquire);
+    return done + c->direct->arena.slot_count > c->direct->step;
+}
+
+/* Waits until all peers have read what my next slot held before. */
+static tutti_result_t slot_free(struct direct_context *c)
+{
+    struct direct *d = c->direct;
+    uint64_t least = UINT64_MAX;
+    if (d->freed + d->arena.slot_count > d->step)
+        return TUTTI_SUCCESS;
+    for (int peer = 0; peer < d->arena.nranks; peer++) {
+        if (peer == c->team->rank)
+            continue;
+        if (!has_read(c, peer)) {
+            tutti_result_t result = direct_blocked(c, peer, has_read);
+            if (result != TUTTI_SUCCESS)
+                return result;
+        }
+        uint64_t done = atomic_load_explicit(&d->arena.ranks[peer].done, memory_order_relaxed);
+        least = done < least ? done : least;
+    }
+    d->freed = least;
+    return TUTTI_SUCCESS;
+}
+
+static void wake_sleepers(struct direct *d, int me)
+{
+    if (atomic_load(&d->arena.head->sleepers))
+        arena_wake(&d->arena, me);
+}
+
+/* Lets go of all slots read so far. */
+static void let_go(struct direct_context *c)
+{
+    struct direct *d = c->direct;
+    atomic_exchange(&d->arena.ranks[c->team->rank].done, d->read);
+    wake_sleepers(d, c->team->rank);
+}
+
+/* ---- Rounds -------------------------------------------------------------------------------------------------------- */
+
+static void do_copy(struct direct_context *c, const struct action *action)
+{
+    const void *from = read_place(c, action->src_buffer, action->src_block);
+    if (action->dst_buffer == BUFFER_SCRATCH)
+        c->direct->pointer[action->dst_block] = from;
+    else
+        copy_out(c, write_place(c, action->dst_block), from, span(c, action->block, action->nblocks) * c->size);
+}
+
+/* Do peers read all that is sent in this round in the user's buffers? */
+static bool shown(const struct direct_context *c, const struct direct_round *round)
+{
+    const struct direct_run *run = &c->op->direct;
+    for (int i = 0; i < round->sends; i++)
+        if (!(round->send[i].buffer == BUFFER_IN ? run->in_shown : run->out_shown && round->send[i].buffer == BUFFER_OUT))
+            return false;
+    return round->sends > 0;
+}
+
+/* The send of this round that a reduction makes the data of, if it is to be staged. */
+static const struct direct_send *send_of(const struct direct_context *c, const struct direct_round *round, const struct action *action)
+{
+    if (shown(c, round))
+        return NULL;
+    for (int i = 0; i < round->sends; i++)
+        if (round->send[i].reduced && round->send[i].buffer == action->dst_buffer && round->send[i].src_block == action->dst_block)
+            return &round->send[i];
+    return NULL;
+}
+
+/* One fused pass. What is sent next is made in the slot, where the peers read it, and copied from there. */
+static void do_reduce(struct direct_context *c, const struct direct_round *round, const struct action *action, struct slot *slot)
+{
+    const struct reduction *reduction = &c->op->route.reduction;
+    const struct direct_send *send = send_of(c, round, action);
+    size_t count = span(c, action->block, action->nblocks);
+    const void **sources = c->direct->pointer + c->direct->pointers;
+    void *out = write_place(c, action->dst_block);
+    void *to = send ? slot_place(c, slot, send->slot_block, round->staged) : out;
+    if (!count)
+        return;
+    for (int i = 0; i < action->nsrc; i++)
+        sources[i] = read_place(c, action->src_buffer, action->src_block + i * action->nblocks);
+    if (!send && streams(c) && !round->sends)
+        reduction_apply_stream(reduction, to, sources, action->nsrc, count);
+    else
+        reduction_apply(reduction, to, sources, action->nsrc, count);
+    if (action->final && reduction_needs_finish(reduction))
+        reduction_finish(reduction, to, to, count);
+    if (send)
+        copy_out(c, out, to, count * c->size);
+}
+
+static void do_local(struct direct_context *c, const struct direct_round *round, struct slot *slot)
+{
+    for (int i = 0; i < round->locals; i++) {
+        const struct action *action = &round->local[i];
+        if (action->kind == ACTION_COPY)
+            do_copy(c, action);
+        else
+            do_reduce(c, round, action, slot);
+    }
+}
+
+static void stage_all(struct direct_context *c, const struct direct_round *round, struct slot *slot)
+{
+    for (int i = 0; i < round->sends && !shown(c, round); i++) {
+        const struct direct_send *send = &round->send[i];
+        size_t bytes = span(c, send->block, send->nblocks) * c->size;
+        if (!send->reduced && bytes)
+            memory_copy(slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
+    }
+}
+
+static void publish(struct direct_context *c, const struct direct_round *round, struct slot *slot)
+{
+    struct direct *d = c->direct;
+    slot->signature = c->op->route.signature;
+    slot->kind = shown(c, round) ? SLOT_IN_PLACE : SLOT_STAGED;
+    if (slot->kind == SLOT_IN_PLACE)
+        peer_describe(c->op->call.in, c->op->call.out, (struct slot_place *)(void *)slot->few);
+    atomic_exchange(&slot->ready, d->step + 1); /* a full barrier: the sleepers are looked at after it */
+    wake_sleepers(d, c->team->rank);
+}
+
+static tutti_result_t begin_round(struct direct_context *c, const struct direct_round *round)
+{
+    struct direct *d = c->direct;
+    struct slot *slot = arena_slot(&d->arena, c->team->rank, d->step);
+    if (round->step) {
+        tutti_result_t result = slot_free(c);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    do_local(c, round, slot);
+    if (c->op->direct.borrowed)
+        let_go(c);
+    c->op->direct.borrowed = false;
+    if (round->step) {
+        stage_all(c, round, slot);
+        publish(c, round, slot);
+    }
+    c->op->direct.published = true;
+    c->op->direct.recv = 0;
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t mismatch(struct direct_context *c, int peer, const struct slot *slot)
+{
+    char sentence[256];
+    enum coll theirs = (enum coll)(slot->signature >> 28);
+    snprintf(sentence, sizeof sentence,
+             "rank %d called %s of %s, rank %d called %s of %s%s (operation %u); all ranks must call the same, with equal counts and roots",
+             c->team->rank, schedule_coll_name(c->op->call.coll), type_name(c->op->call.type), peer,
+             theirs < COLL_COUNT ? schedule_coll_name(theirs) : "something else", type_name((tutti_type_t)(slot->signature >> 24 & 15)),
+             theirs == c->op->call.coll ? " with another count, operator or root" : "", c->op->seq);
+    return team_fail(c->team, TUTTI_INVALID_USAGE, peer, sentence);
+}
+
+/* Where a peer's block can be read: its slot, its own buffer, or a copy of that. NULL: it cannot. */
+static const void *peer_data(struct direct_context *c, const struct direct_recv *recv, struct slot *slot, size_t bytes, void *copy)
+{
+    const struct slot_place *place = (const struct slot_place *)(const void *)slot->few;
+    bool in = recv->peer_buffer == BUFFER_IN;
+    if (slot->kind == SLOT_STAGED)
+        return slot_place(c, slot, recv->slot_block, recv->peer_blocks);
+    size_t from = offset(c, recv->peer_block);
+    const void *pointer = bytes ? peer_pointer(&c->direct->peers, place, in, from, bytes) : copy;
+    return pointer ? pointer : peer_read(place, in, from, copy, bytes) ? copy : NULL;
+}
+
+/* Blocks for SCRATCH are copied side by side; others go to their place at once. */
+static void *copy_place(const struct direct_context *c, const struct action *action)
+{
+    if (action->dst_buffer == BUFFER_SCRATCH)
+        return c->direct->bounce + (size_t)action->dst_block * c->op->direct.stride * c->size;
+    return action->kind == ACTION_RECV ? write_place(c, action->dst_block) : c->direct->bounce;
+}
+
+static tutti_result_t unreadable(struct direct_context *c, int peer)
+{
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "cannot read the memory of rank %d (process %u); TUTTI_SHM_CMA=0 stages everything", peer,
+             c->team->process[peer].pid);
+    return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
+}
+
+static tutti_result_t take(struct direct_context *c, const struct direct_recv *recv, struct slot *slot)
+{
+    const struct action *action = &recv->action;
+    size_t count = span(c, action->block, action->nblocks);
+    const void *data = peer_data(c, recv, slot, count * c->size, copy_place(c, action));
+    if (!data && count)
+        return unreadable(c, action->peer);
+    if (action->dst_buffer == BUFFER_SCRATCH) {
+        c->direct->pointer[action->dst_block] = data;
+    } else if (action->kind == ACTION_RECV) {
+        copy_out(c, write_place(c, action->dst_block), data, count * c->size);
+    } else if (count) {
+        const void *sources[2] = {read_place(c, action->src_buffer, action->src_block), data};
+        void *out = write_place(c, action->dst_block);
+        reduction_apply(&c->op->route.reduction, out, sources, 2, count);
+        if (action->final && reduction_needs_finish(&c->op->route.reduction))
+            reduction_finish(&c->op->route.reduction, out, out, count);
+    }
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t receive_all(struct direct_context *c, const struct direct_round *round)
+{
+    struct direct_run *run = &c->op->direct;
+    for (; run->recv < round->recvs; run->recv++) {
+        const struct direct_recv *recv = &round->recv[run->recv];
+        int peer = recv->action.peer;
+        struct slot *slot = arena_slot(&c->direct->arena, peer, c->direct->step);
+        if (!published(c, peer)) {
+            tutti_result_t result = direct_blocked(c, peer, published);
+            if (result != TUTTI_SUCCESS)
+                return result;
+        }
+        if (slot->signature != c->op->route.signature)
+            return mismatch(c, peer, slot);
+        tutti_result_t result = take(c, recv, slot);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    return TUTTI_SUCCESS;
+}
+
+static void end_round(struct direct_context *c, const struct direct_round *round)
+{
+    struct direct_run *run = &c->op->direct;
+    if (round->step) {
+        c->direct->read = ++c->direct->step;
+        if (round->holds)
+            run->borrowed = true;
+        else
+            let_go(c);
+    }
+    run->published = false;
+    if (++run->round < c->plan->rounds)
+        return;
+    run->round = 0;
+    run->slice++;
+}
+
+static bool all_read(struct direct_context *c, int peer)
+{
+    return atomic_load_explicit(&c->direct->arena.ranks[peer].done, memory_order_acquire) >= c->direct->step;
+}
+
+/* The user's buffers are his again when no peer reads them any more. */
+static tutti_result_t wait_for_readers(struct direct_context *c)
+{
+    for (int peer = 0; peer < c->direct->arena.nranks; peer++) {
+        if (peer == c->team->rank || all_read(c, peer))
+            continue;
+        tutti_result_t result = direct_blocked(c, peer, all_read);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t direct_step(struct team *team, struct op *op)
+{
+    struct direct_context c = direct_context_of(team, op);
+    struct direct_run *run = &op->direct;
+    tutti_result_t result = run->settled ? TUTTI_SUCCESS : direct_settle(&c);
+    while (result == TUTTI_SUCCESS && run->slice < run->slices) {
+        const struct direct_round *round = &c.plan->round[run->round];
+        result = run->published ? TUTTI_SUCCESS : begin_round(&c, round);
+        if (result == TUTTI_SUCCESS)
+            result = receive_all(&c, round);
+        if (result == TUTTI_SUCCESS)
+            end_round(&c, round);
+    }
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (run->borrowed)
+        let_go(&c);
+    run->borrowed = false;
+    return run->in_shown || run->out_shown ? wait_for_readers(&c) : TUTTI_SUCCESS;
+}
+

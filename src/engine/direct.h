@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The direct executor: runs schedules between ranks that load and store each other's memory. A SEND makes data readable, a RECV
+ * reads it where it lies, a RECV into SCRATCH is only a pointer, and a REDUCE is one fused pass over all peers' data.
+ */
+#ifndef TUTTI_ENGINE_DIRECT_H
+#define TUTTI_ENGINE_DIRECT_H
+
+#include "engine/arena.h"
+#include "engine/direct_peer.h"
+#include "engine/team.h"
+
+/* A receive, with the place of its data in the peer's slot found beforehand. */
+#define DIRECT_RANKS 1024 /* most ranks that share an arena */
+
+struct direct_recv {
+    struct action action;
+    int slot_block;      /* position among the blocks that the peer stages in this round */
+    int peer_blocks;     /* how many it stages */
+    uint8_t peer_buffer; /* where the peer sends it from */
+    int32_t peer_block;
+};
+
+struct direct_send {
+    uint8_t buffer;
+    int32_t src_block, block, nblocks;
+    int slot_block;
+    bool reduced; /* a REDUCE of this round makes it, right in the slot */
+};
+
+struct direct_round {
+    struct action *local;
+    struct direct_send *send;
+    struct direct_recv *recv;
+    int locals, sends, recvs, staged;
+    bool step;  /* somebody sends: a slot is used, by all ranks alike */
+    bool holds; /* receives are pointers that the next round's local actions use */
+};
+
+struct direct_plan {
+    const struct algorithm *algorithm;
+    struct shape shape;
+    int rounds, blocks, scratch, staged_most, steps;
+    struct direct_round *round;
+    void *memory;
+};
+
+struct direct {
+    struct arena arena;
+    uint64_t step;   /* of the next slot */
+    uint64_t read;   /* what arena->ranks[me].done will become when pointers are let go */
+    uint64_t freed;  /* all peers have read steps below, as far as seen */
+    const void **pointer; /* SCRATCH blocks of the running operation */
+    int pointers;
+    struct peer_memory peers;
+    unsigned char *bounce; /* what is read from peers and then reduced */
+    size_t bounce_size;
+    uint64_t probe_word;
+    bool reads_known, reads; /* all ranks can read each other's memory */
+    struct direct_plan *plan[COLL_COUNT];
+};
+
+tutti_result_t direct_open(struct team *team, int fd);
+void direct_close(struct team *team);
+
+/* The plan of an algorithm, kept per collective. */
+tutti_result_t direct_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape, struct direct_plan **out);
+void direct_plan_free(struct direct_plan *plan);
+
+/* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
+tutti_result_t direct_start(struct team *team, struct op *op);
+tutti_result_t direct_step(struct team *team, struct op *op);
+/* Sleeps until a peer does something; the caller tries again. */
+void direct_sleep(struct team *team, uint64_t timeout_us);
+/* Tells the other ranks of the arena. */
+void direct_tell_failure(struct team *team);
+void direct_gone(struct team *team, int rank);
+
+#endif

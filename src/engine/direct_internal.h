@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the direct executor share: the operation at hand, and waiting for a peer. */
+#ifndef TUTTI_ENGINE_DIRECT_INTERNAL_H
+#define TUTTI_ENGINE_DIRECT_INTERNAL_H
+
+#include "engine/direct.h"
+
+struct direct_context {
+    struct team *team;
+    struct direct *direct;
+    struct op *op;
+    const struct direct_plan *plan;
+    size_t size; /* of an element */
+    bool cut;    /* the collective cuts one vector into blocks */
+};
+
+static inline struct direct_context direct_context_of(struct team *team, struct op *op)
+{
+    return (struct direct_context){.team = team,
+                                   .direct = team->direct,
+                                   .op = op,
+                                   .plan = op->route.plan,
+                                   .size = type_size(op->call.type),
+                                   .cut = schedule_cuts_vector(op->call.coll)};
+}
+
+typedef bool direct_ready_fn(struct direct_context *c, int peer);
+
+/* `peer` is not ready. TUTTI_IN_PROGRESS; TUTTI_SUCCESS if it became ready on a second look; or the failure: its process is gone,
+ * or another rank found the team broken. */
+tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_fn *ready);
+
+/* Cuts the operation into slices, decides what peers read in place. May have to wait for peers. */
+tutti_result_t direct_settle(struct direct_context *c);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine and its thread. The thread is in one of three modes: WORKING while operations are unattended, NAPPING (short timed
+ * sleeps) while callers attend to theirs, so that it wakes for none of their events, and DEEP, asleep on the poller, otherwise.
+ */
+#include "engine/engine.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "engine/direct.h"
+#include "engine/team.h"
+#include "path/path.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
+
+#define NAPS 50 /* without activity before deep sleep */
+
+static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct engine *global;
+static int references;
+
+/* ---- What links tell ----------------------------------------------------------------------------------------------- */
+
+static void peer_lost(void *context, struct link *link)
+{
+    struct engine *engine = context;
+    const struct wire_process *peer = link_peer(link);
+    list_each (node, &engine->teams) {
+        struct team *team = list_entry(node, struct team, node);
+        for (int rank = 0; rank < team->nranks; rank++) {
+            if (memcmp(team->process[rank].uuid, peer->uuid, WIRE_UUID_BYTES) != 0)
+                continue;
+            atomic_store(&team->gone[rank], true);
+            if (team->direct)
+                direct_gone(team, rank);
+        }
+    }
+}
+
+static void comm_aborted(void *context, uint32_t comm, const struct wire_abort *abort)
+{
+    struct engine *engine = context;
+    list_each (node, &engine->teams) {
+        struct team *team = list_entry(node, struct team, node);
+        if (team->id == comm && !atomic_load(&team->failing))
+            team_fail(team, TUTTI_REMOTE_ERROR, abort->culprit, abort->text);
+    }
+}
+
+static void memory_shared(void *context, struct link *link, uint64_t key, int fd)
+{
+    struct engine *engine = context;
+    struct shared_fd *shared = malloc(sizeof *shared);
+    (void)link;
+    if (!shared) {
+        close(fd);
+        return;
+    }
+    *shared = (struct shared_fd){.key = key, .fd = fd};
+    list_push(&engine->shared, &shared->node);
+}
+
+int engine_take_shared(struct engine *engine, uint64_t key)
+{
+    list_each (node, &engine->shared) {
+        struct shared_fd *shared = list_entry(node, struct shared_fd, node);
+        if (shared->key != key)
+            continue;
+        int fd = shared->fd;
+        list_remove(&shared->node);
+        free(shared);
+        return fd;
+    }
+    return -1;
+}
+
+/* Tells peers of teams that have failed here. */
+static void flood(struct engine *engine)
+{
+    if (!atomic_load_explicit(&engine->floods, memory_order_relaxed) || !atomic_exchange(&engine->floods, false))
+        return;
+    list_each (node, &engine->teams) {
+        struct team *team = list_entry(node, struct team, node);
+        if (!atomic_exchange(&team->flood, false))
+            continue;
+        struct wire_abort abort = {.culprit = team->culprit, .result = atomic_load(&team->failed)};
+        memcpy(abort.text, team->sentence, sizeof abort.text - 1);
+        link_abort_all(engine->links, team->id, &abort);
+    }
+}
+
+/* News taken here will not wake callers that sleep on the poller: they are told. */
+static int take_news(struct engine *engine)
+{
+    int done = link_poll(engine->links);
+    if (done && engine->sleeping)
+        poller_wake(engine->poller);
+    flood(engine);
+    return done;
+}
+
+static void look_everywhere(struct engine *engine)
+{
+    if (poller_wait(engine->poller, 0) && engine->sleeping)
+        poller_wake(engine->poller);
+    take_news(engine);
+    engine->tick_wanted = link_tick(engine->links, clock_ns());
+}
+
+int engine_poll(struct engine *engine)
+{
+    int done = take_news(engine);
+    if (done)
+        return done;
+    if (++engine->idle_polls % 64 == 0) {
+        uint64_t now = clock_ns();
+        if (now >= engine->tick_at) {
+            done += poller_wait(engine->poller, 0);
+            uint64_t next = link_tick(engine->links, now);
+            engine->tick_at = now + NS_PER_MS;
+            engine->tick_wanted = next;
+        }
+    }
+    return done;
+}
+
+/* `caller`: somebody waits for an operation, and is to be woken when another thread takes its news. */
+static void sleep_on_poller(struct engine *engine, int timeout_ms, bool caller)
+{
+    if (!lock_try(&engine->lock)) {
+        sched_yield();
+        return;
+    }
+    engine->armed++;
+    engine->sleeping += caller;
+    bool quiet = link_arm(engine->links) && take_news(engine) == 0;
+    lock_release(&engine->lock);
+    struct pollfd ready = {.fd = poller_fd(engine->poller), .events = POLLIN};
+    if (quiet)
+        poll(&ready, 1, timeout_ms);
+    lock_take(&engine->lock);
+    engine->sleeping -= caller;
+    if (--engine->armed == 0)
+        link_disarm(engine->links);
+    look_everywhere(engine);
+    if (engine->armed && !link_arm(engine->links)) /* the bell rang once, and others still sleep */
+        poller_wake(engine->poller);
+    lock_release(&engine->lock);
+}
+
+void engine_sleep(struct engine *engine, int timeout_ms)
+{
+    sleep_on_poller(engine, timeout_ms, true);
+}
+
+/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+
+void engine_notice(struct engine *engine)
+{
+    if (atomic_load_explicit(&engine->mode, memory_order_seq_cst) != ENGINE_DEEP)
+        return;
+    uint32_t deep = ENGINE_DEEP;
+    if (atomic_compare_exchange_strong(&engine->mode, &deep, ENGINE_WORKING)) {
+        trace_count(engine->trace, WIRE_COUNTER_WAKEUPS, 1);
+        poller_wake(engine->poller);
+    }
+}
+
+/* Operations that no caller waits for. Under the lock. */
+static bool unattended(struct engine *engine, bool *moved)
+{
+    bool any = false;
+    list_each (node, &engine->teams) {
+        struct team *team = list_entry(node, struct team, node);
+        bool pending = atomic_load(&team->completed) != atomic_load(&team->issued);
+        if (!pending || atomic_load(&team->attended))
+            continue;
+        any = true;
+        if (!moved)
+            continue;
+        *moved |= team_progress(team, true);
+        team_note_wait(team);
+    }
+    return any;
+}
+
+void engine_assist(struct engine *engine)
+{
+    bool moved = false;
+    if (engine->teams.next->next == &engine->teams || !lock_try(&engine->lock))
+        return;
+    unattended(engine, &moved);
+    lock_release(&engine->lock);
+}
+
+/* Runs what nobody waits for until nothing is left. */
+static void work(struct engine *engine)
+{
+    uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = clock_ns() + patience;
+    atomic_store(&engine->mode, ENGINE_WORKING);
+    while (!atomic_load(&engine->stop)) {
+        bool moved = false, any = false, locked = lock_try(&engine->lock);
+        if (locked) {
+            moved = engine_poll(engine) > 0;
+            any = unattended(engine, &moved);
+            lock_release(&engine->lock);
+        }
+        if (locked && !any)
+            return;
+        if (moved)
+            give_up = clock_ns() + patience;
+        else if (clock_ns() < give_up)
+            sched_yield();
+        else
+            sleep_on_poller(engine, 1, false); /* direct operations are not on the poller: look again soon */
+    }
+}
+
+static bool look(struct engine *engine)
+{
+    bool any = true;
+    if (lock_try(&engine->lock)) {
+        look_everywhere(engine);
+        any = unattended(engine, NULL);
+        lock_release(&engine->lock);
+    } else {
+        any = false;
+    }
+    return any;
+}
+
+/* Callers come and go, and do the work themselves. */
+static void nap(struct engine *engine)
+{
+    uint32_t seen = atomic_load(&engine->activity);
+    unsigned quiet = 0, enough = NAPS * ENGINE_NAP_US / engine->nap_us + 1;
+    atomic_store(&engine->mode, ENGINE_NAPPING);
+    while (!atomic_load(&engine->stop) && quiet < enough) {
+        usleep(engine->nap_us);
+        uint32_t activity = atomic_load(&engine->activity);
+        bool busy = atomic_load(&engine->attending) > 0 || activity != seen;
+        quiet = busy ? 0 : quiet + 1;
+        seen = activity;
+        if (look(engine) && !busy)
+            return;
+    }
+}
+
+static int deep_timeout(struct engine *engine)
+{
+    uint64_t now = clock_ns(), wanted = engine->tick_wanted;
+    if (wanted == UINT64_MAX)
+        return -1;
+    return wanted <= now ? 1 : (int)((wanted - now) / NS_PER_MS) + 1;
+}
+
+static void deep(struct engine *engine)
+{
+    atomic_store(&engine->mode, ENGINE_DEEP);
+    bool any = look(engine); /* after the mode is seen by those who enqueue */
+    if (!any && !atomic_load(&engine->stop))
+        sleep_on_poller(engine, deep_timeout(engine), false);
+    atomic_store(&engine->mode, ENGINE_WORKING);
+}
+
+static void *thread_main(void *argument)
+{
+    struct engine *engine = argument;
+    pthread_setname_np(pthread_self(), "tutti-engine");
+    while (!atomic_load(&engine->stop)) {
+        deep(engine);
+        if (atomic_load(&engine->attending))
+            nap(engine);
+        work(engine);
+    }
+    return NULL;
+}
+
+static tutti_result_t start_thread(struct engine *engine)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, not this thread's */
+    int error = pthread_create(&thread, NULL, thread_main, engine);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot start the engine's thread: %s", strerror(error));
+    engine->thread = thread;
+    engine->thread_runs = true;
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+
+static void engine_free(struct engine *engine)
+{
+    atomic_store(&engine->stop, true);
+    if (engine->thread_runs) {
+        poller_wake(engine->poller);
+        pthread_join(engine->thread, NULL);
+    }
+    link_domain_close(engine->links);
+    while (!list_empty(&engine->shared)) {
+        struct shared_fd *shared = list_entry(list_pop(&engine->shared), struct shared_fd, node);
+        close(shared->fd);
+        free(shared);
+    }
+    poller_close(engine->poller);
+    trace_close(engine->trace, false);
+    free(engine);
+}
+
+static tutti_result_t engine_new(struct engine **out)
+{
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for the engine");
+    const struct link_owner owner = {engine, peer_lost, comm_aborted, memory_shared};
+    list_init(&engine->teams);
+    list_init(&engine->shared);
+    engine->tick_wanted = UINT64_MAX;
+    engine->nap_us = ENGINE_NAP_US;
+    tutti_result_t result = poller_open(&engine->poller);
+    if (result == TUTTI_SUCCESS) {
+        engine->trace = trace_open();
+        result = link_domain_open(&owner, engine->poller, engine->trace, &path_stripe, &engine->links);
+    }
+    if (result == TUTTI_SUCCESS)
+        result = start_thread(engine);
+    if (result == TUTTI_SUCCESS)
+        *out = engine;
+    else
+        engine_free(engine);
+    return result;
+}
+
+tutti_result_t engine_acquire(struct engine **out)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    pthread_mutex_lock(&global_lock);
+    if (!global)
+        result = engine_new(&global);
+    if (result == TUTTI_SUCCESS) {
+        references++;
+        *out = global;
+    }
+    pthread_mutex_unlock(&global_lock);
+    return result;
+}
+
+void engine_release(struct engine *engine)
+{
+    pthread_mutex_lock(&global_lock);
+    if (engine && --references == 0) {
+        engine_free(engine);
+        global = NULL;
+    }
+    pthread_mutex_unlock(&global_lock);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of this process: its links, and one thread that makes progress when no caller does. Who waits, progresses: a
+ * caller that waits for an operation runs it; the thread takes over only what is left unattended, and sleeps otherwise.
+ *
+ * Locks. A team's lock guards running its operations. The engine's lock guards links, the list of teams and what link
+ * callbacks touch. Order: team, then engine; both are tried, not waited for, on every hot path.
+ */
+#ifndef TUTTI_ENGINE_ENGINE_H
+#define TUTTI_ENGINE_ENGINE_H
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "link/link.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define ENGINE_NAP_US 1000u
+
+struct team;
+
+/* A descriptor that a peer shared, waiting for the ranks of this process that need it. */
+struct shared_fd {
+    struct list node;
+    uint64_t key;
+    int fd;
+};
+
+struct engine {
+    struct try_lock lock;
+    struct poller *poller;
+    struct link_domain *links;
+    struct trace *trace;
+    struct list teams;
+    struct list shared;
+    _Atomic uint32_t mode;      /* enum engine_mode of the thread */
+    _Atomic uint32_t attending; /* callers that wait and progress */
+    _Atomic uint32_t activity;  /* changes when callers come and go */
+    _Atomic bool floods;        /* some team must tell its failure */
+    _Atomic bool stop;
+    int armed;    /* sleepers that told the transports; under the lock */
+    int sleeping; /* callers among them */
+    uint64_t tick_at;     /* when engine_poll looks at the poller again */
+    uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
+    unsigned idle_polls;
+    _Atomic unsigned nap_us; /* longer where many processes share few processors */
+    unsigned long thread;
+    bool thread_runs;
+};
+
+/* One engine for the process, made at the first call and closed at the last release. */
+tutti_result_t engine_acquire(struct engine **out);
+void engine_release(struct engine *engine);
+
+/* Under the engine's lock: looks for news; returns how much there was. */
+int engine_poll(struct engine *engine);
+
+/* Sleeps until something may have happened, at most timeout_ms. Not under the lock. */
+void engine_sleep(struct engine *engine, int timeout_ms);
+
+/* A waiting caller runs what nobody else waits for: its other communicators, for one. */
+void engine_assist(struct engine *engine);
+
+/* An operation was left unfinished by a caller that goes away: sees that the thread will look after it. */
+void engine_notice(struct engine *engine);
+
+/* Takes a shared descriptor out of the table; -1 if it has not come. Under the lock. */
+int engine_take_shared(struct engine *engine, uint64_t key);
+
+#endif

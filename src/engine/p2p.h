@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives of one group on one team: all at the same time. */
+#ifndef TUTTI_ENGINE_P2P_H
+#define TUTTI_ENGINE_P2P_H
+
+#include "engine/team.h"
+
+struct p2p_item {
+    bool sends;
+    int peer;
+    void *data;
+    size_t count;
+    tutti_type_t type;
+};
+
+/* Enqueues them as one operation. */
+tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream);
+
+/* Under the team's and the engine's locks. */
+tutti_result_t p2p_start(struct team *team, struct op *op);
+tutti_result_t p2p_step(struct team *team, struct op *op);
+void p2p_end(struct team *team, struct op *op);
+void p2p_free(struct p2p *p2p);
+
+#endif

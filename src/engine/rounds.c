@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schedules over links. A vector is cut into slices; every slice in flight is a run with its own round. A round posts its receives
+ * and sends; when all are complete its reductions are applied, in the order of the schedule, and the next round begins. So
+ * results do not depend on the order of arrival.
+ */
+#include "engine/rounds.h"
+
+#include "base/error.h"
+#include "base/param.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run;
+
+/* One message of a round. A multi-block action of a strided buffer makes several. */
+struct transfer {
+    struct run *run;
+    struct link *link;
+    int peer;
+    bool sends, pending;
+    union {
+        struct link_send send;
+        struct link_recv recv;
+    };
+};
+
+/* A slice in flight. */
+struct run {
+    size_t slice;
+    int round, actions, transfers, pending;
+    bool busy, posted;
+    tutti_result_t result;
+    int culprit;
+    char sentence[160]; /* any thread may learn of a failure, another report it */
+    struct action *action;
+    struct transfer *transfer;
+    unsigned char *bounce; /* where reductions' inputs arrive */
+    size_t bounce_size;
+    unsigned char *scratch;
+    size_t scratch_size;
+};
+
+struct rounds {
+    int runs, most; /* capacity: runs, transfers of a round */
+    struct run *run;
+    size_t next, finished, slices;
+    size_t stride; /* elements of a block of a slice */
+    int blocks, rounds;
+    struct shape shape;
+};
+
+struct context {
+    struct team *team;
+    struct op *op;
+    struct rounds *rounds;
+    size_t size;
+    bool cut;
+};
+
+static struct context context_of(struct team *team, struct op *op)
+{
+    return (struct context){team, op, op->rounds, type_size(op->call.type), schedule_cuts_vector(op->call.coll)};
+}
+
+/* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
+
+/* Elements of one block of this slice; alltoallv has its own counts, by buffer. */
+static size_t block_count(const struct context *c, const struct run *run, const struct action *action, int32_t block)
+{
+    const struct call *call = &c->op->call;
+    size_t stride = c->rounds->stride, count = call->count;
+    if (call->coll == COLL_ALLTOALLV)
+        return (action->kind == ACTION_RECV ? call->recv_counts : call->send_counts)[block];
+    if (!c->cut)
+        return count - run->slice * stride < stride ? count - run->slice * stride : stride;
+    size_t slice = stride * (size_t)c->rounds->blocks, begin = run->slice * slice;
+    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, 1);
+}
+
+static unsigned char *place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block)
+{
+    const struct call *call = &c->op->call;
+    size_t stride = c->rounds->stride;
+    if (buffer == BUFFER_SCRATCH)
+        return run->scratch + (size_t)block * stride * c->size;
+    unsigned char *base = buffer == BUFFER_IN ? (unsigned char *)(uintptr_t)call->in : call->out;
+    if (call->coll == COLL_ALLTOALLV)
+        return base + (buffer == BUFFER_IN ? call->send_offsets : call->recv_offsets)[block] * c->size;
+    size_t element = c->cut ? (run->slice * (size_t)c->rounds->blocks + (size_t)block) * stride
+                            : (size_t)block * call->count + run->slice * stride;
+    return base + element * c->size;
+}
+
+/* Blocks of an action lie one behind the other when the buffer is cut as the slice is. */
+static bool contiguous(const struct context *c, const struct action *action)
+{
+    bool whole = c->cut || c->rounds->slices == 1;
+    return action->nblocks <= 1 || (whole && c->op->call.coll != COLL_ALLTOALLV);
+}
+
+static size_t run_length(const struct context *c, const struct run *run, const struct action *action)
+{
+    size_t count = 0;
+    for (int32_t i = 0; i < action->nblocks; i++)
+        count += block_count(c, run, action, action->block + i);
+    return count * c->size;
+}
+
+/* ---- Completion of messages ---------------------------------------------------------------------------------------- */
+
+static void complete(struct transfer *transfer, tutti_result_t result)
+{
+    struct run *run = transfer->run;
+    transfer->pending = false;
+    run->pending--;
+    if (result != TUTTI_SUCCESS && run->result == TUTTI_SUCCESS) {
+        run->result = result;
+        run->culprit = transfer->peer;
+        team_say_transfer(transfer->peer, result, run->sentence, sizeof run->sentence);
+    }
+}
+
+static void sent(struct link_send *send, tutti_result_t result)
+{
+    complete(container_of(send, struct transfer, send), result);
+}
+
+static void received(struct link_recv *recv, tutti_result_t result)
+{
+    complete(container_of(recv, struct transfer, recv), result);
+}
+
+/* Tags need the position among the messages between the same two ranks in this round. */
+static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
+{
+    uint32_t position = 0;
+    for (int i = 0; i < index; i++)
+        position += run->transfer[i].peer == peer && run->transfer[i].sends == sends;
+    return position;
+}
+
+static struct transfer *add_transfer(struct context *c, struct run *run, int peer, bool sends)
+{
+    struct transfer *transfer = &run->transfer[run->transfers];
+    struct link *link;
+    if (run->transfers == c->rounds->most || team_link(c->team, peer, &link) != TUTTI_SUCCESS) {
+        run->result = TUTTI_SYSTEM_ERROR;
+        run->culprit = peer;
+        team_say_transfer(peer, run->result, run->sentence, sizeof run->sentence);
+        return NULL;
+    }
+    *transfer = (struct transfer){.run = run, .link = link, .peer = peer, .sends = sends, .pending = true};
+    run->transfers++;
+    run->pending++;
+    return transfer;
+}
+
+static void post(struct context *c, struct run *run, const struct action *action, void *data, size_t length)
+{
+    bool sends = action->kind == ACTION_SEND;
+    struct transfer *transfer = add_transfer(c, run, action->peer, sends);
+    if (!transfer)
+        return;
+    uint32_t me = (uint32_t)c->team->rank, peer = (uint32_t)action->peer;
+    struct wire_tag tag = {.comm = c->team->id,
+                           .seq = c->op->seq,
+                           .slice = (uint32_t)run->slice,
+                           .round = (uint32_t)run->round << 12 | (ordinal(run, run->transfers - 1, action->peer, sends) & 0xfff),
+                           .from = sends ? me : peer,
+                           .to = sends ? peer : me};
+    if (sends) {
+        transfer->send =
+            (struct link_send){.tag = tag, .signature = c->op->route.signature, .data = data, .length = length, .done = sent};
+        link_send(transfer->link, &transfer->send);
+    } else {
+        transfer->recv =
+            (struct link_recv){.tag = tag, .signature = c->op->route.signature, .data = data, .length = length, .done = received};
+        link_recv(transfer->link, &transfer->recv);
+    }
+}
+
+static void post_action(struct context *c, struct run *run, const struct action *action)
+{
+    uint8_t buffer = action->kind == ACTION_SEND ? action->src_buffer : action->dst_buffer;
+    int32_t block = action->kind == ACTION_SEND ? action->src_block : action->dst_block;
+    if (contiguous(c, action) || (buffer == BUFFER_SCRATCH && c->op->call.coll == COLL_BARRIER)) {
+        void *data = action->nblocks ? place(c, run, buffer, block) : NULL;
+        post(c, run, action, data, run_length(c, run, action));
+        return;
+    }
+    for (int32_t i = 0; i < action->nblocks && run->result == TUTTI_SUCCESS; i++)
+        post(c, run, action, place(c, run, buffer, block + i), block_count(c, run, action, action->block + i) * c->size);
+}
+
+/* ---- A round ------------------------------------------------------------------------------------------------------- */
+
+static void reduce_into(struct context *c, const struct action *action, void *to, const void *const *sources, int n, size_t count)
+{
+    const struct reduction *reduction = &c->op->route.reduction;
+    if (!count)
+        return;
+    reduction_apply(reduction, to, sources, n, count);
+    if (action->final && reduction_needs_finish(reduction))
+        reduction_finish(reduction, to, to, count);
+}
+
+static void local_copy(struct context *c, struct run *run, const struct action *action)
+{
+    for (int32_t i = 0; i < action->nblocks; i++) {
+        void *to = place(c, run, action->dst_buffer, action->dst_block + i);
+        const void *from = place(c, run, action->src_buffer, action->src_block + i);
+        size_t bytes = block_count(c, run, action, action->block + i) * c->size;
+        if (to != from && bytes)
+            memory_copy(to, from, bytes);
+    }
+}
+
+static void local_reduce(struct context *c, struct run *run, const struct action *action)
+{
+    const void *sources[64];
+    for (int32_t i = 0; i < action->nblocks; i++) {
+        void *to = place(c, run, action->dst_buffer, action->dst_block + i);
+        size_t count = block_count(c, run, action, action->block + i);
+        /* More sources than fit are folded in turns, the result so far being the first of the next turn. */
+        for (int32_t done = 0; done < action->nsrc;) {
+            int n = 0;
+            if (done)
+                sources[n++] = to;
+            for (; n < 64 && done < action->nsrc; done++)
+                sources[n++] = place(c, run, action->src_buffer, action->src_block + done * action->nblocks + i);
+            struct action part = *action;
+            part.final = action->final && done == action->nsrc;
+            reduce_into(c, &part, to, sources, n, count);
+        }
+    }
+}
+
+static tutti_result_t ensure(unsigned char **memory, size_t *have, size_t want)
+{
+    if (*have >= want)
+        return TUTTI_SUCCESS;
+    unsigned char *bigger = aligned_alloc(CACHE_LINE, (want + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    if (!bigger)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu bytes of scratch", want);
+    free(*memory);
+    *memory = bigger;
+    *have = want;
+    return TUTTI_SUCCESS;
+}
+
+/* Receives first: then a fast peer finds them posted. */
+static tutti_result_t post_round(struct context *c, struct run *run)
+{
+    size_t bounce = 0;
+    run->transfers = run->pending = 0;
+    for (int i = 0; i < run->actions; i++)
+        if (run->action[i].kind == ACTION_RECV_REDUCE)
+            bounce += run_length(c, run, &run->action[i]);
+    tutti_result_t result = ensure(&run->bounce, &run->bounce_size, bounce);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    bounce = 0;
+    for (int i = 0; i < run->actions && run->result == TUTTI_SUCCESS; i++) {
+        const struct action *action = &run->action[i];
+        if (action->kind == ACTION_RECV) {
+            post_action(c, run, action);
+        } else if (action->kind == ACTION_RECV_REDUCE) {
+            size_t length = run_length(c, run, action);
+            post(c, run, action, run->bounce + bounce, length);
+            bounce += length;
+        }
+    }
+    for (int i = 0; i < run->actions && run->result == TUTTI_SUCCESS; i++)
+        if (run->action[i].kind == ACTION_SEND)
+            post_action(c, run, &run->action[i]);
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t begin_round(struct context *c, struct run *run)
+{
+    run->actions = c->op->route.algorithm->round(&c->rounds->shape, c->team->rank, run->round, run->action);
+    for (int i = 0; i < run->actions; i++) {
+        if (run->action[i].kind == ACTION_COPY)
+            local_copy(c, run, &run->action[i]);
+        else if (run->action[i].kind == ACTION_REDUCE)
+            local_reduce(c, run, &run->action[i]);
+    }
+    run->posted = true;
+    return post_round(c, run);
+}
+
+static void end_round(struct context *c, struct run *run)
+{
+    const unsigned char *arrived = run->bounce;
+    for (int i = 0; i < run->actions; i++) {
+        const struct action *action = &run->action[i];
+        if (action->kind != ACTION_RECV_REDUCE)
+            continue;
+        for (int32_t k = 0; k < action->nblocks; k++) {
+            size_t count = block_count(c, run, action, action->block + k);
+            const void *sources[2] = {place(c, run, action->src_buffer, action->src_block + k), arrived};
+            reduce_into(c, action, place(c, run, action->dst_buffer, action->dst_block + k), sources, 2, count);
+            arrived += count * c->size;
+        }
+    }
+    run->posted = false;
+    run->round++;
+}
+
+/* Moves one slice as far as it goes. *moved tells whether it did. */
+static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
+{
+    while (run->round < c->rounds->rounds) {
+        if (!run->posted) {
+            tutti_result_t result = begin_round(c, run);
+            if (result != TUTTI_SUCCESS)
+                return team_fail(c->team, result, c->team->rank, error_last());
+            *moved = true;
+        }
+        if (run->result != TUTTI_SUCCESS)
+            return team_fail(c->team, run->result, run->culprit, run->sentence);
+        if (run->pending)
+            return TUTTI_SUCCESS;
+        end_round(c, run);
+        *moved = true;
+    }
+    run->busy = false;
+    c->rounds->finished++;
+    return TUTTI_SUCCESS;
+}
+
+static int first_pending(const struct run *run)
+{
+    for (int i = 0; i < run->transfers; i++)
+        if (run->transfer[i].pending)
+            return run->transfer[i].peer;
+    return -1;
+}
+
+static void note_waiting(struct context *c)
+{
+    for (int i = 0; i < c->rounds->runs; i++) {
+        const struct run *run = &c->rounds->run[i];
+        if (!run->busy)
+            continue;
+        op_waits(c->op, first_pending(run), (uint32_t)run->round, (uint32_t)run->slice);
+        return;
+    }
+}
+
+static bool take_slice(struct context *c, struct run *run)
+{
+    struct rounds *rounds = c->rounds;
+    if (run->busy || rounds->next == rounds->slices)
+        return false;
+    run->slice = rounds->next++;
+    run->round = 0;
+    run->posted = false;
+    run->busy = true;
+    run->result = TUTTI_SUCCESS;
+    return true;
+}
+
+tutti_result_t rounds_step(struct team *team, struct op *op)
+{
+    struct context c = context_of(team, op);
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (int i = 0; i < c.rounds->runs; i++) {
+            struct run *run = &c.rounds->run[i];
+            moved |= take_slice(&c, run);
+            tutti_result_t result = run->busy ? advance(&c, run, &moved) : TUTTI_SUCCESS;
+            if (result != TUTTI_SUCCESS)
+                return result;
+        }
+        if (c.rounds->finished == c.rounds->slices)
+            return TUTTI_SUCCESS;
+    }
+    note_waiting(&c);
+    return TUTTI_IN_PROGRESS;
+}
+
+/* ---- Setting out --------------------------------------------------------------------------------------------------- */
+
+void rounds_free(struct rounds *rounds)
+{
+    if (!rounds)
+        return;
+    for (int i = 0; i < rounds->runs; i++) {
+        free(rounds->run[i].action);
+        free(rounds->run[i].transfer);
+        free(rounds->run[i].bounce);
+        free(rounds->run[i].scratch);
+    }
+    free(rounds->run);
+    free(rounds);
+}
+
+static struct rounds *rounds_new(int runs, int most)
+{
+    struct rounds *rounds = calloc(1, sizeof *rounds);
+    if (!rounds)
+        return NULL;
+    rounds->run = calloc((size_t)runs, sizeof *rounds->run);
+    rounds->runs = rounds->run ? runs : 0;
+    rounds->most = most;
+    bool complete = rounds->run;
+    for (int i = 0; i < rounds->runs; i++) {
+        rounds->run[i].action = calloc((size_t)most, sizeof(struct action));
+        rounds->run[i].transfer = calloc((size_t)most, sizeof(struct transfer));
+        complete &= rounds->run[i].action && rounds->run[i].transfer;
+    }
+    if (complete)
+        return rounds;
+    rounds_free(rounds);
+    return NULL;
+}
+
+/* The kept state if it is big enough, else a new one. */
+static struct rounds *obtain(struct team *team, int runs, int most)
+{
+    struct rounds *kept = team->rounds_idle;
+    team->rounds_idle = NULL;
+    if (kept && kept->most >= most && kept->runs >= runs)
+        return kept;
+    rounds_free(kept);
+    return rounds_new(runs, most);
+}
+
+/* Slices are whole vectors for alltoallv, whose blocks differ; else blocks of about TUTTI_SLICE bytes. */
+static void cut_slices(struct context *c)
+{
+    struct rounds *rounds = c->rounds;
+    size_t line = CACHE_LINE / c->size, count = c->op->call.count, most = (size_t)param_int(PARAM_SLICE) / c->size / line * line;
+    size_t parts = c->cut && rounds->blocks > 0 ? (size_t)rounds->blocks : 1;
+    size_t whole = (count + parts - 1) / parts;
+    if (c->cut && whole * c->size >= 4096) /* a block that is not cut must lie in scratch as it does in the user's buffer */
+        whole = (whole + line - 1) / line * line;
+    rounds->stride = whole < most ? whole : most;
+    if (rounds->stride == 0)
+        rounds->stride = 1;
+    rounds->slices = (count + rounds->stride * parts - 1) / (rounds->stride * parts);
+    if (c->op->call.coll == COLL_ALLTOALLV || c->op->call.coll == COLL_BARRIER)
+        rounds->slices = 1;
+    rounds->next = rounds->finished = 0;
+}
+
+/* A multi-block action of a strided buffer becomes one message per block. */
+static int most_transfers(const struct algorithm *algorithm, const struct shape *shape)
+{
+    int actions = algorithm->actions(shape) + 1;
+    return schedule_cuts_vector(shape->coll) ? actions : actions + algorithm->blocks(shape) * 2;
+}
+
+tutti_result_t rounds_start(struct team *team, struct op *op)
+{
+    const struct algorithm *algorithm = op->route.algorithm;
+    struct shape shape = {op->call.coll, team->nranks, op->call.root};
+    op->rounds = obtain(team, (int)param_int(PARAM_SLICES), most_transfers(algorithm, &shape));
+    if (!op->rounds)
+        return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for an operation");
+    struct rounds *rounds = op->rounds;
+    rounds->shape = shape;
+    rounds->blocks = algorithm->blocks(&shape);
+    rounds->rounds = algorithm->rounds(&shape);
+    struct context c = context_of(team, op);
+    cut_slices(&c);
+    size_t scratch = (size_t)algorithm->scratch(&shape, team->rank) * rounds->stride * c.size;
+    for (int i = 0; i < rounds->runs; i++) {
+        rounds->run[i].busy = false;
+        rounds->run[i].pending = rounds->run[i].transfers = 0;
+        if ((size_t)i < rounds->slices && ensure(&rounds->run[i].scratch, &rounds->run[i].scratch_size, scratch) != TUTTI_SUCCESS)
+            return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, error_last());
+    }
+    return TUTTI_SUCCESS;
+}
+
+void rounds_end(struct team *team, struct op *op)
+{
+    struct rounds *rounds = op->rounds;
+    if (!rounds)
+        return;
+    for (int i = 0; i < rounds->runs; i++)
+        for (int t = 0; t < rounds->run[i].transfers; t++) {
+            struct transfer *transfer = &rounds->run[i].transfer[t];
+            if (!transfer->pending)
+                continue;
+            if (transfer->sends)
+                link_cancel_send(transfer->link, &transfer->send);
+            else
+                link_cancel_recv(transfer->link, &transfer->recv);
+            transfer->pending = false;
+        }
+    rounds_free(team->rounds_idle);
+    team->rounds_idle = rounds;
+    op->rounds = NULL;
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue of a team: enqueue, run in order, wait. */
+#include "engine/team.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "base/random.h"
+#include "engine/direct.h"
+#include "engine/p2p.h"
+#include "engine/rounds.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAP_US   50000
+#define NAP_MS   50
+#define LOOK_EVERY 256 /* spins between two looks at the clock */
+#define LOOKS_BEFORE_YIELD 8
+#define LOOKS_ALONE 64 /* when every rank can have a processor */
+
+/* ---- Failure ------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
+{
+    if (atomic_exchange(&team->failing, true)) {
+        while (!atomic_load_explicit(&team->failed, memory_order_acquire))
+            sched_yield();
+        return team_failure(team);
+    }
+    team->culprit = culprit;
+    snprintf(team->sentence, sizeof team->sentence, "%s", sentence);
+    trace_comm_failed(team->trace, result, culprit, team->sentence);
+    atomic_store_explicit(&team->failed, result, memory_order_release);
+    atomic_store(&team->flood, true);
+    atomic_store(&team->engine->floods, true);
+    if (team->direct)
+        direct_tell_failure(team);
+    poller_wake(team->engine->poller);
+    return error_set(result, "rank %d: %s", team->rank, team->sentence);
+}
+
+void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size)
+{
+    if (result == TUTTI_REMOTE_ERROR)
+        snprintf(out, size, "lost rank %d: %s", peer, error_last());
+    else
+        snprintf(out, size, "%s", error_last());
+}
+
+tutti_result_t team_failure(const struct team *team)
+{
+    tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);
+    return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", team->rank, team->sentence);
+}
+
+/* ---- Links --------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t team_link(struct team *team, int rank, struct link **out)
+{
+    if (team->link[rank]) {
+        *out = team->link[rank];
+        return TUTTI_SUCCESS;
+    }
+    tutti_result_t result = link_get(team->engine->links, &team->process[rank], &team->link[rank]);
+    *out = team->link[rank];
+    return result;
+}
+
+/* ---- Queue --------------------------------------------------------------------------------------------------------- */
+
+struct op *team_place(struct team *team)
+{
+    uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
+    if (position - atomic_load_explicit(&team->completed, memory_order_acquire) == TEAM_QUEUE)
+        team_wait(team, position - TEAM_QUEUE + 1);
+    if (atomic_load_explicit(&team->failed, memory_order_relaxed))
+        return NULL;
+    struct op *op = &team->queue[position % TEAM_QUEUE];
+    op->started = false;
+    op->stream = NULL;
+    op->waiting = op->noted = -1;
+    op->owned = NULL;
+    return op;
+}
+
+void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
+{
+    uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
+    op->seq = ++team->seq;
+    op->stream = stream;
+    if (stream) {
+        atomic_store_explicit(&stream->last, team, memory_order_relaxed);
+        op->ticket = atomic_fetch_add_explicit(&stream->issued, 1, memory_order_relaxed);
+    }
+    op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root, op->call.count,
+                               op->bytes);
+    atomic_store_explicit(&team->issued, position + 1, memory_order_release);
+    team_progress(team, false);
+    if (atomic_load_explicit(&team->completed, memory_order_relaxed) != position + 1)
+        engine_notice(team->engine);
+}
+
+static tutti_result_t run_op(struct team *team, struct op *op)
+{
+    switch (op->kind) {
+    case OP_DIRECT:
+        return direct_step(team, op);
+    case OP_ROUNDS:
+        return rounds_step(team, op);
+    case OP_P2P:
+        return p2p_step(team, op);
+    default:
+        return TUTTI_SUCCESS;
+    }
+}
+
+/* Inputs of a pre-multiplied sum are multiplied once, into memory of the operation. */
+static tutti_result_t prepare_input(struct team *team, struct op *op)
+{
+    struct call *call = &op->call;
+    if (call->op < 0 || !reduction_needs_prepare(&op->route.reduction))
+        return TUTTI_SUCCESS;
+    size_t count = call->count * (call->coll == COLL_REDUCE_SCATTER ? (size_t)team->nranks : 1);
+    void *prepared = malloc(count * type_size(call->type) + 1);
+    if (!prepared)
+        return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for the multiplied input");
+    reduction_prepare(&op->route.reduction, prepared, call->in, count);
+    op->owned = prepared;
+    call->in = prepared;
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t start_op(struct team *team, struct op *op)
+{
+    op->started = true;
+    tutti_result_t result = op->kind == OP_P2P ? TUTTI_SUCCESS : prepare_input(team, op);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (op->kind != OP_P2P)
+        trace_op_name(op->trace, &op->route.name, 0, 0);
+    switch (op->kind) {
+    case OP_DIRECT:
+        return direct_start(team, op);
+    case OP_ROUNDS:
+        return rounds_start(team, op);
+    case OP_P2P:
+        return p2p_start(team, op);
+    default:
+        return TUTTI_SUCCESS;
+    }
+}
+
+static void end_op(struct team *team, struct op *op, tutti_result_t result)
+{
+    if (op->kind == OP_ROUNDS && op->started)
+        rounds_end(team, op);
+    if (op->kind == OP_P2P)
+        p2p_end(team, op);
+    free(op->owned);
+    op->owned = NULL;
+    if (result != TUTTI_SUCCESS)
+        trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
+    trace_op_end(op->trace, result);
+    struct tutti_stream *stream = op->stream;
+    if (stream) {
+        int none = 0;
+        if (result != TUTTI_SUCCESS)
+            atomic_compare_exchange_strong(&stream->error, &none, (int)result);
+        atomic_fetch_add_explicit(&stream->completed, 1, memory_order_release);
+    }
+    atomic_fetch_add_explicit(&team->completed, 1, memory_order_release);
+}
+
+static bool may_start(const struct op *op)
+{
+    return !op->stream || atomic_load_explicit(&op->stream->completed, memory_order_acquire) == op->ticket;
+}
+
+/* One operation as far as it goes, with the engine's lock if it needs that. */
+static tutti_result_t attempt(struct team *team, struct op *op)
+{
+    tutti_result_t result = team_failure(team);
+    if (result == TUTTI_SUCCESS && !op->started)
+        result = may_start(op) ? start_op(team, op) : TUTTI_IN_PROGRESS;
+    if (result == TUTTI_SUCCESS)
+        result = run_op(team, op);
+    return result;
+}
+
+static bool needs_engine(const struct op *op)
+{
+    return op->kind == OP_ROUNDS || op->kind == OP_P2P;
+}
+
+static bool step_head(struct team *team, bool engine_held)
+{
+    struct engine *engine = team->engine;
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
+    struct op *op = &team->queue[position % TEAM_QUEUE];
+    bool lock = needs_engine(op) && !engine_held;
+    if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
+        return false;
+    if (lock && !lock_try(&engine->lock))
+        return false;
+    bool began = op->started;
+    if (lock && began)
+        engine_poll(engine);
+    tutti_result_t result = attempt(team, op);
+    if (result != TUTTI_IN_PROGRESS)
+        end_op(team, op, result);
+    if (lock)
+        lock_release(&engine->lock);
+    return result != TUTTI_IN_PROGRESS || began != op->started;
+}
+
+bool team_progress(struct team *team, bool engine_held)
+{
+    bool moved = false;
+    if (!lock_try(&team->lock))
+        return false;
+    while (step_head(team, engine_held))
+        moved = true;
+    lock_release(&team->lock);
+    return moved;
+}
+
+void team_note_wait(struct team *team)
+{
+    if (!lock_try(&team->lock))
+        return;
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
+    struct op *op = &team->queue[position % TEAM_QUEUE];
+    bool running = position != atomic_load_explicit(&team->issued, memory_order_acquire);
+    if (running && op->waiting != op->noted) {
+        op->noted = op->waiting;
+        trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
+    }
+    lock_release(&team->lock);
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------------------------------- */
+
+/* How the operation at the head would be waited for without a processor. */
+static void sleep_for_news(struct team *team)
+{
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_acquire);
+    const struct op *op = &team->queue[position % TEAM_QUEUE];
+    trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);
+    if (!needs_engine(op) && team->direct && op->started)
+        direct_sleep(team, NAP_US);
+    else if (needs_engine(op))
+        engine_sleep(team->engine, NAP_MS);
+    else
+        usleep(200); /* behind a stream: another team is being waited for */
+}
+
+/* A few looks are cheaper than a switch to a rank that waits as well; then yield: the peer may need this very processor. */
+static void spin(const struct team *team, unsigned spins)
+{
+    if (spins % LOOKS_BEFORE_YIELD == LOOKS_BEFORE_YIELD - 1 && (team->crowded || spins > LOOKS_ALONE))
+        sched_yield();
+    else
+        cpu_relax();
+}
+
+tutti_result_t team_wait(struct team *team, uint64_t position)
+{
+    struct engine *engine = team->engine;
+    uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
+    unsigned spins = 0;
+    bool watched = false;
+    while (atomic_load_explicit(&team->completed, memory_order_acquire) < position) {
+        if (team_progress(team, false)) {
+            spins = 0;
+            give_up = 0;
+            continue;
+        }
+        spin(team, spins);
+        if (spins % 32 == 31)
+            engine_assist(engine);
+        if (++spins % (team->crowded ? 16 * LOOKS_BEFORE_YIELD : LOOK_EVERY))
+            continue;
+        if (!watched) {
+            atomic_fetch_add(&engine->attending, 1);
+            atomic_store(&team->attended, true);
+            watched = true;
+        }
+        team_note_wait(team);
+        uint64_t now = clock_ns();
+        give_up = give_up ? give_up : now + patience;
+        if (now < give_up)
+            continue;
+        sleep_for_news(team);
+        give_up = 0;
+    }
+    if (watched) {
+        atomic_store(&team->attended, false);
+        atomic_fetch_sub(&engine->attending, 1);
+    }
+    atomic_fetch_add_explicit(&engine->activity, 1, memory_order_relaxed);
+    return team_failure(team);
+}
+
+/* ---- Routes -------------------------------------------------------------------------------------------------------- */
+
+size_t team_vector_bytes(const struct team *team, const struct call *call)
+{
+    size_t bytes = call->count * type_size(call->type);
+    return schedule_cuts_vector(call->coll) ? bytes : bytes * (size_t)team->nranks;
+}
+
+static enum op_kind executor(const struct team *team, const struct algorithm *algorithm, const struct call *call)
+{
+    if (team->nranks == 1 && call->coll != COLL_ALLTOALLV && call->in == call->out && call->op != TUTTI_AVG && !call->premul)
+        return OP_NOTHING;
+    return team->direct && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV ? OP_DIRECT : OP_ROUNDS;
+}
+
+static uint32_t signature(const struct call *call)
+{
+    uint64_t hash = mix64(call->count * 0x9e3779b97f4a7c15ull + (uint64_t)(call->root + 2) * 977 + call->premul);
+    if (call->coll == COLL_ALLTOALLV)
+        hash = 0;
+    return wire_signature(call->coll, call->type, call->op < 0 ? 7u : (unsigned)call->op, (uint32_t)hash);
+}
+
+static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
+{
+    uint32_t capabilities = team->direct ? CHOICE_DIRECT : 0;
+    route->algorithm =
+        choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
+    route->kind = executor(team, route->algorithm, call);
+    route->signature = signature(call);
+    route->plan = NULL;
+    memset(&route->name, 0, sizeof route->name);
+    snprintf(route->name.text, sizeof route->name.text, "%s", route->algorithm->name);
+    if (call->op < 0)
+        return TUTTI_SUCCESS;
+    return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op, team->nranks, call->premul ? &call->scalar : NULL);
+}
+
+tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
+{
+    struct op *op = team_place(team);
+    if (!op) {
+        free(owned);
+        return team_failure(team);
+    }
+    uint64_t key[2] = {call->count ^ (uint64_t)(call->in == call->out) << 63,
+                       (uint64_t)call->coll << 56 | (uint64_t)call->type << 48 | (uint64_t)(call->op + 1) << 40 | 1ull << 39 |
+                           (uint64_t)(uint32_t)call->root};
+    if (call->premul || key[0] != team->route_key[0] || key[1] != team->route_key[1]) {
+        team->route_key[1] = 0;
+        tutti_result_t result = find_route(team, call, &team->route);
+        if (result != TUTTI_SUCCESS) {
+            free(owned);
+            return result;
+        }
+        team->route_key[0] = key[0];
+        team->route_key[1] = call->premul ? 0 : key[1];
+    }
+    op->call = *call;
+    op->route = team->route;
+    op->kind = team->route.kind;
+    op->wire_kind = (enum wire_collective)call->coll;
+    op->bytes = team_vector_bytes(team, call);
+    op->owned = owned;
+    team_issue(team, op, stream);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+
+static void count_local(struct team *team)
+{
+    uint64_t host = team->process[team->rank].host;
+    team->one_process = true;
+    for (int rank = 0; rank < team->nranks; rank++) {
+        team->one_process &= memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+        if (team->process[rank].host != host)
+            continue;
+        team->local_rank += rank < team->rank;
+        team->local_ranks++;
+    }
+    cpu_set_t set;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && team->local_ranks == 1)
+        cores = CPU_COUNT(&set);
+    team->crowded = team->local_ranks > cores;
+    unsigned nap = ENGINE_NAP_US * (unsigned)(team->local_ranks / (cores > 0 ? cores : 1));
+    if (nap > team->engine->nap_us)
+        team->engine->nap_us = nap;
+}
+
+static tutti_result_t allocate(struct team *team, const struct wire_process *processes)
+{
+    size_t n = (size_t)team->nranks;
+    team->process = malloc(n * sizeof *team->process);
+    team->link = calloc(n, sizeof *team->link);
+    team->gone = calloc(n, sizeof *team->gone);
+    team->sent = calloc(n, sizeof *team->sent);
+    team->received = calloc(n, sizeof *team->received);
+    if (!team->process || !team->link || !team->gone || !team->sent || !team->received)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+    memcpy(team->process, processes, n * sizeof *processes);
+    return TUTTI_SUCCESS;
+}
+
+static void release(struct team *team)
+{
+    direct_close(team);
+    rounds_free(team->rounds_idle);
+    p2p_free(atomic_load(&team->p2p_idle));
+    trace_comm_close(team->trace);
+    free(team->process);
+    free(team->link);
+    free((void *)team->gone);
+    free(team->sent);
+    free(team->received);
+    free(team);
+}
+
+static enum choice_class class_of(struct team *team)
+{
+    for (int rank = 0; rank < team->nranks; rank++) {
+        const struct wire_process *process = &team->process[rank];
+        bool self = memcmp(process->uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+        const struct transport_ops *ops = self ? NULL : link_domain_reach(team->engine->links, process);
+        if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
+            return CHOICE_TCP;
+    }
+    return CHOICE_SHM;
+}
+
+tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, const char *name, int rank, int nranks,
+                         const struct wire_process *processes, const struct choice_table *choices, struct team **out)
+{
+    struct team *team = calloc(1, sizeof *team);
+    if (!team)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator");
+    team->engine = engine;
+    team->id = id;
+    team->trace_id = trace_id;
+    team->rank = rank;
+    team->nranks = nranks;
+    team->choices = choices;
+    team->culprit = -1;
+    tutti_result_t result = allocate(team, processes);
+    if (result != TUTTI_SUCCESS) {
+        release(team);
+        return result;
+    }
+    count_local(team);
+    team->trace = trace_comm_open(engine->trace, trace_id, name, rank, nranks, team->local_ranks);
+    lock_take(&engine->lock);
+    team->class = class_of(team);
+    list_push(&engine->teams, &team->node);
+    lock_release(&engine->lock);
+    *out = team;
+    return TUTTI_SUCCESS;
+}
+
+void team_close(struct team *team)
+{
+    lock_take(&team->engine->lock);
+    list_remove(&team->node);
+    link_forget_comm(team->engine->links, team->id);
+    lock_release(&team->engine->lock);
+    release(team);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A team: one rank's view of a group of ranks, with its queue of operations. What a communicator is to users, a team is to the
+ * engine. One thread at a time enqueues; whoever holds the lock runs.
+ */
+#ifndef TUTTI_ENGINE_TEAM_H
+#define TUTTI_ENGINE_TEAM_H
+
+#include "algorithm/choice.h"
+#include "base/cpu.h"
+#include "device/reduce.h"
+#include "engine/engine.h"
+#include "schedule/schedule.h"
+#include "trace/trace.h"
+
+#define TEAM_QUEUE 64
+
+struct direct;
+struct direct_plan;
+struct rounds;
+struct p2p;
+struct team;
+
+/* In-order queue that users share between communicators: an operation starts when those issued before it are done. */
+struct tutti_stream {
+    _Atomic uint64_t issued, completed;
+    _Atomic int error;            /* the first since the last synchronize */
+    _Atomic(struct team *) last; /* whose operation was issued last */
+};
+
+enum op_kind { OP_DIRECT, OP_ROUNDS, OP_P2P, OP_NOTHING };
+
+/* What a user asked for. */
+struct call {
+    enum coll coll;
+    tutti_type_t type;
+    size_t count; /* as in the API call */
+    int root;
+    int op;              /* tutti_op_t; -1: none */
+    uint64_t scalar;     /* of a pre-multiplied sum: op is TUTTI_SUM then */
+    bool premul;
+    const void *in;
+    void *out;
+    const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
+};
+
+/* How a call is carried out: the same for equal calls, so kept between them. */
+struct route {
+    const struct algorithm *algorithm;
+    enum op_kind kind;
+    struct direct_plan *plan; /* found when it starts */
+    struct reduction reduction;
+    uint32_t signature;
+    struct wire_name name;
+};
+
+/* Progress of an operation on the direct executor. */
+struct direct_run {
+    size_t slice, slices;
+    size_t stride;     /* elements of a block of a slice */
+    int round;
+    int recv;          /* next receive of the round */
+    bool published, borrowed;
+    bool in_shown, out_shown; /* peers read these where they lie: none is given back before all have */
+    bool settled;
+};
+
+struct op {
+    enum op_kind kind;
+    bool started;
+    struct call call;
+    struct route route;
+    struct tutti_stream *stream;
+    uint64_t ticket; /* of the stream */
+    enum wire_collective wire_kind;
+    size_t bytes;    /* of the vector that this rank holds */
+    void *owned;     /* freed at the end: prepared input, counts of alltoallv */
+    uint32_t seq;
+    struct trace_op *trace;
+    int waiting; /* rank it waits for; -1 */
+    uint32_t waiting_round, waiting_slice;
+    int noted;   /* the rank that the black box has: it is told only of waits that last */
+    union {
+        struct direct_run direct;
+        struct rounds *rounds;
+        struct p2p *p2p;
+    };
+};
+
+struct team {
+    struct engine *engine;
+    struct list node; /* in engine->teams */
+    int rank, nranks;
+    int local_rank, local_ranks;
+    uint32_t id;
+    uint64_t trace_id;
+    uint64_t timeout_ms;
+    bool one_process; /* all ranks live in it */
+    bool crowded;   /* more ranks than processors here: yield, do not spin */
+    struct wire_process *process; /* by rank */
+    struct link **link;           /* by rank, NULL until used */
+    _Atomic bool *gone;           /* by rank: its process was lost */
+    const struct choice_table *choices;
+    enum choice_class class;
+    struct trace_comm *trace;
+    struct direct *direct; /* NULL: ranks do not all share memory */
+    struct rounds *rounds_idle;  /* kept for the next operation */
+    _Atomic(struct p2p *) p2p_idle;
+    uint32_t *sent, *received; /* p2p sequence by peer, at issue */
+
+    /* the last route, for calls that repeat */
+    uint64_t route_key[2];
+    struct route route;
+
+    struct try_lock lock;
+    _Atomic bool attended;
+    _Atomic uint64_t issued, completed; /* queue positions */
+    uint32_t seq;
+    struct op queue[TEAM_QUEUE];
+
+    /* failure: written once, under `failing` */
+    _Atomic bool failing;
+    _Atomic int failed; /* tutti_result_t */
+    int culprit;
+    char sentence[256];
+    _Atomic bool flood; /* peers must be told */
+};
+
+/* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
+tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, const char *name, int rank, int nranks,
+                         const struct wire_process *processes, const struct choice_table *choices, struct team **out);
+/* No operation is running or queued, or the team has failed. */
+void team_close(struct team *team);
+
+/* A free place at the end of the queue, waiting for one if need be. Fill it, then team_issue. NULL: the team has failed. */
+struct op *team_place(struct team *team);
+/* Enqueues and begins it, without waiting. */
+void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
+
+/* Runs what can be run now. Returns whether anything moved. engine_held: the caller has the engine's lock. */
+bool team_progress(struct team *team, bool engine_held);
+/* Tells the black box whom the running operation waits for. */
+void team_note_wait(struct team *team);
+
+/* Waits, progressing, until `position` operations have completed. */
+tutti_result_t team_wait(struct team *team, uint64_t position);
+
+/* The first failure stays: all operations end with it, here and at the peers. Any thread. */
+tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence);
+tutti_result_t team_failure(const struct team *team);
+/* Writes down why a transfer with `peer` failed: error_last(), which is this thread's alone. */
+void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
+
+/* The operation waits for `peer` from now on. */
+static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)
+{
+    op->waiting = peer;
+    op->waiting_round = round;
+    op->waiting_slice = slice;
+}
+
+/* The link to a rank. Under the engine's lock. */
+tutti_result_t team_link(struct team *team, int rank, struct link **out);
+
+/* Bytes of the whole vector of a call: what algorithms are chosen by. */
+size_t team_vector_bytes(const struct team *team, const struct call *call);
+/* A collective: checks nothing, enqueues. Takes over `owned` (malloc'ed, may be NULL), whatever it returns. */
+tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The links of this process: made at first use, one for each peer process, over the best transport that reaches it. */
+#include "link/internal.h"
+
+#include "base/param.h"
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GOODBYE_MS 2000
+
+/* Processes with the same value share memory, abstract sockets and the right to each other's descriptors. */
+static uint64_t host_identity(void)
+{
+    char boot[64] = "";
+    struct stat space = {0};
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (!fgets(boot, sizeof boot, file))
+            boot[0] = 0;
+        fclose(file);
+    }
+    if (!boot[0])
+        gethostname(boot, sizeof boot - 1);
+    uint64_t seed = stat("/proc/self/ns/net", &space) == 0 ? space.st_ino : 0;
+    return hash_bytes(mix64(seed) + getuid(), boot, strlen(boot));
+}
+
+static tutti_result_t open_transports(struct link_domain *domain)
+{
+    static const char *const forced[] = {NULL, "shm", "tcp"};
+    const struct transport_owner owner = {.context = domain,
+                                          .accepted = lanes_accepted,
+                                          .up = lanes_up,
+                                          .down = lanes_down,
+                                          .message = link_message,
+                                          .target = bulk_target,
+                                          .arrived = bulk_arrived,
+                                          .sent = bulk_sent,
+                                          .writable = link_writable,
+                                          .shared = link_shared};
+    const char *only = forced[param_int(PARAM_TRANSPORT)];
+    for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
+        const struct transport_ops *ops = transport_registry[i];
+        if (only ? strcmp(only, ops->name) != 0 : (ops->caps & TRANSPORT_SAME_HOST) && param_int(PARAM_SHM_DISABLE))
+            continue;
+        struct transport *transport;
+        if (ops->open(&owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)
+            continue;
+        domain->ops[domain->transports] = ops;
+        domain->transport[domain->transports++] = transport;
+    }
+    if (domain->transports)
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_SYSTEM_ERROR, "no transport can be used (TUTTI_TRANSPORT=%s): %s", param_text(PARAM_TRANSPORT), error_last());
+}
+
+tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
+                                const struct path_policy *policy, struct link_domain **out)
+{
+    struct link_domain *domain = calloc(1, sizeof *domain);
+    if (!domain)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for links");
+    domain->owner = *owner;
+    domain->poller = poller;
+    domain->trace = trace;
+    domain->policy = policy;
+    domain->self.host = host_identity();
+    domain->self.pid = (uint32_t)getpid();
+    domain->self.uid = getuid();
+    list_init(&domain->links);
+    tutti_result_t result = random_bytes(domain->self.uuid, sizeof domain->self.uuid);
+    if (result == TUTTI_SUCCESS)
+        result = random_bytes(domain->self.secret, sizeof domain->self.secret);
+    if (result == TUTTI_SUCCESS)
+        result = open_transports(domain);
+    if (result == TUTTI_SUCCESS)
+        *out = domain;
+    else
+        free(domain);
+    return result;
+}
+
+/* Everything said has been heard: only then may sockets be closed, for closing may drop what is under way. */
+static bool all_acknowledged(const struct link_domain *domain)
+{
+    list_each (node, (struct list *)&domain->links) {
+        const struct link *link = list_entry(node, struct link, node);
+        if (!link->lost && link->ops && !list_empty(&link->outgoing))
+            return false;
+    }
+    return true;
+}
+
+static void say_goodbye(struct link_domain *domain)
+{
+    uint64_t deadline = clock_deadline_ms(GOODBYE_MS);
+    list_each (node, &domain->links) {
+        struct link *link = list_entry(node, struct link, node);
+        struct wire_message head = {.kind = WIRE_BYE};
+        if (link->ops && link->started) /* also where no lane is up yet: something may wait for it */
+            message_send(link, &head, NULL, 0);
+    }
+    while (!all_acknowledged(domain) && !clock_passed(deadline))
+        if (!link_poll(domain))
+            poller_wait(domain->poller, 1);
+}
+
+static void link_free(struct link *link)
+{
+    for (int i = 0; i < LINK_MAX_LANES; i++)
+        if (link->lane[i].lane)
+            link->ops->lane_close(link->lane[i].lane);
+    message_drop_all(link);
+    match_fail_all(link, TUTTI_REMOTE_ERROR);
+    match_drop_arrived(link);
+    list_remove(&link->node);
+    free(link->receiving);
+    free(link->sending);
+    free(link);
+}
+
+void link_domain_close(struct link_domain *domain)
+{
+    if (!domain)
+        return;
+    say_goodbye(domain);
+    domain->closing = true;
+    while (!list_empty(&domain->links))
+        link_free(list_entry(domain->links.next, struct link, node));
+    for (int i = 0; i < domain->transports; i++)
+        domain->ops[i]->close(domain->transport[i]);
+    free(domain);
+}
+
+const struct wire_process *link_domain_self(const struct link_domain *domain)
+{
+    return &domain->self;
+}
+
+struct link *link_find(struct link_domain *domain, const uint8_t *uuid)
+{
+    list_each (node, &domain->links) {
+        struct link *link = list_entry(node, struct link, node);
+        if (memcmp(link->peer.uuid, uuid, WIRE_UUID_BYTES) == 0)
+            return link;
+    }
+    return NULL;
+}
+
+static int best_transport(const struct link_domain *domain, const struct wire_process *peer)
+{
+    int best = -1, cost = 0;
+    for (int i = 0; i < domain->transports; i++) {
+        int here = domain->ops[i]->reach(domain->transport[i], peer);
+        if (here >= 0 && (best < 0 || here < cost)) {
+            best = i;
+            cost = here;
+        }
+    }
+    return best;
+}
+
+const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer)
+{
+    int index = best_transport(domain, peer);
+    return index < 0 ? NULL : domain->ops[index];
+}
+
+static void init_lists(struct link *link)
+{
+    list_init(&link->outgoing);
+    list_init(&link->waiting);
+    list_init(&link->bulk);
+    link->unsent = &link->outgoing;
+    for (int i = 0; i < LINK_BUCKETS; i++) {
+        list_init(&link->posted[i]);
+        list_init(&link->arrived[i]);
+    }
+}
+
+static size_t eager_limit(const struct transport_ops *ops)
+{
+    size_t most = ops->max_msg - sizeof(struct wire_message) - sizeof(struct wire_sequence);
+    size_t wanted = (size_t)param_int(PARAM_EAGER);
+    return wanted && wanted < most ? wanted : most;
+}
+
+static void choose_lanes(struct link *link, int index)
+{
+    struct link_domain *domain = link->domain;
+    link->ops = domain->ops[index];
+    link->transport = domain->transport[index];
+    link->lossless = link->ops->caps & TRANSPORT_LOSSLESS;
+    link->eager = eager_limit(link->ops);
+    link->lanes = link->ops->lanes(link->transport, &link->peer);
+    if (link->lanes > LINK_MAX_LANES)
+        link->lanes = LINK_MAX_LANES;
+}
+
+tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, struct link **out)
+{
+    bool self = memcmp(peer->uuid, domain->self.uuid, WIRE_UUID_BYTES) == 0;
+    int index = self ? -1 : best_transport(domain, peer);
+    if (!self && index < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
+                                             "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)", peer->pid);
+    struct link *link = calloc(1, sizeof *link);
+    if (!link)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a link");
+    link->domain = domain;
+    link->peer = *peer;
+    link->control = -1;
+    init_lists(link);
+    for (int i = 0; i < LINK_MAX_LANES; i++)
+        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i};
+    if (!self)
+        choose_lanes(link, index);
+    list_push(&domain->links, &link->node);
+    *out = link;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, struct link **out)
+{
+    *out = link_find(domain, peer->uuid);
+    tutti_result_t result = *out ? TUTTI_SUCCESS : link_make(domain, peer, out);
+    if (result == TUTTI_SUCCESS && (*out)->ops)
+        lanes_start(*out);
+    return result;
+}
+
+void link_message(struct lane *transport_lane, const void *bytes, size_t length)
+{
+    struct link_lane *lane = transport_lane->user;
+    message_received(lane->link, lane, bytes, length);
+}
+
+void link_writable(struct lane *transport_lane)
+{
+    struct link_lane *lane = transport_lane->user;
+    if (lane->link->control == lane->index)
+        message_flush(lane->link);
+    bulk_pump(lane->link);
+}
+
+void link_shared(struct lane *transport_lane, uint64_t key, int fd)
+{
+    struct link_lane *lane = transport_lane->user;
+    struct link_owner *owner = &lane->link->domain->owner;
+    owner->shared(owner->context, lane->link, key, fd);
+}
+
+void link_abort(struct link *link, uint32_t comm, const struct wire_abort *abort)
+{
+    struct wire_message head = {.kind = WIRE_ABORT, .tag.comm = comm};
+    if (link->ops && !link->lost && link->started)
+        message_send(link, &head, abort, sizeof *abort);
+}
+
+void link_abort_all(struct link_domain *domain, uint32_t comm, const struct wire_abort *abort)
+{
+    list_each_safe (node, &domain->links)
+        link_abort(list_entry(node, struct link, node), comm, abort);
+}
+
+tutti_result_t link_share(struct link *link, uint64_t key, int fd)
+{
+    if (link->control < 0 || !(link->ops->caps & TRANSPORT_SHARES))
+        return TUTTI_IN_PROGRESS;
+    return link->ops->share(link->lane[link->control].lane, key, fd);
+}
+
+const struct wire_process *link_peer(const struct link *link)
+{
+    return &link->peer;
+}
+
+bool link_is_lost(const struct link *link)
+{
+    return link->lost;
+}
+
+int link_poll(struct link_domain *domain)
+{
+    int done = 0;
+    for (int i = 0; i < domain->transports; i++)
+        done += domain->ops[i]->poll(domain->transport[i]);
+    return done;
+}
+
+uint64_t link_tick(struct link_domain *domain, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+    list_each_safe (node, &domain->links) {
+        uint64_t wanted = lanes_tick(list_entry(node, struct link, node), now);
+        next = wanted < next ? wanted : next;
+    }
+    return next;
+}
+
+bool link_arm(struct link_domain *domain)
+{
+    bool quiet = true;
+    for (int i = 0; i < domain->transports; i++)
+        quiet &= domain->ops[i]->arm(domain->transport[i]);
+    return quiet;
+}
+
+void link_disarm(struct link_domain *domain)
+{
+    for (int i = 0; i < domain->transports; i++)
+        domain->ops[i]->disarm(domain->transport[i]);
+}

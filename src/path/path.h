@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policies for lanes: which of the lanes that have room takes the next segment. The mechanism is src/link. */
+#ifndef TUTTI_PATH_PATH_H
+#define TUTTI_PATH_PATH_H
+
+#include "link/link.h"
+
+/* The lane that will be free first: the fewest unfinished segments, weighed by how long its segments take. C4P section 3.2 sends
+ * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each: the link's window. */
+extern const struct path_policy path_stripe;
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a schedule costs, in the alpha-beta-gamma model (Hockney's latency and bandwidth; Thakur et al. 2005 for
+ * collectives), from its own actions. One slice takes  rounds * alpha + messages * overhead + bytes * beta + reduced *
+ * gamma. Slices overlap: each further one adds only what keeps the busiest rank busy. Links are full duplex and do not
+ * share wires; local copies are free.
+ */
+#ifndef TUTTI_SCHEDULE_COST_H
+#define TUTTI_SCHEDULE_COST_H
+
+#include "schedule/schedule.h"
+#include "tutti/tutti.h"
+
+struct cost_model {
+    double alpha;    /* seconds: latency of a round */
+    double overhead; /* seconds: each message of a rank */
+    double beta;     /* seconds per byte through a rank's link, each way */
+    double gamma;    /* seconds per byte reduced */
+};
+
+/* The terms from the algorithm's closed form if it has one, else by cost_walk. TUTTI_INVALID_ARGUMENT if the shape does
+ * not fit. */
+tutti_result_t cost_terms(const struct algorithm *algorithm, const struct shape *shape, struct cost_terms *out);
+
+/* The terms by asking every rank for every round. */
+tutti_result_t cost_walk(const struct algorithm *algorithm, const struct shape *shape, struct cost_terms *out);
+
+/* Seconds for a vector of `bytes` (all B blocks: n times a rank's block where each rank has one) cut into `slices`. */
+double cost_seconds(const struct cost_terms *terms, const struct cost_model *model, double bytes, int slices);
+
+#endif

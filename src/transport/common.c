@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the transports of this folder have in common: the inner event loop, timers, and the life of lanes. */
+#include "transport/common.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static void wind_clock(struct transport *transport)
+{
+    struct itimerspec when = {0};
+    if (!list_empty(&transport->timers)) {
+        uint64_t at = list_entry(transport->timers.next, struct transport_timer, node)->at;
+        when.it_value = (struct timespec){(time_t)(at / NS_PER_S), (long)(at % NS_PER_S)};
+    }
+    timerfd_settime(transport->clock.fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void clock_rang(struct poll_source *source, uint32_t events)
+{
+    struct transport *transport = container_of(source, struct transport, clock);
+    uint64_t now = clock_ns(), count;
+    ssize_t ignored = read(source->fd, &count, sizeof count);
+    (void)ignored;
+    (void)events;
+    while (!list_empty(&transport->timers)) {
+        struct transport_timer *timer = list_entry(transport->timers.next, struct transport_timer, node);
+        if (timer->at > now)
+            break;
+        list_remove(&timer->node);
+        timer->expired(timer);
+    }
+    wind_clock(transport);
+}
+
+void transport_timer_set(struct transport *transport, struct transport_timer *timer, int64_t ms)
+{
+    struct list *after = transport->timers.prev;
+    timer->at = clock_deadline_ms((uint64_t)ms);
+    while (after != &transport->timers && list_entry(after, struct transport_timer, node)->at > timer->at)
+        after = after->prev;
+    list_push(after->next, &timer->node);
+    if (transport->timers.next == &timer->node)
+        wind_clock(transport);
+}
+
+void transport_timer_clear(struct transport *transport, struct transport_timer *timer)
+{
+    bool first = transport->timers.next == &timer->node;
+    list_remove(&timer->node);
+    if (first)
+        wind_clock(transport);
+}
+
+static void inner_ready(struct poll_source *source, uint32_t events)
+{
+    struct transport *transport = container_of(source, struct transport, source);
+    (void)events;
+    if (transport->depth)
+        return;
+    transport->ops->poll(transport);
+    transport_look(transport);
+}
+
+tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops, const struct transport_owner *owner,
+                              struct poller *poller, void (*bury)(struct lane *lane))
+{
+    transport->ops = ops;
+    transport->owner = *owner;
+    transport->outer = poller;
+    transport->bury = bury;
+    transport->source = (struct poll_source){.fd = -1, .ready = inner_ready};
+    transport->clock = (struct poll_source){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = clock_rang};
+    list_init(&transport->timers);
+    list_init(&transport->failing);
+    list_init(&transport->graves);
+    if (transport->clock.fd < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a timer for transport %s: %s", ops->name, strerror(errno));
+    tutti_result_t result = poller_open(&transport->inner);
+    if (result == TUTTI_SUCCESS)
+        result = poller_add(transport->inner, &transport->clock, EPOLLIN);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    transport->source.fd = poller_fd(transport->inner);
+    result = poller_add(poller, &transport->source, EPOLLIN);
+    if (result != TUTTI_SUCCESS)
+        transport->source.fd = -1;
+    return result;
+}
+
+void transport_fini(struct transport *transport)
+{
+    if (transport->source.fd >= 0)
+        poller_remove(transport->outer, &transport->source);
+    if (transport->clock.fd >= 0)
+        close(transport->clock.fd);
+    poller_close(transport->inner);
+}
+
+void carrier_init(struct carrier *carrier, struct transport *transport, void *user)
+{
+    carrier->lane = (struct lane){.ops = transport->ops, .transport = transport, .user = user};
+    list_init(&carrier->node);
+}
+
+tutti_result_t carrier_fail(struct carrier *carrier, tutti_result_t why, const char *format, ...)
+{
+    struct transport *transport = carrier->lane.transport;
+    if (carrier_dead(carrier))
+        return carrier->why;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(carrier->sentence, sizeof carrier->sentence, format, args);
+    va_end(args);
+    carrier->why = why;
+    carrier->failing = true;
+    list_push(&transport->failing, &carrier->node);
+    if (transport->armed)
+        poller_wake(transport->inner);
+    return error_note(why, "%s", carrier->sentence);
+}
+
+void carrier_close(struct carrier *carrier)
+{
+    struct transport *transport = carrier->lane.transport;
+    carrier->closed = true;
+    list_remove(&carrier->node);
+    if (transport->depth)
+        list_push(&transport->graves, &carrier->node);
+    else
+        transport->bury(&carrier->lane);
+}
+
+void transport_bury(struct transport *transport)
+{
+    struct list *node;
+    while ((node = list_pop(&transport->graves)))
+        transport->bury(&list_entry(node, struct carrier, node)->lane);
+}
+
+int transport_settle(struct transport *transport)
+{
+    struct list *node;
+    int count = 0;
+    while ((node = list_pop(&transport->failing))) {
+        struct carrier *carrier = list_entry(node, struct carrier, node);
+        carrier->failing = false;
+        carrier->down = true;
+        count++;
+        error_note(carrier->why, "%s", carrier->sentence);
+        transport->owner.down(&carrier->lane, carrier->why);
+    }
+    return count;
+}
+
+int transport_look(struct transport *transport)
+{
+    transport->idle_polls = 0;
+    transport_enter(transport);
+    int count = poller_wait(transport->inner, 0);
+    count += transport_settle(transport);
+    transport_leave(transport);
+    return count;
+}
+
+bool transport_same_secret(const uint8_t *a, const uint8_t *b)
+{
+    unsigned differ = 0;
+    for (int i = 0; i < WIRE_SECRET_BYTES; i++)
+        differ |= a[i] ^ b[i];
+    return !differ;
+}
+
+size_t transport_msg_length(const struct iovec *parts, int count, size_t most)
+{
+    size_t length = 0;
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len > most - length)
+            return 0;
+        length += parts[i].iov_len;
+    }
+    return length;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets on a lane's socket: the welcome, descriptors, and the news that the peer has gone. */
+#include "base/error.h"
+#include "base/log.h"
+#include "transport/shm/shm.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TURN 256 /* packets of one lane before others have their turn */
+
+bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, int count)
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * LOBBY_FDS)];
+    } control;
+    struct iovec part = {(void *)bytes, size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    size_t length = sizeof(int) * (size_t)count;
+    if (count) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(length);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(length)};
+        memcpy(CMSG_DATA(header), fds, length);
+    }
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+static void close_fds(int fds[LOBBY_FDS])
+{
+    for (int i = 0; i < LOBBY_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static int take(int fds[LOBBY_FDS], int index)
+{
+    int fd = fds[index];
+    fds[index] = -1;
+    return fd;
+}
+
+static pid_t peer_pid(int fd)
+{
+    struct ucred who = {0};
+    socklen_t size = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
+}
+
+static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int fds[LOBBY_FDS])
+{
+    struct shm_transport *shm = shm_of(lane);
+    int page = take(fds, 0), bell = take(fds, 1);
+    if (memcmp(notice->uuid, lane->uuid, sizeof lane->uuid) != 0)
+        page = (close(page), -1);
+    if (lane->base.up || !shm_peer_join(lane, notice->uuid, peer_pid(lane->source.fd), page, bell)) {
+        shm_fail(lane, "the peer's welcome is none", 0);
+        return;
+    }
+    shm_peer_try_attach(lane->peer, notice->key, notice->size);
+    transport_timer_clear(&shm->base, &lane->deadline);
+    if (!shm_watch_add(lane)) {
+        shm_fail(lane, "no memory", 0);
+        return;
+    }
+    lane->base.up = true;
+    shm_announce(shm, lane->peer);
+    shm->base.owner.up(&lane->base.lane);
+}
+
+static void shared(struct shm_lane *lane, uint64_t key, int fd)
+{
+    if (fd < 0)
+        shm_fail(lane, "the peer shared a descriptor that did not come (are too many open here?)", 0);
+    else
+        lane->base.lane.transport->owner.shared(&lane->base.lane, key, fd);
+}
+
+static void handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[LOBBY_FDS])
+{
+    if (notice->magic != SHM_MAGIC || (!lane->base.up && notice->type != SHM_WELCOME)) {
+        shm_fail(lane, "the peer sent a packet that is none", 0);
+        return;
+    }
+    switch (notice->type) {
+    case SHM_WELCOME:
+        welcomed(lane, notice, fds);
+        break;
+    case SHM_SHARE:
+        shared(lane, notice->key, take(fds, 0));
+        break;
+    case SHM_REGION:
+        shm_peer_region(lane->peer, (uint32_t)notice->key, notice->size, take(fds, 0));
+        break;
+    case SHM_DROP:
+        shm_peer_drop(lane->peer, (uint32_t)notice->key);
+        break;
+    default:
+        shm_fail(lane, "the peer sent a packet that is none", 0);
+    }
+}
+
+/* The peer has closed its end: what it had sent before still counts. */
+static void end(struct shm_lane *lane, int error)
+{
+    unsigned turns = lane->shape.slots;
+    while (lane->base.up && turns-- && !carrier_dead(&lane->base) && shm_receive(lane))
+        ;
+    shm_fail(lane, lane->base.up ? "the peer has closed the lane or died" : "the peer did not take our greeting", error);
+}
+
+void shm_control_drain(struct shm_lane *lane, bool inside)
+{
+    for (int i = 0; i < TURN && !carrier_dead(&lane->base); i++) {
+        struct shm_notice notice;
+        int fds[LOBBY_FDS] = {-1, -1, -1};
+        ssize_t got = lobby_receive(lane->source.fd, &notice, sizeof notice, fds);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (got == (ssize_t)sizeof notice)
+            handle(lane, &notice, fds);
+        else if (got > 0)
+            shm_fail(lane, "the peer sent a packet that is none", 0);
+        else if (!inside)
+            end(lane, got < 0 ? errno : 0);
+        close_fds(fds);
+        if (got <= 0)
+            return;
+    }
+}
+
+tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
+{
+    struct shm_lane *lane = shm_lane_of(base);
+    struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_SHARE, .key = key};
+    if (carrier_dead(&lane->base) || !lane->base.up)
+        return error_note(TUTTI_REMOTE_ERROR, "shared-memory lane %u is not up", lane->index);
+    if (!shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
+        if (errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
+            return error_set(TUTTI_SYSTEM_ERROR, "cannot hand descriptor %d to the peer: %s", fd, strerror(errno));
+        lane->wants_room = true;
+        shm_activate(lane);
+        return TUTTI_IN_PROGRESS;
+    }
+    list_each(node, &lane->peer->lanes) {
+        struct shm_lane *sibling = list_entry(node, struct shm_lane, of_peer);
+        sibling->share_due = true;
+        shm_activate(sibling);
+    }
+    return TUTTI_SUCCESS;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a shared-memory lane: the opener makes its memory and knocks; the other side maps it and welcomes. */
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "transport/shm/memory.h"
+#include "transport/shm/shm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PAGE 4096
+
+static void silence(struct shm_lane *lane)
+{
+    struct shm_transport *shm = shm_of(lane);
+    transport_timer_clear(&shm->base, &lane->deadline);
+    shm_watch_remove(lane);
+    list_remove(&lane->active);
+    if (lane->source.fd >= 0)
+        poller_remove(shm->base.inner, &lane->source);
+}
+
+tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
+{
+    silence(lane);
+    return carrier_fail(&lane->base, TUTTI_REMOTE_ERROR, "shared-memory lane %u: %s%s%s", lane->index, what, error ? ": " : "",
+                        error ? strerror(error) : "");
+}
+
+static void deadline_passed(struct transport_timer *timer)
+{
+    shm_fail(container_of(timer, struct shm_lane, deadline), "connecting took too long", 0);
+}
+
+static void lane_ready(struct poll_source *source, uint32_t events)
+{
+    (void)events;
+    shm_control_drain(container_of(source, struct shm_lane, source), false);
+}
+
+static struct shm_lane *lane_new(struct transport *transport, void *user, uint16_t index)
+{
+    struct shm_lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    carrier_init(&lane->base, transport, user);
+    lane->source = (struct poll_source){.fd = -1, .ready = lane_ready};
+    lane->deadline.expired = deadline_passed;
+    lane->watch = NO_WATCH;
+    lane->index = index;
+    list_init(&lane->deadline.node);
+    list_init(&lane->of_peer);
+    list_init(&lane->active);
+    return lane;
+}
+
+static size_t lane_size(const struct ring_shape *shape)
+{
+    return (2 * ring_size(shape) + PAGE - 1) / PAGE * PAGE;
+}
+
+static tutti_result_t map_lane(struct shm_lane *lane, int fd, bool opener)
+{
+    tutti_result_t result = memory_map(fd, lane_size(&lane->shape), &lane->memory);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    char *first = lane->memory, *second = first + ring_size(&lane->shape);
+    ring_out_init(&lane->out, &lane->shape, opener ? first : second);
+    ring_in_init(&lane->in, &lane->shape, opener ? second : first);
+    return TUTTI_SUCCESS;
+}
+
+static uint64_t power_at_least(uint64_t value)
+{
+    uint64_t power = 1;
+    while (power < value)
+        power *= 2;
+    return power;
+}
+
+static struct ring_shape shape_wanted(void)
+{
+    uint64_t chunk = (uint64_t)param_int(PARAM_SHM_CHUNK) / CACHE_LINE * CACHE_LINE;
+    uint64_t data = chunk * (uint64_t)param_int(PARAM_SHM_CHUNKS), least = 4 * (chunk > SHM_MAX_MSG ? chunk : SHM_MAX_MSG);
+    struct ring_shape shape = {.chunk = (uint32_t)chunk, .data = power_at_least(data > least ? data : least)};
+    shape.slots = (uint32_t)power_at_least((uint64_t)param_int(PARAM_SHM_RING) / sizeof(struct ring_slot));
+    return shape;
+}
+
+/* Connects to where `uuid` listens. -1 with errno. */
+static int connect_to(const uint8_t *uuid)
+{
+    struct sockaddr_un name;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    for (int abstract = 1; abstract >= 0; abstract--) {
+        socklen_t length = shm_name(uuid, abstract, &name);
+        if (connect(fd, (struct sockaddr *)&name, length) == 0)
+            return fd;
+    }
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static bool same_user(int fd)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+}
+
+static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, int memory_fd)
+{
+    struct shm_transport *shm = shm_of(lane);
+    struct shm_hello hello = {.hello = {.magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch}};
+    int fds[LOBBY_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
+    hello.hello.from = shm->base.self;
+    memcpy(hello.hello.secret, peer->secret, sizeof hello.hello.secret);
+    hello.shape = lane->shape;
+    hello.probe_address = (uintptr_t)&shm->probe;
+    hello.probe_value = shm->probe;
+    lane->source.fd = connect_to(peer->uuid);
+    if (lane->source.fd < 0)
+        shm_fail(lane, "cannot connect", errno);
+    else if (!same_user(lane->source.fd))
+        shm_fail(lane, "another user listens at the peer's address", 0);
+    else if (!shm_control_send(lane->source.fd, &hello, sizeof hello, fds, LOBBY_FDS))
+        shm_fail(lane, "cannot send the greeting", errno);
+    else if (poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
+        shm_fail(lane, "cannot watch the socket", 0);
+    else
+        transport_timer_set(&shm->base, &lane->deadline, param_int(PARAM_TIMEOUT));
+}
+
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
+                             struct lane **out)
+{
+    struct shm_lane *lane = lane_new(transport, user, index);
+    int memory_fd = -1;
+    if (!lane)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for shared-memory lane %u", index);
+    lane->shape = shape_wanted();
+    memcpy(lane->uuid, peer->uuid, sizeof lane->uuid);
+    tutti_result_t result = memory_make(lane_size(&lane->shape), &memory_fd);
+    if (result == TUTTI_SUCCESS)
+        result = map_lane(lane, memory_fd, true);
+    if (result == TUTTI_SUCCESS)
+        knock(lane, peer, epoch, memory_fd); /* a failure is told by down() */
+    if (memory_fd >= 0)
+        close(memory_fd);
+    if (result != TUTTI_SUCCESS) {
+        shm_lane_bury(&lane->base.lane);
+        return result;
+    }
+    *out = &lane->base.lane;
+    return TUTTI_SUCCESS;
+}
+
+void shm_lane_close(struct lane *base)
+{
+    struct shm_lane *lane = shm_lane_of(base);
+    silence(lane);
+    shm_fence_off(lane);
+    if (lane->source.fd >= 0)
+        shutdown(lane->source.fd, SHUT_RDWR); /* the peer learns now, also if we are buried later */
+    carrier_close(&lane->base);
+}
+
+void shm_lane_bury(struct lane *base)
+{
+    struct shm_lane *lane = shm_lane_of(base);
+    shm_peer_leave(lane);
+    memory_unmap(lane->memory, lane_size(&lane->shape));
+    if (lane->source.fd >= 0)
+        close(lane->source.fd);
+    free(lane);
+}
+
+static bool believable(const struct shm_transport *shm, const struct shm_hello *hello, int memory_fd)
+{
+    return hello->hello.magic == WIRE_HELLO_MAGIC && hello->hello.version == WIRE_HELLO_VERSION &&
+           transport_same_secret(hello->hello.secret, shm->base.self.secret) && ring_shape_ok(&hello->shape) &&
+           memory_trust(memory_fd, lane_size(&hello->shape));
+}
+
+static bool send_welcome(struct shm_transport *shm, int fd)
+{
+    struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_WELCOME, .key = (uintptr_t)&shm->probe, .size = shm->probe};
+    int fds[2] = {shm->page_fd, shm->bell.fd};
+    memcpy(notice.uuid, shm->base.self.uuid, sizeof notice.uuid);
+    return shm_control_send(fd, &notice, sizeof notice, fds, 2);
+}
+
+/* The page and bell become the peer's; the rest is the caller's. */
+static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const struct shm_hello *hello, int fds[LOBBY_FDS])
+{
+    struct ucred who = {0};
+    socklen_t size = sizeof who;
+    struct shm_lane *lane = lane_new(&shm->base, NULL, hello->hello.lane);
+    if (!lane)
+        return NULL;
+    lane->shape = hello->shape;
+    lane->source.fd = fd;
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+    int page = fds[1], bell = fds[2];
+    fds[1] = fds[2] = -1;
+    if (!shm_peer_join(lane, hello->hello.from.uuid, who.pid, page, bell) || map_lane(lane, fds[0], false) != TUTTI_SUCCESS ||
+        !send_welcome(shm, fd) || !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
+        shm_watch_remove(lane);
+        lane->source.fd = -1;
+        shm_lane_bury(&lane->base.lane);
+        return NULL;
+    }
+    lane->base.up = true;
+    return lane;
+}
+
+void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])
+{
+    struct shm_transport *shm = (struct shm_transport *)lobby->transport;
+    struct shm_hello hello;
+    struct shm_lane *lane = NULL;
+    memcpy(&hello, greeting, sizeof hello);
+    if (!same_user(fd) || !believable(shm, &hello, fds[0]))
+        log_info("a stranger connected to transport shm: closed");
+    else
+        lane = accept_lane(shm, fd, &hello, fds);
+    if (!lane)
+        close(fd);
+    for (int i = 0; i < LOBBY_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (!lane)
+        return;
+    shm_peer_try_attach(lane->peer, hello.probe_address, hello.probe_value);
+    shm_announce(shm, lane->peer);
+    shm->base.owner.accepted(shm->base.owner.context, &lane->base.lane, &hello.hello);
+}

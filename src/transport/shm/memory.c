@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memfd_create with seals, and its substitute. */
+#include "transport/shm/memory.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Set once memfd_create was refused: then peers have no sealed memory either. */
+static _Atomic bool unsealed;
+
+/* A file that lost its name before anyone could open it. All its pages are reserved: later there is no way to say "full". */
+static int make_file(size_t size)
+{
+    char path[] = "/dev/shm/tutti-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    unlink(path);
+    int error = posix_fallocate(fd, 0, (off_t)size);
+    if (error) {
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static int make_memfd(size_t size)
+{
+    int fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+tutti_result_t memory_make(size_t size, int *out)
+{
+    int fd = make_memfd(size);
+    if (fd < 0) {
+        if (!atomic_exchange(&unsealed, true))
+            log_info("no memfd here (%s): shared memory comes from /dev/shm", strerror(errno));
+        fd = make_file(size);
+    }
+    if (fd < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory in /dev/shm: %s", size, strerror(errno));
+    *out = fd;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t memory_map(int fd, size_t size, void **out)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", size, strerror(errno));
+    *out = base;
+    return TUTTI_SUCCESS;
+}
+
+void memory_unmap(void *base, size_t size)
+{
+    if (base)
+        munmap(base, size);
+}
+
+bool memory_trust(int fd, size_t size)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size < 0 || (uint64_t)status.st_size < size)
+        return false;
+    int seals = fcntl(fd, F_GET_SEALS);
+    return (seals >= 0 && (seals & F_SEAL_SHRINK)) || atomic_load(&unsealed);
+}

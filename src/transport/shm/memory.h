@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Anonymous memory that is shared by handing over its descriptor. */
+#ifndef TUTTI_TRANSPORT_SHM_MEMORY_H
+#define TUTTI_TRANSPORT_SHM_MEMORY_H
+
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A descriptor of `size` zeroed bytes that cannot shrink: a memfd, or where the system has none an unlinked file in /dev/shm. */
+tutti_result_t memory_make(size_t size, int *out);
+/* Maps `size` bytes for reading and writing. */
+tutti_result_t memory_map(int fd, size_t size, void **out);
+void memory_unmap(void *base, size_t size);
+/* May `size` bytes of a peer's descriptor be mapped without fear that they vanish? */
+bool memory_trust(int fd, size_t size);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receiving on a shared-memory lane. What a slot says is copied once, then checked. */
+#include "base/copy.h"
+#include "transport/shm/shm.h"
+
+#include <string.h>
+
+#define TURN_SLOTS 64 /* of one lane before others have their turn */
+
+static void message(struct shm_lane *lane, const void *bytes, size_t length)
+{
+    lane->base.lane.bytes_received += length;
+    lane->base.lane.transport->owner.message(&lane->base.lane, bytes, length);
+}
+
+static void arrived(struct shm_lane *lane, const struct ring_put *put)
+{
+    lane->base.lane.bytes_received += put->total;
+    lane->base.lane.transport->owner.arrived(&lane->base.lane, put->imm, put->offset, put->total);
+}
+
+static bool put_ok(const struct ring_put *put)
+{
+    return put->total && put->total <= INT64_MAX && put->offset <= UINT64_MAX - put->total;
+}
+
+/* A piece starts a put, or goes on with the one that is under way. */
+static const char *piece(struct shm_lane *lane, const struct ring_put *piece)
+{
+    struct lane *base = &lane->base.lane;
+    const void *bytes = ring_take(&lane->in, piece->length);
+    if (!bytes || !piece->length || !put_ok(piece))
+        return "the peer sent a piece of impossible size";
+    if (!lane->put.total) {
+        lane->put = *piece;
+        lane->put_done = 0;
+        lane->put_target = base->transport->owner.target(base, piece->imm, piece->offset, piece->total);
+        if (carrier_dead(&lane->base))
+            return NULL;
+    }
+    if (piece->length > lane->put.total - lane->put_done)
+        return "the peer sent more than a put's length";
+    if (lane->put_target && lane->put.stream)
+        copy_stream(lane->put_target + lane->put_done, bytes, (size_t)piece->length);
+    else if (lane->put_target)
+        memcpy(lane->put_target + lane->put_done, bytes, (size_t)piece->length);
+    lane->put_done += piece->length;
+    if (lane->put_done < lane->put.total)
+        return NULL;
+    struct ring_put put = lane->put;
+    lane->put.total = 0;
+    arrived(lane, &put);
+    return NULL;
+}
+
+static const char *long_message(struct shm_lane *lane, uint64_t length)
+{
+    const void *bytes = ring_take(&lane->in, length);
+    if (!bytes || !length || length > SHM_MAX_MSG)
+        return "the peer sent a message of impossible size";
+    message(lane, bytes, (size_t)length);
+    return NULL;
+}
+
+static const char *direct(struct shm_lane *lane, const struct ring_put *put)
+{
+    if (!put_ok(put) || lane->put.total)
+        return "the peer sent a put of impossible size";
+    arrived(lane, put);
+    return NULL;
+}
+
+/* Descriptors were sent before this slot: they come first. */
+static void fetch_shared(struct shm_lane *lane)
+{
+    struct list *head = &lane->peer->lanes;
+    for (struct list *node = head->next; node != head && !carrier_dead(&lane->base);) {
+        struct shm_lane *sibling = list_entry(node, struct shm_lane, of_peer);
+        node = node->next;
+        shm_control_drain(sibling, true);
+    }
+}
+
+/* Returns what is wrong with the slot, NULL if nothing. */
+static const char *handle(struct shm_lane *lane, unsigned type, size_t length, const unsigned char *payload)
+{
+    struct ring_put put;
+    uint64_t size;
+    switch (type) {
+    case RING_SHORT:
+        if (!length || length > RING_INLINE)
+            return "the peer sent a message of impossible size";
+        message(lane, payload, length);
+        return NULL;
+    case RING_LONG:
+        memcpy(&size, payload, sizeof size);
+        return long_message(lane, size);
+    case RING_PIECE:
+        memcpy(&put, payload, sizeof put);
+        return piece(lane, &put);
+    case RING_DIRECT:
+        memcpy(&put, payload, sizeof put);
+        return direct(lane, &put);
+    case RING_SHARE:
+        fetch_shared(lane);
+        return NULL;
+    default:
+        return "the peer sent a slot that is none";
+    }
+}
+
+/* Handles the next slot, if it has come. */
+static bool receive_one(struct shm_lane *lane)
+{
+    _Alignas(8) unsigned char payload[RING_INLINE];
+    uint32_t number;
+    struct ring_slot *slot = ring_expected(&lane->in, &number);
+    uint64_t head = atomic_load_explicit(&slot->head, memory_order_acquire);
+    if ((uint32_t)head != number)
+        return false;
+    memcpy(payload, slot->payload, sizeof payload);
+    const char *wrong = handle(lane, (head >> 32) & 0xff, (head >> 40) & 0xff, payload);
+    if (carrier_dead(&lane->base))
+        return true;
+    if (wrong)
+        shm_fail(lane, wrong, 0);
+    else if (ring_release(&lane->in))
+        shm_ring_bell(lane->peer);
+    return true;
+}
+
+int shm_receive(struct shm_lane *lane)
+{
+    int done = 0;
+    while (done < TURN_SLOTS && !carrier_dead(&lane->base) && receive_one(lane))
+        done++;
+    return done;
+}

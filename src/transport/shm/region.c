@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The regions of this process, in a list by id under one mutex: there are few. */
+#include "transport/shm/region.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "transport/shm/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct region {
+    struct list node;
+    uint32_t id;
+    int fd;
+    char *base;
+    size_t size;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct list regions = {&regions, &regions}; /* by id */
+static uint32_t last_id;
+static _Atomic uint32_t frees;
+
+static void destroy(struct region *region)
+{
+    memory_unmap(region->base, region->size);
+    if (region->fd >= 0)
+        close(region->fd);
+    free(region);
+}
+
+void *region_alloc(size_t size)
+{
+    struct region *region = calloc(1, sizeof *region);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *base = NULL;
+    if (!region || !size || size > SIZE_MAX / 2) {
+        error_set(TUTTI_INVALID_ARGUMENT, "cannot allocate a region of %zu bytes", size);
+        free(region);
+        return NULL;
+    }
+    region->fd = -1;
+    region->size = (size + page - 1) / page * page;
+    if (memory_make(region->size, &region->fd) != TUTTI_SUCCESS ||
+        memory_map(region->fd, region->size, &base) != TUTTI_SUCCESS) {
+        destroy(region);
+        return NULL;
+    }
+    region->base = base;
+    pthread_mutex_lock(&mutex);
+    region->id = ++last_id;
+    list_push(&regions, &region->node);
+    pthread_mutex_unlock(&mutex);
+    return base;
+}
+
+static struct region *find_base(const void *base)
+{
+    list_each(node, &regions) {
+        struct region *region = list_entry(node, struct region, node);
+        if (region->base == base)
+            return region;
+    }
+    return NULL;
+}
+
+bool region_free(void *base)
+{
+    pthread_mutex_lock(&mutex);
+    struct region *region = find_base(base);
+    if (region)
+        list_remove(&region->node);
+    pthread_mutex_unlock(&mutex);
+    if (!region)
+        return false;
+    atomic_fetch_add(&frees, 1);
+    destroy(region);
+    return true;
+}
+
+bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *offset)
+{
+    bool found = false;
+    pthread_mutex_lock(&mutex);
+    list_each(node, &regions) {
+        const struct region *region = list_entry(node, struct region, node);
+        uintptr_t from = (uintptr_t)address - (uintptr_t)region->base;
+        if (from < region->size && length <= region->size - from) {
+            *id = region->id;
+            *offset = from;
+            found = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+bool region_locate(const void *address, uint32_t *id, uint64_t *offset, int *fd)
+{
+    bool found = false;
+    pthread_mutex_lock(&mutex);
+    list_each(node, &regions) {
+        const struct region *region = list_entry(node, struct region, node);
+        uintptr_t from = (uintptr_t)address - (uintptr_t)region->base;
+        if (from >= region->size)
+            continue;
+        *id = region->id;
+        *offset = from;
+        *fd = region->fd;
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd)
+{
+    bool found = false;
+    pthread_mutex_lock(&mutex);
+    list_each(node, &regions) {
+        const struct region *region = list_entry(node, struct region, node);
+        if (region->id <= after)
+            continue;
+        *id = region->id;
+        *size = region->size;
+        *fd = fcntl(region->fd, F_DUPFD_CLOEXEC, 0);
+        found = *fd >= 0;
+        break;
+    }
+    pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+bool region_lives(uint32_t id)
+{
+    bool lives = false;
+    pthread_mutex_lock(&mutex);
+    list_each(node, &regions) {
+        if (list_entry(node, struct region, node)->id == id)
+            lives = true;
+    }
+    pthread_mutex_unlock(&mutex);
+    return lives;
+}
+
+uint32_t region_frees(void)
+{
+    return atomic_load_explicit(&frees, memory_order_relaxed);
+}

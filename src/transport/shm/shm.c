@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shared-memory transport as a whole: its socket, page and bell, and who is polled when. */
+#include "transport/shm/shm.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "base/random.h"
+#include "transport/shm/memory.h"
+#include "transport/shm/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BACKLOG    4096
+#define LOOK_EVERY 256 /* polls */
+
+socklen_t shm_name(const uint8_t *uuid, bool abstract, struct sockaddr_un *out)
+{
+    char hex[2 * WIRE_UUID_BYTES + 1];
+    for (int i = 0; i < WIRE_UUID_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
+    memset(out, 0, sizeof *out);
+    out->sun_family = AF_UNIX;
+    int length = snprintf(out->sun_path, sizeof out->sun_path, abstract ? "@tutti-%s" : "/dev/shm/tutti-%s", hex);
+    if (abstract)
+        out->sun_path[0] = 0;
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length + !abstract);
+}
+
+static bool bind_name(struct shm_transport *shm, int fd, const uint8_t *uuid)
+{
+    struct sockaddr_un name;
+    socklen_t length = shm_name(uuid, true, &name);
+    if (bind(fd, (struct sockaddr *)&name, length) == 0)
+        return true;
+    log_info("no abstract socket here (%s): using one in /dev/shm", strerror(errno));
+    length = shm_name(uuid, false, &name);
+    if (bind(fd, (struct sockaddr *)&name, length) != 0)
+        return false;
+    memcpy(shm->path, name.sun_path, sizeof shm->path);
+    return chmod(shm->path, 0600) == 0;
+}
+
+static tutti_result_t open_door(struct shm_transport *shm, const uint8_t *uuid)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || !bind_name(shm, fd, uuid) || listen(fd, BACKLOG) != 0) {
+        tutti_result_t result = error_set(TUTTI_INVALID_USAGE, "transport shm cannot listen on a unix socket: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return result;
+    }
+    return lobby_open(&shm->lobby, &shm->door, fd);
+}
+
+static void bell_rang(struct poll_source *source, uint32_t events)
+{
+    struct shm_transport *shm = container_of(source, struct shm_transport, bell);
+    (void)events; /* edge-triggered: the count need not be read */
+    shm->base.ops->poll(&shm->base);
+}
+
+static tutti_result_t open_page(struct shm_transport *shm)
+{
+    void *page;
+    tutti_result_t result = memory_make(SHM_PAGE, &shm->page_fd);
+    if (result == TUTTI_SUCCESS)
+        result = memory_map(shm->page_fd, SHM_PAGE, &page);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    shm->page = page;
+    shm->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (shm->bell.fd < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "transport shm cannot make an eventfd: %s", strerror(errno));
+    result = poller_add(shm->base.outer, &shm->bell, EPOLLIN | EPOLLET);
+    if (result != TUTTI_SUCCESS) {
+        close(shm->bell.fd);
+        shm->bell.fd = -1;
+    }
+    return result;
+}
+
+static void shm_close(struct transport *transport)
+{
+    struct shm_transport *shm = (struct shm_transport *)transport;
+    lobby_close(&shm->door);
+    lobby_fini(&shm->lobby);
+    if (*shm->path)
+        unlink(shm->path);
+    if (shm->bell.fd >= 0) {
+        poller_remove(transport->outer, &shm->bell);
+        close(shm->bell.fd);
+    }
+    memory_unmap(shm->page, SHM_PAGE);
+    if (shm->page_fd >= 0)
+        close(shm->page_fd);
+    transport_fini(transport);
+    free(shm->watches);
+    free(shm->told);
+    free(shm);
+}
+
+static tutti_result_t shm_open_transport(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
+                                         struct transport **out)
+{
+    if (param_int(PARAM_SHM_DISABLE))
+        return error_note(TUTTI_INVALID_USAGE, "shared memory is switched off by %s", param_source(PARAM_SHM_DISABLE));
+    struct shm_transport *shm = calloc(1, sizeof *shm);
+    if (!shm)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport shm");
+    shm->page_fd = shm->bell.fd = shm->door.source.fd = -1;
+    shm->bell.ready = bell_rang;
+    list_init(&shm->peers);
+    list_init(&shm->active);
+    lobby_init(&shm->lobby, &shm->base, sizeof(struct shm_hello), shm_greeted);
+    tutti_result_t result = transport_init(&shm->base, &transport_shm, owner, poller, shm_lane_bury);
+    if (result == TUTTI_SUCCESS)
+        result = random_bytes(&shm->probe, sizeof shm->probe);
+    if (result == TUTTI_SUCCESS)
+        result = open_page(shm);
+    if (result == TUTTI_SUCCESS)
+        result = open_door(shm, self->uuid);
+    if (result != TUTTI_SUCCESS) {
+        shm_close(&shm->base);
+        return result;
+    }
+    shm->base.self = *self;
+    *out = &shm->base;
+    return TUTTI_SUCCESS;
+}
+
+static int shm_reach(struct transport *transport, const struct wire_process *peer)
+{
+    const struct wire_process *self = &transport->self;
+    return self->host == peer->host && self->uid == peer->uid ? 10 : -1;
+}
+
+static int shm_lanes(struct transport *transport, const struct wire_process *peer)
+{
+    return 1; /* one core copies; more lanes would only share it */
+}
+
+/* Lanes with puts under way, or whose owner waits for room. */
+static int progress_active(struct shm_transport *shm)
+{
+    struct list turn, *node;
+    int done = 0;
+    if (list_empty(&shm->active))
+        return 0;
+    transport_take(&turn, &shm->active);
+    while ((node = list_pop(&turn))) {
+        struct shm_lane *lane = list_entry(node, struct shm_lane, active);
+        list_push(&shm->active, node);
+        done += shm_progress(lane);
+    }
+    return done;
+}
+
+static int shm_poll(struct transport *transport)
+{
+    struct shm_transport *shm = (struct shm_transport *)transport;
+    if (transport->depth)
+        return 0;
+    transport_enter(transport);
+    int done = shm_watch_poll(shm) + progress_active(shm);
+    if (++transport->idle_polls >= LOOK_EVERY) {
+        shm_tell_frees(shm);
+        done += transport_look(transport);
+    }
+    if (!list_empty(&transport->failing))
+        done += transport_settle(transport);
+    transport_leave(transport);
+    return done;
+}
+
+static bool has_news(struct shm_transport *shm)
+{
+    if (!list_empty(&shm->base.failing) || shm_watch_news(shm))
+        return true;
+    list_each(node, &shm->active) {
+        if (shm_can_progress(list_entry(node, struct shm_lane, active)))
+            return true;
+    }
+    return false;
+}
+
+static bool shm_arm(struct transport *transport)
+{
+    struct shm_transport *shm = (struct shm_transport *)transport;
+    shm_tell_frees(shm);
+    atomic_store_explicit(&shm->page->sleeping, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* either we see the peer's store, or it sees that we sleep */
+    transport->armed = true;
+    if (!has_news(shm))
+        return true;
+    atomic_store_explicit(&shm->page->sleeping, 0, memory_order_relaxed);
+    return false;
+}
+
+static void shm_disarm(struct transport *transport)
+{
+    struct shm_transport *shm = (struct shm_transport *)transport;
+    transport->armed = false;
+    atomic_store_explicit(&shm->page->sleeping, 0, memory_order_relaxed);
+}
+
+const struct transport_ops transport_shm = {
+    .name = "shm",
+    .caps = TRANSPORT_SAME_HOST | TRANSPORT_LOSSLESS | TRANSPORT_SHARES,
+    .max_msg = SHM_MAX_MSG,
+    .open = shm_open_transport,
+    .close = shm_close,
+    .reach = shm_reach,
+    .lanes = shm_lanes,
+    .lane_open = shm_lane_open,
+    .lane_close = shm_lane_close,
+    .msg = shm_msg,
+    .put = shm_put,
+    .describe = shm_describe,
+    .share = shm_share,
+    .poll = shm_poll,
+    .arm = shm_arm,
+    .disarm = shm_disarm,
+};

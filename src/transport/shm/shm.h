@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared-memory transport, between processes of one host and user. Processes meet at a unix socket; a lane is a piece of
+ * shared memory with a ring per direction. The socket stays open: its end is the peer's end, and descriptors travel on it.
+ */
+#ifndef TUTTI_TRANSPORT_SHM_H
+#define TUTTI_TRANSPORT_SHM_H
+
+#include "transport/common.h"
+#include "transport/lobby.h"
+#include "transport/shm/ring.h"
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#define SHM_MAX_MSG 16384
+#define SHM_QUEUE   32        /* unfinished puts of one lane */
+#define SHM_TURN    (1 << 20) /* bytes put before others have their turn */
+
+/* Kinds of wire_key. */
+enum shm_key { SHM_KEY_REGION = 1, SHM_KEY_ADDRESS };
+
+/* The first packet of whoever connects; with it the lane's memory, its page and its bell. */
+struct shm_hello {
+    struct wire_hello hello;
+    struct ring_shape shape;
+    uint64_t probe_address, probe_value; /* a word of the sender's memory, to try cross-memory attach on */
+};
+_Static_assert(sizeof(struct shm_hello) == 208, "shm_hello is part of the protocol");
+
+enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP };
+
+/* Any later packet. A welcome brings page and bell, a share or region its descriptor. */
+struct shm_notice {
+    uint32_t magic; /* SHM_MAGIC */
+    uint32_t type;  /* enum shm_notice_type */
+    uint64_t key;   /* of a share; id of a region; probe address of a welcome */
+    uint64_t size;  /* of a region; probe value of a welcome */
+    uint8_t uuid[WIRE_UUID_BYTES]; /* of the sender of a welcome */
+};
+#define SHM_MAGIC 0x53545455u /* "UTTS" */
+_Static_assert(sizeof(struct shm_notice) == 40, "shm_notice is part of the protocol");
+
+/* The page that a process shows to all its peers. */
+struct shm_page {
+    _Alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* ring the bell after a store */
+};
+#define SHM_PAGE 4096
+
+/* A region of the peer that we may write to. */
+struct shm_mapping {
+    struct list node;
+    uint32_t id;
+    int fd; /* -1 once mapped */
+    char *base;
+    uint64_t size;
+};
+
+/* A process that we have lanes to. */
+struct shm_peer {
+    struct list node;
+    uint8_t uuid[WIRE_UUID_BYTES];
+    pid_t pid; /* 0: none that we can see */
+    struct shm_page *page;
+    int bell;
+    struct list lanes;
+    struct list mappings;
+    uint32_t announced; /* our regions with ids up to this were told to the peer */
+    bool same_process, attach; /* its memory is ours; process_vm_writev works */
+};
+
+struct shm_transport;
+struct shm_lane;
+
+/* What poll() looks at: one word, and what it must become. */
+struct shm_watch {
+    struct ring_slot *slot;
+    uint32_t number;
+    struct shm_lane *lane;
+};
+
+struct shm_transport {
+    struct transport base;
+    struct lobby lobby;
+    struct lobby_door door;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* of the socket where abstract names are not to be had, else "" */
+    struct shm_page *page;
+    int page_fd;
+    struct poll_source bell;
+    struct list peers;
+    struct shm_watch *watches; /* the first are looked at in every poll, the others in turn */
+    unsigned watch_count, watch_room, watch_turn;
+    struct list active; /* lanes with puts under way or an owner that waits for room */
+    uint32_t frees;     /* region_frees() when last told to the peers */
+    uint32_t *told;     /* regions that some peer was told of */
+    uint32_t told_count;
+    uint64_t probe;     /* peers try to read it */
+};
+
+struct shm_put {
+    struct put put;
+    uint64_t done;
+    bool direct; /* written in the peer's memory; else through the ring */
+    bool stream;
+    char *target; /* of a direct put in memory that we have mapped */
+};
+
+struct shm_lane {
+    struct carrier base;
+    struct poll_source source; /* the socket */
+    struct shm_peer *peer;
+    struct list of_peer;
+    struct list active;
+    unsigned watch; /* index; NO_WATCH: none */
+    uint16_t index;
+    uint8_t uuid[WIRE_UUID_BYTES]; /* who should answer */
+    struct transport_timer deadline;
+    struct ring_shape shape;
+    void *memory;
+    struct ring_out out;
+    struct ring_in in;
+    bool wants_room, progressing, share_due;
+
+    struct shm_put queue[SHM_QUEUE];
+    unsigned first, count;
+
+    struct ring_put put; /* being received, if total > 0 */
+    uint64_t put_done;
+    unsigned char *put_target;
+};
+#define NO_WATCH (~0u)
+
+/* lane.c */
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
+                             struct lane **out);
+void shm_lane_close(struct lane *lane);
+void shm_lane_bury(struct lane *lane);
+void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);
+tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error);
+
+/* watch.c */
+bool shm_watch_add(struct shm_lane *lane);
+void shm_watch_remove(struct shm_lane *lane);
+/* Receives on the lanes whose slot has come. */
+int shm_watch_poll(struct shm_transport *shm);
+bool shm_watch_news(const struct shm_transport *shm);
+
+/* control.c: packets on the socket */
+bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, int count);
+/* Reads packets until there is none. `inside` a slot's handling, the end of the socket is left for later. */
+void shm_control_drain(struct shm_lane *lane, bool inside);
+tutti_result_t shm_share(struct lane *lane, uint64_t key, int fd);
+
+/* peer.c */
+struct shm_peer *shm_peer_join(struct shm_lane *lane, const uint8_t *uuid, pid_t pid, int page_fd, int bell);
+void shm_peer_leave(struct shm_lane *lane);
+void shm_peer_try_attach(struct shm_peer *peer, uint64_t address, uint64_t value);
+/* Tells peers of regions that they do not know, and of those that are gone. */
+void shm_announce(struct shm_transport *shm, struct shm_peer *peer);
+void shm_tell_frees(struct shm_transport *shm);
+void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd);
+void shm_peer_drop(struct shm_peer *peer, uint32_t id);
+/* The peer's region, mapped; NULL if it is not known or does not hold [from, from + length). */
+char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length);
+void shm_describe(struct transport *transport, void *address, size_t length, struct wire_key *out);
+
+/* send.c */
+tutti_result_t shm_msg(struct lane *lane, const struct iovec *parts, int count);
+tutti_result_t shm_put(struct lane *lane, const struct put *put);
+/* Goes on with puts, and tells the owner of room. Returns how much was done. */
+int shm_progress(struct shm_lane *lane);
+/* Could shm_progress do something? */
+bool shm_can_progress(struct shm_lane *lane);
+void shm_activate(struct shm_lane *lane);
+
+/* direct.c */
+/* Decides how a put is done. */
+void shm_choose(struct shm_lane *lane, struct shm_put *put);
+/* Writes the next bytes in the peer's memory. False: it went wrong, and the rest goes through the ring. */
+bool shm_write_direct(struct shm_lane *lane, struct shm_put *put);
+/* Makes the peer stop writing in our memory. */
+void shm_fence_off(struct shm_lane *lane);
+
+/* receive.c */
+int shm_receive(struct shm_lane *lane);
+
+/* Stores before this are seen by a peer that sleeps after: wake it if it does. */
+void shm_ring_bell_slowly(struct shm_peer *peer);
+static inline void shm_ring_bell(struct shm_peer *peer)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&peer->page->sleeping, memory_order_relaxed))
+        shm_ring_bell_slowly(peer);
+}
+
+static inline struct shm_lane *shm_lane_of(struct lane *lane)
+{
+    return (struct shm_lane *)lane;
+}
+
+static inline struct shm_transport *shm_of(struct shm_lane *lane)
+{
+    return (struct shm_transport *)lane->base.lane.transport;
+}
+
+/* The name of the socket of process `uuid`; abstract, or in /dev/shm. Returns the length of the address. */
+socklen_t shm_name(const uint8_t *uuid, bool abstract, struct sockaddr_un *out);
+
+#endif

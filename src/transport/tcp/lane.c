@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a TCP lane: connect, greet, and go down. */
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static void set(int fd, int level, int option, int value)
+{
+    setsockopt(fd, level, option, &value, sizeof value);
+}
+
+static long read_limit(const char *path)
+{
+    long limit = 0;
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%ld", &limit) != 1)
+            limit = 0;
+        fclose(file);
+    }
+    return limit;
+}
+
+/* A size that the system would cut is not set at all: buffers that grow by themselves then do better. */
+static void set_buffer(int fd, int force, int plain, const char *limit, int bytes)
+{
+    if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof bytes) != 0 && read_limit(limit) >= bytes)
+        set(fd, SOL_SOCKET, plain, bytes);
+}
+
+void tcp_tune(int fd)
+{
+    int timeout = (int)param_int(PARAM_TIMEOUT), seconds = timeout / 3000 > 1 ? timeout / 3000 : 1;
+    int buffer = (int)param_int(PARAM_TCP_BUFFER);
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds < 32767 ? seconds : 32767);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds < 32767 ? seconds : 32767);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout);
+    if (!buffer)
+        return;
+    set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, "/proc/sys/net/core/wmem_max", buffer);
+    set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, "/proc/sys/net/core/rmem_max", buffer);
+}
+
+void tcp_lane_touch(struct tcp_lane *lane)
+{
+    struct tcp_transport *tcp = tcp_of(lane);
+    lane->silent_polls = 0;
+    if (list_empty(&lane->hot)) {
+        list_push(&tcp->hot, &lane->hot);
+        tcp->hot_count++;
+    }
+}
+
+void tcp_lane_watch(struct tcp_lane *lane, uint32_t events)
+{
+    if (lane->events == events)
+        return;
+    lane->events = events;
+    poller_change(lane->base.lane.transport->inner, &lane->source, events);
+}
+
+/* No more events, polls or deadlines for this lane. */
+static void silence(struct tcp_lane *lane)
+{
+    struct tcp_transport *tcp = tcp_of(lane);
+    transport_timer_clear(&tcp->base, &lane->deadline);
+    if (!list_empty(&lane->hot)) {
+        list_remove(&lane->hot);
+        tcp->hot_count--;
+    }
+    list_remove(&lane->blocked);
+    if (lane->events)
+        poller_remove(tcp->base.inner, &lane->source);
+    lane->events = 0;
+}
+
+tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error)
+{
+    silence(lane);
+    return carrier_fail(&lane->base, TUTTI_REMOTE_ERROR, "TCP lane %u: %s%s%s", lane->index, what, error ? ": " : "",
+                        error ? strerror(error) : "");
+}
+
+static void deadline_passed(struct transport_timer *timer)
+{
+    tcp_fail(container_of(timer, struct tcp_lane, deadline), "connecting took too long", 0);
+}
+
+/* All of it, at once: a fresh socket has room for a greeting. */
+static bool send_whole(int fd, const void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t took = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (took < 0 && errno != EINTR)
+            return false;
+        done += took > 0 ? (size_t)took : 0;
+    }
+    return true;
+}
+
+/* The socket is connected: say who we are. */
+static void say_hello(struct tcp_lane *lane)
+{
+    struct tcp_transport *tcp = tcp_of(lane);
+    struct wire_hello *hello = (struct wire_hello *)lane->in;
+    int error = net_connect_error(lane->source.fd);
+    if (error) {
+        tcp_fail(lane, "cannot connect", error);
+        return;
+    }
+    hello->from = tcp->base.self;
+    if (!send_whole(lane->source.fd, hello, sizeof *hello)) {
+        tcp_fail(lane, "cannot send the greeting", errno);
+        return;
+    }
+    lane->state = TCP_GREETING;
+    tcp_lane_watch(lane, EPOLLIN);
+}
+
+static void read_welcome(struct tcp_lane *lane)
+{
+    struct tcp_welcome welcome;
+    ssize_t got = recv(lane->source.fd, lane->in + lane->end, sizeof welcome - lane->end, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        tcp_fail(lane, "the peer did not take our greeting", got < 0 ? errno : 0);
+        return;
+    }
+    lane->end += (size_t)got;
+    if (lane->end < sizeof welcome)
+        return;
+    memcpy(&welcome, lane->in, sizeof welcome);
+    lane->end = 0;
+    if (welcome.magic != TCP_WELCOME_MAGIC || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
+        memcmp(welcome.uuid, lane->peer, sizeof lane->peer) != 0) {
+        tcp_fail(lane, "someone else answers at the peer's address", 0);
+        return;
+    }
+    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
+    lane->state = TCP_OPEN;
+    lane->base.up = true;
+    tcp_lane_touch(lane);
+    lane->base.lane.transport->owner.up(&lane->base.lane);
+}
+
+static void lane_ready(struct poll_source *source, uint32_t events)
+{
+    struct tcp_lane *lane = container_of(source, struct tcp_lane, source);
+    if (lane->state == TCP_CONNECTING) {
+        say_hello(lane);
+    } else if (lane->state == TCP_GREETING) {
+        read_welcome(lane);
+    } else {
+        if (events & EPOLLOUT)
+            tcp_flush(lane);
+        if (!carrier_dead(&lane->base) && (events & ~EPOLLOUT))
+            tcp_receive(lane);
+    }
+}
+
+static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16_t index, uint32_t epoch)
+{
+    struct tcp_lane *lane = calloc(1, sizeof *lane);
+    unsigned char *in = malloc(TCP_INPUT);
+    if (!lane || !in) {
+        free(lane);
+        free(in);
+        return NULL;
+    }
+    carrier_init(&lane->base, transport, user);
+    list_init(&lane->hot);
+    list_init(&lane->blocked);
+    list_init(&lane->deadline.node);
+    lane->deadline.expired = deadline_passed;
+    lane->source = (struct poll_source){.fd = -1, .ready = lane_ready};
+    lane->in = in;
+    lane->index = index;
+    lane->epoch = epoch;
+    return lane;
+}
+
+static bool to_net(const struct wire_address *from, struct net_address *to)
+{
+    memset(to, 0, sizeof *to);
+    if (from->family == 4) {
+        to->v4.sin_family = AF_INET;
+        memcpy(&to->v4.sin_addr, from->bytes, 4);
+    } else if (from->family == 6) {
+        to->v6.sin6_family = AF_INET6;
+        to->v6.sin6_scope_id = from->scope;
+        memcpy(&to->v6.sin6_addr, from->bytes, 16);
+    } else {
+        return false;
+    }
+    net_set_port(to, from->port);
+    return true;
+}
+
+static int count_addresses(const struct wire_process *process)
+{
+    int count = 0;
+    while (count < WIRE_ADDRESSES && process->tcp[count].family)
+        count++;
+    return count;
+}
+
+/*
+ * Sends from our own interface of the same index, so that lanes spread over our NICs as over the peer's. Only a wish: every
+ * other epoch leaves the choice to the routes, for networks where the two do not reach each other.
+ */
+static void bind_source(int fd, const struct wire_process *self, uint16_t index, uint32_t epoch, const struct net_address *to)
+{
+    struct net_address from;
+    int count = count_addresses(self);
+    if (count < 2 || epoch % 2 || !to_net(&self->tcp[index % count], &from))
+        return;
+    if (from.any.sa_family != to->any.sa_family || net_is_loopback(&from) != net_is_loopback(to))
+        return;
+    net_set_port(&from, 0);
+    set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    if (bind(fd, &from.any, net_size(&from)) != 0)
+        log_info("cannot send from our address of TCP lane %u: %s; leaving it to the routes", index, strerror(errno));
+}
+
+static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *peer)
+{
+    struct transport *transport = lane->base.lane.transport;
+    struct net_address to;
+    int count = count_addresses(peer);
+    if (!count || !to_net(&peer->tcp[lane->index % count], &to))
+        return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no TCP address");
+    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket for TCP lane %u: %s", lane->index, strerror(errno));
+    lane->source.fd = fd;
+    tcp_tune(fd);
+    bind_source(fd, &transport->self, lane->index, lane->epoch, &to);
+    if (connect(fd, &to.any, net_size(&to)) != 0 && errno != EINPROGRESS) {
+        tcp_fail(lane, "cannot connect", errno); /* down() follows: the owner has one way to learn of it */
+        return TUTTI_SUCCESS;
+    }
+    tutti_result_t result = poller_add(transport->inner, &lane->source, EPOLLOUT);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    lane->events = EPOLLOUT;
+    transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
+                             struct lane **out)
+{
+    struct tcp_lane *lane = lane_new(transport, user, index, epoch);
+    if (!lane)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for TCP lane %u", index);
+    struct wire_hello *hello = (struct wire_hello *)lane->in;
+    *hello = (struct wire_hello){
+        .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = index, .epoch = epoch, .from = transport->self};
+    memcpy(hello->secret, peer->secret, sizeof hello->secret);
+    memcpy(lane->peer, peer->uuid, sizeof lane->peer);
+    tutti_result_t result = start(lane, peer);
+    if (result != TUTTI_SUCCESS) {
+        tcp_lane_bury(&lane->base.lane);
+        return result;
+    }
+    *out = &lane->base.lane;
+    return TUTTI_SUCCESS;
+}
+
+void tcp_lane_close(struct lane *lane)
+{
+    silence(tcp_lane_of(lane));
+    carrier_close(&tcp_lane_of(lane)->base);
+}
+
+void tcp_lane_bury(struct lane *base)
+{
+    struct tcp_lane *lane = tcp_lane_of(base);
+    tcp_forget_queue(lane);
+    if (lane->source.fd >= 0)
+        close(lane->source.fd);
+    free(lane->in);
+    free(lane);
+}
+
+static bool believable(const struct transport *transport, const struct wire_hello *hello)
+{
+    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION &&
+           transport_same_secret(hello->secret, transport->self.secret);
+}
+
+static bool send_welcome(const struct transport *transport, int fd, uint16_t index)
+{
+    struct tcp_welcome welcome = {.magic = TCP_WELCOME_MAGIC, .version = WIRE_HELLO_VERSION, .lane = index};
+    memcpy(welcome.uuid, transport->self.uuid, sizeof welcome.uuid);
+    return send_whole(fd, &welcome, sizeof welcome);
+}
+
+void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])
+{
+    struct transport *transport = lobby->transport;
+    struct wire_hello hello;
+    struct tcp_lane *lane = NULL;
+    (void)fds; /* TCP carries none */
+    memcpy(&hello, greeting, sizeof hello);
+    if (!believable(transport, &hello)) {
+        log_info("a stranger connected to transport tcp without the secret: closed");
+        close(fd);
+        return;
+    }
+    tcp_tune(fd);
+    if (send_welcome(transport, fd, hello.lane))
+        lane = lane_new(transport, NULL, hello.lane, hello.epoch);
+    if (!lane) {
+        close(fd);
+        return;
+    }
+    lane->source.fd = fd;
+    lane->state = TCP_OPEN;
+    lane->base.up = true;
+    memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
+    if (poller_add(transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
+        tcp_lane_bury(&lane->base.lane);
+        return;
+    }
+    lane->events = EPOLLIN;
+    tcp_lane_touch(lane);
+    transport->owner.accepted(transport->owner.context, &lane->base.lane, &hello);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receiving on a TCP lane: frames are cut from a small buffer; the payload of a put is read straight to its target. */
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define AHEAD_BULK 512   /* bytes read beyond a put: the next header, and little that must be copied */
+#define BULK       32768 /* a put from which on that pays */
+#define TURN       8     /* reads of one lane before others have their turn */
+
+static int min_int(size_t a, size_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+/* Where the next bytes go. Returns the number of parts. */
+static int make_room(struct tcp_lane *lane, struct iovec parts[2], size_t *bytes)
+{
+    int used = 0;
+    uint64_t left = lane->put.length - lane->put_done;
+    *bytes = 0;
+    if (lane->start == lane->end) {
+        lane->start = lane->end = 0;
+    } else if (lane->start) {
+        memmove(lane->in, lane->in + lane->start, lane->end - lane->start);
+        lane->end -= lane->start;
+        lane->start = 0;
+    }
+    if (left && lane->put_target)
+        parts[used++] = (struct iovec){lane->put_target + lane->put_done, left};
+    else if (left)
+        parts[used++] = (struct iovec){tcp_of(lane)->spill, (size_t)min_int(left, TCP_INPUT)};
+    size_t ahead = lane->bulk && !lane->end ? AHEAD_BULK : TCP_INPUT - lane->end;
+    if (!left || parts[0].iov_len == left)
+        parts[used++] = (struct iovec){lane->in + lane->end, ahead};
+    for (int i = 0; i < used; i++)
+        *bytes += parts[i].iov_len;
+    return used;
+}
+
+static void finish_put(struct tcp_lane *lane)
+{
+    struct tcp_frame put = lane->put;
+    lane->put.length = lane->put_done = 0;
+    lane->bulk = put.length >= BULK;
+    lane->base.lane.bytes_received += put.length;
+    lane->base.lane.transport->owner.arrived(&lane->base.lane, put.imm, put.offset, put.length);
+}
+
+static bool start_put(struct tcp_lane *lane, const struct tcp_frame *frame)
+{
+    if (!frame->length || frame->length > INT64_MAX || frame->offset > UINT64_MAX - frame->length) {
+        tcp_fail(lane, "the peer sent a put of impossible size", 0);
+        return false;
+    }
+    lane->put = *frame;
+    lane->put_done = 0;
+    lane->start += sizeof *frame;
+    struct lane *base = &lane->base.lane;
+    lane->put_target = base->transport->owner.target(base, frame->imm, frame->offset, frame->length);
+    return true;
+}
+
+/* Bytes of a put that came with its header. */
+static void take_buffered(struct tcp_lane *lane)
+{
+    size_t have = lane->end - lane->start;
+    uint64_t left = lane->put.length - lane->put_done;
+    size_t take = have < left ? have : (size_t)left;
+    if (lane->put_target)
+        memcpy(lane->put_target + lane->put_done, lane->in + lane->start, take);
+    lane->start += take;
+    lane->put_done += take;
+    if (lane->put_done == lane->put.length)
+        finish_put(lane);
+}
+
+static void deliver(struct tcp_lane *lane, size_t length)
+{
+    const unsigned char *bytes = lane->in + lane->start + sizeof(struct tcp_frame);
+    lane->start += sizeof(struct tcp_frame) + length;
+    lane->bulk = false;
+    lane->base.lane.bytes_received += length;
+    if ((uintptr_t)bytes % 8) /* owners may look at the words of a message */
+        bytes = memcpy(tcp_of(lane)->spill, bytes, length);
+    lane->base.lane.transport->owner.message(&lane->base.lane, bytes, length);
+}
+
+/* Handles one frame, or the part of a put that has come. False: not all has come, or the lane is dead. */
+static bool handle_one(struct tcp_lane *lane)
+{
+    struct tcp_frame frame;
+    if (lane->put.length) {
+        take_buffered(lane);
+        return !carrier_dead(&lane->base) && lane->start < lane->end;
+    }
+    if (lane->end - lane->start < sizeof frame)
+        return false;
+    memcpy(&frame, lane->in + lane->start, sizeof frame);
+    if (frame.type == TCP_PUT)
+        return start_put(lane, &frame) && !carrier_dead(&lane->base);
+    if (frame.type != TCP_MSG || !frame.length || frame.length > TCP_MAX_MSG) {
+        tcp_fail(lane, "the peer sent a frame that is none", 0);
+        return false;
+    }
+    if (lane->end - lane->start < sizeof frame + frame.length)
+        return false;
+    deliver(lane, (size_t)frame.length);
+    return !carrier_dead(&lane->base);
+}
+
+int tcp_handle_input(struct tcp_lane *lane)
+{
+    int done = 0;
+    while (lane->start < lane->end && handle_one(lane))
+        done++;
+    return done;
+}
+
+/* `got` bytes came where make_room() said. */
+static void account(struct tcp_lane *lane, size_t got)
+{
+    uint64_t left = lane->put.length - lane->put_done;
+    size_t direct = got < left ? got : (size_t)left;
+    lane->put_done += direct;
+    lane->end += got - direct;
+    if (direct && lane->put_done == lane->put.length)
+        finish_put(lane);
+    if (!carrier_dead(&lane->base))
+        tcp_handle_input(lane);
+}
+
+static ssize_t read_parts(int fd, struct iovec *parts, int count)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    if (count == 1)
+        return recv(fd, parts->iov_base, parts->iov_len, MSG_DONTWAIT);
+    return recvmsg(fd, &message, MSG_DONTWAIT);
+}
+
+int tcp_receive(struct tcp_lane *lane)
+{
+    int done = 0;
+    while (done < TURN && !carrier_dead(&lane->base)) {
+        struct iovec parts[2];
+        size_t bytes;
+        int count = make_room(lane, parts, &bytes);
+        ssize_t got = read_parts(lane->source.fd, parts, count);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (got <= 0) {
+            tcp_fail(lane, got ? "receiving failed" : "the peer closed the connection", got ? errno : 0);
+            return done + 1;
+        }
+        tcp_lane_touch(lane);
+        account(lane, (size_t)got);
+        done++;
+        if ((size_t)got < bytes)
+            break;
+    }
+    return done;
+}

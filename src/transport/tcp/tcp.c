@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The TCP transport as a whole: its listening sockets, and who is polled when. */
+#include "transport/tcp/tcp.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define BACKLOG         4096
+#define MOST_DIRECT     4    /* more lanes than this are asked all at once, by epoll */
+#define COOL_AFTER      2000 /* polls without traffic */
+#define LOOK_EVERY      32   /* polls */
+#define AGE_EVERY       256  /* polls */
+
+static void to_wire(const struct net_address *address, struct wire_address *out)
+{
+    *out = (struct wire_address){.port = net_port(address)};
+    if (address->any.sa_family == AF_INET) {
+        out->family = 4;
+        memcpy(out->bytes, &address->v4.sin_addr, 4);
+    } else {
+        out->family = 6;
+        out->scope = address->v6.sin6_scope_id;
+        memcpy(out->bytes, &address->v6.sin6_addr, 16);
+    }
+}
+
+static tutti_result_t open_doors(struct tcp_transport *tcp, struct wire_process *self)
+{
+    struct net_interface faces[WIRE_ADDRESSES];
+    int count = 0, opened = 0;
+    tutti_result_t result = net_interfaces(faces, WIRE_ADDRESSES, &count);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    memset(self->tcp, 0, sizeof self->tcp);
+    for (int i = 0; i < count; i++) {
+        int fd;
+        if (net_listen(&faces[i].address, BACKLOG, &fd) != TUTTI_SUCCESS)
+            continue;
+        tcp_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
+        if (lobby_open(&tcp->lobby, &tcp->doors[opened], fd) != TUTTI_SUCCESS)
+            continue;
+        char text[NET_TEXT];
+        log_info("transport tcp listens at %s (%s)", net_format(&faces[i].address, text), faces[i].name);
+        to_wire(&faces[i].address, &self->tcp[opened++]);
+    }
+    return opened ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE;
+}
+
+static void tcp_close(struct transport *transport)
+{
+    struct tcp_transport *tcp = (struct tcp_transport *)transport;
+    for (int i = 0; i < WIRE_ADDRESSES; i++)
+        lobby_close(&tcp->doors[i]);
+    lobby_fini(&tcp->lobby);
+    transport_fini(transport);
+    free(tcp);
+}
+
+static tutti_result_t tcp_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
+                               struct transport **out)
+{
+    struct tcp_transport *tcp = calloc(1, sizeof *tcp);
+    if (!tcp)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport tcp");
+    for (int i = 0; i < WIRE_ADDRESSES; i++)
+        tcp->doors[i].source.fd = -1;
+    list_init(&tcp->hot);
+    list_init(&tcp->blocked);
+    lobby_init(&tcp->lobby, &tcp->base, sizeof(struct wire_hello), tcp_greeted);
+    tutti_result_t result = transport_init(&tcp->base, &transport_tcp, owner, poller, tcp_lane_bury);
+    if (result == TUTTI_SUCCESS)
+        result = open_doors(tcp, self);
+    if (result != TUTTI_SUCCESS) {
+        tcp_close(&tcp->base);
+        return result;
+    }
+    tcp->base.self = *self;
+    *out = &tcp->base;
+    return TUTTI_SUCCESS;
+}
+
+static int count_addresses(const struct wire_process *process)
+{
+    int count = 0;
+    while (count < WIRE_ADDRESSES && process->tcp[count].family)
+        count++;
+    return count;
+}
+
+static int tcp_reach(struct transport *transport, const struct wire_process *peer)
+{
+    return count_addresses(peer) ? 100 : -1;
+}
+
+static int tcp_lanes(struct transport *transport, const struct wire_process *peer)
+{
+    int lanes = (int)param_int(PARAM_TCP_LANES), addresses = count_addresses(peer);
+    return lanes > addresses ? lanes : addresses;
+}
+
+/* Lanes whose socket was full: try again. */
+static int flush_blocked(struct tcp_transport *tcp)
+{
+    struct list turn, *node;
+    int done = 0;
+    if (list_empty(&tcp->blocked))
+        return 0;
+    transport_take(&turn, &tcp->blocked);
+    while ((node = list_pop(&turn)))
+        done += tcp_flush(list_entry(node, struct tcp_lane, blocked));
+    return done;
+}
+
+/* Asks the hot lanes, each `polls` older than before. */
+static int receive_hot(struct tcp_transport *tcp, unsigned polls)
+{
+    struct list turn, *node;
+    int done = 0;
+    transport_take(&turn, &tcp->hot);
+    tcp->hot_count = 0;
+    while ((node = list_pop(&turn))) {
+        struct tcp_lane *lane = list_entry(node, struct tcp_lane, hot);
+        lane->silent_polls += polls;
+        if (lane->silent_polls > COOL_AFTER)
+            continue;
+        list_push(&tcp->hot, &lane->hot);
+        tcp->hot_count++;
+        done += tcp_receive(lane);
+    }
+    return done;
+}
+
+static int tcp_poll(struct transport *transport)
+{
+    struct tcp_transport *tcp = (struct tcp_transport *)transport;
+    if (transport->depth)
+        return 0;
+    transport_enter(transport);
+    int done = flush_blocked(tcp);
+    if (tcp->hot_count <= MOST_DIRECT)
+        done += receive_hot(tcp, 1);
+    else if (++tcp->crowded_polls % AGE_EVERY == 0)
+        done += receive_hot(tcp, AGE_EVERY);
+    else
+        done += transport_look(transport);
+    if (++transport->idle_polls >= LOOK_EVERY)
+        done += transport_look(transport);
+    done += transport_settle(transport);
+    transport_leave(transport);
+    return done;
+}
+
+static bool tcp_arm(struct transport *transport)
+{
+    struct tcp_transport *tcp = (struct tcp_transport *)transport;
+    if (!list_empty(&transport->failing))
+        return false;
+    transport->armed = true;
+    list_each(node, &tcp->blocked) {
+        tcp_lane_watch(list_entry(node, struct tcp_lane, blocked), EPOLLIN | EPOLLOUT);
+    }
+    return true;
+}
+
+static void tcp_disarm(struct transport *transport)
+{
+    transport->armed = false;
+}
+
+const struct transport_ops transport_tcp = {
+    .name = "tcp",
+    .caps = 0,
+    .max_msg = TCP_MAX_MSG,
+    .open = tcp_open,
+    .close = tcp_close,
+    .reach = tcp_reach,
+    .lanes = tcp_lanes,
+    .lane_open = tcp_lane_open,
+    .lane_close = tcp_lane_close,
+    .msg = tcp_msg,
+    .put = tcp_put,
+    .describe = transport_no_describe,
+    .share = transport_no_share,
+    .poll = tcp_poll,
+    .arm = tcp_arm,
+    .disarm = tcp_disarm,
+};

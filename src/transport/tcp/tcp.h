@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The TCP transport: one socket a lane. A lane is a stream of frames, each a fixed header and its payload, sent from the source
+ * and received into the target without a copy in between.
+ */
+#ifndef TUTTI_TRANSPORT_TCP_H
+#define TUTTI_TRANSPORT_TCP_H
+
+#include "base/net.h"
+#include "transport/common.h"
+#include "transport/lobby.h"
+
+#define TCP_MAX_MSG 16384
+#define TCP_QUEUE   64    /* unfinished frames of one lane */
+#define TCP_INPUT   65536 /* receive buffer of one lane: at least a header and the longest message */
+
+enum tcp_type { TCP_MSG = 1, TCP_PUT = 2 };
+
+struct tcp_frame {
+    uint32_t type; /* enum tcp_type */
+    uint32_t imm;  /* of a put */
+    uint64_t length;
+    uint64_t offset; /* of a put */
+};
+_Static_assert(sizeof(struct tcp_frame) == 24, "tcp_frame is part of the protocol");
+
+/* The answer to a hello that was believed. */
+struct tcp_welcome {
+    uint32_t magic; /* TCP_WELCOME_MAGIC */
+    uint16_t version;
+    uint16_t lane;
+    uint8_t uuid[WIRE_UUID_BYTES]; /* of the process that answers */
+};
+#define TCP_WELCOME_MAGIC 0x57545455u /* "UTTW" */
+_Static_assert(sizeof(struct tcp_welcome) == 24, "tcp_welcome is part of the protocol");
+
+struct tcp_transport {
+    struct transport base;
+    struct lobby lobby;
+    struct lobby_door doors[WIRE_ADDRESSES];
+    struct list hot;     /* lanes with recent traffic: asked directly */
+    int hot_count;
+    unsigned crowded_polls; /* with too many of them to ask each */
+    struct list blocked; /* lanes with frames that the socket did not take */
+    unsigned char spill[TCP_INPUT]; /* where dropped bytes go; also a message that lay unaligned */
+};
+
+/* A frame that waits for the socket. */
+struct tcp_out {
+    struct tcp_frame frame;
+    const unsigned char *body;
+    uint64_t done; /* bytes of header and body that the socket took */
+    uint64_t token;
+    void *copy; /* of a message: freed when it is done */
+};
+
+enum tcp_state { TCP_CONNECTING, TCP_GREETING, TCP_OPEN };
+
+struct tcp_lane {
+    struct carrier base;
+    struct poll_source source;
+    uint32_t events; /* watched now */
+    enum tcp_state state;
+    struct transport_timer deadline; /* of connecting */
+    struct list hot, blocked;
+    unsigned silent_polls;
+    uint16_t index;
+    uint32_t epoch;
+    uint8_t peer[WIRE_UUID_BYTES];
+
+    struct tcp_out queue[TCP_QUEUE];
+    unsigned first, count;
+    bool flushing, wants_room;
+
+    unsigned char *in; /* TCP_INPUT bytes; [start, end) are not yet handled */
+    size_t start, end;
+    struct tcp_frame put; /* under way if length > 0 */
+    uint64_t put_done;
+    unsigned char *put_target;
+    bool bulk; /* the last frame was a big put: read little ahead, so that the next goes to its target directly */
+};
+
+/* lane.c */
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
+                             struct lane **out);
+void tcp_lane_close(struct lane *lane);
+void tcp_lane_bury(struct lane *lane);
+void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);
+void tcp_lane_touch(struct tcp_lane *lane);
+void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
+void tcp_tune(int fd);
+/* The lane fails: nothing more is sent or received, and down() follows. */
+tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error);
+
+/* send.c */
+tutti_result_t tcp_msg(struct lane *lane, const struct iovec *parts, int count);
+tutti_result_t tcp_put(struct lane *lane, const struct put *put);
+/* Sends what the socket takes. From poll and handlers only. Returns how many frames were done. */
+int tcp_flush(struct tcp_lane *lane);
+void tcp_forget_queue(struct tcp_lane *lane);
+
+/* receive.c */
+/* Reads and handles what has come. Returns how much was done. */
+int tcp_receive(struct tcp_lane *lane);
+/* Handles the bytes in lane->in. */
+int tcp_handle_input(struct tcp_lane *lane);
+
+static inline struct tcp_lane *tcp_lane_of(struct lane *lane)
+{
+    return (struct tcp_lane *)lane;
+}
+
+static inline struct tcp_transport *tcp_of(struct tcp_lane *lane)
+{
+    return (struct tcp_transport *)lane->base.lane.transport;
+}
+
+#endif

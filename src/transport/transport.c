@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transports of this build, and the one that can do nothing. */
+#include "transport/common.h"
+#include "base/error.h"
+
+#include <string.h>
+
+static tutti_result_t no_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
+                              struct transport **out)
+{
+    return error_note(TUTTI_INVALID_USAGE, "this transport is not part of this build");
+}
+
+static void no_close(struct transport *transport)
+{
+}
+
+static int no_reach(struct transport *transport, const struct wire_process *peer)
+{
+    return -1;
+}
+
+static int no_lanes(struct transport *transport, const struct wire_process *peer)
+{
+    return 0;
+}
+
+static tutti_result_t no_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                                   void *user, struct lane **out)
+{
+    return error_note(TUTTI_INVALID_USAGE, "this transport opens no lanes");
+}
+
+static void no_lane_close(struct lane *lane)
+{
+}
+
+static tutti_result_t no_msg(struct lane *lane, const struct iovec *parts, int count)
+{
+    return error_note(TUTTI_INVALID_USAGE, "this transport sends no messages");
+}
+
+static tutti_result_t no_put(struct lane *lane, const struct put *put)
+{
+    return error_note(TUTTI_INVALID_USAGE, "this transport has no puts");
+}
+
+void transport_no_describe(struct transport *transport, void *address, size_t length, struct wire_key *out)
+{
+    memset(out, 0, sizeof *out);
+}
+
+tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd)
+{
+    return error_note(TUTTI_INVALID_USAGE, "transport %s hands over no descriptors", lane->ops->name);
+}
+
+static int no_poll(struct transport *transport)
+{
+    return 0;
+}
+
+static bool no_arm(struct transport *transport)
+{
+    return true;
+}
+
+static void no_disarm(struct transport *transport)
+{
+}
+
+const struct transport_ops transport_unsupported = {
+    .name = "none",
+    .open = no_open,
+    .close = no_close,
+    .reach = no_reach,
+    .lanes = no_lanes,
+    .lane_open = no_lane_open,
+    .lane_close = no_lane_close,
+    .msg = no_msg,
+    .put = no_put,
+    .describe = transport_no_describe,
+    .share = transport_no_share,
+    .poll = no_poll,
+    .arm = no_arm,
+    .disarm = no_disarm,
+};
+
+const struct transport_ops *const transport_registry[] = {&transport_shm, &transport_tcp, NULL};

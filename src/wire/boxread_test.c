@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader of black boxes against boxes that are half written, cut short, damaged or forged. */
+#include "base/error.h"
+#include "wire/boxfile.h"
+#include "wire/boxread.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COMMS 2
+#define BYTES (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+#define RUN   (WIRE_OP_RUNNING | WIRE_OP_HAS_START | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME)
+
+static uint8_t *bytes;
+
+static struct wire_box_header *header(void)
+{
+    return (struct wire_box_header *)(void *)bytes;
+}
+
+static struct wire_box_comm *comm(int index)
+{
+    return (struct wire_box_comm *)(void *)(bytes + WIRE_BOX_COMM_AT + (size_t)index * WIRE_BOX_COMM_BYTES);
+}
+
+static struct wire_box_op *op(int index, int number)
+{
+    return (struct wire_box_op *)(void *)((uint8_t *)comm(index) + WIRE_BOX_PAGE) + number;
+}
+
+static struct wire_box_event *event(int number)
+{
+    return (struct wire_box_event *)(void *)(bytes + WIRE_BOX_EVENT_AT) + number;
+}
+
+/* A box of two communicators with three operations each, and two events; times are nanoseconds. */
+static int build(void **state)
+{
+    bytes = calloc(1, BYTES);
+    assert_non_null(bytes);
+    *header() = (struct wire_box_header){.magic = WIRE_BOX_MAGIC,
+                                         .version = WIRE_BOX_VERSION,
+                                         .header_bytes = sizeof(struct wire_box_header),
+                                         .file_bytes = BYTES,
+                                         .pid = 42,
+                                         .state = WIRE_BOX_OPEN,
+                                         .opened = {100, 100, 5100},
+                                         .events = {WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS},
+                                         .comms = {WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS},
+                                         .ops = {WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS},
+                                         .counters = {WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT}};
+    for (int i = 0; i < COMMS; i++) {
+        *comm(i) = (struct wire_box_comm){.stamp = 2, .id = (uint64_t)i, .nranks = 2, .state = WIRE_COMM_OPEN, .culprit = -1};
+        for (int j = 0; j < 3; j++)
+            *op(i, j) = (struct wire_box_op){.stamp = (uint64_t)j << WIRE_OP_POSITION | RUN, .seq = (uint64_t)j, .start = 200};
+    }
+    for (int i = 0; i < 2; i++)
+        *event(i) = (struct wire_box_event){.stamp = (uint64_t)i + 1, .time = 300, .kind = WIRE_EVENT_LANE_UP};
+    return 0;
+}
+
+static int destroy(void **state)
+{
+    free(bytes);
+    return 0;
+}
+
+static struct blackbox *must_parse(void)
+{
+    struct blackbox *box = NULL;
+    assert_int_equal(blackbox_parse(bytes, BYTES, &box), TUTTI_SUCCESS);
+    return box;
+}
+
+static void assert_refused(const char *why)
+{
+    struct blackbox *box = NULL;
+    assert_int_equal(blackbox_parse(bytes, BYTES, &box), TUTTI_INVALID_USAGE);
+    assert_null(box);
+    assert_non_null(strstr(error_last(), why));
+}
+
+static void test_reads_it(void **state)
+{
+    struct blackbox *box = must_parse();
+    assert_true(!box->alive && box->comm_count == COMMS && box->event_count == 2 && box->torn == 0);
+    assert_true(box->comms[1].op_count == 3 && box->comms[1].ops[2].seq == 2 && box->comms[1].ops[2].start == 200);
+    assert_true(box->realtime_offset == 5000 && box->now == 300);
+    blackbox_free(box);
+}
+
+/* ---- Records that are being written ---- */
+
+static void test_record_in_the_making(void **state)
+{
+    op(0, 1)->stamp = 0;
+    event(0)->stamp = 0;
+    struct blackbox *box = must_parse();
+    assert_true(box->comms[0].op_count == 2 && box->comms[0].ops[1].seq == 2);
+    assert_int_equal(box->event_count, 1);
+    blackbox_free(box);
+}
+
+static void test_communicator_in_the_making(void **state)
+{
+    comm(0)->stamp = 3;
+    struct blackbox *box = must_parse();
+    assert_true(box->comm_count == 1 && box->comms[0].id == 1 && box->torn == 1);
+    blackbox_free(box);
+}
+
+/* Its position says that it belongs elsewhere: memory that was overwritten. */
+static void test_record_in_the_wrong_place(void **state)
+{
+    op(0, 1)->stamp = 7ull << WIRE_OP_POSITION | RUN;
+    event(1)->stamp = 9;
+    struct blackbox *box = must_parse();
+    assert_true(box->comms[0].op_count == 2 && box->event_count == 1 && box->torn == 2);
+    blackbox_free(box);
+}
+
+static void test_senseless_communicators(void **state)
+{
+    comm(0)->rank = 2;
+    comm(1)->state = 99;
+    struct blackbox *box = must_parse();
+    assert_true(box->comm_count == 0 && box->torn == 2);
+    blackbox_free(box);
+}
+
+static void test_wait_slots(void **state)
+{
+    op(0, 0)->wait[0] = (struct wire_box_wait){4 | 5ull << 24 | 6ull << 40, 900};
+    op(0, 0)->wait[1] = (struct wire_box_wait){0, 901};
+    struct blackbox *box = must_parse();
+    const struct blackbox_op *seen = &box->comms[0].ops[0];
+    assert_true(seen->wait_peer == 3 && seen->wait_slice == 5 && seen->wait_round == 6 && seen->wait_since == 900);
+    blackbox_free(box);
+    op(0, 0)->stamp |= 1ull << WIRE_OP_UPDATES;
+    box = must_parse();
+    assert_true(box->comms[0].ops[0].wait_peer == -1 && box->comms[0].ops[0].wait_since == 901);
+    blackbox_free(box);
+}
+
+static void test_unterminated_texts(void **state)
+{
+    memset(comm(0)->name, 'n', sizeof comm(0)->name);
+    memset(comm(0)->sentence, '\t', sizeof comm(0)->sentence);
+    memset(op(0, 0)->algorithm.text, 'a', 16);
+    memset(header()->host, 'h', sizeof header()->host);
+    struct blackbox *box = must_parse();
+    assert_int_equal(strlen(box->comms[0].name), WIRE_BOX_NAME - 1);
+    assert_int_equal(box->comms[0].sentence[0], '?');
+    assert_int_equal(strlen(box->comms[0].ops[0].algorithm), 16);
+    assert_int_equal(strlen(box->header.host), WIRE_BOX_NAME - 1);
+    blackbox_free(box);
+}
+
+/* ---- Headers that lie ---- */
+
+static void test_not_a_box(void **state)
+{
+    struct blackbox *box;
+    assert_int_equal(blackbox_parse(bytes, 100, &box), TUTTI_INVALID_USAGE);
+    header()->magic = 0;
+    assert_refused("it is none, or not ready");
+    header()->magic = __builtin_bswap64(WIRE_BOX_MAGIC);
+    assert_refused("the other byte order");
+}
+
+static void test_other_version(void **state)
+{
+    header()->version = WIRE_BOX_VERSION + 1;
+    assert_refused("version 2, want 1");
+}
+
+static void test_lies_about_sizes(void **state)
+{
+    struct wire_box_header good = *header();
+    header()->file_bytes = BYTES + 1;
+    assert_refused("the size in its header");
+    *header() = good;
+    header()->header_bytes = 8;
+    assert_refused("its header is too short");
+    *header() = good;
+    header()->events.offset = UINT64_MAX - 7;
+    assert_refused("its events do not fit");
+    *header() = good;
+    header()->events.count = 3;
+    assert_refused("its events do not fit");
+    *header() = good;
+    header()->counters.offset = BYTES;
+    assert_refused("its counters do not fit");
+    *header() = good;
+    header()->comms.count = COMMS + 1;
+    assert_refused("its communicators do not fit");
+    *header() = good;
+    header()->comms.bytes = 8;
+    assert_refused("its communicators do not fit");
+    *header() = good;
+    header()->ops.count = 2 * WIRE_BOX_OPS;
+    assert_refused("its operations do not fit");
+    *header() = good;
+    header()->ops.offset = 8;
+    assert_refused("its operations do not fit");
+    *header() = good;
+    header()->ops.bytes = UINT32_MAX - 7;
+    assert_refused("its operations do not fit");
+}
+
+/* Longer records of a newer writer: what is known of them is read. */
+static void test_longer_events(void **state)
+{
+    header()->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, 128, WIRE_BOX_EVENTS / 2};
+    *event(2) = *event(1);
+    memset(event(1), 0x77, 64);
+    struct blackbox *box = must_parse();
+    assert_int_equal(box->event_count, 2);
+    blackbox_free(box);
+}
+
+/* ---- The clock ---- */
+
+static void test_ticks_of_another_host(void **state)
+{
+    header()->clock_kind = 77;
+    header()->opened = (struct wire_box_clock){1000, 50000, 0};
+    header()->latest = (struct wire_box_clock){2000, 54000, 0}; /* 4 ns a tick */
+    op(0, 0)->start = 1500;
+    struct blackbox *box = must_parse();
+    assert_int_equal(box->comms[0].ops[0].start, 52000);
+    blackbox_free(box);
+    header()->latest = header()->opened; /* the rate cannot be known */
+    box = must_parse();
+    assert_int_equal(box->comms[0].ops[0].start, 0);
+    blackbox_free(box);
+}
+
+static void test_hostile_clocks(void **state)
+{
+    static const uint64_t values[] = {0, 1, UINT64_MAX / 2, UINT64_MAX / 2 + 1, UINT64_MAX - 1, UINT64_MAX};
+    enum { N = sizeof values / sizeof *values };
+    header()->clock_kind = 77;
+    for (int i = 0; i < N * N * N * N; i++) {
+        header()->opened = (struct wire_box_clock){values[i % N], values[i / N % N], 0};
+        header()->latest = (struct wire_box_clock){values[i / N / N % N], values[i / N / N / N % N], 0};
+        op(0, 0)->start = values[(i + 1) % N];
+        blackbox_free(must_parse());
+    }
+}
+
+/* ---- Damage at random ---- */
+
+static void test_random_damage(void **state)
+{
+    uint8_t *good = malloc(BYTES);
+    memcpy(good, bytes, BYTES);
+    uint32_t random = 12345;
+    for (int round = 0; round < 3000; round++) {
+        for (int i = 0; i < 6; i++) {
+            random = random * 1664525u + 1013904223u;
+            size_t where = (random >> 8) % (round % 2 ? sizeof(struct wire_box_header) : BYTES);
+            bytes[where] = (uint8_t)(random >> 3);
+        }
+        struct blackbox *box = NULL;
+        if (blackbox_parse(bytes, round % 5 ? BYTES : random % BYTES, &box) == TUTTI_SUCCESS)
+            blackbox_free(box);
+        memcpy(bytes, good, BYTES);
+    }
+    free(good);
+}
+
+/* ---- Files ---- */
+
+static void test_file_cut_short_while_read(void **state)
+{
+    char path[] = "/tmp/tutti-boxread-XXXXXX";
+    int fd = mkstemp(path);
+    struct blackbox *box;
+    assert_int_equal(write(fd, bytes, BYTES), BYTES);
+    assert_int_equal(blackbox_read(path, &box), TUTTI_SUCCESS);
+    blackbox_free(box);
+    assert_int_equal(ftruncate(fd, WIRE_BOX_COMM_AT + 100), 0);
+    assert_int_equal(blackbox_read(path, &box), TUTTI_INVALID_USAGE);
+    close(fd);
+    unlink(path);
+    assert_int_equal(blackbox_read(path, &box), TUTTI_SYSTEM_ERROR);
+    assert_int_equal(blackbox_read("/tmp", &box), TUTTI_INVALID_USAGE);
+}
+
+static void test_fifo_does_not_hang(void **state)
+{
+    char path[64];
+    struct blackbox *box;
+    snprintf(path, sizeof path, "/tmp/tutti-boxread-fifo-%d", (int)getpid());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(blackbox_read(path, &box), TUTTI_INVALID_USAGE);
+    unlink(path);
+}
+
+static void test_names(void **state)
+{
+    static const char *const wrong[] = {
+        "", "tutti-1-2-3", "tutti-1-2.box", "tutti-1-2-3.boxx", "tutti-01-2-3.box", "tutti-1-2-3.0.box", "tutti-1--2-3.box",
+        "tutti-1-2-99999999999999999999.box", "xtutti-1-2-3.box", "tutti-1-2-3.1.box.1",
+    };
+    struct boxfile file;
+    char name[96];
+    assert_true(boxfile_parse("tutti-1000-812-77.box", &file));
+    assert_true(file.uid == 1000 && file.pid == 812 && file.start_time == 77 && file.number == 0);
+    assert_true(boxfile_parse("tutti-1000-812-77.3.box", &file));
+    assert_int_equal(file.number, 3);
+    boxfile_name(&file, name, sizeof name);
+    assert_string_equal(name, "tutti-1000-812-77.3.box");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(boxfile_parse(wrong[i], &file));
+}
+
+static void test_process_facts(void **state)
+{
+    uint8_t boot[16], none[16] = {0};
+    assert_true(boxfile_start_time((uint32_t)getpid()) > 0);
+    assert_int_equal(boxfile_start_time(0x7ffffffe), 0);
+    assert_true(boxfile_pid_namespace() > 0);
+    boxfile_boot_id(boot);
+    assert_memory_not_equal(boot, none, 16);
+}
+
+static void test_names_of_numbers(void **state)
+{
+    assert_string_equal(blackbox_collective_name(WIRE_GROUP), "group");
+    assert_string_equal(blackbox_collective_name(WIRE_COLLECTIVE_COUNT), "?");
+    assert_string_equal(blackbox_collective_name(-1), "?");
+    for (int i = 0; i < WIRE_COLLECTIVE_COUNT; i++)
+        assert_non_null(blackbox_collective_name(i));
+    for (int i = 0; i < TUTTI_TYPE_COUNT; i++)
+        assert_non_null(blackbox_type_name(i));
+    for (int i = 0; i < TUTTI_OP_COUNT; i++)
+        assert_non_null(blackbox_op_name(i));
+    assert_string_equal(blackbox_op_name(WIRE_OP_NONE), "");
+    assert_string_equal(blackbox_counter_row(WIRE_COUNTER_COUNT)->metric, "unknown");
+    for (size_t i = 0; i + 1 < WIRE_COUNTER_COUNT; i++) /* rows of one metric stand together */
+        for (size_t j = i + 2; j < WIRE_COUNTER_COUNT; j++)
+            if (strcmp(blackbox_counter_row(i)->metric, blackbox_counter_row(j)->metric) == 0)
+                assert_string_equal(blackbox_counter_row(i)->metric, blackbox_counter_row(i + 1)->metric);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, build, destroy)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_reads_it), CASE(test_record_in_the_making), CASE(test_communicator_in_the_making),
+        CASE(test_record_in_the_wrong_place), CASE(test_senseless_communicators), CASE(test_wait_slots),
+        CASE(test_unterminated_texts), CASE(test_not_a_box), CASE(test_other_version), CASE(test_lies_about_sizes),
+        CASE(test_longer_events), CASE(test_ticks_of_another_host), CASE(test_hostile_clocks), CASE(test_random_damage),
+        CASE(test_file_cut_short_while_read), CASE(test_fifo_does_not_hang), CASE(test_names), CASE(test_process_facts),
+        CASE(test_names_of_numbers),
+    };
+    return cmocka_run_group_tests_name("boxread", tests, NULL, NULL);
+}

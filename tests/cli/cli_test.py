@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tutti program from outside: run, env, topo, help, and commands that do not exist. Usage: cli_test.py TUTTI SOURCE_ROOT"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.dom.minidom
+
+TUTTI = ""
+ROOT = ""
+DEADLINE = 120
+
+
+def tutti(*args, stdin="", env=None):
+    """Exit status, standard output, standard error."""
+    done = subprocess.run([TUTTI, *args], input=stdin, capture_output=True, text=True, timeout=DEADLINE,
+                          env={**os.environ, **(env or {})})
+    return done.returncode, done.stdout, done.stderr
+
+
+def ranks(size, script, *options, **more):
+    return tutti("run", "-n", str(size), *options, "--", "sh", "-c", script, **more)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_for(condition):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class Run(unittest.TestCase):
+    def test_environment(self):
+        code, out, _ = ranks(3, 'echo "$TUTTI_RANK $TUTTI_SIZE $TUTTI_ID $TUTTI_NONCE $RANK $WORLD_SIZE $LOCAL_RANK '
+                                '$LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT"')
+        self.assertEqual(code, 0)
+        lines = sorted(out.splitlines())
+        self.assertEqual(len(lines), 3)
+        meetings = set()
+        for rank, line in enumerate(lines):
+            tag, mine, size, meeting, nonce, *torch = line.split()
+            self.assertEqual((tag, mine, size), (f"[{rank}]", str(rank), "3"))
+            self.assertRegex(meeting, r"^127\.0\.0\.1:[1-9][0-9]*$")
+            self.assertRegex(nonce, r"^[0-9a-f]{32}$")
+            self.assertEqual(torch[:5], [str(rank), "3", str(rank), "3", "127.0.0.1"])
+            self.assertNotEqual(torch[5], meeting.split(":")[1])
+            meetings.add((meeting, nonce, torch[5]))
+        self.assertEqual(len(meetings), 1)
+
+    def test_two_jobs_have_two_nonces(self):
+        self.assertNotEqual(ranks(1, "echo $TUTTI_NONCE"), ranks(1, "echo $TUTTI_NONCE"))
+
+    def test_streams_are_kept_apart(self):
+        code, out, err = ranks(2, "echo to-out; echo to-err >&2")
+        self.assertEqual(code, 0)
+        self.assertEqual(sorted(out.splitlines()), ["[0] to-out", "[1] to-out"])
+        self.assertEqual(sorted(err.splitlines()), ["[0] to-err", "[1] to-err"])
+
+    def test_lines_stay_whole(self):
+        line = "x" * 5000
+        code, out, _ = ranks(4, f"i=0; while [ $i -lt 50 ]; do printf '%s' {line[:2500]}; echo {line[2500:]}; i=$((i+1)); done")
+        self.assertEqual(code, 0)
+        lines = out.splitlines()
+        self.assertEqual(len(lines), 200)
+        for text in lines:
+            self.assertRegex(text, r"^\[[0-3]\] x{5000}$")
+
+    def test_very_long_line(self):
+        code, out, _ = ranks(1, "head -c 3000000 /dev/zero | tr '\\0' y")
+        self.assertEqual(code, 0)
+        self.assertEqual(re.sub(r"\[0\] |\n", "", out), "y" * 3000000)
+
+    def test_unfinished_last_line(self):
+        self.assertEqual(ranks(1, "printf end")[:2], (0, "[0] end\n"))
+
+    def test_no_tag(self):
+        self.assertEqual(ranks(1, "printf plain", "--no-tag")[:2], (0, "plain"))
+
+    def test_stdin_goes_to_rank_0(self):
+        code, out, _ = ranks(2, "cat", stdin="hello\n")
+        self.assertEqual((code, out), (0, "[0] hello\n"))
+
+    def test_set_variables(self):
+        code, out, _ = ranks(1, "echo $A $B", "-x", "A=one", "-x", "B=two three", env={"B": "old"})
+        self.assertEqual((code, out), (0, "[0] one two three\n"))
+
+    def test_code_of_the_failing_rank(self):
+        code, _, err = ranks(3, "[ $RANK = 1 ] && exit 7; exec sleep 1000")
+        self.assertEqual(code, 7)
+        self.assertRegex(err, r"rank 1 \(pid [0-9]+\) exited with code 7")
+
+    def test_code_of_a_killed_rank(self):
+        code, _, err = ranks(2, "[ $RANK = 1 ] && kill -SEGV $$; exec sleep 1000")
+        self.assertEqual(code, 128 + signal.SIGSEGV)
+        self.assertRegex(err, r"rank 1 .*signal 11")
+
+    def test_rank_that_ignores_term_is_killed(self):
+        code, _, _ = ranks(2, "[ $RANK = 1 ] && exit 3; trap '' TERM; while :; do sleep 1; done")
+        self.assertEqual(code, 3)
+
+    def test_program_that_is_not_there(self):
+        code, _, err = tutti("run", "-n", "2", "/nonexistent/program")
+        self.assertEqual(code, 127)
+        self.assertIn("cannot run /nonexistent/program", err)
+
+    def test_program_that_may_not_run(self):
+        code, _, _ = tutti("run", "-n", "2", "/etc/passwd")
+        self.assertEqual(code, 126)
+
+    def test_timeout(self):
+        code, _, err = ranks(2, "exec sleep 1000", "--timeout", "1")
+        self.assertEqual(code, 124)
+        self.assertIn("not done after 1 s", err)
+
+    def test_bind(self):
+        code, out, _ = ranks(1, "grep Cpus_allowed_list /proc/self/status", "--bind", "core")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r":\s+[0-9]+\n")
+
+    def test_wrong_usage(self):
+        for args in (["-n", "0", "true"], ["-n", "x", "true"], ["-n", "-1", "true"], ["-n", "2"], ["true"], [],
+                     ["-n", "1", "--bind", "moon", "true"], ["-n", "1", "--timeout", "0", "true"], ["-n", "1", "-x", "=1", "true"],
+                     ["-n", "1", "-x", "NOT_SET_ANYWHERE", "true"], ["--what", "true"]):
+            with self.subTest(args=args):
+                code, out, err = tutti("run", *args)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn("tutti help run", err)
+
+    def test_closed_output_ends_the_job(self):
+        job = subprocess.Popen([TUTTI, "run", "-n", "2", "--", "sh", "-c", "while :; do echo line; done"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        job.stdout.readline()
+        job.stdout.close()
+        self.assertNotEqual(job.wait(DEADLINE), 0)
+        job.stderr.close()
+
+
+class Processes(unittest.TestCase):
+    """No process stays behind, whatever ends first."""
+
+    def start(self, script, size=2):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        job = subprocess.Popen([TUTTI, "run", "-n", str(size), "-x", f"DIR={self.folder.name}", "--", "sh", "-c", script],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.stderr.close)
+        self.addCleanup(lambda: job.poll() is None and job.kill())
+        return job
+
+    def pids(self, count):
+        self.assertTrue(wait_for(lambda: len(os.listdir(self.folder.name)) == count), "the ranks did not start")
+        return [int(name) for name in os.listdir(self.folder.name)]
+
+    def expect_all_gone(self, pids):
+        self.assertTrue(wait_for(lambda: not any(alive(pid) for pid in pids)), "processes stayed behind")
+
+    FAMILY = 'sleep 1000 & touch "$DIR/$!"; touch "$DIR/$$"; wait'
+
+    def test_launcher_killed(self):
+        job = self.start(self.FAMILY)
+        pids = self.pids(4)
+        job.kill()
+        job.wait(DEADLINE)
+        self.expect_all_gone(pids)
+
+    def test_child_of_a_rank_outlives_it(self):
+        job = self.start('sleep 1000 & touch "$DIR/$!"')
+        self.assertEqual(job.wait(DEADLINE), 0)
+        self.expect_all_gone(self.pids(2))
+
+    def test_child_in_its_own_session(self):
+        job = self.start('setsid sh -c \'touch "$DIR/$$"; exec sleep 1000\' & '
+                         'while [ -z "$(ls "$DIR")" ]; do sleep 0.01; done; exit 4', size=1)
+        self.assertEqual(job.wait(DEADLINE), 4)
+        self.expect_all_gone([int(name) for name in os.listdir(self.folder.name)])
+
+    def test_signals_are_passed_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                job = self.start(self.FAMILY)
+                pids = self.pids(4)
+                job.send_signal(number)
+                self.assertEqual(job.wait(DEADLINE), 128 + number)
+                self.expect_all_gone(pids)
+
+    def test_rank_may_handle_a_signal(self):
+        job = self.start('trap "echo saved; exit 0" TERM; touch "$DIR/$$"; while :; do sleep 0.05; done')
+        self.pids(2)
+        job.terminate()
+        out, _ = job.communicate(timeout=DEADLINE)
+        self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] saved", "[1] saved"]))
+
+    def test_second_signal_kills(self):
+        job = self.start('trap \'touch "$DIR/0$$"\' INT; touch "$DIR/$$"; while :; do sleep 0.05; done')
+        pids = self.pids(2)
+        job.send_signal(signal.SIGINT)
+        self.pids(4)  # both ranks have handled the first one
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(DEADLINE), 128 + signal.SIGKILL)
+        self.expect_all_gone(pids)
+
+
+class Env(unittest.TestCase):
+    def test_value_and_source(self):
+        code, out, _ = tutti("env", "spin", env={"TUTTI_SPIN": "7"})
+        self.assertEqual(code, 0)
+        self.assertIn("TUTTI_SPIN=7\n", out)
+        self.assertIn("from TUTTI_SPIN; default \"50\"", out)
+
+    def test_alias(self):
+        _, out, _ = tutti("env", "TUTTI_DEBUG", env={"NCCL_DEBUG": "INFO"})
+        self.assertIn("TUTTI_DEBUG=INFO", out)
+        self.assertIn("from NCCL_DEBUG", out)
+
+    def test_all_shows_every_row(self):
+        with open(os.path.join(ROOT, "src/tables/params.tbl"), encoding="utf-8") as file:
+            rows = re.findall(r"^PARAM\((\w+),", file.read(), re.M)
+        code, out, _ = tutti("env", "--all")
+        self.assertEqual(code, 0)
+        for row in rows:
+            self.assertIn(f"TUTTI_{row}=", out)
+
+    def test_bad_value(self):
+        code, _, err = tutti("env", env={"TUTTI_SPIN": "fast"})
+        self.assertEqual(code, 1)
+        self.assertIn("TUTTI_SPIN=fast", err)
+
+    def test_near_name(self):
+        code, _, err = tutti("env", "SPIM")
+        self.assertEqual(code, 2)
+        self.assertIn("Did you mean TUTTI_SPIN", err)
+
+    def test_page_is_fresh(self):
+        code, out, _ = tutti("env", "--markdown", env={"TUTTI_SPIN": "7"})
+        with open(os.path.join(ROOT, "docs/parameters.md"), encoding="utf-8") as file:
+            self.assertEqual(out, file.read(), "docs/parameters.md is stale: tutti env --markdown >docs/parameters.md")
+
+
+class Topo(unittest.TestCase):
+    def test_tree(self):
+        code, out, _ = tutti("topo")
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("Machine "))
+        self.assertIn("PU 0", out)
+        self.assertIn("Net lo", out)
+
+    def test_json(self):
+        nodes = json.loads(tutti("topo", "--json")[1])["nodes"]
+        self.assertEqual(nodes[0]["kind"], "Machine")
+        self.assertEqual(sum(n["kind"] == "PU" for n in nodes), len(nodes[0]["cpus"]))
+        self.assertTrue(all(n["parent"] < i for i, n in enumerate(nodes)))
+
+    def test_picture(self):
+        code, out, _ = tutti("topo", "--svg", "-")
+        self.assertEqual(code, 0)
+        boxes = xml.dom.minidom.parseString(out).getElementsByTagName("rect")
+        self.assertGreaterEqual(len(boxes), 2)
+
+    def test_picture_that_cannot_be_written(self):
+        code, _, err = tutti("topo", "--svg", "/nonexistent/x.svg")
+        self.assertEqual(code, 1)
+        self.assertIn("/nonexistent/x.svg", err)
+
+
+class Program(unittest.TestCase):
+    def test_version(self):
+        with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as file:
+            version = re.search(r"version: '([0-9.]+)'", file.read()).group(1)
+        self.assertEqual(tutti("version"), (0, f"tutti {version}\n", ""))
+
+    def test_no_command(self):
+        code, out, err = tutti()
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("Commands:", err)
+
+    def test_near_command(self):
+        code, _, err = tutti("rnu")
+        self.assertEqual(code, 2)
+        self.assertIn('Did you mean "run"', err)
+
+    def test_far_command(self):
+        code, _, err = tutti("qqqqqqqq")
+        self.assertEqual(code, 2)
+        self.assertNotIn("Did you mean", err)
+
+    def test_program_from_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tutti-hello")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho external $1; exit 5\n")
+            os.chmod(path, 0o755)
+            code, out, _ = tutti("hello", "arg", env={"PATH": folder + ":" + os.environ["PATH"]})
+        self.assertEqual((code, out), (5, "external arg\n"))
+
+    def test_every_command_has_help(self):
+        commands = re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M)
+        self.assertIn("run", commands)
+        for command in commands:
+            with self.subTest(command=command):
+                code, out, err = tutti("help", command)
+                self.assertEqual((code, err), (0, ""))
+                self.assertTrue(out.startswith("Usage: tutti " + command))
+
+
+if __name__ == "__main__":
+    TUTTI, ROOT = os.path.abspath(sys.argv[1]), sys.argv[2]
+    os.environ.pop("NCCL_DEBUG", None)
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

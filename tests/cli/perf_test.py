@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tutti perf over real transports: every collective, type and operator verified; output and usage. Usage: perf_test.py TUTTI"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TUTTI = ""
+DEADLINE = 300
+QUICK = os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0")
+COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv").split()
+REDUCING = ("allreduce", "reduce_scatter", "reduce")
+NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
+ROW = re.compile(r"^(?:\[0\] )? +\d+ +\d+ +[a-z0-9]+ ")
+
+
+def perf(*args, env=None):
+    done = subprocess.run([TUTTI, "perf", *args], capture_output=True, text=True, timeout=DEADLINE, check=False,
+                          env={**os.environ, **(env or {})})
+    return done.returncode, done.stdout, done.stderr
+
+
+def rows(out):
+    """Fields of the rows: size count type op root time algbw busbw wrong time algbw busbw wrong."""
+    return [line.removeprefix("[0] ").split() for line in out.splitlines() if ROW.match(line)]
+
+
+class Verified(unittest.TestCase):
+    def check(self, collective, *args, env=None):
+        code, out, err = perf(collective, "-n", "2", "-w", "1", *args, env=env)
+        self.assertEqual(code, 0, f"{collective} {args} {env}: {out[-2000:]} {err[-2000:]}")
+        found = rows(out)
+        self.assertTrue(found)
+        for row in found:
+            self.assertEqual(len(row), 13, row)
+            self.assertEqual((row[8], row[12]), ("0", "N/A" if collective in NOT_IN_PLACE else "0"), row)
+        return found
+
+    def test_transports_and_threads(self):
+        for collective in COLLECTIVES:
+            for ranks, env in ((["-np", "3"], {"TUTTI_TRANSPORT": "shm"}), (["-np", "3"], {"TUTTI_TRANSPORT": "tcp"}), (["-t", "3"], {}),
+                               (["-g", "3"], {}), (["-np", "2", "-t", "2", "-p", "1"], {})):
+                with self.subTest(collective=collective, ranks=ranks, env=env):
+                    self.check(collective, *ranks, "-b", "4", "-e", "64K" if QUICK else "1M", "-f", "29", env=env)
+
+    def test_types_and_operators(self):
+        for collective in REDUCING:
+            for env in ({"TUTTI_TRANSPORT": "shm"}, {"TUTTI_TRANSPORT": "tcp"}):
+                with self.subTest(collective=collective, env=env):
+                    size = ["-b", "1000", "-e", "1000"] if QUICK else ["-b", "1000", "-e", "100000", "-f", "100"]
+                    found = self.check(collective, "-np", "3", *size, "-d", "all", "-o", "all", env=env)
+                    self.assertEqual(len({(row[2], row[3]) for row in found}), 12 * 6)
+
+    def test_all_roots(self):
+        found = self.check("broadcast", "-t", "3", "-b", "1000", "-e", "1000", "-r", "all")
+        self.assertEqual([row[4] for row in found], ["0", "1", "2"])
+
+    def test_groups_registered_and_rotated(self):
+        for args in (["-m", "4"], ["-R", "1"], ["--rotate", "1"], ["-z", "1"], ["-a", "0"], ["-a", "3"]):
+            with self.subTest(args=args):
+                self.check("allreduce", "-np", "2", "-b", "64", "-e", "64K", "-f", "32", *args)
+
+
+class Output(unittest.TestCase):
+    def test_json(self):
+        with tempfile.NamedTemporaryFile() as file:
+            code, out, _ = perf("allgather", "-t", "2", "-b", "64", "-e", "1K", "-f", "4", "-n", "2", "--json", file.name)
+            result = json.load(file)
+        self.assertEqual(code, 0)
+        self.assertEqual(result["wrong"], 0)
+        self.assertEqual([row["size"] for row in result["rows"]], [64, 256, 1024])
+        self.assertEqual([str(row["size"]) for row in result["rows"]], [row[0] for row in rows(out)])
+
+    def test_bus_bandwidth(self):
+        for collective, factor in (("allreduce", 4 / 3), ("allgather", 2 / 3), ("broadcast", 1), ("gather", 2 / 3)):
+            with tempfile.NamedTemporaryFile() as file:
+                perf(collective, "-t", "3", "-b", "12000", "-e", "12000", "-n", "2", "--json", file.name)
+                point = json.load(file)["rows"][0]["out_of_place"]
+            self.assertAlmostEqual(point["busbw"] / point["algbw"], factor, places=3)
+            self.assertAlmostEqual(point["algbw"] / (12000 / point["time_us"] / 1e3), 1, places=2)
+
+    def test_steps(self):
+        _, out, _ = perf("allreduce", "-t", "2", "-b", "1K", "-e", "4K", "-i", "1K", "-n", "1")
+        self.assertEqual([row[0] for row in rows(out)], ["1024", "2048", "3072", "4096"])
+
+    def test_no_check(self):
+        _, out, _ = perf("allreduce", "-t", "2", "-b", "1K", "-e", "1K", "-n", "1", "-c", "0")
+        self.assertEqual(rows(out)[0][8], "N/A")
+
+    def test_wrong_usage(self):
+        for args in ([], ["allreduc"], ["allreduce", "-b", "x"], ["allreduce", "-b", "8", "-e", "4"], ["allreduce", "-o", "xor"],
+                     ["allreduce", "-d", "float9"], ["allreduce", "-n", "0"], ["allreduce", "-t", "0"], ["allreduce", "gather"],
+                     ["allreduce", "-np", "0"], ["allreduce", "--what"], ["allreduce", "-b"]):
+            with self.subTest(args=args):
+                code, out, err = perf(*args)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn("tutti help perf", err)
+        self.assertIn("Did you mean allreduce", perf("allreduc")[2])
+
+    def test_root_that_is_no_rank(self):
+        code, _, err = perf("broadcast", "-t", "2", "-r", "2", "-b", "8", "-e", "8")
+        self.assertEqual(code, 1)
+        self.assertIn("-r", err)
+
+
+if __name__ == "__main__":
+    TUTTI = os.path.abspath(sys.argv[1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

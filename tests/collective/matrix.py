@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""matrix.py TUTTI MATRIX TRANSPORT: runs the matrix for many numbers of ranks, by default choice and with each algorithm.
+
+Full runs are sampled: each run draws one case in K, other cases each time, so that all fits in minutes; small runs take more.
+TUTTI_TEST_QUICK=1: fewer numbers of ranks and cases, for sanitizers. TUTTI_TEST_FULL=1: all cases.
+"""
+import os
+import subprocess
+import sys
+import time
+
+
+def algorithms(tutti):
+    """[(collective, algorithm)] as `tutti schedule --list` prints them."""
+    text = subprocess.run([tutti, "schedule", "--list"], check=True, capture_output=True, text=True).stdout
+    rows = [line.split(None, 1) for line in text.splitlines() if line.strip()]
+    return [(row[0], name.strip()) for row in rows for name in row[1].split(",")]
+
+
+def run(tutti, matrix, transport, ranks, choice, arguments):
+    env = dict(os.environ, TUTTI_TRANSPORT=transport, TUTTI_TIMEOUT="60s")
+    env.pop("TUTTI_ALGO", None)
+    if choice:
+        env["TUTTI_ALGO"] = choice
+    command = [tutti, "run", "-n", str(ranks), "--timeout", "240", "--", matrix, *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode:
+        print(f"FAILED ({done.returncode}): TUTTI_TRANSPORT={transport} TUTTI_ALGO={choice} {' '.join(command)}")
+        print(done.stdout[-3000:], done.stderr[-3000:])
+    return done.returncode == 0
+
+
+def main():
+    tutti, matrix, transport = sys.argv[1:4]
+    quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
+    failures, runs, seed = 0, 0, 0
+    for ranks in ([1, 2, 3, 4, 5, 8] if quick else [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]):
+        stride = 1 if full else (16 if quick else 4) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
+        began = time.time()
+        for collective, name in [(None, None), *algorithms(tutti)]:
+            seed += 1
+            arguments = ["-s", str(seed), "-k", str(stride)]
+            if collective:
+                job = collective.replace("-", "_")
+                arguments = ["-s", str(seed), "-k", str(stride if full else stride * 3), "-c", job]
+            choice = f"{collective}:{name}" if collective else None
+            failures += not run(tutti, matrix, transport, ranks, choice, arguments)
+            runs += 1
+        print(f"{transport}, {ranks} ranks: {time.time() - began:.1f} s", flush=True)
+        if failures > 5:
+            break
+    print(f"{runs} runs, {failures} failed")
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conformance: connecting, messages, puts, and their order. */
+#include "base/clock.h"
+#include "suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void opens_and_closes(void **state)
+{
+    struct party party;
+    (void)state;
+    party_open(&party);
+    assert_int_equal(party_step(&party), 0);
+    party_close(&party);
+}
+
+static void connects(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    assert_memory_equal(&pair.bt->hello.from, &pair.a.self, sizeof pair.a.self);
+    assert_int_equal(pair.bt->hello.epoch, 1);
+    assert_int_equal(pair.at->counts[NOTE_UP], 1);
+    pair_close(&pair);
+}
+
+static void reaches_only_what_it_can(void **state)
+{
+    struct pair pair;
+    struct wire_process nobody = {.host = 1};
+    (void)state;
+    pair_open(&pair);
+    assert_true(under_test->reach(pair.a.transport, &pair.b.self) >= 0);
+    assert_true(under_test->lanes(pair.a.transport, &pair.b.self) >= 1);
+    assert_true(under_test->reach(pair.a.transport, &nobody) < 0);
+    pair_close(&pair);
+}
+
+static void sends_messages_of_all_sizes(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    size_t sent = 0, step = 1;
+    for (size_t length = 1; length <= under_test->max_msg; length += step, sent++) {
+        tutti_result_t result;
+        int parts = (int)(1 + length % 19);
+        while ((result = send_pattern(pair.at, length, length, parts)) == TUTTI_IN_PROGRESS)
+            pair_step(&pair);
+        assert_int_equal(result, TUTTI_SUCCESS);
+        step = length < 200 ? 1 : length + 61 > under_test->max_msg && length < under_test->max_msg ? under_test->max_msg - length : 61;
+    }
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == sent);
+    uint8_t *expected = malloc(under_test->max_msg);
+    size_t previous = 0;
+    for (size_t i = 0; i < pair.bt->count; i++) {
+        const struct note *note = &pair.bt->notes[i];
+        if (note->kind != NOTE_MESSAGE)
+            continue;
+        assert_true(note->length > previous);
+        previous = note->length;
+        fill_pattern(expected, note->length, note->length);
+        assert_int_equal(note->hash, pattern_hash(expected, note->length));
+    }
+    assert_int_equal(previous, under_test->max_msg);
+    assert_int_equal(pair.at->lane->bytes_sent, pair.bt->lane->bytes_received);
+    free(expected);
+    pair_close(&pair);
+}
+
+static void refuses_bad_messages_and_puts(void **state)
+{
+    struct pair pair;
+    uint8_t byte = 0;
+    (void)state;
+    pair_open(&pair);
+    struct iovec empty = {&byte, 0}, whole[2] = {{&byte, 1}, {NULL, under_test->max_msg}}, huge[2] = {{&byte, 1}, {NULL, SIZE_MAX}};
+    assert_int_equal(under_test->msg(pair.at->lane, &empty, 1), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(under_test->msg(pair.at->lane, &empty, 0), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(under_test->msg(pair.at->lane, whole, 2), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(under_test->msg(pair.at->lane, huge, 2), TUTTI_INVALID_ARGUMENT);
+    struct put none = {.source = &byte}, beyond = {.source = &byte, .length = 2, .offset = UINT64_MAX};
+    assert_int_equal(under_test->put(pair.at->lane, &none), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(under_test->put(pair.at->lane, &beyond), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(send_pattern(pair.at, 1, 8, 1), TUTTI_SUCCESS); /* the lane is none the worse */
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+    pair_close(&pair);
+}
+
+/* Puts `length` bytes to `offset` with and without the receiver's key; they arrive whole. */
+static void put_once(struct pair *pair, uint8_t *source, size_t length, uint64_t offset, bool with_key)
+{
+    struct put put = {.source = source, .length = length, .imm = (uint32_t)length * 7, .offset = offset, .token = length + 1};
+    size_t arrived = pair->bt->counts[NOTE_ARRIVED], sent = pair->at->counts[NOTE_SENT];
+    if (with_key)
+        under_test->describe(pair->b.transport, pair->bt->area, pair->bt->area_size, &put.key);
+    fill_pattern(source, length, length + offset);
+    assert_int_equal(under_test->put(pair->at->lane, &put), TUTTI_SUCCESS);
+    pair_until(pair, pair->at->counts[NOTE_SENT] == sent + 1 && pair->bt->counts[NOTE_ARRIVED] == arrived + 1);
+    assert_int_equal(end_last(pair->at, NOTE_SENT)->id, put.token);
+    const struct note *note = end_last(pair->bt, NOTE_ARRIVED);
+    assert_int_equal(note->id, put.imm);
+    assert_int_equal(note->offset, offset);
+    assert_int_equal(note->length, length);
+    assert_true(has_pattern(pair->bt->area + offset, length, length + offset));
+}
+
+static void puts_of_all_sizes(void **state)
+{
+    static const size_t sizes[] = {1, 2, 7, 63, 64, 65, 1000, 4096, 4097, 65535, 65536, 262144, 1048577, 8 << 20, 64 << 20};
+    struct pair pair;
+    uint64_t seed = 1;
+    (void)state;
+    pair_open(&pair);
+    pair.bt->area_size = (64 << 20) + 4096;
+    pair.bt->area = malloc(pair.bt->area_size);
+    uint8_t *source = malloc(64 << 20);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int with_key = 0; with_key < 2; with_key++)
+            put_once(&pair, source, sizes[i], random_next(&seed) % (pair.bt->area_size - sizes[i]), with_key);
+    free(source);
+    free(pair.bt->area);
+    pair.bt->area = NULL;
+    pair_close(&pair);
+}
+
+static void dropped_puts_arrive_too(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    pair.bt->drop = true;
+    size_t length = 5 << 20;
+    uint8_t *source = calloc(1, length);
+    struct put put = {.source = source, .length = length, .imm = 9, .offset = 77};
+    assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
+    pair_until(&pair, pair.bt->counts[NOTE_ARRIVED] == 1);
+    assert_int_equal(end_last(pair.bt, NOTE_ARRIVED)->length, length);
+    pair_until(&pair, send_pattern(pair.at, 3, 100, 1) == TUTTI_SUCCESS);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+    free(source);
+    pair_close(&pair);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(opens_and_closes),
+    cmocka_unit_test(connects),
+    cmocka_unit_test(reaches_only_what_it_can),
+    cmocka_unit_test(sends_messages_of_all_sizes),
+    cmocka_unit_test(refuses_bad_messages_and_puts),
+    cmocka_unit_test(puts_of_all_sizes),
+    cmocka_unit_test(dropped_puts_arrive_too),
+};
+const struct group basic_group = {"basic", tests, sizeof tests / sizeof *tests};

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conformance under failing system calls: the n-th call of each kind fails, for every n until none is left to fail. Whatever
+ * fails, nothing crashes, hangs or leaks, each lane is told of at most once, and what arrives is right. Needs LD_PRELOAD of
+ * libinject.so; without it the tests are skipped.
+ */
+#include "base/clock.h"
+#include "inject.h"
+#include "suite.h"
+#include "transport/shm/region.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LENGTH 300000
+
+/* An owner that allocates nothing. */
+struct stub {
+    struct poller *poller;
+    struct transport *transport;
+    struct wire_process self;
+    struct lane *lane;
+    int up, downs, messages, arrived, sent;
+};
+
+static struct stub left, right;
+static uint8_t source[LENGTH], *area;
+
+static void on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
+{
+    struct stub *stub = context;
+    (void)hello;
+    assert_null(stub->lane);
+    lane->user = stub;
+    stub->lane = lane;
+    stub->up = 1;
+}
+
+static void on_up(struct lane *lane)
+{
+    ((struct stub *)lane->user)->up++;
+}
+
+static void on_down(struct lane *lane, tutti_result_t why)
+{
+    (void)why;
+    assert_int_equal(((struct stub *)lane->user)->downs++, 0);
+}
+
+static void on_message(struct lane *lane, const void *bytes, size_t length)
+{
+    assert_memory_equal(bytes, source, length);
+    ((struct stub *)lane->user)->messages++;
+}
+
+static void *on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    (void)lane;
+    (void)imm;
+    return offset + length <= LENGTH ? area + offset : NULL;
+}
+
+static void on_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    (void)imm;
+    assert_memory_equal(area + offset, source, length);
+    ((struct stub *)lane->user)->arrived++;
+}
+
+static void on_sent(struct lane *lane, uint64_t token)
+{
+    (void)token;
+    ((struct stub *)lane->user)->sent++;
+}
+
+static void on_writable(struct lane *lane)
+{
+    (void)lane;
+}
+
+static void on_shared(struct lane *lane, uint64_t key, int fd)
+{
+    (void)lane;
+    (void)key;
+    close(fd);
+}
+
+static bool open_stub(struct stub *stub)
+{
+    struct transport_owner owner = {stub, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
+                                    on_shared};
+    memset(stub, 0, sizeof *stub);
+    stub->self.uid = geteuid();
+    for (int i = 0; i < WIRE_UUID_BYTES; i++)
+        stub->self.uuid[i] = (uint8_t)((stub == &left) + 10 * i);
+    return poller_open(&stub->poller) == TUTTI_SUCCESS &&
+           under_test->open(&owner, stub->poller, &stub->self, &stub->transport) == TUTTI_SUCCESS;
+}
+
+static void close_stub(struct stub *stub)
+{
+    if (stub->lane)
+        under_test->lane_close(stub->lane);
+    if (stub->transport)
+        under_test->close(stub->transport);
+    poller_close(stub->poller);
+}
+
+static void step(void)
+{
+    int done = under_test->poll(left.transport) + under_test->poll(right.transport);
+    if (!done)
+        sched_yield();
+}
+
+static bool over(void)
+{
+    return !left.lane || left.downs || right.downs;
+}
+
+static void send_all(struct stub *from, struct stub *to)
+{
+    struct iovec parts[2] = {{source, 1000}, {source + 1000, 5000}};
+    struct put put = {.source = source, .length = LENGTH};
+    under_test->describe(to->transport, area, LENGTH, &put.key);
+    for (int i = 0; i < 5 && from->lane; i++) {
+        under_test->msg(from->lane, parts, 2);
+        under_test->put(from->lane, &put);
+    }
+}
+
+/* A short life: open, connect, send both ways, share, close. True if all came. */
+static bool scenario(void)
+{
+    uint64_t deadline = clock_deadline_ms(60000);
+    bool opened = open_stub(&left);
+    opened = open_stub(&right) && opened;
+    if (opened && under_test->lane_open(left.transport, &right.self, 0, 1, &left, &left.lane) != TUTTI_SUCCESS)
+        left.lane = NULL;
+    while (opened && !over() && !(left.up && right.up) && !clock_passed(deadline))
+        step();
+    if (opened && !over()) {
+        send_all(&left, &right);
+        send_all(&right, &left);
+    }
+    while (opened && !over() && !(left.arrived == 5 && right.arrived == 5) && !clock_passed(deadline))
+        step();
+    assert_false(clock_passed(deadline));
+    bool whole = left.arrived == 5 && right.arrived == 5 && left.messages == 5 && right.messages == 5 && left.sent == 5;
+    close_stub(&left);
+    close_stub(&right);
+    return whole;
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 512; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void fail_each(const char *function)
+{
+    int fds = count_fds();
+    unsigned long fired = 1;
+    for (int n = 1; fired && n < 400; n++) {
+        char specification[64];
+        snprintf(specification, sizeof specification, "%s:%d", function, n);
+        assert_true(inject_arm(specification));
+        bool whole = scenario();
+        fired = inject_disarm();
+        if (!fired)
+            assert_true(whole);
+        assert_int_equal(count_fds(), fds);
+    }
+}
+
+static void each_call_fails_once(void **state)
+{
+    static const char *const functions[] = {"malloc", "calloc", "realloc", "connect", "accept4", "send", "sendmsg", "recv",
+                                            "recvmsg", "socket", "epoll_ctl", "mmap", "memfd_create", "eventfd"};
+    (void)state;
+    if (!inject_present())
+        skip();
+    area = malloc(LENGTH);
+    for (size_t i = 0; i < LENGTH; i++)
+        source[i] = (uint8_t)(i * 7 >> 3);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        fail_each(functions[i]);
+    free(area);
+}
+
+static void each_call_fails_with_regions(void **state)
+{
+    (void)state;
+    if (!inject_present())
+        skip();
+    area = region_alloc(LENGTH);
+    assert_non_null(area);
+    fail_each("mmap");
+    fail_each("sendmsg");
+    fail_each("malloc");
+    fail_each("calloc");
+    fail_each("realloc");
+    assert_true(region_free(area));
+}
+
+/* The system gives no memfd at all: a file in /dev/shm does as well. */
+static void works_without_memfd(void **state)
+{
+    (void)state;
+    if (!inject_present())
+        skip();
+    assert_true(inject_arm("memfd_create:1+"));
+    area = region_alloc(LENGTH);
+    assert_non_null(area);
+    assert_true(scenario());
+    inject_disarm();
+    assert_true(region_free(area));
+}
+
+static void works_in_small_pieces(void **state)
+{
+    (void)state;
+    if (!inject_present() || under_test->caps & TRANSPORT_SAME_HOST)
+        skip(); /* packets of a unix socket come whole */
+    area = malloc(LENGTH);
+    for (int most = 23; most < 2000; most += most < 150 ? 50 : 700) {
+        char specification[64];
+        snprintf(specification, sizeof specification, "short:%d", most);
+        assert_true(inject_arm(specification));
+        bool whole = scenario();
+        inject_disarm();
+        assert_true(whole);
+    }
+    free(area);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(each_call_fails_once),
+    cmocka_unit_test(each_call_fails_with_regions),
+    cmocka_unit_test(works_without_memfd),
+    cmocka_unit_test(works_in_small_pieces),
+};
+const struct group faults_group = {"faults", tests, sizeof tests / sizeof *tests};

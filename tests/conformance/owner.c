@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The owner of the conformance tests. */
+#include "owner.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct transport_ops *under_test;
+
+static void take_note(struct end *end, struct note note, const void *bytes)
+{
+    end->counts[note.kind]++;
+    if (!end->quiet) {
+        if (bytes)
+            note.hash = pattern_hash(bytes, note.length);
+        if (end->count == end->room) {
+            end->room = end->room ? 2 * end->room : 64;
+            end->notes = realloc(end->notes, end->room * sizeof *end->notes);
+            assert_non_null(end->notes);
+        }
+        end->notes[end->count++] = note;
+    }
+    if (end->hook)
+        end->hook(end, &note, bytes);
+}
+
+static struct end *end_of(struct lane *lane)
+{
+    struct end *end = lane->user;
+    assert_non_null(end);
+    assert_ptr_equal(end->lane, lane); /* no upcall after close */
+    return end;
+}
+
+static void on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
+{
+    struct end *end = end_new(context);
+    end->lane = lane;
+    end->hello = *hello;
+    lane->user = end;
+    take_note(end, (struct note){.kind = NOTE_ACCEPTED, .id = hello->lane}, NULL);
+}
+
+static void on_up(struct lane *lane)
+{
+    struct end *end = lane->user;
+    end->lane = lane;
+    take_note(end, (struct note){.kind = NOTE_UP}, NULL);
+}
+
+static void on_down(struct lane *lane, tutti_result_t why)
+{
+    struct end *end = end_of(lane);
+    assert_int_equal(end->counts[NOTE_DOWN], 0);
+    assert_int_not_equal(why, TUTTI_SUCCESS);
+    take_note(end, (struct note){.kind = NOTE_DOWN, .id = why}, NULL);
+}
+
+static void on_message(struct lane *lane, const void *bytes, size_t length)
+{
+    assert_int_equal((uintptr_t)bytes % 8, 0);
+    take_note(end_of(lane), (struct note){.kind = NOTE_MESSAGE, .length = length}, bytes);
+}
+
+static void *on_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct end *end = end_of(lane);
+    take_note(end, (struct note){.kind = NOTE_TARGET, .id = imm, .offset = offset, .length = length}, NULL);
+    if (end->drop || offset > end->area_size || length > end->area_size - offset)
+        return NULL;
+    return end->area + offset;
+}
+
+static void on_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length)
+{
+    struct end *end = end_of(lane);
+    bool inside = end->area && offset <= end->area_size && length <= end->area_size - offset;
+    const void *bytes = inside && !end->drop ? end->area + offset : NULL;
+    take_note(end, (struct note){.kind = NOTE_ARRIVED, .id = imm, .offset = offset, .length = length}, bytes);
+}
+
+static void on_sent(struct lane *lane, uint64_t token)
+{
+    take_note(end_of(lane), (struct note){.kind = NOTE_SENT, .id = token}, NULL);
+}
+
+static void on_writable(struct lane *lane)
+{
+    take_note(end_of(lane), (struct note){.kind = NOTE_WRITABLE}, NULL);
+}
+
+static void on_shared(struct lane *lane, uint64_t key, int fd)
+{
+    take_note(end_of(lane), (struct note){.kind = NOTE_SHARED, .id = key, .fd = fd}, NULL);
+}
+
+void party_open(struct party *party)
+{
+    uint8_t uuid[WIRE_UUID_BYTES];
+    assert_int_equal(random_bytes(uuid, sizeof uuid), TUTTI_SUCCESS);
+    party_open_as(party, uuid);
+}
+
+void party_open_as(struct party *party, const uint8_t *uuid)
+{
+    struct transport_owner owner = {party, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
+                                    on_shared};
+    memset(party, 0, sizeof *party);
+    party->ops = under_test;
+    party->self.host = 42;
+    party->self.pid = (uint32_t)getpid();
+    party->self.uid = geteuid();
+    memcpy(party->self.uuid, uuid, sizeof party->self.uuid);
+    assert_int_equal(random_bytes(party->self.secret, sizeof party->self.secret), TUTTI_SUCCESS);
+    assert_int_equal(poller_open(&party->poller), TUTTI_SUCCESS);
+    assert_int_equal(under_test->open(&owner, party->poller, &party->self, &party->transport), TUTTI_SUCCESS);
+}
+
+void party_close(struct party *party)
+{
+    for (int i = 0; i < party->count; i++) {
+        end_close(party->ends[i]);
+        free(party->ends[i]->notes);
+        free(party->ends[i]);
+    }
+    party->ops->close(party->transport);
+    poller_close(party->poller);
+}
+
+int party_step(struct party *party)
+{
+    int done = party->ops->poll(party->transport);
+    if (!done)
+        sched_yield();
+    return done;
+}
+
+void party_sleep(struct party *party, int ms)
+{
+    if (party->ops->arm(party->transport))
+        poller_wait(party->poller, ms);
+    party->ops->disarm(party->transport);
+    party->ops->poll(party->transport);
+}
+
+struct end *end_new(struct party *party)
+{
+    struct end *end = calloc(1, sizeof *end);
+    assert_non_null(end);
+    assert_true(party->count < MOST_ENDS);
+    end->party = party;
+    party->ends[party->count++] = end;
+    return end;
+}
+
+struct end *end_open(struct party *party, const struct wire_process *peer, uint16_t index, uint32_t epoch)
+{
+    struct end *end = end_new(party);
+    assert_int_equal(party->ops->lane_open(party->transport, peer, index, epoch, end, &end->lane), TUTTI_SUCCESS);
+    assert_int_equal(end->count, 0); /* no upcall from inside */
+    return end;
+}
+
+void end_close(struct end *end)
+{
+    struct lane *lane = end->lane;
+    end->lane = NULL;
+    if (lane)
+        lane->ops->lane_close(lane);
+}
+
+struct end *end_accepted(struct party *party, uint16_t index)
+{
+    for (int i = 0; i < party->count; i++)
+        if (party->ends[i]->lane && party->ends[i]->counts[NOTE_ACCEPTED] && party->ends[i]->hello.lane == index)
+            return party->ends[i];
+    return NULL;
+}
+
+const struct note *end_last(const struct end *end, enum note_kind kind)
+{
+    for (size_t i = end->count; i-- > 0;)
+        if (end->notes[i].kind == kind)
+            return &end->notes[i];
+    return NULL;
+}
+
+void pair_step(struct pair *pair)
+{
+    int done = pair->a.ops->poll(pair->a.transport);
+    done += pair->b.ops->poll(pair->b.transport);
+    if (!done)
+        sched_yield();
+}
+
+void pair_open(struct pair *pair)
+{
+    party_open(&pair->a);
+    party_open(&pair->b);
+    pair->at = end_open(&pair->a, &pair->b.self, 0, 1);
+    pair_until(pair, pair->at->counts[NOTE_UP] && (pair->bt = end_accepted(&pair->b, 0)));
+}
+
+void pair_close(struct pair *pair)
+{
+    party_close(&pair->a);
+    party_close(&pair->b);
+}
+
+uint64_t random_next(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15ull;
+    return mix64(*state);
+}
+
+static uint8_t pattern_byte(uint64_t seed, size_t i)
+{
+    uint64_t word = (seed + i / 8) * 0x9e3779b97f4a7c15ull;
+    return (uint8_t)(word >> (i % 8 * 7 + 3));
+}
+
+void fill_pattern(void *bytes, size_t length, uint64_t seed)
+{
+    uint8_t *out = bytes;
+    for (size_t i = 0; i < length; i++)
+        out[i] = pattern_byte(seed, i);
+}
+
+bool has_pattern(const void *bytes, size_t length, uint64_t seed)
+{
+    const uint8_t *in = bytes;
+    for (size_t i = 0; i < length; i++)
+        if (in[i] != pattern_byte(seed, i))
+            return false;
+    return true;
+}
+
+uint64_t pattern_hash(const void *bytes, size_t length)
+{
+    return hash_bytes(length, bytes, length);
+}
+
+tutti_result_t send_pattern(struct end *end, uint64_t seed, size_t length, int parts)
+{
+    struct iovec list[20];
+    uint8_t *bytes = malloc(length);
+    size_t used = 0;
+    assert_non_null(bytes);
+    fill_pattern(bytes, length, seed);
+    for (int i = 0; i < parts; i++) {
+        size_t next = i + 1 == parts ? length : used + (length - used) / 3;
+        list[i] = (struct iovec){bytes + used, next - used};
+        used = next;
+    }
+    tutti_result_t result = end->party->ops->msg(end->lane, list, parts);
+    free(bytes);
+    return result;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conformance between two processes: random traffic, sleeping and waking, and a peer that dies at any moment. */
+#include "base/clock.h"
+#include "flow.h"
+#include "fork.h"
+#include "suite.h"
+#include "transport/shm/region.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct soak {
+    uint64_t seed, total;
+    size_t longest;
+    bool region, sleeps;
+};
+
+static void pass_time(struct solo *solo, struct flow *flow, bool sleeps)
+{
+    if (sleeps && random_next(&flow->random) % 8 == 0)
+        party_sleep(&solo->party, 1000);
+    else
+        party_step(&solo->party);
+}
+
+static void open_flow(struct solo *solo, struct flow *flow, const struct soak *soak, bool parent)
+{
+    struct wire_key mine;
+    flow_open(flow, solo->end, soak->seed + parent, soak->seed + !parent, soak->total, soak->longest, soak->region);
+    under_test->describe(solo->party.transport, flow->area, FLOW_SLOTS * soak->longest, &mine);
+    solo_swap(solo, &mine, &flow->key, sizeof mine);
+}
+
+static void soak_body(struct solo *solo, void *context)
+{
+    const struct soak *soak = context;
+    struct flow flow;
+    char byte = 0;
+    open_flow(solo, &flow, soak, false);
+    while (!flow_done(&flow, soak->total)) {
+        flow_send(&flow);
+        pass_time(solo, &flow, soak->sleeps);
+    }
+    solo_swap(solo, &byte, &byte, 1); /* neither closes while the other waits */
+    flow_close(&flow);
+}
+
+static void run_soak(const struct soak *soak)
+{
+    struct solo solo;
+    struct flow flow;
+    char byte = 0;
+    uint64_t deadline = clock_deadline_ms(240000);
+    pid_t child = solo_fork(&solo, soak_body, (void *)soak);
+    open_flow(&solo, &flow, soak, true);
+    while (!flow_done(&flow, soak->total)) {
+        flow_send(&flow);
+        pass_time(&solo, &flow, soak->sleeps);
+        assert_false(clock_passed(deadline));
+    }
+    solo_swap(&solo, &byte, &byte, 1);
+    flow_close(&flow);
+    solo_join(&solo, child, false);
+}
+
+static void soaks_spinning(void **state)
+{
+    (void)state;
+    run_soak(&(struct soak){.seed = 11, .total = 20000, .longest = 100000});
+    run_soak(&(struct soak){.seed = 13, .total = 1000, .longest = 4 << 20});
+}
+
+static void soaks_into_regions(void **state)
+{
+    (void)state;
+    run_soak(&(struct soak){.seed = 21, .total = 10000, .longest = 100000, .region = true});
+    run_soak(&(struct soak){.seed = 23, .total = 1000, .longest = 4 << 20, .region = true});
+}
+
+static void soaks_sleeping(void **state)
+{
+    (void)state;
+    run_soak(&(struct soak){.seed = 31, .total = 20000, .longest = 100000, .sleeps = true});
+    run_soak(&(struct soak){.seed = 33, .total = 1000, .longest = 4 << 20, .sleeps = true});
+    run_soak(&(struct soak){.seed = 35, .total = 1000, .longest = 1 << 20, .sleeps = true, .region = true});
+}
+
+struct wakes {
+    size_t count;
+    bool child_sleeps;
+};
+
+static void dawdle(uint64_t *random)
+{
+    volatile uint64_t spin = random_next(random) % 300;
+    while (spin)
+        spin--;
+}
+
+/* Waits asleep for message `count`. A wake-up that got lost shows as a sleep of full length. */
+static void await_asleep(struct solo *solo, size_t count, uint64_t *random)
+{
+    dawdle(random);
+    while (solo->end->counts[NOTE_MESSAGE] < count) {
+        uint64_t start = clock_ns();
+        party_sleep(&solo->party, 20000);
+        assert_true(clock_ns() - start < 20 * NS_PER_S);
+    }
+}
+
+static void wake_body(struct solo *solo, void *context)
+{
+    const struct wakes *wakes = context;
+    uint64_t random = 5;
+    solo->end->quiet = true;
+    for (size_t i = 1; i <= wakes->count; i++) {
+        if (wakes->child_sleeps)
+            await_asleep(solo, i, &random);
+        while (solo->end->counts[NOTE_MESSAGE] < i)
+            party_step(&solo->party);
+        dawdle(&random);
+        assert_int_equal(send_pattern(solo->end, i, 8, 1), TUTTI_SUCCESS);
+    }
+    party_until(&solo->party, solo->end->counts[NOTE_DOWN]);
+}
+
+static void run_wakes(struct wakes wakes)
+{
+    struct solo solo;
+    uint64_t random = 6;
+    pid_t child = solo_fork(&solo, wake_body, &wakes);
+    solo.end->quiet = true;
+    for (size_t i = 1; i <= wakes.count; i++) {
+        assert_int_equal(send_pattern(solo.end, i, 8, 1), TUTTI_SUCCESS);
+        await_asleep(&solo, i, &random);
+    }
+    solo_join(&solo, child, false);
+}
+
+static void wakes_every_time(void **state)
+{
+    (void)state;
+    run_wakes((struct wakes){10000, true});
+    run_wakes((struct wakes){50000, false}); /* the answer comes at the moment of falling asleep */
+}
+
+static void sleeper_body(struct solo *solo, void *context)
+{
+    char byte = 0;
+    (void)context;
+    solo_swap(solo, &byte, &byte, 1);
+    party_sleep(&solo->party, 50); /* the parent sleeps with a full queue */
+    while (!solo->end->counts[NOTE_DOWN])
+        party_sleep(&solo->party, 1000);
+}
+
+/* Room in a full queue wakes the sender; so do the end of a put, and the peer's death. */
+static void wakes_for_room_and_death(void **state)
+{
+    struct solo solo;
+    size_t length = 2 << 20;
+    uint8_t *source = calloc(1, length);
+    struct put put = {.source = source, .length = length};
+    uint64_t count = 0, deadline = clock_deadline_ms(60000);
+    char byte = 0;
+    (void)state;
+    pid_t child = solo_fork(&solo, sleeper_body, NULL);
+    while (under_test->put(solo.end->lane, &put) == TUTTI_SUCCESS)
+        count++;
+    solo_swap(&solo, &byte, &byte, 1);
+    while (solo.end->counts[NOTE_SENT] < count || !solo.end->counts[NOTE_WRITABLE]) {
+        party_sleep(&solo.party, 60000);
+        assert_false(clock_passed(deadline));
+    }
+    kill(child, SIGKILL);
+    while (!solo.end->counts[NOTE_DOWN]) {
+        party_sleep(&solo.party, 60000);
+        assert_false(clock_passed(deadline));
+    }
+    free(source);
+    solo_join(&solo, child, true);
+}
+
+/* The peer is killed at a random moment of heavy traffic: what came is right, down() comes once, nothing crashes. */
+static void survives_a_killed_peer(void **state)
+{
+    uint64_t random = 77;
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        struct soak soak = {.seed = 100 + (uint64_t)round, .total = UINT64_MAX, .longest = 1 << 20, .region = round % 2,
+                            .sleeps = round % 3 == 0};
+        struct solo solo;
+        struct flow flow;
+        pid_t child = solo_fork(&solo, soak_body, &soak);
+        open_flow(&solo, &flow, &soak, true);
+        uint64_t at = clock_ns() + random_next(&random) % (20 * NS_PER_MS);
+        bool killed = false;
+        while (!solo.end->counts[NOTE_DOWN]) {
+            if (!killed && clock_passed(at))
+                killed = kill(child, SIGKILL) == 0;
+            flow_send(&flow);
+            pass_time(&solo, &flow, soak.sleeps);
+        }
+        assert_true(killed);
+        assert_int_equal(solo.end->counts[NOTE_DOWN], 1);
+        end_close(solo.end);
+        flow_close(&flow);
+        solo_join(&solo, child, true);
+    }
+}
+
+#define FLOOD (256 << 10)
+
+/* Puts into the same memory without end. */
+static void flood_body(struct solo *solo, void *context)
+{
+    static const uint8_t source[FLOOD] = {1};
+    struct put put = {.source = source, .length = FLOOD};
+    char byte = 0;
+    (void)context;
+    solo_swap(solo, &put.key, &put.key, sizeof put.key);
+    while (!solo->end->counts[NOTE_DOWN]) {
+        under_test->put(solo->end->lane, &put);
+        party_step(&solo->party);
+    }
+    solo_swap(solo, &byte, &byte, 1);
+}
+
+/* Closing a lane takes our memory back, whatever the peer is doing at that moment. */
+static void close_takes_memory_back(void **state)
+{
+    uint64_t random = 8;
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        struct solo solo;
+        struct wire_key key;
+        char byte = 0;
+        uint8_t *memory = round % 2 ? region_alloc(FLOOD) : malloc(FLOOD);
+        assert_non_null(memory);
+        pid_t child = solo_fork(&solo, flood_body, NULL);
+        solo.end->area = memory;
+        solo.end->area_size = FLOOD;
+        solo.end->quiet = true;
+        under_test->describe(solo.party.transport, memory, FLOOD, &key);
+        solo_swap(&solo, &key, &key, sizeof key);
+        party_until(&solo.party, solo.end->counts[NOTE_ARRIVED] >= 20);
+        for (uint64_t spin = random_next(&random) % 10; spin; spin--)
+            party_step(&solo.party);
+        end_close(solo.end);
+        for (size_t at = FLOOD; at; at -= 4096) /* against the direction of a late writer */
+            memset(memory + at - 4096, 0x77, 4096);
+        solo_swap(&solo, &byte, &byte, 1); /* the peer has seen the end */
+        for (size_t i = 0; i < FLOOD; i++)
+            if (memory[i] != 0x77)
+                fail_msg("byte %zu was written after close", i);
+        if (round % 2)
+            region_free(memory);
+        else
+            free(memory);
+        solo_join(&solo, child, false);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(soaks_spinning),         cmocka_unit_test(soaks_into_regions),      cmocka_unit_test(soaks_sleeping),
+    cmocka_unit_test(wakes_every_time),       cmocka_unit_test(wakes_for_room_and_death), cmocka_unit_test(survives_a_killed_peer),
+    cmocka_unit_test(close_takes_memory_back),
+};
+const struct group process_group = {"process", tests, sizeof tests / sizeof *tests};

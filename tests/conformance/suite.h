@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The groups of conformance tests, and their list of tests. */
+#ifndef TUTTI_TESTS_SUITE_H
+#define TUTTI_TESTS_SUITE_H
+
+#include "owner.h"
+
+struct group {
+    const char *name;
+    const struct CMUnitTest *tests;
+    size_t count;
+};
+
+extern const struct group basic_group, order_group, close_group, process_group, hostile_group, faults_group;
+
+#endif

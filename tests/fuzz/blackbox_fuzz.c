@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A black box may hold anything: its reader must answer or refuse. Mutates a real box by the input's instructions, or takes the
+ * input itself as the box. */
+#include "wire/blackbox.h"
+#include "wire/boxread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define COMMS 3
+#define BYTES (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+
+static void build(uint8_t *bytes)
+{
+    struct wire_box_header *header = (struct wire_box_header *)(void *)bytes;
+    memset(bytes, 0, BYTES);
+    *header = (struct wire_box_header){.magic = WIRE_BOX_MAGIC, .version = WIRE_BOX_VERSION, .header_bytes = sizeof *header};
+    header->file_bytes = BYTES;
+    header->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS};
+    header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS};
+    header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
+    header->counters = (struct wire_box_section){WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT};
+    for (int i = 0; i < COMMS; i++) {
+        struct wire_box_comm *comm = (struct wire_box_comm *)(void *)(bytes + WIRE_BOX_COMM_AT + (size_t)i * WIRE_BOX_COMM_BYTES);
+        struct wire_box_op *ops = (struct wire_box_op *)(void *)((uint8_t *)comm + WIRE_BOX_PAGE);
+        *comm = (struct wire_box_comm){.stamp = 2, .nranks = 2, .state = WIRE_COMM_OPEN};
+        for (uint64_t j = 0; j < WIRE_BOX_OPS; j++)
+            ops[j].stamp = j << WIRE_OP_POSITION | WIRE_OP_RUNNING | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME | WIRE_OP_HAS_START;
+    }
+}
+
+/* Where most decisions hang: the header, an event, a communicator, an operation. */
+static size_t place(uint8_t kind, uint16_t offset)
+{
+    static const size_t starts[] = {0, WIRE_BOX_EVENT_AT, WIRE_BOX_COMM_AT, WIRE_BOX_COMM_AT + WIRE_BOX_PAGE};
+    size_t at = starts[kind & 3] + (kind & 0x80 ? offset : offset % 512);
+    return at < BYTES - 8 ? at : 0;
+}
+
+static uint64_t visit(const struct blackbox *box)
+{
+    uint64_t sum = strlen(box->header.host) + strlen(box->header.command) + box->now + box->torn;
+    for (size_t i = 0; i < box->counter_count; i++)
+        sum += box->counters[i] + strlen(blackbox_counter_row(i)->metric);
+    for (size_t i = 0; i < box->event_count; i++)
+        sum += box->events[i].time + strlen(blackbox_event_row(box->events[i].kind)->name);
+    for (size_t i = 0; i < box->comm_count; i++) {
+        const struct blackbox_comm *comm = &box->comms[i];
+        sum += strlen(comm->name) + strlen(comm->sentence) + comm->opened;
+        for (size_t j = 0; j < comm->op_count; j++) {
+            const struct blackbox_op *op = &comm->ops[j];
+            sum += op->begin + op->end + strlen(op->algorithm) + strlen(blackbox_collective_name(op->collective)) +
+                   strlen(blackbox_type_name(op->type)) + strlen(blackbox_op_name(op->op));
+        }
+    }
+    return sum;
+}
+
+static void try_box(const void *bytes, size_t size)
+{
+    struct blackbox *box = NULL;
+    if (blackbox_parse(bytes, size, &box) != TUTTI_SUCCESS)
+        return;
+    volatile uint64_t sum = visit(box);
+    (void)sum;
+    blackbox_free(box);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint8_t *bytes;
+    if (!bytes && !(bytes = malloc(BYTES)))
+        return 0;
+    if (size && data[0] == 0xff) {
+        try_box(data + 1, size - 1);
+        return 0;
+    }
+    build(bytes);
+    size_t length = BYTES;
+    for (; size >= 12; data += 12, size -= 12) {
+        uint16_t offset;
+        memcpy(&offset, data + 2, sizeof offset);
+        if (data[1] == 0x55)
+            memcpy(&length, data + 4, 4);
+        else
+            memcpy(bytes + place(data[0], (uint16_t)(offset & ~7u)), data + 4, 8);
+    }
+    try_box(bytes, length <= BYTES ? length : BYTES);
+    return 0;
+}

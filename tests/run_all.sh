@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every build that the tests are run in, one after the other, and one sum. The last line is "N passed, N failed, N skipped".
+# A build that fails to compile counts as one failure. Set TUTTI_CHECK to run only some, such as TUTTI_CHECK="release asan".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+builds=${TUTTI_CHECK:-release asan tsan clang nohwloc aarch64}
+results=""
+broken=0
+rm -f build-summary.txt
+
+# run NAME "SETUP OPTIONS" "TEST OPTIONS": builds in build-NAME (build for the release) and runs its tests.
+run() {
+    name=$1 folder=build-$1 setup=$2 tests=$3
+    [ "$name" = release ] && folder=build
+    echo "== $name"
+    # shellcheck disable=SC2086
+    if { [ -f "$folder/build.ninja" ] || meson setup "$folder" $setup >"$folder.log" 2>&1; } &&
+        ninja -C "$folder" >"$folder.log" 2>&1; then
+        rm -f "$folder.log"
+        # shellcheck disable=SC2086
+        meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes 2 $tests
+        results="$results $folder/meson-logs/testlog.json"
+    else
+        echo "$name: the build failed:"
+        tail -n 40 "$folder.log"
+        broken=$((broken + 1))
+    fi
+}
+
+quick() {
+    TUTTI_TEST_QUICK=1 run "$@"
+}
+
+start=$(date +%s)
+for build in $builds; do
+    case $build in
+    release) run release "--buildtype=release --prefix=$PWD/build --libdir=lib" "" ;;
+    asan) quick asan "--buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false" "--no-suite style --timeout-multiplier 4" ;;
+    tsan) quick tsan "--buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false" "--no-suite style --timeout-multiplier 6" ;;
+    clang) CC=clang quick clang "--buildtype=debugoptimized" "--no-suite style" ;;
+    nohwloc) quick nohwloc "--buildtype=debugoptimized -Dhwloc=disabled" "topology cli" ;;
+    aarch64) quick aarch64 "--cross-file cross/aarch64.ini --buildtype=debugoptimized -Dhwloc=disabled" \
+        "--no-suite style --no-suite cli --timeout-multiplier 8" ;;
+    *) echo "there is no build called $build"; broken=$((broken + 1)) ;;
+    esac
+    echo "   ($(($(date +%s) - start)) s so far)"
+done
+# shellcheck disable=SC2086
+exec python3 tests/sum_up.py build-summary.txt $broken $results

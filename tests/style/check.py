@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the source tree that no compiler makes. There is no list of exceptions.
+
+    check.py [ROOT]       checks the tree; exit status 1 and one line for each violation
+    check.py --self-test  plants each violation in a small tree and expects it to be found
+"""
+import os
+import re
+import sys
+import tempfile
+
+FUNCTION_LINES = 80
+FILE_LINES = 600
+CODE = ("src", "cli", "emulation", "compat", "control", "bindings", "examples")
+LICENSED = CODE + ("include", "tests", "benchmarks")
+C_ENDINGS = (".c", ".h", ".cu", ".cc", ".cpp", ".tbl")
+SCRIPT_ENDINGS = (".py", ".sh")
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|[Ss]tubs?|STUB)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+# A comment, a string, or a character: replaced by blanks so that braces in them do not count.
+OPAQUE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+
+def files(root, folders, endings):
+    """Paths below root, relative to it, in a fixed order."""
+    found = []
+    for folder in folders:
+        for where, below, names in os.walk(os.path.join(root, folder)):
+            below[:] = [b for b in below if not b.startswith(("build", "__pycache__", "."))]
+            found += [os.path.relpath(os.path.join(where, n), root) for n in names if n.endswith(endings)]
+    return sorted(found)
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def blank(match):
+    text = match.group(0)
+    if text.startswith('"'):
+        return '"' + " " * (len(text) - 2) + '"'
+    return re.sub(r"[^\n]", " ", text)
+
+
+# ---- one file ----
+
+def check_size(path, text):
+    lines = text.count("\n")
+    if lines > FILE_LINES:
+        yield f"{path}: {lines} lines, more than {FILE_LINES}"
+
+
+def check_licence(path, text):
+    lines = text.split("\n")
+    if path.endswith(C_ENDINGS):
+        good = lines[0].startswith("/*") and SPDX in lines[0]
+    else:
+        good = any(line.startswith("#") and SPDX in line for line in lines[:2])
+    if not good:
+        yield f"{path}:1: the first line is not the licence ({SPDX})"
+
+
+def check_words(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        match = UNFINISHED.search(line)
+        if match:
+            yield f"{path}:{number}: the word \"{match.group(0)}\" speaks of unfinished work"
+
+
+def functions(text):
+    """(first line, last line, lines with #if inside) of each function body of a C file."""
+    text = OPAQUE.sub(blank, text)
+    depth, start, ifs, before = 0, 0, [], ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("#"):
+            if start and re.match(r"\s*#\s*if", line):
+                ifs.append(number)
+            continue
+        if not depth and not before.strip():
+            first = number
+        for letter in line:
+            if letter == "{":
+                if depth == 0 and before.rstrip().endswith('"'):
+                    before = ""  # extern "C"
+                    continue
+                if depth == 0 and is_function(before):
+                    start = first
+                depth += 1
+            elif letter == "}":
+                depth = max(depth - 1, 0)
+                if depth == 0 and start:
+                    yield start, number, ifs
+                    start, ifs = 0, []
+                if depth == 0:
+                    before = ""
+            elif depth == 0:
+                before = "" if letter == ";" else before + letter
+                if not before.strip():
+                    first = number
+        if depth == 0:
+            before += " "
+            if not before.strip():
+                first = number + 1
+
+
+def is_function(before):
+    """Does the text in front of a brace at the outermost level end a function's head?"""
+    before = re.sub(r"__attribute__\s*\(\(.*?\)\)", "", before).rstrip()
+    return before.endswith(")") and "=" not in before
+
+
+def check_functions(path, text):
+    for first, last, ifs in functions(text):
+        if last - first + 1 > FUNCTION_LINES:
+            yield f"{path}:{first}: a function of {last - first + 1} lines, more than {FUNCTION_LINES}"
+        if path.startswith("src" + os.sep):
+            for number in ifs:
+                yield f"{path}:{number}: #if inside a function body"
+
+
+# ---- layers ----
+
+def layers(root):
+    """Folder -> folders that it may include, and complaints about the table itself."""
+    table, complaints = {}, []
+    for number, line in enumerate(read(root, "src/LAYERS").split("\n"), 1):
+        line = line.split("#")[0].strip()
+        if not line:
+            continue
+        name, _, allowed = line.partition(":")
+        for folder in allowed.split():
+            if folder not in table:
+                complaints.append(f"src/LAYERS:{number}: {name} names {folder}, which is not above it")
+        table[name.strip()] = set(allowed.split())
+    return table, complaints
+
+
+def folder_of(path):
+    parts = path.split(os.sep)
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
+
+
+def check_layers(root, sources):
+    table, complaints = layers(root)
+    yield from complaints
+    inside = {name for name in os.listdir(os.path.join(root, "src")) if os.path.isdir(os.path.join(root, "src", name))}
+    for name in sorted(inside - set(table)):
+        yield f"src/LAYERS: has no row for src/{name}"
+    for path, text in sources:
+        mine = folder_of(path)
+        for target in INCLUDE.findall(text):
+            first = target.split("/")[0]
+            if ".." in target.split("/"):
+                yield f"{path}: includes {target}: a path with .. hides the layer"
+            elif first in inside and first != mine and "/" in target and first not in table.get(mine, set()):
+                yield f"{path}: includes {target}, but src/LAYERS does not let {mine} use {first}"
+
+
+def check_cycles(root, sources):
+    """No header reaches itself by includes."""
+    headers = {path for path, _ in sources if path.endswith(".h")}
+    edges = {}
+    for path, text in sources:
+        if path in headers:
+            places = (os.path.dirname(path), "src", "include", path.split(os.sep)[0])
+            edges[path] = {os.path.normpath(os.path.join(p, t)) for t in INCLUDE.findall(text) for p in places} & headers
+    done, way = set(), []
+
+    def visit(path):
+        if path in way:
+            yield " -> ".join(way[way.index(path):] + [path]) + ": headers include each other"
+        elif path not in done:
+            way.append(path)
+            for target in sorted(edges[path]):
+                yield from visit(target)
+            way.pop()
+            done.add(path)
+
+    for path in sorted(edges):
+        yield from visit(path)
+
+
+# ---- documents ----
+
+def check_documents(root):
+    for name in sorted(os.listdir(os.path.join(root, "src"))):
+        folder = os.path.join(root, "src", name)
+        if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(os.path.join(root, "docs", name + ".md")):
+            yield f"docs/{name}.md: there is no page about src/{name}"
+    pages = files(root, ("docs",), (".md",)) + [n for n in os.listdir(root) if n.endswith(".md")]
+    for page in pages:
+        for target in LINK.findall(read(root, page)):
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            if not os.path.exists(os.path.join(root, os.path.dirname(page), target)):
+                yield f"{page}: the link to {target} leads nowhere"
+
+
+def check(root):
+    code = [(path, read(root, path)) for path in files(root, CODE, C_ENDINGS)]
+    scripts = [(path, read(root, path)) for path in files(root, CODE, SCRIPT_ENDINGS)]
+    for path, text in code + scripts:
+        yield from check_size(path, text)
+        yield from check_words(path, text)
+    for path in files(root, LICENSED, C_ENDINGS + SCRIPT_ENDINGS):
+        yield from check_licence(path, read(root, path))
+    for path, text in code:
+        yield from check_functions(path, text)
+    every = code + [(path, read(root, path)) for path in files(root, ("include", "benchmarks"), C_ENDINGS)]
+    yield from check_layers(root, every)
+    yield from check_cycles(root, every)
+    yield from check_documents(root)
+
+
+# ---- self-test ----
+
+HEAD = f"/* {SPDX} */\n"
+CLEAN = {
+    "src/LAYERS": "low:\nhigh: low\ncli: low\n",
+    "src/low/a.h": HEAD + "#ifndef A\n#define A\nint a(void);\n#endif\n",
+    "src/low/a.c": HEAD + '#include "low/a.h"\nstruct s {\n    int x;\n};\nint a(void)\n{\n    const char *t = "{ #if";\n'
+                          "    /* } */\n    return t != 0;\n}\n",
+    "src/high/b.c": HEAD + '#include "low/a.h"\nint b(void);\nint b(void)\n{\n    return a();\n}\n',
+    "cli/c.c": HEAD + '#include "low/a.h"\n#if 1\nint c(void)\n{\n    return a();\n}\n#endif\n',
+    "docs/low.md": "# low\nSee [high](high.md).\n",
+    "docs/high.md": "# high\n",
+    "tests/t.py": f"#!/usr/bin/env python3\n# {SPDX}\n",
+}
+LONG = HEAD + "int f(void)\n{\n" + "    g();\n" * FUNCTION_LINES + "}\n"
+PLANTED = [
+    ({"src/low/up.c": HEAD + '#include "high/b.h"\n'}, "does not let low use high"),
+    ({"cli/up.c": HEAD + '#include "high/b.h"\n'}, "does not let cli use high"),
+    ({"src/low/up.c": HEAD + '#include "../high/b.h"\n'}, "hides the layer"),
+    ({"src/LAYERS": "low: high\nhigh: low\ncli: low\n"}, "which is not above it"),
+    ({"src/odd/o.c": HEAD, "docs/odd.md": "# odd\n"}, "has no row for src/odd"),
+    ({"src/low/x.h": HEAD + '#include "low/y.h"\n', "src/low/y.h": HEAD + '#include "y2.h"\n',
+      "src/low/y2.h": HEAD + '#include "low/x.h"\n'}, "headers include each other"),
+    ({"src/low/long.c": LONG}, "more than 80"),
+    ({"src/low/long.c": HEAD + 'extern "C" {\n' + LONG + "}\n"}, "more than 80"),
+    ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n" + LONG[LONG.index("{"):]},
+     "more than 80"),
+    ({"emulation/big.c": HEAD + "\n" * FILE_LINES}, "more than 600"),
+    ({"src/low/bare.c": "int x;\n"}, "not the licence"),
+    ({"tests/bare.py": "import os\n"}, "not the licence"),
+    ({"src/low/w.c": HEAD + "/* TO" + "DO: later */\n"}, "unfinished work"),
+    ({"bindings/w.py": f"# {SPDX}\n# a st" + "ub\n"}, "unfinished work"),
+    ({"src/low/i.c": HEAD + "int f(void)\n{\n#ifdef A\n    return 1;\n#endif\n    return 0;\n}\n"}, "#if inside"),
+    ({"docs/low.md": None}, "no page about src/low"),
+    ({"docs/low.md": "[x](nowhere.md)\n"}, "leads nowhere"),
+]
+
+
+def plant(root, tree):
+    for path, text in tree.items():
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        if text is None:
+            os.remove(full)
+        else:
+            with open(full, "w", encoding="utf-8") as file:
+                file.write(text)
+
+
+def found_in(tree):
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, CLEAN)
+        plant(root, tree)
+        return list(check(root))
+
+
+def self_test():
+    failed = 0
+    clean = found_in({})
+    if clean:
+        print("the clean tree is refused:", *clean, sep="\n  ")
+        failed += 1
+    for tree, expected in PLANTED:
+        found = found_in(tree)
+        if not any(expected in line for line in found):
+            print(f"not found: \"{expected}\" in {list(tree)}; found {found}")
+            failed += 1
+    print(f"{len(PLANTED) + 1 - failed} of {len(PLANTED) + 1} cases as expected")
+    return failed != 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    complaints = list(check(root))
+    print(*complaints, sep="\n", end="\n" if complaints else "")
+    print(f"{len(complaints)} violations")
+    return bool(complaints)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

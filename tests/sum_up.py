@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sum_up.py SUMMARY BROKEN_BUILDS TESTLOG_JSON...: adds the results of meson's test logs; the sum goes to the file SUMMARY too.
+
+Exit status 1 if anything failed."""
+import json
+import sys
+
+PASSED, SKIPPED = ("OK", "EXPECTEDFAIL"), ("SKIP",)
+
+
+def main():
+    failed, passed, skipped = int(sys.argv[2]), 0, 0
+    for path in sys.argv[3:]:
+        with open(path, encoding="utf-8") as log:
+            tests = [json.loads(line) for line in log if line.strip()]
+        if not tests:
+            print(f"{path}: no test ran")
+            failed += 1
+        for test in tests:
+            passed += test["result"] in PASSED
+            skipped += test["result"] in SKIPPED
+            if test["result"] not in PASSED + SKIPPED:
+                failed += 1
+                print(f"{path}: {test['name']}: {test['result']}")
+    if not passed:
+        failed += not failed
+    summary = f"{passed} passed, {failed} failed, {skipped} skipped"
+    print(summary)
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        print(summary, file=file)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
