@@ -27,7 +27,12 @@ check-deps:
 bench-deps:
 	@tests/need.sh $(PACKAGES) $(BENCH_PACKAGES)
 
-demo: build
+DIGITS := $(BUILD)/share/tutti/digits.csv
+
+$(DIGITS):
+	@examples/train/fetch.sh $@
+
+demo: build $(DIGITS)
 	@echo "== Training on 4 ranks"
 	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train
 	@echo "== Allreduce of 2 processes through shared memory"
