@@ -86,7 +86,8 @@ sleep 1
 kill ${pids[0]} && wait ${pids[0]}
 pids=()
 frames=$(tshark -r $work/cap -T fields -e infiniband.bth.opcode 2>/dev/null | grep -c .)
-malformed=$(tshark -r $work/cap -Y '_ws.malformed' 2>/dev/null | wc -l)
+# tshark guesses at payloads (RPC over RDMA, an EtherType): what it finds wrong inside one of ours is the program's business
+malformed=$(tshark -r $work/cap -Y '_ws.malformed' -T fields -e frame.protocols 2>/dev/null | grep -vc ':infiniband:[a-z]')
 # frames are captured to 128 bytes: the pad and ICRC at their end are checked by the peers
 strange=$(tshark -r $work/cap -Y 'udp.dstport == 4791 && !infiniband' 2>/dev/null | wc -l)
 echo "captured $frames frames, $malformed malformed, $strange not decoded"
