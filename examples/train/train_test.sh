@@ -11,8 +11,8 @@ fail() {
 }
 
 accuracy() { # RANKS: the last line's percentage, times 100
-    "$tutti" run -n "$1" -- "$program" --epochs 12 --data "$file" >"$work/out" 2>&1 || { cat "$work/out"; fail "$1 ranks failed"; }
-    grep -c 'epoch ' "$work/out" | grep -qx 12 || { cat "$work/out"; fail "want a line per epoch, of rank 0 alone"; }
+    "$tutti" run -n "$1" -- "$program" --epochs 12 --data "$file" >"$work/out" 2>&1 || { cat "$work/out" >&2; fail "$1 ranks failed"; }
+    grep -c 'epoch ' "$work/out" | grep -qx 12 || { cat "$work/out" >&2; fail "want a line per epoch, of rank 0 alone"; }
     sed -n 's/.*done in .*accuracy \([0-9]*\)\.\([0-9][0-9]\) %/\1\2/p' "$work/out"
 }
 
