@@ -27,13 +27,9 @@ check-deps:
 bench-deps:
 	@tests/need.sh $(PACKAGES) $(BENCH_PACKAGES)
 
-DIGITS := $(BUILD)/share/tutti/digits.csv
-
-$(DIGITS):
-	@examples/train/fetch.sh $@
-
-demo: build $(DIGITS)
+demo: build
 	@echo "== Training on 4 ranks"
+	@examples/train/data.sh $(BUILD)/data/digits.csv
 	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train
 	@echo "== Allreduce of 2 processes through shared memory"
 	@TUTTI_TRANSPORT=shm $(TUTTI) perf allreduce $(SWEEP)

@@ -219,9 +219,9 @@ static void test_wrong_options(void **state)
     assert_int_equal(stage_run("--pid x"), 2);
     assert_int_equal(stage_run("--stuck x"), 2);
     assert_int_equal(stage_run("--pickle"), 2);
-    assert_int_equal(stage_run("--stage_dir /nonexistent/folder"), 1);
+    assert_int_equal(stage_run("--dir /nonexistent/folder"), 1);
     assert_shows("looking for black boxes in /nonexistent/folder");
-    assert_int_equal(stage_run("--stage_dir /nonexistent/folder --clean"), 1);
+    assert_int_equal(stage_run("--dir /nonexistent/folder --clean"), 1);
     assert_int_equal(stage_run("/nonexistent/box"), 0);
     assert_shows("opening the black box /nonexistent/box");
     assert_int_equal(stage_run("--help"), 0);

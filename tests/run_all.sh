@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Every build that the tests are run in, one after the other, and one sum. The last line is "N passed, N failed, N skipped".
-# A build that fails to compile counts as one failure. Set TUTTI_CHECK to run only some, such as TUTTI_CHECK="release asan".
+# A build that fails to compile counts as one failure. Set CHECK_BUILDS to run only some, such as CHECK_BUILDS="release asan".
 set -u
 cd "$(dirname "$0")/.." || exit 1
-builds=${TUTTI_CHECK:-release asan tsan clang nohwloc aarch64}
+builds=${CHECK_BUILDS:-release asan tsan clang nohwloc aarch64}
 results=""
 broken=0
 rm -f build-summary.txt

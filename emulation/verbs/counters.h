@@ -48,8 +48,7 @@
     X(fault_reorder)                                                                                                        \
     X(fault_delay)                                                                                                          \
     X(fault_corrupt)                                                                                                        \
-    X(fault_call)                                                                                                           \
-    X(handed_over)
+    X(fault_call)
 
 enum counter {
 #define COUNTER_ENUM(name) COUNT_##name,

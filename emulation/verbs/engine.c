@@ -340,6 +340,11 @@ void engine_poll(void)
         give_way();
 }
 
+void engine_polled(void)
+{
+    atomic_store_explicit(&engine.polled_at, clock_ns(), memory_order_relaxed);
+}
+
 void engine_watch(void)
 {
     atomic_store_explicit(&engine.polled_at, 0, memory_order_relaxed);

@@ -35,6 +35,9 @@ void engine_push(void);
 /* One step of progress by a thread that polls. Does nothing when another thread is at it. */
 void engine_poll(void);
 
+/* A thread polls and found something: it will be back for more. */
+void engine_polled(void);
+
 /* The program goes to sleep: the thread must watch. */
 void engine_watch(void);
 

@@ -207,8 +207,10 @@ int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 int post_take(struct cq *cq, int n, struct completion *out)
 {
     int taken = cq_take(cq, n, out);
-    if (taken)
+    if (taken) {
+        engine_polled();
         return taken;
+    }
     engine_poll();
     return cq_take(cq, n, out);
 }

@@ -6,7 +6,7 @@ set -eu
 case $1 in
 map)
     awk 'function close_node() { if (v != "") print (p == "" ? " local: *;" : "") "}" (p == "" ? "" : " " p) ";" }
-         !/^#/ { if ($1 != v) { close_node(); p = v; v = $1; print v " {\n global:" }
+         !/^[#\/]/ { if ($1 != v) { close_node(); p = v; v = $1; print v " {\n global:" }
                  print "  " $3 ";" }
          END { close_node() }' "$2"
     ;;
@@ -15,7 +15,7 @@ refusals)
     echo '#include <errno.h>'
     echo '#include <stdbool.h>'
     echo '#include <stddef.h>'
-    awk '!/^#/ && $2 != "." {
+    awk '!/^[#\/]/ && $2 != "." {
         type["i"] = "int"; type["p"] = "void *"; type["b"] = "bool"; type["v"] = "void"
         value["i"] = " return ENOSYS;"; value["p"] = " return NULL;"; value["b"] = " return false;"; value["v"] = ""
         head = "__attribute__((visibility(\"default\"))) " type[$2] " " $3 "(void)"

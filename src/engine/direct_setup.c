@@ -190,7 +190,7 @@ static tutti_result_t arena_failure(struct direct_context *c)
     int culprit = failed - 2;
     int result = atomic_load_explicit(&head->failed_result, memory_order_relaxed);
     char sentence[160];
-    snprintf(sentence, sizeof sentence, "another rank of this host found the communicator broken; rank to blame: %d", culprit);
+    snprintf(sentence, sizeof sentence, "another rank of this host found the communicator broken, because of rank %d", culprit);
     return team_fail(c->team, result > 0 && result < TUTTI_RESULT_COUNT ? (tutti_result_t)result : TUTTI_REMOTE_ERROR, culprit, sentence);
 }
 

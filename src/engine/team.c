@@ -199,9 +199,9 @@ static bool step_head(struct team *team, bool engine_held)
     struct engine *engine = team->engine;
     uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
     struct op *op = &team->queue[position % TEAM_QUEUE];
-    bool lock = needs_engine(op) && !engine_held;
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
         return false;
+    bool lock = needs_engine(op) && !engine_held; /* of an operation that has been issued: not before */
     if (lock && !lock_try(&engine->lock))
         return false;
     bool began = op->started;

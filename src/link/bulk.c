@@ -166,6 +166,15 @@ static void skip_put(struct link_send *send)
         send->next++;
 }
 
+/* A lane needs this segment's source no longer. */
+static void source_read(struct link_send *send, uint32_t index)
+{
+    if (index >= send->segments || !(send->lane_of[index] & LINK_READING))
+        return;
+    send->lane_of[index] &= (uint8_t)~LINK_READING;
+    send->in_flight--;
+}
+
 /* Puts the next segment of `send`. False: no lane has room. */
 static bool put_next(struct link *link, struct link_send *send)
 {
@@ -187,9 +196,10 @@ static bool put_next(struct link *link, struct link_send *send)
     tutti_result_t result = link->ops->put(lane->lane, &put);
     if (result == TUTTI_SUCCESS)
         return true;
-    if (lane->state == LANE_UP && lane->puts) { /* refused; had the lane died, its puts would have been taken back already */
+    /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its puts. */
+    if (result != TUTTI_REMOTE_ERROR && lane->puts) {
         lane->puts--;
-        send->in_flight--;
+        source_read(send, index);
         send->lane_of[index] = 0;
     }
     return false;
@@ -207,15 +217,6 @@ void bulk_pump(struct link *link)
         if (!put_next(link, send))
             return;
     }
-}
-
-/* A lane needs this segment's source no longer. */
-static void source_read(struct link_send *send, uint32_t index)
-{
-    if (index >= send->segments || !(send->lane_of[index] & LINK_READING))
-        return;
-    send->lane_of[index] &= (uint8_t)~LINK_READING;
-    send->in_flight--;
 }
 
 void bulk_sent(struct lane *transport_lane, uint64_t token)

@@ -68,6 +68,7 @@ struct link {
     /* matching */
     struct list posted[LINK_BUCKETS], arrived[LINK_BUCKETS]; /* link_recv; unexpected */
     struct list waiting;                                     /* link_send without a credit */
+    uint64_t looked;                                         /* when strays were last looked for */
     struct list bulk;                                        /* link_send with segments to put */
     struct link_recv **receiving;                            /* by slot */
     struct link_send **sending;                              /* by the peer's slot */
@@ -101,6 +102,7 @@ void message_send_on(struct link_lane *lane, unsigned kind);
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
 void match_drop_arrived(struct link *link);
+void match_look_for_strays(struct link *link, uint64_t now);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
 
 /* bulk.c: credits and segments */

@@ -290,14 +290,22 @@ static void probe(struct link_lane *lane, uint64_t now)
     }
 }
 
-/* A lane that was up is connected again by one side only; else whoever wants it tries. */
+/* The other side should have connected again by now: is it still there? */
+static bool overdue(const struct link *link, uint64_t now)
+{
+    return link->down_since && now - link->down_since > NS_PER_S;
+}
+
+/* A lane that was up is connected again by one side only, unless that is overdue; else whoever wants it tries. */
 static void retry(struct link_lane *lane, uint64_t now)
 {
     if (!lane->retry_at || now < lane->retry_at)
         return;
     lane->retry_at = 0;
-    if (lane->was_up && !initiator(lane->link))
+    if (lane->was_up && !initiator(lane->link) && !overdue(lane->link, now)) {
+        lane->retry_at = now + 100 * NS_PER_MS;
         return;
+    }
     lane->epoch++;
     event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
     connect_lane(lane);
@@ -335,8 +343,11 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             probe(lane, now);
         busy |= lane->state == LANE_CONNECTING || lane->retry_at;
     }
-    if (!link->lost)
+    if (!link->lost) {
         announce(link, now);
+        if (busy)
+            match_look_for_strays(link, now);
+    }
     message_acknowledge(link);
     return busy ? now + 20 * NS_PER_MS : UINT64_MAX;
 }

@@ -105,9 +105,11 @@ static void say_goodbye(struct link_domain *domain)
         if (link->ops && link->started) /* also where no lane is up yet: something may wait for it */
             message_send(link, &head, NULL, 0);
     }
-    while (!all_acknowledged(domain) && !clock_passed(deadline))
+    while (!all_acknowledged(domain) && !clock_passed(deadline)) {
         if (!link_poll(domain))
             poller_wait(domain->poller, 1);
+        link_tick(domain, clock_ns()); /* lanes that are down come back to carry it */
+    }
 }
 
 static void link_free(struct link *link)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STRAYS_EVERY (100 * NS_PER_MS)
+
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
@@ -45,6 +47,19 @@ static struct link_send *find_waiting(struct link *link, const struct wire_tag *
         if (tag_equal(&send->tag, tag))
             return send;
     }
+    return NULL;
+}
+
+/* A large payload is held back for want of a credit, and nothing of that tag is expected: perhaps another call is. */
+static struct link_recv *find_posted_of_another_call(struct link *link, const struct wire_message *head)
+{
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        list_each (node, &link->posted[i]) {
+            struct link_recv *recv = list_entry(node, struct link_recv, node);
+            if (recv->tag.comm == head->tag.comm && recv->tag.seq == head->tag.seq && recv->signature != head->signature &&
+                recv->tag.slice != WIRE_TAG_P2P && head->tag.slice != WIRE_TAG_P2P)
+                return recv;
+        }
     return NULL;
 }
 
@@ -95,6 +110,8 @@ static void announced(struct link *link, const struct wire_message *head, const 
 {
     uint64_t bytes;
     struct link_recv *recv = find_posted(link, &head->tag);
+    if (!recv)
+        recv = find_posted_of_another_call(link, head);
     if (!recv || length != sizeof bytes)
         return;
     memcpy(&bytes, body, sizeof bytes);
@@ -291,6 +308,63 @@ void match_fail_all(struct link *link, tutti_result_t result)
     for (int i = 0; i < LINK_BUCKETS; i++)
         while (!list_empty(&link->posted[i]))
             finish_recv(link, list_entry(link->posted[i].next, struct link_recv, node), result);
+}
+
+/* Something of another call has come for the operation that `tag` belongs to. */
+static const struct unexpected *find_stray_on(const struct link *link, const struct wire_tag *tag, uint32_t signature)
+{
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        list_each (node, (struct list *)&link->arrived[i]) {
+            const struct unexpected *item = list_entry(node, struct unexpected, node);
+            const struct wire_tag *other = &item->head.tag;
+            if (other->comm == tag->comm && other->seq == tag->seq && item->head.signature != signature &&
+                other->slice != WIRE_TAG_P2P && tag->slice != WIRE_TAG_P2P)
+                return item;
+        }
+    return NULL;
+}
+
+/* From any peer: a rank in another call may send to others than its peers there. */
+static const struct unexpected *find_stray(const struct link *link, const struct wire_tag *tag, uint32_t signature)
+{
+    const struct unexpected *item = NULL;
+    for (struct list *node = link->domain->links.next; node != &link->domain->links && !item; node = node->next)
+        item = find_stray_on(list_entry(node, struct link, node), tag, signature);
+    return item;
+}
+
+static tutti_result_t stray(uint32_t mine, size_t length, const struct unexpected *item)
+{
+    const struct wire_tag *tag = &item->head.tag;
+    return mismatch(tag, mine, length, item->head.signature, item->length, item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
+}
+
+/*
+ * Two ranks in different calls may wait for messages that the other never sends. So a transfer that has waited long asks
+ * whether what came instead, for the same operation, is of another call.
+ */
+void match_look_for_strays(struct link *link, uint64_t now)
+{
+    if (now - link->looked < STRAYS_EVERY)
+        return;
+    link->looked = now;
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        list_each_safe (node, &link->posted[i]) {
+            struct link_recv *recv = list_entry(node, struct link_recv, node);
+            const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
+            if (item)
+                finish_recv(link, recv, stray(recv->signature, recv->length, item));
+        }
+    list_each_safe (node, &link->waiting) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        const struct unexpected *item = find_stray(link, &send->tag, send->signature);
+        if (!item)
+            continue;
+        tutti_result_t result = stray(send->signature, send->length, item);
+        list_remove(&send->node);
+        bulk_release_send(link, send);
+        send->done(send, result);
+    }
 }
 
 void match_drop_arrived(struct link *link)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -47,6 +48,7 @@ static void blast(int fd, const struct sockaddr_in *to)
 {
     static char bytes[SUPER];
     int segment = SEGMENT;
+    memset(bytes, 1, sizeof(bytes)); /* real pages: untouched ones would all be the one page of zeros */
     setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
     pin(0);
     for (;;)

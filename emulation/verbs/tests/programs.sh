@@ -68,6 +68,7 @@ elif [ $group = perftest ]; then
     both ib_send_bw -d soft_lo -x 0 -F -n 200 -c UC
     both ib_send_bw -d soft_lo -x 0 -F -n 200 --use-srq
     both ib_write_bw -d soft_lo -x 0 -F -n 200 --use_old_post_send
+    both ib_write_bw -d soft_lo -x 0 -F -n 200 --tclass=104
     both ib_atomic_bw -d soft_lo -x 0 -F -n 200
     both ib_atomic_bw -d soft_lo -x 0 -F -n 200 -A CMP_AND_SWAP
     for t in ib_write_lat ib_read_lat ib_send_lat; do both $t -d soft_lo -x 0 -F -n 200; done
@@ -92,4 +93,10 @@ malformed=$(tshark -r $work/cap -Y '_ws.malformed' -T fields -e frame.protocols 
 strange=$(tshark -r $work/cap -Y 'udp.dstport == 4791 && !infiniband' 2>/dev/null | wc -l)
 echo "captured $frames frames, $malformed malformed, $strange not decoded"
 [ "$frames" -gt 100 ] && [ "$malformed" = 0 ] && [ "$strange" = 0 ] || failed=$((failed + 1))
+if [ $group = perftest ]; then # DSCP 26 from the traffic class; source ports as flow labels give them
+    marked=$(tshark -r $work/cap -Y 'ip.dsfield.dscp == 26' 2>/dev/null | wc -l)
+    wrong=$(tshark -r $work/cap -Y 'udp.srcport < 49152' 2>/dev/null | wc -l)
+    echo "$marked frames with the wanted DSCP, $wrong with a strange source port"
+    [ "$marked" -gt 50 ] && [ "$wrong" = 0 ] || failed=$((failed + 1))
+fi
 [ $failed = 0 ]

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""symbols.py LIBRARY HEADER: the library exports what the header declares with TUTTI_API, and nothing else."""
+import re
+import subprocess
+import sys
+
+
+def main():
+    library, header = sys.argv[1:3]
+    text = re.sub(r"/\*.*?\*/", "", open(header, encoding="utf-8").read(), flags=re.S)
+    declared = set(re.findall(r"^TUTTI_API\b[^;(]*?(\w+)\(", text, flags=re.M))
+    listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    exported = {line.split()[2].split("@")[0] for line in listing.splitlines() if line.split()[1] in "TDBRVW"}
+    missing, surplus = sorted(declared - exported), sorted(exported - declared)
+    if missing or surplus or not declared:
+        print(f"declared but not exported: {missing}; exported but not declared: {surplus}; {len(declared)} declared")
+    return 1 if missing or surplus or not declared else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

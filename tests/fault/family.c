@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forked ranks and what they report. */
+#include "family.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+void family_nap(int ms)
+{
+    struct timespec pause = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&pause, NULL);
+}
+
+void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result_t result)
+{
+    struct family_report *report = &family->report[rank];
+    report->result = result;
+    snprintf(report->sentence, sizeof report->sentence, "%s", result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm));
+}
+
+tutti_result_t family_run(struct job *job, int place, int nranks, tutti_comm_t comm)
+{
+    job_prepare(job, comm, place, nranks);
+    tutti_result_t result = job_issue(job, NULL);
+    return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
+}
+
+tutti_result_t family_job(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job)
+{
+    tutti_result_t result = family_run(job, place, nranks, comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!job_check(job))
+        family->report[rank].wrong = true;
+    job_free(job);
+    family->report[rank].rounds++;
+    return TUTTI_SUCCESS;
+}
+
+static void child(struct family *family, int rank, family_work work)
+{
+    tutti_comm_t comm = NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (rank == 0) {
+        if (tutti_get_unique_id(&family->id) != TUTTI_SUCCESS)
+            _exit(3);
+        atomic_store(&family->id_made, true);
+    }
+    while (!atomic_load(&family->id_made))
+        family_nap(1);
+    tutti_result_t result = tutti_comm_init_rank(&comm, family->count, &family->id, rank, NULL);
+    if (result != TUTTI_SUCCESS) {
+        family_end(family, rank, NULL, result);
+        exit(4);
+    }
+    atomic_fetch_add(&family->joined, 1);
+    work(family, rank, comm);
+    atomic_store(&family->report[rank].ended, true);
+    exit(0); /* runs leak checks */
+}
+
+struct family *family_start(int count, int victim, int variant, uint64_t seed, family_work work)
+{
+    struct family *family = mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (family == MAP_FAILED)
+        abort();
+    family->count = count;
+    family->victim = victim;
+    family->variant = variant;
+    family->seed = seed;
+    fflush(NULL);
+    for (int rank = 0; rank < count; rank++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            abort();
+        if (pid == 0)
+            child(family, rank, work);
+        family->pid[rank] = pid; /* shared: not for the child to write */
+    }
+    return family;
+}
+
+bool family_wait_joined(struct family *family)
+{
+    for (int i = 0; i < 60000 && atomic_load(&family->joined) < family->count; i++)
+        family_nap(1);
+    return atomic_load(&family->joined) == family->count;
+}
+
+static bool reap(struct family *family, int rank, bool *right)
+{
+    int status;
+    if (!family->pid[rank])
+        return true;
+    if (waitpid(family->pid[rank], &status, WNOHANG) != family->pid[rank])
+        return false;
+    family->pid[rank] = 0;
+    if (rank != family->victim && status != 0) {
+        fprintf(stderr, "  rank %d ended with status %#x: %s\n", rank, (unsigned)status, family->report[rank].sentence);
+        *right = false;
+    }
+    return true;
+}
+
+bool family_wait(struct family *family, int seconds)
+{
+    bool right = true;
+    for (int ms = 0;; ms += 5) {
+        int left = 0;
+        for (int rank = 0; rank < family->count; rank++)
+            left += !reap(family, rank, &right);
+        if (!left)
+            return right;
+        if (ms == seconds * 1000) {
+            for (int rank = 0; rank < family->count; rank++)
+                if (family->pid[rank]) {
+                    fprintf(stderr, "  rank %d hangs\n", rank);
+                    kill(family->pid[rank], SIGKILL);
+                }
+            right = false;
+        }
+        family_nap(5);
+    }
+}
+
+void family_free(struct family *family)
+{
+    munmap(family, sizeof *family);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A family of forked ranks: they meet through shared memory and report there; the parent kills, stops and judges. */
+#ifndef TUTTI_TESTS_FAULT_FAMILY_H
+#define TUTTI_TESTS_FAULT_FAMILY_H
+
+#include "job.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define FAMILY_MOST 8
+
+struct family_report {
+    _Atomic uint64_t rounds;  /* operations that were right */
+    _Atomic bool ended;       /* all below is final */
+    tutti_result_t result;    /* what ended the rank's work */
+    char sentence[400];
+    bool wrong;               /* a result was wrong */
+    bool touched;             /* a buffer changed after its operation had failed */
+    bool went_on;             /* shrunk, and right after that */
+};
+
+struct family {
+    int count;
+    pid_t pid[FAMILY_MOST];
+    tutti_unique_id_t id;
+    _Atomic bool id_made;
+    _Atomic int joined;
+    _Atomic bool stop;
+    int victim; /* -1: none */
+    uint64_t seed;
+    int variant;
+    struct family_report report[FAMILY_MOST];
+};
+
+/* What a rank does. The communicator is made; it destroys it. */
+typedef void (*family_work)(struct family *family, int rank, tutti_comm_t comm);
+
+/* Forks `count` ranks, each of which joins and works. */
+struct family *family_start(int count, int victim, int variant, uint64_t seed, family_work work);
+/* Waits for ranks to end; kills them after `seconds`. Returns whether all ended by themselves with status 0, but the victim. */
+bool family_wait(struct family *family, int seconds);
+void family_free(struct family *family);
+/* Until all have joined, or 20 s. */
+bool family_wait_joined(struct family *family);
+
+void family_nap(int ms);
+/* Records how the rank's work ended. */
+void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result_t result);
+/* Runs one job to its end, as rank `place` of `nranks`; the result of the first call that failed. Keeps its buffers. */
+tutti_result_t family_run(struct job *job, int place, int nranks, tutti_comm_t comm);
+/* The same, checked and counted in the report; keeps the buffers only when it failed. */
+tutti_result_t family_job(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job);
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ranks TRANSPORT [SEED]: ranks that disagree, die, stop, abort or leave. Every other rank must say so in time, name who it was, touch
+ * no buffer afterwards, and be able to go on without the lost one.
+ */
+#include "family.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGE 200001
+
+static int failures, scenarios;
+static const char *tutti_program;
+
+static void judge(bool right, struct family *family, const char *what)
+{
+    scenarios++;
+    if (right)
+        return;
+    failures++;
+    fprintf(stderr, "FAILED: %s, %d ranks, variant %d, victim %d, seed %llu\n", what, family->count, family->variant, family->victim,
+            (unsigned long long)family->seed);
+    for (int rank = 0; rank < family->count; rank++) {
+        const struct family_report *report = &family->report[rank];
+        fprintf(stderr, "  rank %d: %s \"%s\" rounds %llu%s%s%s\n", rank, tutti_get_error_string(report->result), report->sentence,
+                (unsigned long long)report->rounds, report->wrong ? " WRONG" : "", report->touched ? " TOUCHED" : "",
+                report->went_on ? " went on" : "");
+    }
+}
+
+/* ---- Ranks that call different things ------------------------------------------------------------------------------ */
+
+static const struct mismatch {
+    const char *name;
+    struct job here, there; /* what most ranks call, what the last one calls */
+} mismatches[] = {
+    {"another collective", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = 100}},
+    {"another count", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 90}},
+    {"a larger count", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = LARGE}},
+    {"a smaller count", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}},
+    {"another large count", {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = LARGE - 1}},
+    {"another type", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_FLOAT32, .count = 100}},
+    {"another operator", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .op = TUTTI_MAX, .count = 100}},
+    {"another root", {.kind = JOB_BROADCAST, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_BROADCAST, .type = TUTTI_INT32, .root = 1, .count = 100}},
+    {"another root of a large one", {.kind = JOB_REDUCE, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_REDUCE, .type = TUTTI_INT32, .root = 1, .count = LARGE}},
+    {"fewer sent than expected", {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 90}},
+    {"large sent, small expected", {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = LARGE}},
+    {"small sent, large expected", {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 90}},
+};
+
+static void disagree(struct family *family, int rank, tutti_comm_t comm)
+{
+    const struct mismatch *mismatch = &mismatches[family->variant];
+    struct job first = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 10};
+    struct job job = rank == family->count - 1 ? mismatch->there : mismatch->here;
+    tutti_result_t result = family_job(family, rank, rank, family->count, comm, &first);
+    bool good_start = result == TUTTI_SUCCESS;
+    job.seed = 1;
+    if (good_start)
+        result = family_run(&job, rank, family->count, comm);
+    /* a rank that needs nothing of the others in that call hears of it in the next */
+    for (int i = 0; good_start && i < 3 && result == TUTTI_SUCCESS; i++)
+        result = family_job(family, rank, rank, family->count, comm, &first);
+    job_free(&first); /* kept when it failed */
+    family_end(family, rank, comm, result);
+    tutti_comm_destroy(comm);
+    if (good_start)
+        job_free(&job);
+}
+
+static void try_disagreements(uint64_t seed)
+{
+    for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++) {
+        int count = 2 + (int)((i + seed) % 3);
+        if (count == 2 && mismatches[i].there.root && mismatches[i].there.count <= 100)
+            count = 3; /* two roots that send each other little do not wait, and so do not learn of it */
+        bool right = true, told = false;
+        struct family *family = family_start(count, -1, (int)i, seed, disagree);
+        right &= family_wait(family, 40);
+        for (int rank = 0; rank < count; rank++) {
+            right &= family->report[rank].result != TUTTI_SUCCESS;
+            told |= family->report[rank].result == TUTTI_INVALID_USAGE && strstr(family->report[rank].sentence, "rank ");
+        }
+        judge(right && told, family, mismatches[i].name);
+        family_free(family);
+    }
+}
+
+/* ---- Ranks that die ------------------------------------------------------------------------------------------------ */
+
+static const enum job_kind loops[] = {JOB_ALLREDUCE, JOB_ALLTOALL, JOB_EXCHANGE, JOB_BROADCAST, JOB_ALLGATHER, JOB_REDUCE_SCATTER};
+#define LOOPS (int)(sizeof loops / sizeof *loops)
+
+static struct job loop_job(const struct family *family, uint64_t round)
+{
+    static const size_t counts[] = {1, 1000, LARGE};
+    enum job_kind kind = loops[family->variant % LOOPS];
+    size_t count = counts[data_hash(family->seed, round) % 3];
+    return (struct job){.kind = kind,
+                        .type = TUTTI_INT32,
+                        .count = kind == JOB_ALLREDUCE || kind == JOB_BROADCAST ? count : count / 4 + 1,
+                        .root = (int)(round % (uint64_t)family->count),
+                        .seed = data_hash(family->seed, round)};
+}
+
+/* The rest join hands and must be right again. */
+static bool go_on(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_comm_t rest = NULL;
+    if (tutti_comm_shrink(comm, &family->victim, 1, &rest, NULL) != TUTTI_SUCCESS) {
+        fprintf(stderr, "  rank %d: shrink: %s\n", rank, tutti_get_last_error(NULL));
+        return false;
+    }
+    int place = rank - (rank > family->victim);
+    bool right = true;
+    for (uint64_t i = 0; i < 6 && right; i++) {
+        struct job job = loop_job(family, i);
+        job.root %= family->count - 1;
+        right = family_job(family, rank, place, family->count - 1, rest, &job) == TUTTI_SUCCESS;
+    }
+    tutti_comm_destroy(rest);
+    return right && !family->report[rank].wrong;
+}
+
+static void work_until_death(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    struct job job;
+    for (uint64_t round = 0; result == TUTTI_SUCCESS; round++) {
+        job = loop_job(family, round);
+        result = family_job(family, rank, rank, family->count, comm, &job);
+    }
+    family_end(family, rank, comm, result);
+    uint64_t before = job_digest(&job);
+    family_nap(300);
+    family->report[rank].touched = job_digest(&job) != before;
+    family->report[rank].went_on = go_on(family, rank, comm);
+    tutti_comm_destroy(comm);
+    job.made = false;
+    job_free(&job);
+}
+
+/* The dead process's black box tells what it was doing. */
+static bool box_tells(pid_t pid)
+{
+    char command[400], line[400];
+    bool told = false;
+    snprintf(command, sizeof command, "%s trace --pid %d 2>&1", tutti_program, (int)pid);
+    FILE *pipe = popen(command, "r");
+    while (pipe && fgets(line, sizeof line, pipe))
+        told |= strstr(line, "allreduce") || strstr(line, "alltoall") || strstr(line, "group") || strstr(line, "broadcast") ||
+                strstr(line, "allgather") || strstr(line, "reduce");
+    if (pipe)
+        pclose(pipe);
+    return told;
+}
+
+static bool names_rank(const char *sentence, int rank)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %d", rank);
+    for (const char *at = sentence; (at = strstr(at, name)); at++)
+        if (at[strlen(name)] < '0' || at[strlen(name)] > '9')
+            return true;
+    return false;
+}
+
+static void try_death(int count, int variant, uint64_t seed, const char *algorithm)
+{
+    int victim = (int)(data_hash(seed, 1) % (uint64_t)count);
+    if (algorithm)
+        setenv("TUTTI_ALGO", algorithm, 1);
+    struct family *family = family_start(count, victim, variant, seed, work_until_death);
+    unsetenv("TUTTI_ALGO");
+    bool right = family_wait_joined(family);
+    pid_t pid = family->pid[victim];
+    family_nap((int)(data_hash(seed, 2) % 40));
+    kill(pid, SIGKILL);
+    right &= family_wait(family, 30) && box_tells(pid);
+    for (int rank = 0; rank < count; rank++) {
+        const struct family_report *report = &family->report[rank];
+        if (rank == victim)
+            continue;
+        right &= report->result == TUTTI_REMOTE_ERROR && names_rank(report->sentence, victim) && !report->wrong &&
+                 !report->touched && report->went_on;
+    }
+    judge(right, family, job_name(loops[variant % LOOPS]));
+    family_free(family);
+}
+
+/* ---- Ranks that stop for a while, leave early, or give up ---------------------------------------------------------- */
+
+static void work_for_a_while(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    struct job job;
+    for (uint64_t round = 0; result == TUTTI_SUCCESS; round++) {
+        int32_t stop = atomic_load(&family->stop), any = 0;
+        job = loop_job(family, round);
+        result = family_job(family, rank, rank, family->count, comm, &job);
+        if (result == TUTTI_SUCCESS)
+            result = tutti_allreduce(&stop, &any, 1, TUTTI_INT32, TUTTI_MAX, comm, NULL);
+        if (result == TUTTI_SUCCESS)
+            result = tutti_comm_synchronize(comm);
+        if (any)
+            break;
+    }
+    family_end(family, rank, comm, result);
+    tutti_comm_destroy(comm);
+}
+
+static void try_pause(int count, int variant, uint64_t seed)
+{
+    struct family *family = family_start(count, -1, variant, seed, work_for_a_while);
+    int which = (int)(data_hash(seed, 3) % (uint64_t)count);
+    bool right = family_wait_joined(family);
+    family_nap((int)(data_hash(seed, 4) % 40));
+    kill(family->pid[which], SIGSTOP);
+    family_nap(1000);
+    kill(family->pid[which], SIGCONT);
+    family_nap(100);
+    atomic_store(&family->stop, true);
+    right &= family_wait(family, 30);
+    for (int rank = 0; rank < count; rank++)
+        right &= family->report[rank].result == TUTTI_SUCCESS && !family->report[rank].wrong;
+    judge(right, family, "a rank that was stopped for a second");
+    family_free(family);
+}
+
+/* Each variant ends with an operation that some ranks finish long before others. */
+static void leave_early(struct family *family, int rank, tutti_comm_t comm)
+{
+    static const enum job_kind last[] = {JOB_BROADCAST, JOB_REDUCE, JOB_GATHER, JOB_SCATTER, JOB_ALLREDUCE, JOB_EXCHANGE};
+    static const size_t counts[] = {3, 1000, LARGE};
+    struct job jobs[3];
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = (struct job){.kind = last[family->variant % 6],
+                               .type = TUTTI_INT32,
+                               .count = counts[(family->variant / 6 + i) % 3],
+                               .root = i % family->count,
+                               .seed = family->seed + (uint64_t)i};
+        job_prepare(&jobs[i], comm, rank, family->count);
+    }
+    if (rank == (int)(family->seed % (uint64_t)family->count))
+        family_nap(150); /* the others are gone by then, if they may be */
+    for (int i = 0; i < 3 && result == TUTTI_SUCCESS; i++)
+        result = job_issue(&jobs[i], NULL);
+    if (result == TUTTI_SUCCESS)
+        result = tutti_comm_synchronize(comm);
+    for (int i = 0; i < 3; i++) {
+        if (result == TUTTI_SUCCESS)
+            family->report[rank].wrong |= !job_check(&jobs[i]);
+        job_free(&jobs[i]);
+    }
+    family_end(family, rank, comm, result);
+    tutti_comm_destroy(comm);
+}
+
+static void try_leaving(int count, int variant, uint64_t seed)
+{
+    struct family *family = family_start(count, -1, variant, seed, leave_early);
+    bool right = family_wait(family, 30);
+    for (int rank = 0; rank < count; rank++)
+        right &= family->report[rank].result == TUTTI_SUCCESS && !family->report[rank].wrong;
+    judge(right, family, "ranks that leave when they are done");
+    family_free(family);
+}
+
+static void *abort_soon(void *comm)
+{
+    family_nap(30);
+    tutti_comm_abort(comm);
+    return NULL;
+}
+
+static void give_up(struct family *family, int rank, tutti_comm_t comm)
+{
+    pthread_t thread;
+    bool gives_up = rank == (int)(family->seed % (uint64_t)family->count);
+    tutti_result_t result = TUTTI_SUCCESS;
+    struct job job;
+    if (gives_up && pthread_create(&thread, NULL, abort_soon, comm) != 0)
+        exit(5);
+    for (uint64_t round = 0; result == TUTTI_SUCCESS; round++) {
+        job = loop_job(family, round);
+        result = family_job(family, rank, rank, family->count, comm, &job);
+    }
+    uint64_t before = job_digest(&job);
+    family_end(family, rank, comm, result);
+    family_nap(200);
+    family->report[rank].touched = job_digest(&job) != before;
+    if (gives_up)
+        pthread_join(thread, NULL);
+    tutti_comm_destroy(comm);
+    job.made = false;
+    job_free(&job);
+}
+
+static void try_abort(int count, int variant, uint64_t seed)
+{
+    struct family *family = family_start(count, -1, variant, seed, give_up);
+    bool right = family_wait(family, 30);
+    for (int rank = 0; rank < count; rank++)
+        right &= family->report[rank].result == TUTTI_REMOTE_ERROR && !family->report[rank].wrong && !family->report[rank].touched;
+    judge(right, family, "abort in another thread");
+    family_free(family);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const algorithms[] = {NULL, "ring", "allreduce:ring;alltoall:pairwise;broadcast:tree", "allreduce:tree;alltoall:bruck"};
+    if (argc < 3)
+        return 2;
+    bool quick = getenv("TUTTI_TEST_QUICK") != NULL;
+    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    tutti_program = argv[1];
+    setenv("TUTTI_TRANSPORT", argv[2], 1);
+    setenv("TUTTI_TIMEOUT", "3s", 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    try_disagreements(seed);
+    for (int i = 0; i < (quick ? 6 : 24); i++)
+        try_death(2 + i % 5, i, seed + (uint64_t)i, algorithms[i / LOOPS % 4]);
+    for (int i = 0; i < (quick ? 2 : 6); i++)
+        try_pause(2 + i % 3, i, seed + (uint64_t)i);
+    for (int i = 0; i < 18; i++)
+        try_leaving(2 + i % 3, i, seed + (uint64_t)i);
+    for (int i = 0; i < 6; i++)
+        try_abort(2 + i % 3, i, seed + (uint64_t)i);
+    printf("%d scenarios, %d failed\n", scenarios, failures);
+    return failures != 0;
+}
