@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels, compiled once for each set of vector instructions: KERNEL_SET and KERNEL_NAME name the set, LANES_WIDE is its
- * vector width, ISA_HEADER has what needs its own instructions: fp16 conversion and stores around the cache.
+ * vector width, ISA_HEADER has what needs its own instructions: choice by mask, fp16 conversion, stores around the cache.
  */
 #include "device/host/formats.h"
 #include "device/host/kernel.h"
@@ -12,6 +12,8 @@
 
 #define LANES   16
 #define V(name) name##_16
+#define pick_16 pick_bits_16
+#include "device/host/vectors.h"
 #include "device/host/lanes.h"
 #include "device/host/loops.h"
 #undef LANES
@@ -19,12 +21,13 @@
 
 #define LANES   LANES_WIDE
 #define V(name) name##_wide
+#include "device/host/vectors.h"
+#include ISA_HEADER
 #include "device/host/lanes.h"
 #include "device/host/loops.h"
 #undef LANES
 #undef V
 
-#include ISA_HEADER
 #include "device/host/tail.h"
 
 #define widen_f16_16  widen_half_16

@@ -1,43 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Template: vectors of LANES bytes and the arithmetic on them, in the compiler's vector extension. Included once for each
- * width with LANES and V(name) defined. A `raw` is a vector of bits; each function gives it a meaning.
+ * Template: the arithmetic on vectors of LANES bytes, in the compiler's vector extension. Included once for each width, after
+ * vectors.h and a definition of V(pick).
  *
  * Types narrower than fp32 are widened without moving lanes: a 32-bit word holds two or four elements, and part k of a word
  * is element k shifted into place. Minimum and maximum work on keys, integers that order as the floats do.
  */
-typedef uint32_t V(raw) __attribute__((vector_size(LANES)));
-typedef V(raw) V(unaligned) __attribute__((aligned(1), may_alias));
-typedef int8_t V(i8) __attribute__((vector_size(LANES)));
-typedef uint8_t V(u8) __attribute__((vector_size(LANES)));
-typedef int16_t V(i16) __attribute__((vector_size(LANES)));
-typedef int32_t V(i32) __attribute__((vector_size(LANES)));
-typedef uint32_t V(u32) __attribute__((vector_size(LANES)));
-typedef int64_t V(i64) __attribute__((vector_size(LANES)));
-typedef uint64_t V(u64) __attribute__((vector_size(LANES)));
-typedef float V(f32) __attribute__((vector_size(LANES)));
-typedef double V(f64) __attribute__((vector_size(LANES)));
-
-INLINE V(raw) V(load)(const char *p)
-{
-    return *(const V(unaligned) *)p;
-}
-
-INLINE void V(store)(char *p, V(raw) x)
-{
-    *(V(unaligned) *)p = x;
-}
-
-INLINE V(raw) V(repeat)(uint64_t operand)
-{
-    return (V(raw))(operand - (V(u64)){0});
-}
-
-INLINE V(raw) V(pick)(V(raw) mask, V(raw) yes, V(raw) no)
-{
-    return (mask & yes) | (~mask & no);
-}
-
 /* x op y on lanes of one type. */
 #define LANE_OP(name, type, op)                                                                                               \
     INLINE V(raw) V(name)(V(raw) x, V(raw) y)                                                                                 \

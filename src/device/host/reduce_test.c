@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define MAX_SOURCES 9
@@ -180,6 +182,33 @@ static void for_all(tutti_op_t first, tutti_op_t last, void (*fn)(struct trial))
 static void test_fold(void **state)
 {
     for_all(TUTTI_SUM, TUTTI_AVG, each_shape);
+}
+
+/* Nothing outside the buffers is touched: they lie between two pages that may not be. */
+static char *fenced;
+static size_t page;
+
+static void each_fenced(struct trial t)
+{
+    for (t.count = 0; t.count < 150; t.count += 1 + t.count / 20)
+        for (int end = 0; end < 2; end++) {
+            char *src = fenced + page + (end ? page - t.count * t.r.size : 0);
+            const void *sources[3] = {src, src, src};
+            reduction_apply(&t.r, src, sources, 3, t.count);
+            reduction_apply_stream(&t.r, src, sources, 2, t.count);
+            reduction_prepare(&t.r, src, src, t.count);
+            reduction_finish(&t.r, src, src, t.count);
+        }
+}
+
+static void test_stays_inside(void **state)
+{
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    fenced = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(fenced != MAP_FAILED);
+    assert_int_equal(mprotect(fenced + page, page, PROT_READ | PROT_WRITE), 0);
+    for_all(TUTTI_SUM, TUTTI_AVG, each_fenced);
+    munmap(fenced, 3 * page);
 }
 
 /* All pairs of 8-bit elements; all 16-bit elements with each special one. */
@@ -404,7 +433,7 @@ int main(void)
         cmocka_unit_test(test_rounds_once),         cmocka_unit_test(test_maps),
         cmocka_unit_test(test_maps_without_work_copy), cmocka_unit_test(test_copies),
         cmocka_unit_test(test_bad_arguments),       cmocka_unit_test(test_simd_choice),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),                 cmocka_unit_test(test_stays_inside),
     };
     for (int i = 0; kernel_sets[i]; i++)
         printf("# kernels %s: %s\n", kernel_sets[i]->name, kernel_set_usable(kernel_sets[i]) ? "tested" : "not on this processor");

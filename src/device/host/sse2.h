@@ -2,6 +2,7 @@
 /* Any x86-64: fp16 the portable way, stores around the cache. */
 #include <immintrin.h>
 
+#define pick_wide       pick_bits_wide
 #define widen_f16_wide  widen_half_wide
 #define narrow_f16_wide narrow_half_wide
 
