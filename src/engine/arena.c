@@ -14,7 +14,7 @@
 
 #define ARENA_MAGIC  0x41545554u
 #define ARENA_BUDGET (64u << 20)
-#define SLOT_MOST    (256u << 10)
+#define SLOT_MOST    (512u << 10)
 #define SLOT_LEAST   (4u << 10)
 
 /* Read by peers that try cross-memory attach. */

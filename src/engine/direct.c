@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STREAM_FROM (4u << 20)   /* operations of at least so many bytes write their results around the cache */
-
 /* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
 
 /* Elements of blocks [block, block + n) of this slice. */
@@ -55,18 +53,10 @@ static unsigned char *slot_place(const struct direct_context *c, struct slot *sl
     return base + stride * (size_t)position;
 }
 
-static bool streams(const struct direct_context *c)
+/* Stores around the cache were slower at every size that was measured: docs/performance.md. */
+static void copy_out(void *to, const void *from, size_t bytes)
 {
-    return c->op->call.count * c->size >= STREAM_FROM;
-}
-
-static void copy_out(const struct direct_context *c, void *to, const void *from, size_t bytes)
-{
-    if (to == from || !bytes)
-        return;
-    if (streams(c))
-        memory_copy_stream(to, from, bytes);
-    else
+    if (to != from && bytes)
         memory_copy(to, from, bytes);
 }
 
@@ -128,7 +118,7 @@ static void do_copy(struct direct_context *c, const struct action *action)
     if (action->dst_buffer == BUFFER_SCRATCH)
         c->direct->pointer[action->dst_block] = from;
     else
-        copy_out(c, write_place(c, action->dst_block), from, span(c, action->block, action->nblocks) * c->size);
+        copy_out(write_place(c, action->dst_block), from, span(c, action->block, action->nblocks) * c->size);
 }
 
 /* Do peers read all that is sent in this round in the user's buffers? */
@@ -165,14 +155,11 @@ static void do_reduce(struct direct_context *c, const struct direct_round *round
         return;
     for (int i = 0; i < action->nsrc; i++)
         sources[i] = read_place(c, action->src_buffer, action->src_block + i * action->nblocks);
-    if (!send && streams(c) && !round->sends)
-        reduction_apply_stream(reduction, to, sources, action->nsrc, count);
-    else
-        reduction_apply(reduction, to, sources, action->nsrc, count);
+    reduction_apply(reduction, to, sources, action->nsrc, count);
     if (action->final && reduction_needs_finish(reduction))
         reduction_finish(reduction, to, to, count);
     if (send)
-        copy_out(c, out, to, count * c->size);
+        copy_out(out, to, count * c->size);
 }
 
 static void do_local(struct direct_context *c, const struct direct_round *round, struct slot *slot)
@@ -279,7 +266,7 @@ static tutti_result_t take(struct direct_context *c, const struct direct_recv *r
     if (action->dst_buffer == BUFFER_SCRATCH) {
         c->direct->pointer[action->dst_block] = data;
     } else if (action->kind == ACTION_RECV) {
-        copy_out(c, write_place(c, action->dst_block), data, count * c->size);
+        copy_out(write_place(c, action->dst_block), data, count * c->size);
     } else if (count) {
         const void *sources[2] = {read_place(c, action->src_buffer, action->src_block), data};
         void *out = write_place(c, action->dst_block);
