@@ -18,7 +18,7 @@
 #define NAP_MS   50
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD 8
-#define LOOKS_ALONE 64 /* when every rank can have a processor */
+#define LOOKS_ALONE 300 /* when every rank can have a processor */
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
