@@ -195,7 +195,7 @@ static bool unattended(struct engine *engine, bool *moved)
 void engine_assist(struct engine *engine)
 {
     bool moved = false;
-    if (engine->teams.next->next == &engine->teams || !lock_try(&engine->lock))
+    if (atomic_load_explicit(&engine->team_count, memory_order_relaxed) < 2 || !lock_try(&engine->lock))
         return;
     unattended(engine, &moved);
     lock_release(&engine->lock);
@@ -327,7 +327,7 @@ static tutti_result_t engine_new(struct engine **out)
     const struct link_owner owner = {engine, peer_lost, comm_aborted, memory_shared};
     list_init(&engine->teams);
     list_init(&engine->shared);
-    engine->tick_wanted = UINT64_MAX;
+    atomic_store(&engine->tick_wanted, UINT64_MAX);
     engine->nap_us = ENGINE_NAP_US;
     tutti_result_t result = poller_open(&engine->poller);
     if (result == TUTTI_SUCCESS) {

@@ -33,6 +33,7 @@ struct engine {
     struct link_domain *links;
     struct trace *trace;
     struct list teams;
+    _Atomic int team_count;
     struct list shared;
     _Atomic uint32_t mode;      /* enum engine_mode of the thread */
     _Atomic uint32_t attending; /* callers that wait and progress */
@@ -42,7 +43,7 @@ struct engine {
     int armed;    /* sleepers that told the transports; under the lock */
     int sleeping; /* callers among them */
     uint64_t tick_at;     /* when engine_poll looks at the poller again */
-    uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
+    _Atomic uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;
     _Atomic unsigned nap_us; /* longer where many processes share few processors */
     unsigned long thread;

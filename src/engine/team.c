@@ -457,6 +457,7 @@ tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, 
     lock_take(&engine->lock);
     team->class = class_of(team);
     list_push(&engine->teams, &team->node);
+    atomic_fetch_add(&engine->team_count, 1);
     lock_release(&engine->lock);
     *out = team;
     return TUTTI_SUCCESS;
@@ -466,6 +467,7 @@ void team_close(struct team *team)
 {
     lock_take(&team->engine->lock);
     list_remove(&team->node);
+    atomic_fetch_sub(&team->engine->team_count, 1);
     link_forget_comm(team->engine->links, team->id);
     lock_release(&team->engine->lock);
     release(team);
