@@ -5,7 +5,7 @@
 set -eu
 missing="" foreign=""
 for package in "$@"; do
-    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed && continue
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed && continue
     missing="$missing $package"
     case $package in *:*) foreign="$foreign ${package#*:}" ;; esac
 done
