@@ -10,9 +10,9 @@
 #include "transport/common.h"
 #include "transport/lobby.h"
 
-#define TCP_MAX_MSG 16384
+#define TCP_MAX_MSG 132096 /* 128 KiB of payload and its heads */
 #define TCP_QUEUE   64    /* unfinished frames of one lane */
-#define TCP_INPUT   65536 /* receive buffer of one lane: at least a header and the longest message */
+#define TCP_INPUT   196608 /* receive buffer of one lane: at least a header and the longest message */
 
 enum tcp_type { TCP_MSG = 1, TCP_PUT = 2 };
 
