@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUs of this process: one object for each ordinal, counted. It holds the primary context and the module with our kernels. */
+#ifndef TUTTI_DEVICE_CUDA_DEVICE_H
+#define TUTTI_DEVICE_CUDA_DEVICE_H
+
+#include "device/cuda/driver.h"
+
+enum { CUDA_DEVICES = 64 };
+
+struct kernel_launch; /* launch.h */
+
+struct cuda_device {
+    int ordinal;
+    CUdevice handle;
+    CUcontext context;         /* the primary one, retained */
+    CUmodule module;           /* NULL until the first launch */
+    int sms, major, minor;
+    uint8_t uuid[16];
+    char bus_id[16];           /* 0000:17:00.0, lower case, as in /sys/bus/pci/devices */
+    char name[64];
+    bool memops;               /* streams can wait for and write words of memory */
+    bool vmm;                  /* memory can be made that is shared by file descriptor */
+    int users;                 /* acquisitions not yet released */
+    uint64_t peers;            /* ordinals whose memory kernels of this device may address */
+    CUfunction exchange, reduce[3][TUTTI_TYPE_COUNT]; /* NULL until the first launch */
+};
+
+/* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */
+tutti_result_t cuda_device_count(int *count);
+
+/* The ordinal of the current context's device; 0 if no context is current, as the CUDA runtime would take. */
+tutti_result_t cuda_device_current(int *ordinal);
+
+/* Counted: each call is undone by one cuda_device_release(). Any thread. Leaves the current context as it is. */
+tutti_result_t cuda_device_acquire(int ordinal, struct cuda_device **out);
+void cuda_device_release(struct cuda_device *device);
+
+/* Lets kernels and copies of `device` address memory of `peer_ordinal`, for the life of the process.
+ * TUTTI_INVALID_USAGE if the pair has no peer access. */
+tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal);
+
+/* Makes the device's context current, and makes the one before current again. In pairs; they nest. */
+void cuda_enter(struct cuda_device *device);
+void cuda_leave(void);
+
+/* Launches one of the library's kernels. `params` points at its parameter structure, which is copied. The type matters to
+ * reductions only. Loads the module at the first launch on a device. */
+tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params,
+                           CUstream stream);
+
+/* Loads the module and looks up every function, so that no later launch does (capture does not permit loading). */
+tutti_result_t cuda_device_load(struct cuda_device *device);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a pointer points at, and how memory of one process becomes addressable in another. No call changes the context. */
+#ifndef TUTTI_DEVICE_CUDA_MEMORY_H
+#define TUTTI_DEVICE_CUDA_MEMORY_H
+
+#include "device/cuda/device.h"
+
+enum cuda_kind {
+    CUDA_HOST,   /* unknown to the driver: malloc, mmap, stack */
+    CUDA_PINNED, /* host memory that the driver allocated or registered */
+    CUDA_DEVICE,
+    CUDA_MANAGED /* moves between host and devices */
+};
+
+struct cuda_range {
+    enum cuda_kind kind;
+    int ordinal;       /* of the device that owns it; -1 for CUDA_HOST */
+    CUdeviceptr base;  /* the allocation, or the mapped piece of a reservation, that the pointer lies in */
+    size_t size;
+    uint64_t id;       /* of the allocation: changes when memory is freed and allocated again at the same address */
+    bool vmm;          /* mapped by cuMemMap: shared by descriptor, not by IPC handle */
+};
+
+/* Never fails for host pointers: kind CUDA_HOST, base the pointer, size 0. */
+tutti_result_t cuda_range_of(const void *pointer, struct cuda_range *out);
+
+/* Travels between processes of one host, of one build. A VMM handle goes with its descriptor (SCM_RIGHTS). */
+struct cuda_handle {
+    uint32_t how;    /* CUDA_BY_IPC, CUDA_BY_DESCRIPTOR */
+    uint32_t pieces; /* mappings behind the range: 1 */
+    uint64_t size;   /* bytes of the range */
+    uint64_t id;     /* the range's */
+    uint64_t offset; /* of the range's base in what the handle opens */
+    uint8_t ipc[64];
+};
+
+enum { CUDA_BY_IPC = 1, CUDA_BY_DESCRIPTOR = 2 };
+
+/* *fd: the caller's to send and close; -1 unless by descriptor. TUTTI_INVALID_USAGE, and what to do, for memory that cannot be
+ * shared: host, pinned and managed memory, and mapped memory that was made without a descriptor handle type. */
+tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *out, int *fd);
+
+/* Maps memory of another process for `device`; *out is where the range's base is here. `fd` stays the caller's. */
+tutti_result_t cuda_import(struct cuda_device *device, const struct cuda_handle *handle, int fd, CUdeviceptr *out);
+tutti_result_t cuda_unimport(struct cuda_device *device, const struct cuda_handle *handle, CUdeviceptr address);
+
+/* Zeroed device memory that can be exported: by descriptor where the device has that, else by IPC handle. */
+tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdeviceptr *out);
+tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address);
+
+#endif
