@@ -9,6 +9,10 @@
  * communicator, run in the order of their calls. A NULL stream is the communicator's own stream. Buffers belong to the
  * library from the call until the stream has been synchronized.
  *
+ * Devices. A communicator works on host memory, or on the memory of one CUDA device per rank (tutti_config_t.device). On a
+ * device its calls take device memory and a CUstream in place of `stream` (NULL: the legacy default stream), return at once,
+ * and are ordered and waited for by the means of CUDA.
+ *
  * Errors. Every call returns a tutti_result_t. On failure tutti_get_last_error() says what was tried, on what, what came
  * back and what to do. An argument error changes nothing. A fault (dead peer, timeout) is kept in the communicator:
  * tutti_comm_get_async_error() reports it, and every later call on it returns it.
@@ -99,9 +103,13 @@ typedef struct tutti_config {
                             tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says */
     int timeout_ms;      /* silence of a peer after which operations fail; 0: as TUTTI_TIMEOUT says */
     const char *name;    /* shown by logs and tools; copied; NULL: made up */
+    int device;          /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
 } tutti_config_t;
 
-#define TUTTI_CONFIG_INITIALIZER {sizeof(tutti_config_t), -1, 0, NULL}
+#define TUTTI_HOST           (-1)
+#define TUTTI_CURRENT_DEVICE (-2) /* the CUDA device that is current to the calling thread */
+
+#define TUTTI_CONFIG_INITIALIZER {sizeof(tutti_config_t), -1, 0, NULL, TUTTI_HOST}
 
 /* Makes the meeting point of one new communicator: opens a port in this process that serves the ranks' joining. One rank
  * calls it and hands the id to the others by whatever means the program has. The id is a secret: who knows it may join. */
@@ -153,6 +161,11 @@ TUTTI_API tutti_result_t tutti_comm_rank(tutti_comm_t comm, int *rank);
 /* Position among, and number of, the ranks of this host. */
 TUTTI_API tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count);
 
+/* The CUDA device of this rank, or TUTTI_HOST. */
+TUTTI_API tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device);
+/* Bytes that the communicator holds at this moment, its children not counted. Either pointer may be NULL. */
+TUTTI_API tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t *host_bytes);
+
 /* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if it failed. */
 TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
 
@@ -173,6 +186,10 @@ TUTTI_API tutti_result_t tutti_stream_query(tutti_stream_t stream);
 TUTTI_API tutti_result_t tutti_mem_alloc(void **pointer, size_t size);
 TUTTI_API tutti_result_t tutti_mem_free(void *pointer);
 
+/* Zeroed memory of the CUDA device that is current to the calling thread; peers of this host can map it. */
+TUTTI_API tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size);
+TUTTI_API tutti_result_t tutti_device_mem_free(void *pointer);
+
 /* Tells the library that [buffer, buffer + size) will be used often with `comm`: what can be prepared once is prepared.
  * Never needed for correctness. The memory must stay valid until the matching deregister. */
 TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
@@ -182,6 +199,9 @@ TUTTI_API tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle);
 
 /* *op: every rank's input is multiplied by its own *scalar (one element of `type`, read during the call), then summed. */
 TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type, tutti_comm_t comm);
+/* The same with a scalar in device memory, read when the operation runs: it must stay valid until then. */
+TUTTI_API tutti_result_t tutti_op_create_premul_sum_device(tutti_op_t *op, const void *device_scalar, tutti_type_t type,
+                                                           tutti_comm_t comm);
 TUTTI_API tutti_result_t tutti_op_destroy(tutti_op_t op, tutti_comm_t comm);
 
 /* ---- Collectives --------------------------------------------------------------------------------------------------- */

@@ -111,14 +111,14 @@ static tutti_result_t no_group(const char *what)
 
 tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child, const tutti_config_t *config)
 {
-    tutti_result_t result = no_group("tutti_comm_split()");
-    if (result == TUTTI_SUCCESS)
-        result = comm_usable(comm);
+    tutti_result_t result = comm_usable(comm);
+    if (result == TUTTI_SUCCESS && (!child || color < TUTTI_SPLIT_NOCOLOR))
+        result = error_set(TUTTI_INVALID_ARGUMENT, "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
+                           color);
     if (result != TUTTI_SUCCESS)
-        return result;
-    if (!child || color < TUTTI_SPLIT_NOCOLOR)
-        return error_set(TUTTI_INVALID_ARGUMENT, "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
-                         color);
+        return group_note(result);
+    if (group_open())
+        return group_split(comm, color, key, config, child);
     tutti_comm_t made = NULL;
     result = child_split(comm, color, key, config, &made);
     if (result == TUTTI_SUCCESS)
@@ -244,6 +244,30 @@ tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count)
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device)
+{
+    tutti_result_t result = made(comm, device);
+    if (result == TUTTI_SUCCESS)
+        *device = comm->order.device;
+    return result;
+}
+
+tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t *host_bytes)
+{
+    size_t device = 0, host = 0;
+    tutti_result_t result = made(comm, &device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (comm->fabric)
+        fabric_memory(comm->fabric, &device, &host);
+    host += team_memory(comm->team);
+    if (device_bytes)
+        *device_bytes = device;
+    if (host_bytes)
+        *host_bytes = host;
+    return TUTTI_SUCCESS;
+}
+
 tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
 {
     tutti_result_t result = comm_check(comm);
@@ -251,7 +275,7 @@ tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
         return result;
     if (atomic_load_explicit(&comm->state, memory_order_acquire) != COMM_READY)
         return comm_usable(comm);
-    return team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
+    return comm_wait(comm);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------------------------------- */
@@ -312,6 +336,18 @@ tutti_result_t tutti_mem_alloc(void **pointer, size_t size)
 tutti_result_t tutti_mem_free(void *pointer)
 {
     return memory_free(pointer);
+}
+
+tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size)
+{
+    if (!pointer || !size)
+        return error_set(TUTTI_INVALID_ARGUMENT, "pointer is %p and size is %zu", (void *)pointer, size);
+    return fabric_memory_alloc(pointer, size);
+}
+
+tutti_result_t tutti_device_mem_free(void *pointer)
+{
+    return fabric_memory_free(pointer);
 }
 
 tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)

@@ -4,10 +4,23 @@
 
 #include "base/error.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_DONE };
+enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_SPLIT, RECORD_DONE };
+
+/* A split runs in a thread of its own: those of several ranks meet. */
+struct split {
+    int color, key;
+    bool has_config, runs;
+    tutti_config_t config;
+    pthread_t thread;
+    tutti_comm_t parent, child;
+    tutti_result_t result;
+    char sentence[256];
+};
 
 struct record {
     enum record_kind kind;
@@ -16,7 +29,9 @@ struct record {
     struct call call;
     struct p2p_item item;
     size_t *counts;    /* of alltoallv: owned until the operation takes it */
-    tutti_comm_t *out; /* of an init */
+    tutti_comm_t *out; /* of an init or a split */
+    bool pushes;       /* to a fabric: what it left waiting for peers is looked at again at the end */
+    struct split split;
 };
 
 #define FEW 8 /* records and items of a group that need no memory of their own */
@@ -61,6 +76,8 @@ static tutti_result_t add(const struct record *record)
     tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         group.record[group.count++] = *record;
+    if (result == TUTTI_SUCCESS && record->comm->fabric)
+        group.record[group.count - 1].pushes = true;
     return result;
 }
 
@@ -82,6 +99,15 @@ static tutti_result_t copy_counts(const tutti_comm_t comm, struct call *call, si
     return TUTTI_SUCCESS;
 }
 
+static tutti_result_t issue_alone(tutti_comm_t comm, const struct call *call, size_t *counts, tutti_stream_t stream)
+{
+    tutti_result_t result = comm_prepare(comm, call);
+    if (result == TUTTI_SUCCESS)
+        return comm_collective(comm, call, counts, stream);
+    free(counts);
+    return result;
+}
+
 tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
 {
     struct record record = {.kind = RECORD_COLLECTIVE, .comm = comm, .stream = stream};
@@ -91,7 +117,7 @@ tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stre
             return result;
     }
     if (!group.depth)
-        return team_collective(comm->team, call, record.counts, stream);
+        return issue_alone(comm, call, record.counts, stream);
     record.call = *call;
     tutti_result_t result = add(&record);
     if (result != TUTTI_SUCCESS)
@@ -102,7 +128,7 @@ tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stre
 tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
     if (!group.depth)
-        return p2p_issue(comm->team, item, 1, stream);
+        return comm_p2p(comm, item, 1, stream);
     return add(&(struct record){.kind = RECORD_P2P, .comm = comm, .stream = stream, .item = *item});
 }
 
@@ -145,7 +171,7 @@ static tutti_result_t issue_p2p(size_t first)
         items[count++] = record->item;
         record->kind = RECORD_DONE;
     }
-    tutti_result_t result = p2p_issue(leader->comm->team, items, count, leader->stream);
+    tutti_result_t result = comm_p2p(leader->comm, items, count, leader->stream);
     if (!few)
         free(items);
     return result;
@@ -182,6 +208,53 @@ static tutti_result_t issue_inits(void)
     return result;
 }
 
+/* ---- Splits -------------------------------------------------------------------------------------------------------- */
+
+tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child)
+{
+    struct record record = {.kind = RECORD_SPLIT, .comm = comm, .out = child};
+    record.split = (struct split){.color = color, .key = key, .parent = comm, .has_config = config != NULL};
+    if (config)
+        memcpy(&record.split.config, config, config->size < sizeof record.split.config ? config->size : sizeof record.split.config);
+    *child = NULL;
+    return add(&record);
+}
+
+static void *run_split(void *argument)
+{
+    struct split *split = argument;
+    split->result = child_split(split->parent, split->color, split->key, split->has_config ? &split->config : NULL, &split->child);
+    if (split->result != TUTTI_SUCCESS)
+        snprintf(split->sentence, sizeof split->sentence, "%s", error_last());
+    return NULL;
+}
+
+static tutti_result_t issue_splits(void)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t i = 0; i < group.count; i++) {
+        struct record *record = &group.record[i];
+        if (record->kind != RECORD_SPLIT)
+            continue;
+        int error = pthread_create(&record->split.thread, NULL, run_split, &record->split);
+        record->split.runs = !error;
+        if (error) /* the others wait for this rank: it must not be missing */
+            run_split(&record->split);
+    }
+    for (size_t i = 0; i < group.count; i++) {
+        struct record *record = &group.record[i];
+        if (record->kind != RECORD_SPLIT)
+            continue;
+        record->kind = RECORD_DONE;
+        if (record->split.runs)
+            pthread_join(record->split.thread, NULL);
+        *record->out = record->split.child;
+        if (record->split.result != TUTTI_SUCCESS)
+            result = first_error(result, error_set(record->split.result, "%s", record->split.sentence));
+    }
+    return result;
+}
+
 static void drop_all(void)
 {
     for (size_t i = 0; i < group.count; i++) {
@@ -195,18 +268,40 @@ static void drop_all(void)
     }
 }
 
+/* One thread may issue for several ranks: none may wait for another that has not been told anything yet. */
+static tutti_result_t prepare_all(void)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t i = 0; i < group.count && result == TUTTI_SUCCESS; i++)
+        if (group.record[i].kind == RECORD_COLLECTIVE)
+            result = comm_prepare(group.record[i].comm, &group.record[i].call);
+    return result;
+}
+
+static void push_all(void)
+{
+    for (size_t i = 0; i < group.count; i++)
+        if (group.record[i].pushes)
+            comm_push(group.record[i].comm);
+}
+
 static tutti_result_t issue_all(void)
 {
     tutti_result_t result = issue_inits();
+    if (result == TUTTI_SUCCESS)
+        result = issue_splits();
+    if (result == TUTTI_SUCCESS)
+        result = prepare_all();
     for (size_t i = 0; i < group.count && (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS); i++) {
         struct record *record = &group.record[i];
         if (record->kind == RECORD_COLLECTIVE) {
             record->kind = RECORD_DONE;
-            result = first_error(result, team_collective(record->comm->team, &record->call, record->counts, record->stream));
+            result = first_error(result, comm_collective(record->comm, &record->call, record->counts, record->stream));
         } else if (record->kind == RECORD_P2P) {
             result = first_error(result, issue_p2p(i));
         }
     }
+    push_all();
     return result;
 }
 

@@ -10,6 +10,7 @@
 tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream);
 tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream);
 tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out);
+tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child);
 bool group_open(void);
 /* Remembers an error of a call inside a group; returns it. */
 tutti_result_t group_note(tutti_result_t result);

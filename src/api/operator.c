@@ -20,10 +20,11 @@ tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *c
     call->op = TUTTI_SUM;
     call->premul = true;
     call->scalar = comm->premul[index].scalar;
+    call->scalar_at = comm->premul[index].scalar_at;
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type, tutti_comm_t comm)
+static tutti_result_t create(tutti_op_t *op, const void *scalar, bool on_device, tutti_type_t type, tutti_comm_t comm)
 {
     tutti_result_t result = comm_usable(comm);
     if (result == TUTTI_SUCCESS)
@@ -32,16 +33,29 @@ tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tu
         return result;
     if (!op || !scalar)
         return error_set(TUTTI_INVALID_ARGUMENT, "op or scalar is NULL");
+    if (on_device && !comm->fabric)
+        return error_set(TUTTI_INVALID_USAGE, "a scalar in device memory needs a communicator on a device");
     for (unsigned index = 0; index < COMM_PREMULS; index++) {
         struct premul *premul = &comm->premul[index];
         if (premul->used)
             continue;
-        *premul = (struct premul){.used = true, .type = type};
-        memcpy(&premul->scalar, scalar, type_size(type));
+        *premul = (struct premul){.used = true, .type = type, .scalar_at = on_device ? scalar : NULL};
+        if (!on_device)
+            memcpy(&premul->scalar, scalar, type_size(type));
         *op = (tutti_op_t)(TUTTI_OP_COUNT + index);
         return TUTTI_SUCCESS;
     }
     return error_set(TUTTI_INVALID_USAGE, "this communicator has %d operators alive already; destroy some", COMM_PREMULS);
+}
+
+tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type, tutti_comm_t comm)
+{
+    return create(op, scalar, false, type, comm);
+}
+
+tutti_result_t tutti_op_create_premul_sum_device(tutti_op_t *op, const void *device_scalar, tutti_type_t type, tutti_comm_t comm)
+{
+    return create(op, device_scalar, true, type, comm);
 }
 
 tutti_result_t tutti_op_destroy(tutti_op_t op, tutti_comm_t comm)

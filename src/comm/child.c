@@ -42,7 +42,7 @@ static tutti_result_t open_team(struct tutti_comm *child, const struct tutti_com
                            &child->team);
     free(processes);
     if (result == TUTTI_SUCCESS)
-        result = share_arena(child);
+        result = share_all(child);
     return result;
 }
 
@@ -53,6 +53,7 @@ static tutti_result_t make(struct tutti_comm *parent, const int *members, int co
     struct comm_order order = {0};
     struct tutti_comm *child;
     tutti_result_t result = comm_order(&order, config);
+    order.device = parent->order.device; /* a rank stays where it is */
     if (result == TUTTI_SUCCESS)
         result = comm_new(&order, &child);
     if (result != TUTTI_SUCCESS)

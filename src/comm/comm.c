@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/param.h"
+#include "device/cuda/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,13 +47,16 @@ tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config
         memcpy(&set, config, config->size < sizeof set ? config->size : sizeof set);
     if (set.blocking < -1 || set.blocking > 1)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.blocking is %d; it must be -1, 0 or 1", set.blocking);
+    if (set.device < TUTTI_CURRENT_DEVICE)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     if (set.timeout_ms < 0)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
     order->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
     order->timeout_ms = set.timeout_ms ? (uint64_t)set.timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
     order->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
     snprintf(order->name, sizeof order->name, "%s", set.name ? set.name : "");
-    return TUTTI_SUCCESS;
+    order->device = set.device;
+    return set.device == TUTTI_CURRENT_DEVICE ? cuda_device_current(&order->device) : TUTTI_SUCCESS;
 }
 
 tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
@@ -74,6 +78,7 @@ tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
 
 void comm_free(struct tutti_comm *comm)
 {
+    fabric_close(comm->fabric);
     if (comm->team)
         team_close(comm->team);
     choice_close(comm->choices);
@@ -83,13 +88,19 @@ void comm_free(struct tutti_comm *comm)
     free(comm);
 }
 
+tutti_result_t comm_wait(struct tutti_comm *comm)
+{
+    tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
+    return result == TUTTI_SUCCESS && comm->fabric ? fabric_synchronize(comm->fabric) : result;
+}
+
 tutti_result_t comm_finalize(struct tutti_comm *comm)
 {
     comm_join_wait(comm);
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
-    tutti_result_t result = team_wait(comm->team, atomic_load(&comm->team->issued));
+    tutti_result_t result = comm_wait(comm);
     atomic_store(&comm->state, COMM_FINALIZED);
     return result;
 }
@@ -107,5 +118,7 @@ tutti_result_t comm_abort(struct tutti_comm *comm)
         team_fail(team, TUTTI_REMOTE_ERROR, team->rank, sentence);
     trace_comm_aborted(team->trace);
     team_wait(team, atomic_load(&team->issued));
+    if (comm->fabric)
+        fabric_synchronize(comm->fabric);
     return TUTTI_SUCCESS;
 }

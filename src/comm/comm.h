@@ -3,7 +3,8 @@
 #ifndef TUTTI_COMM_COMM_H
 #define TUTTI_COMM_COMM_H
 
-#include "engine/team.h"
+#include "engine/p2p.h"
+#include "fabric/fabric.h"
 
 #include <pthread.h>
 
@@ -16,6 +17,7 @@ struct premul {
     bool used;
     tutti_type_t type;
     uint64_t scalar;
+    const void *scalar_at; /* in device memory; NULL: `scalar` */
 };
 
 /* How a communicator is to be made: one of the ways below. */
@@ -25,6 +27,7 @@ struct comm_order {
     int blocking;
     uint64_t timeout_ms;
     char name[COMM_NAME_BYTES];
+    int device; /* TUTTI_HOST or a CUDA ordinal */
     uint64_t deadline;
 };
 
@@ -33,6 +36,7 @@ struct tutti_comm {
     _Atomic int state;
     struct engine *engine;
     struct team *team; /* NULL until made */
+    struct fabric *fabric; /* NULL: on host memory */
     struct choice_table *choices;
     uint64_t id;
     uint32_t children;
@@ -66,15 +70,24 @@ struct env_identity;
 tutti_result_t roots_open_env(struct env_identity *identity);
 void roots_sweep(bool all);
 
-/* share.c: direct memory for a team */
-tutti_result_t share_arena(struct tutti_comm *comm);
+/* share.c: what the ranks of one host share: direct memory of the team, and a fabric for its GPUs */
+tutti_result_t share_all(struct tutti_comm *comm);
+
+/* issue.c: to the team or to the fabric. Takes over `owned`, as team_collective does. */
+tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call);
+tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
+tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream);
+/* After all calls of a group. */
+void comm_push(struct tutti_comm *comm);
 
 /* child.c */
 tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out);
 tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
                             struct tutti_comm **out);
 
-/* finish.c */
+/* comm.c */
+/* Waits until everything issued is done. */
+tutti_result_t comm_wait(struct tutti_comm *comm);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
 tutti_result_t comm_abort(struct tutti_comm *comm);
 

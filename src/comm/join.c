@@ -19,6 +19,7 @@ struct introduction {
     uint64_t random; /* rank 0's makes the communicator's id */
     uint64_t choices;
     uint32_t version;
+    int32_t on_device;
     uint32_t settings[SETTINGS]; /* hashes */
 };
 
@@ -40,6 +41,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     mine->process = *link_domain_self(comm->engine->links);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
+    mine->on_device = comm->order.device != TUTTI_HOST;
     for (int i = 0; i < count; i++)
         mine->settings[i] = (uint32_t)hash_bytes(0, param_text(ids[i]), strlen(param_text(ids[i])));
     return random_bytes(&mine->random, sizeof mine->random);
@@ -54,6 +56,9 @@ static tutti_result_t compare(const struct introduction *all, int nranks, int me
         if (theirs->version != mine->version)
             return error_set(TUTTI_INVALID_USAGE, "rank %d has tutti %u, rank %d has %u; use one version", rank, theirs->version, me,
                              mine->version);
+        if (theirs->on_device != mine->on_device)
+            return error_set(TUTTI_INVALID_USAGE, "rank %d works on %s, rank %d on %s; use one kind of memory", rank,
+                             theirs->on_device ? "a GPU" : "host memory", me, mine->on_device ? "a GPU" : "host memory");
         for (int i = 0; i < count; i++)
             if (theirs->settings[i] != mine->settings[i])
                 return error_set(TUTTI_INVALID_USAGE, "%s differs between rank %d and rank %d (here: %s); it must be the same everywhere",
@@ -122,7 +127,7 @@ static tutti_result_t join(struct tutti_comm *comm)
         result = meet(comm, bootstrap);
     bootstrap_close(bootstrap);
     if (result == TUTTI_SUCCESS)
-        result = share_arena(comm);
+        result = share_all(comm);
     return result;
 }
 

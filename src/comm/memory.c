@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared regions and registrations. */
+#include "comm/comm.h"
 #include "comm/memory.h"
 
 #include "base/error.h"
@@ -48,7 +49,8 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     struct registration *registration = calloc(1, sizeof *registration);
     if (!registration)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a registration");
-    populate(buffer, size);
+    if (!comm->fabric) /* buffers on a GPU are mapped by peers at first use, and need nothing else */
+        populate(buffer, size);
     registration->comm = comm;
     pthread_mutex_lock(&lock);
     list_push(&registrations, &registration->node);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for direct collectives: rank 0 makes it and hands the descriptor to every other rank, over links or in this process. */
+/* Memory that ranks of one host share: rank 0 makes it and hands the descriptor to every other rank, over links or in this process. */
 #include "comm/comm.h"
 
 #include "base/error.h"
 #include "base/param.h"
+#include "base/random.h"
 #include "engine/direct.h"
 
 #include <errno.h>
@@ -40,16 +41,16 @@ static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
 }
 
 /* One attempt to give the memory to `rank`; TUTTI_IN_PROGRESS while the link is not up. */
-static tutti_result_t give(struct tutti_comm *comm, int rank, int fd)
+static tutti_result_t give(struct tutti_comm *comm, uint64_t key, int rank, int fd)
 {
     struct team *team = comm->team;
     struct link *link;
     if (same_process(team, rank))
-        return keep_here(comm->engine, comm->id, fd);
+        return keep_here(comm->engine, key, fd);
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it got shared memory", rank, team->process[rank].pid);
-    return result == TUTTI_SUCCESS ? link_share(link, comm->id, fd) : result;
+    return result == TUTTI_SUCCESS ? link_share(link, key, fd) : result;
 }
 
 static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
@@ -62,13 +63,15 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
 }
 
 /* Repeats `attempt` under the engine's lock, looking for news in between. */
-static tutti_result_t persist(struct tutti_comm *comm, tutti_result_t (*attempt)(struct tutti_comm *, int rank, int *fd), int rank, int *fd)
+typedef tutti_result_t attempt_fn(struct tutti_comm *comm, uint64_t key, int rank, int *fd);
+
+static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, uint64_t key, int rank, int *fd)
 {
     for (;;) {
         lock_take(&comm->engine->lock);
         link_poll(comm->engine->links);
         poller_wait(comm->engine->poller, 0);
-        tutti_result_t result = attempt(comm, rank, fd);
+        tutti_result_t result = attempt(comm, key, rank, fd);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);
@@ -81,16 +84,16 @@ static tutti_result_t persist(struct tutti_comm *comm, tutti_result_t (*attempt)
     }
 }
 
-static tutti_result_t attempt_give(struct tutti_comm *comm, int rank, int *fd)
+static tutti_result_t attempt_give(struct tutti_comm *comm, uint64_t key, int rank, int *fd)
 {
-    return give(comm, rank, *fd);
+    return give(comm, key, rank, *fd);
 }
 
-static tutti_result_t attempt_take(struct tutti_comm *comm, int rank, int *fd)
+static tutti_result_t attempt_take(struct tutti_comm *comm, uint64_t key, int rank, int *fd)
 {
     struct team *team = comm->team;
     struct link *link = NULL;
-    *fd = engine_take_shared(comm->engine, comm->id);
+    *fd = engine_take_shared(comm->engine, key);
     if (*fd >= 0)
         return TUTTI_SUCCESS;
     tutti_result_t result = same_process(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
@@ -99,24 +102,50 @@ static tutti_result_t attempt_take(struct tutti_comm *comm, int rank, int *fd)
     return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
 }
 
-static tutti_result_t hand_out(struct tutti_comm *comm, int *fd)
+static tutti_result_t hand_out(struct tutti_comm *comm, uint64_t key, tutti_result_t (*create)(int nranks, int *fd), int *fd)
 {
-    tutti_result_t result = arena_create(comm->team->nranks, fd);
+    tutti_result_t result = create(comm->team->nranks, fd);
     for (int rank = 1; rank < comm->team->nranks && result == TUTTI_SUCCESS; rank++)
-        result = persist(comm, attempt_give, rank, fd);
+        result = persist(comm, attempt_give, key, rank, fd);
     return result;
 }
 
-tutti_result_t share_arena(struct tutti_comm *comm)
+/* *fd is the caller's to close, if it is not -1, whatever comes back. */
+static tutti_result_t share(struct tutti_comm *comm, uint64_t key, tutti_result_t (*create)(int nranks, int *fd), int *fd)
 {
-    struct team *team = comm->team;
-    int fd = -1;
-    if (!possible(team))
-        return TUTTI_SUCCESS;
-    tutti_result_t result = team->rank == 0 ? hand_out(comm, &fd) : persist(comm, attempt_take, 0, &fd);
+    *fd = -1;
+    return comm->team->rank == 0 ? hand_out(comm, key, create, fd) : persist(comm, attempt_take, key, 0, fd);
+}
+
+static tutti_result_t share_arena(struct tutti_comm *comm)
+{
+    int fd;
+    tutti_result_t result = share(comm, comm->id, arena_create, &fd);
     if (result == TUTTI_SUCCESS)
-        result = direct_open(team, fd);
+        result = direct_open(comm->team, fd);
     if (fd >= 0)
         close(fd);
     return result;
+}
+
+static tutti_result_t share_fabric(struct tutti_comm *comm)
+{
+    int fd;
+    tutti_result_t result = share(comm, mix64(comm->id), fabric_create_board, &fd);
+    if (result == TUTTI_SUCCESS)
+        result = fabric_open(comm->team, comm->order.device, fd, &comm->fabric);
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+tutti_result_t share_all(struct tutti_comm *comm)
+{
+    bool shared = possible(comm->team);
+    tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
+    if (result != TUTTI_SUCCESS || comm->order.device == TUTTI_HOST)
+        return result;
+    if (!shared)
+        return error_set(TUTTI_INVALID_USAGE, "communicators on GPUs need all ranks on one host, with shared memory between them");
+    return share_fabric(comm);
 }

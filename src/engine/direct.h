@@ -75,5 +75,7 @@ void direct_sleep(struct team *team, uint64_t timeout_us);
 /* Tells the other ranks of the arena. */
 void direct_tell_failure(struct team *team);
 void direct_gone(struct team *team, int rank);
+/* Bytes of shared memory that this rank has mapped for it. */
+size_t direct_memory(const struct team *team);
 
 #endif

@@ -255,3 +255,8 @@ void direct_gone(struct team *team, int rank)
     atomic_store(&team->direct->arena.ranks[rank].gone, true);
     arena_wake(&team->direct->arena, -1);
 }
+
+size_t direct_memory(const struct team *team)
+{
+    return team->direct ? team->direct->arena.size : 0;
+}

@@ -41,6 +41,7 @@ static void peer_lost(void *context, struct link *link)
             atomic_store(&team->gone[rank], true);
             if (team->direct)
                 direct_gone(team, rank);
+            team_tell_news(team);
         }
     }
 }

@@ -38,7 +38,24 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
     if (team->direct)
         direct_tell_failure(team);
     poller_wake(team->engine->poller);
+    team_tell_news(team);
     return error_set(result, "rank %d: %s", team->rank, team->sentence);
+}
+
+void team_on_news(struct team *team, void (*news)(void *context), void *context)
+{
+    pthread_mutex_lock(&team->news_lock);
+    team->news = news;
+    team->news_context = context;
+    pthread_mutex_unlock(&team->news_lock);
+}
+
+void team_tell_news(struct team *team)
+{
+    pthread_mutex_lock(&team->news_lock);
+    if (team->news)
+        team->news(team->news_context);
+    pthread_mutex_unlock(&team->news_lock);
 }
 
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size)
@@ -414,6 +431,7 @@ static void release(struct team *team)
     rounds_free(team->rounds_idle);
     p2p_free(atomic_load(&team->p2p_idle));
     trace_comm_close(team->trace);
+    pthread_mutex_destroy(&team->news_lock);
     free(team->process);
     free(team->link);
     free((void *)team->gone);
@@ -447,6 +465,7 @@ tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, 
     team->nranks = nranks;
     team->choices = choices;
     team->culprit = -1;
+    pthread_mutex_init(&team->news_lock, NULL);
     tutti_result_t result = allocate(team, processes);
     if (result != TUTTI_SUCCESS) {
         release(team);
@@ -461,6 +480,12 @@ tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, 
     lock_release(&engine->lock);
     *out = team;
     return TUTTI_SUCCESS;
+}
+
+size_t team_memory(const struct team *team)
+{
+    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + sizeof *team->sent + sizeof *team->received;
+    return sizeof *team + (size_t)team->nranks * a_rank + direct_memory(team);
 }
 
 void team_close(struct team *team)

@@ -13,6 +13,8 @@
 #include "schedule/schedule.h"
 #include "trace/trace.h"
 
+#include <pthread.h>
+
 #define TEAM_QUEUE 64
 
 struct direct;
@@ -39,6 +41,7 @@ struct call {
     int op;              /* tutti_op_t; -1: none */
     uint64_t scalar;     /* of a pre-multiplied sum: op is TUTTI_SUM then */
     bool premul;
+    const void *scalar_at; /* on devices: where the scalar is, read when the kernel runs; NULL: in `scalar` */
     const void *in;
     void *out;
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
@@ -124,6 +127,11 @@ struct team {
     int culprit;
     char sentence[256];
     _Atomic bool flood; /* peers must be told */
+
+    /* who wants to hear of lost peers and of the failure */
+    pthread_mutex_t news_lock;
+    void (*news)(void *context);
+    void *news_context;
 };
 
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
@@ -131,6 +139,9 @@ tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, 
                          const struct wire_process *processes, const struct choice_table *choices, struct team **out);
 /* No operation is running or queued, or the team has failed. */
 void team_close(struct team *team);
+
+/* Bytes that it holds. */
+size_t team_memory(const struct team *team);
 
 /* A free place at the end of the queue, waiting for one if need be. Fill it, then team_issue. NULL: the team has failed. */
 struct op *team_place(struct team *team);
@@ -150,6 +161,11 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
 tutti_result_t team_failure(const struct team *team);
 /* Writes down why a transfer with `peer` failed: error_last(), which is this thread's alone. */
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
+
+/* `news` is called, by any thread and under any lock, when a peer's process is lost or the team fails. NULL: no longer; when this
+ * returns it is not being called. */
+void team_on_news(struct team *team, void (*news)(void *context), void *context);
+void team_tell_news(struct team *team);
 
 /* The operation waits for `peer` from now on. */
 static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives as launches: reductions are one kernel, all others are exchanges. */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/type.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Reductions ---------------------------------------------------------------------------------------------------- */
+
+static enum kernel_mode mode_of(enum coll coll)
+{
+    return coll == COLL_ALLREDUCE ? KERNEL_ALLREDUCE : coll == COLL_REDUCE ? KERNEL_REDUCE : KERNEL_REDUCE_SCATTER;
+}
+
+static void choose(const struct fabric *fabric, const struct call *call, struct kernel_launch *how)
+{
+    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), (unsigned)param_int(PARAM_BLOCKS), how);
+}
+
+static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUstream stream)
+{
+    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode_of(call->coll),
+                                 .root = call->root, .op = call->op, .premul = call->premul, .scalar = call->scalar,
+                                 .scalar_at = call->scalar_at};
+    struct kernel_launch how;
+    choose(fabric, call, &how);
+    if (how.kernel == KERNEL_REDUCE_BULK) {
+        tutti_result_t result = scratch_take_bulk(fabric);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    what.team = fabric->kernels;
+    return cuda_launch(fabric->device, &how, call->type, &what, stream);
+}
+
+tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
+{
+    struct kernel_launch how;
+    if (!schedule_reduces(call->coll) || !call->count)
+        return TUTTI_SUCCESS;
+    choose(fabric, call, &how);
+    if (how.kernel != KERNEL_REDUCE_BULK || fabric->bulk_posted)
+        return TUTTI_SUCCESS;
+    cuda_enter(fabric->device);
+    tutti_result_t result = scratch_post_bulk(fabric);
+    cuda_leave();
+    return result;
+}
+
+/* ---- Exchanges ----------------------------------------------------------------------------------------------------- */
+
+static const char *block(const void *base, size_t size, int index)
+{
+    return (const char *)base + size * (size_t)index;
+}
+
+static void send_to(struct kernel_exchange *what, int peer, const void *from, uint64_t bytes)
+{
+    what->send[peer] = from;
+    what->send_bytes[peer] = bytes;
+}
+
+static void recv_from(struct kernel_exchange *what, int peer, const void *to, uint64_t bytes)
+{
+    what->recv[peer] = (void *)(uintptr_t)to;
+    what->recv_bytes[peer] = bytes;
+}
+
+static void describe_vector(const struct fabric *fabric, const struct call *call, struct kernel_exchange *what)
+{
+    size_t size = type_size(call->type);
+    for (int peer = 0; peer < fabric->nranks; peer++) {
+        send_to(what, peer, (const char *)call->in + call->send_offsets[peer] * size, call->send_counts[peer] * size);
+        recv_from(what, peer, (const char *)call->out + call->recv_offsets[peer] * size, call->recv_counts[peer] * size);
+    }
+}
+
+/* Everybody hears of everybody, by words behind this rank's own window that nobody reads. */
+static void describe_barrier(const struct fabric *fabric, struct kernel_exchange *what)
+{
+    const unsigned char *scratch = fabric->kernels.window[fabric->rank] + KERNEL_WINDOW_BYTES;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        if (peer != fabric->rank) {
+            send_to(what, peer, scratch, 4);
+            recv_from(what, peer, scratch + 64 * (peer + 1), 4);
+        }
+}
+
+static void describe(const struct fabric *fabric, const struct call *call, struct kernel_exchange *what)
+{
+    size_t bytes = call->count * type_size(call->type);
+    int me = fabric->rank, root = call->root;
+    memset(what, 0, sizeof *what);
+    if (call->coll == COLL_ALLTOALLV)
+        describe_vector(fabric, call, what);
+    if (call->coll == COLL_BARRIER)
+        describe_barrier(fabric, what);
+    for (int peer = 0; peer < fabric->nranks; peer++) {
+        bool all = call->coll == COLL_ALLGATHER || call->coll == COLL_ALLTOALL;
+        if (all || (call->coll == COLL_GATHER && peer == root))
+            send_to(what, peer, call->coll == COLL_ALLTOALL ? block(call->in, bytes, peer) : call->in, bytes);
+        if (all || (call->coll == COLL_GATHER && me == root))
+            recv_from(what, peer, block(call->out, bytes, peer), bytes);
+        if (me == root && call->coll == COLL_SCATTER)
+            send_to(what, peer, block(call->in, bytes, peer), bytes);
+        if (me == root && call->coll == COLL_BROADCAST)
+            send_to(what, peer, call->in, bytes);
+    }
+    if (call->coll == COLL_SCATTER || call->coll == COLL_BROADCAST)
+        recv_from(what, root, call->out, bytes);
+}
+
+/*
+ * A large broadcast goes along a chain, root first, in pieces: every GPU passes a piece on while the next comes in, so that the
+ * root's link carries the vector once and not n - 1 times.
+ */
+static tutti_result_t broadcast_chain(struct fabric *fabric, const struct call *call, CUstream stream)
+{
+    size_t bytes = call->count * type_size(call->type), piece = (size_t)param_int(PARAM_CHAIN_PIECE);
+    int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
+    int before = (fabric->rank + n - 1) % n, after = (fabric->rank + 1) % n;
+    const char *in = place ? call->out : call->in;
+    size_t pieces = (bytes + piece - 1) / piece;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t step = 0; step <= pieces && result == TUTTI_SUCCESS; step++) {
+        struct kernel_exchange what = {0};
+        size_t from = step * piece, sent = (step - 1) * piece;
+        if (place && step < pieces)
+            recv_from(&what, before, (const char *)call->out + from, bytes - from < piece ? bytes - from : piece);
+        if (place < n - 1 && step)
+            send_to(&what, after, in + sent, bytes - sent < piece ? bytes - sent : piece);
+        result = exchange_issue(fabric, &what, stream, false);
+    }
+    if (result == TUTTI_SUCCESS && !place && call->in != call->out)
+        result = cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)call->out, (CUdeviceptr)(uintptr_t)call->in, bytes, stream),
+                            "copying to this rank itself");
+    return result;
+}
+
+static tutti_result_t exchange(struct fabric *fabric, const struct call *call, CUstream stream, bool capturing)
+{
+    struct kernel_exchange what;
+    size_t bytes = call->count * type_size(call->type);
+    if (call->coll == COLL_BROADCAST && fabric->copies && !capturing && fabric->nranks > 2 && bytes >= (size_t)param_int(PARAM_CHAIN_FROM) &&
+        (size_t)param_int(PARAM_CHAIN_PIECE) >= fabric->copy_from)
+        return broadcast_chain(fabric, call, stream);
+    describe(fabric, call, &what);
+    return exchange_issue(fabric, &what, stream, capturing);
+}
+
+tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream)
+{
+    bool capturing;
+    if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
+        return fabric_failure(fabric);
+    cuda_enter(fabric->device);
+    tutti_result_t result = order_begin(fabric, stream, &capturing);
+    if (result == TUTTI_SUCCESS) {
+        result = schedule_reduces(call->coll) ? reduce(fabric, call, stream) : exchange(fabric, call, stream, capturing);
+        result = order_end(fabric, stream, capturing, result);
+    }
+    cuda_leave();
+    return result;
+}
+
+/* ---- Sends and receives -------------------------------------------------------------------------------------------- */
+
+/* Takes the next send to and receive from each peer out of the list. False: none was left. */
+static bool next_round(const struct p2p_item *items, int count, bool *issued, struct kernel_exchange *what)
+{
+    bool any = false;
+    memset(what, 0, sizeof *what);
+    for (int i = 0; i < count; i++) {
+        const struct p2p_item *item = &items[i];
+        uint64_t bytes = item->count * type_size(item->type);
+        bool taken = item->sends ? what->send[item->peer] != NULL : what->recv[item->peer] != NULL;
+        if (issued[i] || taken)
+            continue;
+        issued[i] = any = true;
+        if (!bytes)
+            continue;
+        if (item->sends)
+            send_to(what, item->peer, item->data, bytes);
+        else
+            recv_from(what, item->peer, item->data, bytes);
+    }
+    return any;
+}
+
+tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream)
+{
+    struct kernel_exchange what;
+    bool capturing, *issued = calloc((size_t)count, sizeof *issued);
+    if (!issued)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
+    cuda_enter(fabric->device);
+    tutti_result_t result = order_begin(fabric, stream, &capturing);
+    if (result == TUTTI_SUCCESS) {
+        while (result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
+            result = exchange_issue(fabric, &what, stream, capturing);
+        result = order_end(fabric, stream, capturing, result);
+    }
+    cuda_leave();
+    free(issued);
+    return result;
+}

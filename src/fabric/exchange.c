@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between ranks, one to and one from each at most: small ones by kernel, large ones by copy engine. */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+
+static tutti_result_t copy_to_self(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
+{
+    int me = fabric->rank;
+    uint64_t bytes = what->send_bytes[me];
+    what->send_bytes[me] = what->recv_bytes[me] = 0;
+    if (!bytes || what->send[me] == what->recv[me])
+        return TUTTI_SUCCESS;
+    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)what->recv[me], (CUdeviceptr)(uintptr_t)what->send[me], bytes, stream),
+                      "copying to this rank itself");
+}
+
+/* Both ends of a message decide alike: by its size alone. */
+static uint32_t large(const struct fabric *fabric, const uint64_t *bytes)
+{
+    uint32_t set = 0;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        if (peer != fabric->rank && bytes[peer] >= fabric->copy_from)
+            set |= 1u << peer;
+    return set;
+}
+
+static void leave_out(uint64_t *bytes, uint32_t set)
+{
+    for (int peer = 0; peer < KERNEL_RANKS; peer++)
+        if (set >> peer & 1)
+            bytes[peer] = 0;
+}
+
+static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
+{
+    struct kernel_launch how;
+    uint64_t any = 0;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        any |= what->send_bytes[peer] | what->recv_bytes[peer];
+    if (!any)
+        return TUTTI_SUCCESS;
+    what->team = fabric->kernels;
+    kernel_choose_exchange(what, &how);
+    return cuda_launch(fabric->device, &how, TUTTI_UINT8, what, stream);
+}
+
+tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, CUstream stream, bool capturing)
+{
+    struct kernel_exchange small = *what;
+    uint32_t sends = 0, recvs = 0;
+    /* Only a self copy may be as large as the local memory's speed; where small messages exist too the kernel does it. */
+    tutti_result_t result = copy_to_self(fabric, &small, stream);
+    if (fabric->copies && !capturing) {
+        sends = large(fabric, what->send_bytes);
+        recvs = large(fabric, what->recv_bytes);
+    }
+    leave_out(small.send_bytes, sends);
+    leave_out(small.recv_bytes, recvs);
+    if (result == TUTTI_SUCCESS)
+        result = launch(fabric, &small, stream);
+    if (result == TUTTI_SUCCESS && (sends || recvs))
+        result = copy_exchange(fabric, what, sends, recvs, stream);
+    return result;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A fabric: the GPUs of one host that a communicator's ranks own, one each, and that write into one another's memory. What a
+ * team is to host memory a fabric is to device memory: it carries out collectives, in the order of CUDA streams, and never
+ * makes a caller wait for a peer's work. docs/fabric.md.
+ */
+#ifndef TUTTI_FABRIC_FABRIC_H
+#define TUTTI_FABRIC_FABRIC_H
+
+#include "engine/p2p.h"
+#include "engine/team.h"
+
+struct fabric;
+
+/* A CUstream; NULL is the legacy default stream. */
+typedef void *fabric_stream_t;
+
+/* The host memory that the ranks of a fabric share; one rank makes it and hands the descriptor to the others. */
+tutti_result_t fabric_create_board(int nranks, int *fd);
+
+/*
+ * Collective over the team, all of whose ranks are on this host: this rank owns CUDA device `ordinal`. `board` is a
+ * descriptor of what one rank made by fabric_create_board(); it stays the caller's. The team must outlive the fabric.
+ */
+tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fabric **out);
+/* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to is
+ * freed when they have closed theirs. NULL is allowed. */
+void fabric_close(struct fabric *fabric);
+
+/* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is issued. */
+tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call);
+tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream);
+/* Sends and receives of one group, at the same time. */
+tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream);
+/* Hands on what waited for peers, as far as they have answered; the rest follows by itself. */
+void fabric_push(struct fabric *fabric);
+
+/* Waits for all that was issued outside of graphs. */
+tutti_result_t fabric_synchronize(struct fabric *fabric);
+
+int fabric_device(const struct fabric *fabric);
+void fabric_memory(struct fabric *fabric, size_t *device_bytes, size_t *host_bytes);
+
+/* Memory of the thread's current device that peers can map. */
+tutti_result_t fabric_memory_alloc(void **out, size_t size);
+tutti_result_t fabric_memory_free(void *pointer);
+
+#endif

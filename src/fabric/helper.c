@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread that sleeps until there is news: a receiver has posted its buffer, a peer's process was lost, the team has failed.
+ * Kernels and streams that wait for a peer know nothing of its death: they are told here.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
+
+static int lost_rank(const struct fabric *fabric)
+{
+    const struct team *team = fabric->team;
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (atomic_load_explicit(&team->gone[rank], memory_order_acquire) || atomic_load(&fabric->board->rank[rank].gone))
+            return rank;
+    return -1;
+}
+
+/* Not every rank has a link to every other: one that has tells those that have not. */
+static void spread(struct fabric *fabric, int lost)
+{
+    if (atomic_exchange(&fabric->board->rank[lost].gone, 1))
+        return;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (rank != fabric->rank)
+            board_ring(fabric->board, rank);
+}
+
+static tutti_result_t fail_for(struct fabric *fabric, int rank)
+{
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", rank,
+             fabric->team->process[rank].pid);
+    return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
+}
+
+tutti_result_t fabric_failure(struct fabric *fabric)
+{
+    tutti_result_t result = team_failure(fabric->team);
+    int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
+    return lost < 0 ? result : fail_for(fabric, lost);
+}
+
+/* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
+static void give_up(struct fabric *fabric)
+{
+    struct board *board = fabric->board;
+    int me = fabric->rank;
+    atomic_store(&board->rank[me].abort, 1);
+    copy_drop(fabric);
+    for (int peer = 0; peer < fabric->nranks; peer++) {
+        atomic_store(&board->pair[me][peer].ready, fabric->sent[peer]);
+        atomic_store(&board->pair[me][peer].done, fabric->sent[peer]);
+        atomic_store(&board->pair[peer][me].done, fabric->received[peer]);
+    }
+}
+
+/* A peer that left in order has no work of ours unfinished. */
+static void look_at_loss(struct fabric *fabric, int lost)
+{
+    uint64_t deadline = clock_deadline_ms(PATIENCE_MS);
+    while (atomic_load(&fabric->captured) ||
+           (atomic_load(&fabric->any) && fabric->cu->EventQuery(fabric->order) == CUDA_ERROR_NOT_READY)) {
+        if (clock_passed(deadline) || atomic_load(&fabric->stop)) {
+            fail_for(fabric, lost);
+            return;
+        }
+        futex_wait(&fabric->board->rank[fabric->rank].bell, atomic_load(&fabric->board->rank[fabric->rank].bell), 10000);
+    }
+}
+
+static void *helper(void *argument)
+{
+    struct fabric *fabric = argument;
+    _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
+    int looked_at = -1;
+    cuda_enter(fabric->device);
+    while (!atomic_load(&fabric->stop)) {
+        uint32_t news = atomic_load(bell);
+        int lost = lost_rank(fabric);
+        if (lost >= 0 && lost != looked_at) {
+            spread(fabric, lost);
+            look_at_loss(fabric, lost);
+            looked_at = lost;
+        }
+        if (atomic_load(&fabric->team->failed))
+            give_up(fabric);
+        copy_pending(fabric);
+        futex_wait(bell, news, 60u * 1000 * 1000);
+    }
+    cuda_leave();
+    return NULL;
+}
+
+/* Called by whoever learns of it, under any lock. */
+static void ring(void *argument)
+{
+    struct fabric *fabric = argument;
+    board_ring(fabric->board, fabric->rank);
+}
+
+tutti_result_t helper_start(struct fabric *fabric)
+{
+    int error = pthread_create(&fabric->helper, NULL, helper, fabric);
+    if (error)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error));
+    fabric->helper_runs = true;
+    team_on_news(fabric->team, ring, fabric);
+    return TUTTI_SUCCESS;
+}
+
+void helper_stop(struct fabric *fabric)
+{
+    if (!fabric->helper_runs)
+        return;
+    team_on_news(fabric->team, NULL, NULL);
+    atomic_store(&fabric->stop, true);
+    board_ring(fabric->board, fabric->rank);
+    pthread_join(fabric->helper, NULL);
+    fabric->helper_runs = false;
+}

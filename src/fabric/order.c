@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of one fabric run one after another: they share windows. Inside a stream that is so anyway; a change of stream
+ * waits for the event behind the last operation. What a graph captures is ordered by whoever launches the graph.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+
+tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    tutti_result_t result = fabric_failure(fabric);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    *capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == TUTTI_SUCCESS && atomic_load(&fabric->any) && fabric->last != stream && !*capturing)
+        result = cuda_check(fabric->cu->StreamWaitEvent(stream, fabric->order, 0), "ordering two streams");
+    return result;
+}
+
+tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (capturing) {
+        atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
+    } else {
+        result = cuda_check(fabric->cu->EventRecord(fabric->order, stream), "marking the end of an operation");
+        fabric->last = stream;
+        atomic_store_explicit(&fabric->any, true, memory_order_release);
+    }
+    if (atomic_load(&fabric->team->failed)) /* it may have failed after order_begin(): what was issued since must be told too */
+        board_ring(fabric->board, fabric->rank);
+    return issued == TUTTI_SUCCESS ? result : issued;
+}
+
+tutti_result_t fabric_synchronize(struct fabric *fabric)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (fabric->any) {
+        cuda_enter(fabric->device);
+        result = cuda_check(fabric->cu->EventSynchronize(fabric->order), "waiting for the last operation");
+        cuda_leave();
+    }
+    tutti_result_t failure = team_failure(fabric->team);
+    return failure == TUTTI_SUCCESS ? result : failure;
+}

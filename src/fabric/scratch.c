@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory that peers write to. A rank may be done with its fabric while a peer's last kernel still tells it something,
+ * so memory is freed only when every peer has closed; until then it waits in a list of the process.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory of a closed fabric whose peers are not all closed. */
+struct remains {
+    struct list node;
+    struct board *board;
+    int rank, nranks;
+    struct cuda_device *device;
+    const struct cuda_driver *cu;
+    CUdeviceptr window, bulk;
+    bool registered;
+};
+
+static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list all_remains = {&all_remains, &all_remains};
+
+static tutti_result_t allocate(struct fabric *fabric, size_t size, CUdeviceptr *out)
+{
+    tutti_result_t result = memory_zeroed(fabric->cu, size, out);
+    if (result == TUTTI_SUCCESS)
+        fabric->device_bytes += size;
+    return result;
+}
+
+tutti_result_t scratch_window(struct fabric *fabric)
+{
+    return allocate(fabric, KERNEL_WINDOW_BYTES + BOARD_SPARE, &fabric->window);
+}
+
+tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out)
+{
+    struct cuda_range range;
+    int fd = -1;
+    memset(out, 0, sizeof *out);
+    tutti_result_t result = cuda_range_of((const void *)(uintptr_t)memory, &range);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (range.kind != CUDA_DEVICE || range.ordinal != fabric->device->ordinal)
+        return error_set(TUTTI_INVALID_ARGUMENT, "%p is not memory of device %d", (void *)(uintptr_t)memory, fabric->device->ordinal);
+    out->address = memory;
+    out->base = range.base;
+    if (fabric->nranks == 1 || range.vmm)
+        out->handle = (struct cuda_handle){.id = range.id, .size = range.size};
+    else
+        result = cuda_export(&range, &out->handle, &fd);
+    return result;
+}
+
+tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported)
+{
+    *imported = false;
+    if (fabric->here[peer]) {
+        *out = theirs->address;
+        return TUTTI_SUCCESS;
+    }
+    if (!theirs->handle.how)
+        return error_set(TUTTI_INVALID_USAGE, "rank %d's buffer was not allocated so that other processes can map it; "
+                                              "set TUTTI_COPY_FROM=0 on all ranks", peer);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    tutti_result_t result = cuda_import(fabric->device, &theirs->handle, -1, out);
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    *imported = result == TUTTI_SUCCESS;
+    *out += theirs->address - theirs->base;
+    return result;
+}
+
+tutti_result_t scratch_post_bulk(struct fabric *fabric)
+{
+    if (fabric->bulk_posted || fabric->nranks == 1)
+        return TUTTI_SUCCESS;
+    struct board_rank *mine = &fabric->board->rank[fabric->rank];
+    tutti_result_t result = allocate(fabric, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_describe(fabric, fabric->bulk, &mine->bulk);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    atomic_store(&mine->has_bulk, 1);
+    futex_wake_all(&mine->has_bulk);
+    fabric->bulk_posted = true;
+    return TUTTI_SUCCESS;
+}
+
+/* Peers post theirs when they come to the same call. */
+static tutti_result_t wait_for_bulk(struct fabric *fabric, int peer)
+{
+    struct board_rank *theirs = &fabric->board->rank[peer];
+    while (!atomic_load(&theirs->has_bulk)) {
+        tutti_result_t result = fabric_failure(fabric);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        futex_wait(&theirs->has_bulk, 0, 1000);
+    }
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t scratch_take_bulk(struct fabric *fabric)
+{
+    tutti_result_t result = scratch_post_bulk(fabric);
+    for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS && !fabric->bulk_ready; peer++) {
+        CUdeviceptr address = fabric->bulk;
+        if (peer != fabric->rank)
+            result = wait_for_bulk(fabric, peer);
+        if (peer != fabric->rank && result == TUTTI_SUCCESS) {
+            fabric->bulks[peer] = fabric->board->rank[peer].bulk;
+            result = scratch_reach(fabric, peer, &fabric->bulks[peer], &address, &fabric->bulk_imported[peer]);
+        }
+        fabric->kernels.bulk[peer] = (unsigned char *)(uintptr_t)address;
+    }
+    fabric->bulk_ready = result == TUTTI_SUCCESS;
+    return result;
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------------------- */
+
+static bool all_closed(const struct remains *old)
+{
+    for (int rank = 0; rank < old->nranks; rank++)
+        if (!atomic_load(&old->board->rank[rank].closed))
+            return false;
+    return true;
+}
+
+static void bury(struct remains *old)
+{
+    cuda_enter(old->device);
+    if (old->bulk)
+        old->cu->MemFree(old->bulk);
+    if (old->window)
+        old->cu->MemFree(old->window);
+    if (old->registered)
+        old->cu->MemHostUnregister(old->board);
+    cuda_leave();
+    board_unmap(old->board, old->nranks);
+    cuda_device_release(old->device);
+    free(old);
+}
+
+static void sweep(void)
+{
+    pthread_mutex_lock(&remains_lock);
+    for (struct list *node = all_remains.next, *next; node != &all_remains; node = next) {
+        struct remains *old = list_entry(node, struct remains, node);
+        next = node->next;
+        if (!all_closed(old))
+            continue;
+        list_remove(&old->node);
+        bury(old);
+    }
+    pthread_mutex_unlock(&remains_lock);
+}
+
+static void give_back(struct fabric *fabric, const struct board_buffer *theirs, bool imported, const unsigned char *address)
+{
+    if (imported)
+        cuda_unimport(fabric->device, &theirs->handle, (CUdeviceptr)(uintptr_t)address - (theirs->address - theirs->base));
+}
+
+void scratch_close(struct fabric *fabric)
+{
+    if (!fabric->board)
+        return;
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        give_back(fabric, &fabric->windows[rank], fabric->window_imported[rank], fabric->kernels.window[rank]);
+        give_back(fabric, &fabric->bulks[rank], fabric->bulk_imported[rank], fabric->kernels.bulk[rank]);
+    }
+    /* A fabric that never came to be, or that failed, may have peers that never close: they do not write any more either. */
+    bool failed = atomic_load(&fabric->team->failed);
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (rank == fabric->rank || failed || atomic_load(&fabric->team->gone[rank]))
+            atomic_store(&fabric->board->rank[rank].closed, 1);
+    struct cuda_device *device;
+    struct remains *old = calloc(1, sizeof *old);
+    if (!old || cuda_device_acquire(fabric->device->ordinal, &device) != TUTTI_SUCCESS) {
+        free(old); /* the process keeps that memory to its end */
+        return;
+    }
+    *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
+                            .window = fabric->window, .bulk = fabric->bulk, .registered = fabric->board_registered};
+    pthread_mutex_lock(&remains_lock);
+    list_push(&all_remains, &old->node);
+    pthread_mutex_unlock(&remains_lock);
+    sweep();
+}
