@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One collective: its buffers, its call, its reference. */
+#include "gpu.h"
 #include "job.h"
 
 #include <stdio.h>
@@ -108,9 +109,29 @@ static unsigned char *memory_of(size_t bytes)
     return memory;
 }
 
+static unsigned char *buffer_of(size_t bytes)
+{
+    void *memory = NULL;
+    if (!gpu_wanted())
+        return memory_of(bytes);
+    if (tutti_device_mem_alloc(&memory, bytes) != TUTTI_SUCCESS) {
+        fprintf(stderr, "no device memory: %s\n", tutti_get_last_error(NULL));
+        abort();
+    }
+    return memory;
+}
+
+static void free_buffer(unsigned char *memory)
+{
+    if (gpu_wanted())
+        tutti_device_mem_free(memory);
+    else
+        free(memory);
+}
+
 static unsigned char *guarded(size_t bytes, int skew)
 {
-    unsigned char *memory = memory_of(bytes + 2 * GUARD + (size_t)skew);
+    unsigned char *memory = buffer_of(bytes + 2 * GUARD + (size_t)skew);
     memset(memory, GUARD_BYTE, bytes + 2 * GUARD + (size_t)skew);
     memset(memory + GUARD + skew, BLANK_BYTE, bytes);
     return memory;
@@ -404,7 +425,7 @@ void job_free(struct job *job)
 {
     if (job->made)
         tutti_op_destroy(job->handle, job->comm);
-    free(job->memory[0]);
-    free(job->memory[1]);
+    free_buffer(job->memory[0]);
+    free_buffer(job->memory[1]);
     job->memory[0] = job->memory[1] = NULL;
 }

@@ -3,6 +3,7 @@
  * matrix [-c COLLECTIVE] [-k K] [-s SEED]: every collective x type x operator x count x root x in and out of place, bit by bit.
  * One process a rank: tutti run -n N -- matrix. K: only one case in K, drawn by the seed.
  */
+#include "gpu.h"
 #include "job.h"
 
 #include <stdio.h>
@@ -145,7 +146,10 @@ int main(int argc, char **argv)
         else
             return 2;
     }
-    if (failed(tutti_comm_init_from_env(&m.comm, NULL), "init") || failed(tutti_comm_rank(m.comm, &m.rank), "rank") ||
+    if (gpu_wanted())
+        gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
+    tutti_config_t config = gpu_config();
+    if (failed(tutti_comm_init_from_env(&m.comm, &config), "init") || failed(tutti_comm_rank(m.comm, &m.rank), "rank") ||
         failed(tutti_comm_count(m.comm, &m.nranks), "count"))
         return 1;
     if (m.nranks > JOB_RANKS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""matrix.py TUTTI MATRIX TRANSPORT: runs the matrix for many numbers of ranks, by default choice and with each algorithm.
+"""matrix.py TUTTI MATRIX TRANSPORT [DRIVER]: runs the matrix for many numbers of ranks, by default choice and with each algorithm.
 
 Full runs are sampled: each run draws one case in K, other cases each time, so that all fits in minutes; small runs take more.
 TUTTI_TEST_QUICK=1: fewer numbers of ranks and cases, for sanitizers. TUTTI_TEST_FULL=1: all cases.
@@ -30,8 +30,40 @@ def run(tutti, matrix, transport, ranks, choice, arguments):
     return done.returncode == 0
 
 
+# What ways of the GPU code a run is to take.
+GPU_WAYS = {
+    "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_CHAIN_FROM": "256K", "TUTTI_CHAIN_PIECE": "64K"},
+    "kernels alone": {"TUTTI_COPY_FROM": "0"},
+    "copies of all": {"TUTTI_COPY_FROM": "1"},
+    "two blocks": {"TUTTI_BLOCKS": "2"},
+    "windows in host memory": {"TUTTI_P2P_DISABLE": "1"},
+}
+
+
+def gpu_main(tutti, matrix, driver):
+    """One process a GPU, on the stand-in driver in the folder `driver`."""
+    quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
+    os.environ.update(TUTTI_TEST_GPU="1", TUTTI_EMULATED_GPUS="8",
+                      LD_LIBRARY_PATH=driver + ":" + os.environ.get("LD_LIBRARY_PATH", ""))
+    failures, runs = 0, 0
+    for ranks in [1, 2, 4] if quick else [1, 2, 3, 4, 8]:
+        for way, settings in GPU_WAYS.items():
+            began = time.time()
+            os.environ.update(settings)
+            stride = 1 if full else (32 if quick else 8) * max(1, ranks // 2)
+            failures += not run(tutti, matrix, "auto", ranks, None, ["-s", str(runs + 1), "-k", str(stride)])
+            runs += 1
+            for name in settings:
+                del os.environ[name]
+            print(f"gpu, {ranks} ranks, {way}: {time.time() - began:.1f} s", flush=True)
+    print(f"{runs} runs, {failures} failed")
+    return failures != 0
+
+
 def main():
     tutti, matrix, transport = sys.argv[1:4]
+    if transport == "gpu":
+        return gpu_main(tutti, matrix, sys.argv[4])
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
     failures, runs, seed = 0, 0, 0
     for ranks in ([1, 2, 3, 4, 5, 8] if quick else [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]):

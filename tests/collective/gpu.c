@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The few calls of the driver that a program needs before it makes a communicator. */
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gpu_wanted(void)
+{
+    const char *value = getenv("TUTTI_TEST_GPU");
+    return value && strcmp(value, "1") == 0;
+}
+
+static void must(int result, const char *what)
+{
+    if (result == 0)
+        return;
+    fprintf(stderr, "%s: CUDA error %d\n", what, result);
+    exit(1);
+}
+
+static void *symbol(void *driver, const char *name)
+{
+    void *found = driver ? dlsym(driver, name) : NULL;
+    if (!found) {
+        fprintf(stderr, "no CUDA driver, or one without %s: %s\n", name, dlerror());
+        exit(1);
+    }
+    return found;
+}
+
+void gpu_select(int ordinal)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
+    int device = 0;
+    int (*init)(unsigned) = (int (*)(unsigned))symbol(driver, "cuInit");
+    int (*get)(int *, int) = (int (*)(int *, int))symbol(driver, "cuDeviceGet");
+    int (*retain)(void **, int) = (int (*)(void **, int))symbol(driver, "cuDevicePrimaryCtxRetain");
+    int (*set)(void *) = (int (*)(void *))symbol(driver, "cuCtxSetCurrent");
+    must(init(0), "cuInit");
+    must(get(&device, ordinal), "cuDeviceGet");
+    must(retain(&context, device), "cuDevicePrimaryCtxRetain");
+    must(set(context), "cuCtxSetCurrent");
+}
+
+tutti_config_t gpu_config(void)
+{
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    config.device = gpu_wanted() ? TUTTI_CURRENT_DEVICE : TUTTI_HOST;
+    return config;
+}
