@@ -145,7 +145,5 @@ tutti_result_t share_all(struct tutti_comm *comm)
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS || comm->order.device == TUTTI_HOST)
         return result;
-    if (!shared)
-        return error_set(TUTTI_INVALID_USAGE, "communicators on GPUs need all ranks on one host, with shared memory between them");
-    return share_fabric(comm);
+    return shared ? share_fabric(comm) : fabric_open(comm->team, comm->order.device, -1, &comm->fabric);
 }

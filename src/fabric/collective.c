@@ -40,7 +40,7 @@ static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUs
 tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 {
     struct kernel_launch how;
-    if (!schedule_reduces(call->coll) || !call->count)
+    if (!schedule_reduces(call->coll) || !call->count || fabric->staged)
         return TUTTI_SUCCESS;
     choose(fabric, call, &how);
     if (how.kernel != KERNEL_REDUCE_BULK || fabric->bulk_posted)
@@ -160,7 +160,9 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
     cuda_enter(fabric->device);
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
-        result = schedule_reduces(call->coll) ? reduce(fabric, call, stream) : exchange(fabric, call, stream, capturing);
+        result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
+                 : schedule_reduces(call->coll) ? reduce(fabric, call, stream)
+                                                : exchange(fabric, call, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }
     cuda_leave();
@@ -200,7 +202,9 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
     cuda_enter(fabric->device);
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
-        while (result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
+        if (fabric->staged)
+            result = staged_p2p(fabric->staged, items, count, stream);
+        while (!fabric->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
             result = exchange_issue(fabric, &what, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }

@@ -19,8 +19,9 @@ typedef void *fabric_stream_t;
 tutti_result_t fabric_create_board(int nranks, int *fd);
 
 /*
- * Collective over the team, all of whose ranks are on this host: this rank owns CUDA device `ordinal`. `board` is a
- * descriptor of what one rank made by fabric_create_board(); it stays the caller's. The team must outlive the fabric.
+ * Collective over the team: this rank owns CUDA device `ordinal`. `board` is a descriptor of what one rank made by
+ * fabric_create_board(), which stays the caller's; -1 where ranks share no memory: then all is staged through the host. The team
+ * must outlive the fabric.
  */
 tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fabric **out);
 /* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to is

@@ -17,7 +17,7 @@ static int lost_rank(const struct fabric *fabric)
 {
     const struct team *team = fabric->team;
     for (int rank = 0; rank < team->nranks; rank++)
-        if (atomic_load_explicit(&team->gone[rank], memory_order_acquire) || atomic_load(&fabric->board->rank[rank].gone))
+        if (atomic_load_explicit(&team->gone[rank], memory_order_acquire) || (fabric->board && atomic_load(&fabric->board->rank[rank].gone)))
             return rank;
     return -1;
 }

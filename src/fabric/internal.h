@@ -10,6 +10,7 @@
 #include "device/cuda/memory.h"
 #include "fabric/board.h"
 #include "fabric/fabric.h"
+#include "fabric/staged.h"
 
 #include <pthread.h>
 
@@ -46,6 +47,7 @@ struct fabric {
     bool in_host;          /* windows are in host memory: GPUs do not reach each other */
     bool copies;           /* copy engines may carry large messages */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
+    struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     size_t copy_from;      /* bytes of a message from which on it is copied */
 
     struct board *board;

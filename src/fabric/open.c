@@ -132,11 +132,13 @@ static tutti_result_t register_board(struct fabric *fabric)
 static tutti_result_t open_here(struct fabric *fabric, int board)
 {
     struct card mine = {0}, all[KERNEL_RANKS];
-    tutti_result_t result = board_map(board, fabric->nranks, &fabric->board);
+    tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->order, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS && board < 0)
+        return staged_open(fabric->team, fabric->device, &fabric->staged);
+    if (result == TUTTI_SUCCESS)
+        result = board_map(board, fabric->nranks, &fabric->board);
     if (result == TUTTI_SUCCESS)
         result = register_board(fabric);
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(fabric->cu->EventCreate(&fabric->order, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS)
         return result;
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
@@ -148,7 +150,7 @@ static tutti_result_t open_here(struct fabric *fabric, int board)
 
 tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fabric **out)
 {
-    if (team->nranks > KERNEL_RANKS)
+    if (board >= 0 && team->nranks > KERNEL_RANKS)
         return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
     struct fabric *fabric = calloc(1, sizeof *fabric);
     if (!fabric)
@@ -190,6 +192,7 @@ void fabric_close(struct fabric *fabric)
         cuda_enter(fabric->device);
         if (fabric->order)
             wait_for_own_work(fabric);
+        staged_close(fabric->staged);
         helper_stop(fabric);
         copy_close(fabric);
         if (fabric->order)
@@ -210,5 +213,8 @@ int fabric_device(const struct fabric *fabric)
 void fabric_memory(struct fabric *fabric, size_t *device_bytes, size_t *host_bytes)
 {
     *device_bytes = fabric->device_bytes;
-    *host_bytes = sizeof *fabric + (fabric->in_host ? board_size(fabric->nranks) : sizeof(struct board));
+    *host_bytes = sizeof *fabric + (fabric->staged ? staged_memory(fabric->staged) : 0);
+    if (fabric->staged)
+        return;
+    *host_bytes += (fabric->in_host ? board_size(fabric->nranks) : sizeof(struct board));
 }

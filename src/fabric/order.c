@@ -29,7 +29,7 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
         fabric->last = stream;
         atomic_store_explicit(&fabric->any, true, memory_order_release);
     }
-    if (atomic_load(&fabric->team->failed)) /* it may have failed after order_begin(): what was issued since must be told too */
+    if (atomic_load(&fabric->team->failed) && fabric->board) /* it may have failed after order_begin(): what was issued since must be told too */
         board_ring(fabric->board, fabric->rank);
     return issued == TUTTI_SUCCESS ? result : issued;
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives of GPUs that share no memory, on several hosts for one: through pinned host memory and the team. */
+#ifndef TUTTI_FABRIC_STAGED_H
+#define TUTTI_FABRIC_STAGED_H
+
+#include "device/cuda/device.h"
+#include "engine/p2p.h"
+
+struct staged;
+
+/* All with the device's context current. */
+tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct staged **out);
+/* After the work is done, or the team has failed. */
+void staged_close(struct staged *staged);
+
+/* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a graph. */
+tutti_result_t staged_collective(struct staged *staged, const struct call *call, CUstream stream);
+tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, CUstream stream);
+size_t staged_memory(const struct staged *staged);
+
+#endif
