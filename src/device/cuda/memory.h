@@ -30,7 +30,8 @@ struct cuda_handle {
     uint32_t pieces; /* mappings behind the range: 1 */
     uint64_t size;   /* bytes of the range */
     uint64_t id;     /* the range's */
-    uint64_t offset; /* of the range's base in what the handle opens */
+    uint64_t base;   /* of the range, where it was exported */
+    uint64_t process; /* who exported it: IPC handles cannot be opened where they were made */
     uint8_t ipc[64];
 };
 
