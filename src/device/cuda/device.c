@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,9 +144,10 @@ static void close_device(struct cuda_device *device)
 {
     const struct cuda_driver *driver;
     if (cuda_driver(&driver) == TUTTI_SUCCESS) {
-        if (device->module) {
+        CUmodule module = atomic_load_explicit(&device->module, memory_order_acquire);
+        if (module) {
             cuda_enter(device);
-            driver->ModuleUnload(device->module);
+            driver->ModuleUnload(module);
             cuda_leave();
         }
         release_peers(driver, device);

@@ -12,8 +12,8 @@ struct kernel_launch; /* launch.h */
 struct cuda_device {
     int ordinal;
     CUdevice handle;
-    CUcontext context;         /* the primary one, retained */
-    CUmodule module;           /* NULL until the first launch */
+    CUcontext context;        /* the primary one, retained */
+    _Atomic(CUmodule) module;  /* NULL until the first launch */
     int sms, major, minor;
     uint8_t uuid[16];
     char bus_id[16];           /* 0000:17:00.0, lower case, as in /sys/bus/pci/devices */

@@ -47,6 +47,17 @@ static CUresult guest_enter(const struct cuda_driver *driver, int ordinal, struc
     return got;
 }
 
+/* Enters any device in use: without one there is no device memory that a pointer could point at. */
+static bool guest_enter_active(const struct cuda_driver *driver, struct guest *guest)
+{
+    unsigned flags;
+    CUdevice device;
+    for (int i = 0, active = 0; i < CUDA_DEVICES && driver->DeviceGet(&device, i) == CUDA_SUCCESS; i++)
+        if (driver->DevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active)
+            return guest_enter(driver, i, guest) == CUDA_SUCCESS;
+    return false;
+}
+
 static void guest_leave(const struct cuda_driver *driver, struct guest *guest)
 {
     CUcontext context;
@@ -96,18 +107,34 @@ static tutti_result_t find_bounds(const struct cuda_driver *driver, CUdeviceptr 
     return cuda_check(got, "ask for the bounds of an allocation");
 }
 
+static tutti_result_t judge(const struct cuda_driver *driver, CUdeviceptr address, CUresult got, const struct facts *facts,
+                            struct cuda_range *out)
+{
+    if (got == CUDA_ERROR_INVALID_VALUE || got == CUDA_ERROR_INVALID_CONTEXT || got == CUDA_ERROR_DEINITIALIZED)
+        return TUTTI_SUCCESS;
+    if (got != CUDA_SUCCESS)
+        return cuda_check(got, "ask what a pointer points at");
+    out->kind = kind_of(facts);
+    if (out->kind == CUDA_HOST)
+        return TUTTI_SUCCESS;
+    out->ordinal = facts->ordinal;
+    out->id = facts->id;
+    return find_bounds(driver, address, out);
+}
+
 tutti_result_t cuda_range_of(const void *pointer, struct cuda_range *out)
 {
     const struct cuda_driver *driver;
+    struct guest guest = {0};
     struct facts facts;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)pointer;
     *out = (struct cuda_range){.kind = CUDA_HOST, .ordinal = -1, .base = address};
-    if (cuda_driver(&driver) != TUTTI_SUCCESS || ask(driver, address, &facts) != CUDA_SUCCESS)
+    if (cuda_driver(&driver) != TUTTI_SUCCESS)
         return TUTTI_SUCCESS;
-    out->kind = kind_of(&facts);
-    if (out->kind == CUDA_HOST)
-        return TUTTI_SUCCESS;
-    out->ordinal = facts.ordinal;
-    out->id = facts.id;
-    return find_bounds(driver, address, out);
+    CUresult got = ask(driver, address, &facts);
+    if (got == CUDA_ERROR_INVALID_CONTEXT && guest_enter_active(driver, &guest))
+        got = ask(driver, address, &facts);
+    tutti_result_t result = judge(driver, address, got, &facts, out);
+    guest_leave(driver, &guest);
+    return result;
 }
