@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,12 +143,11 @@ static void close_device(struct cuda_device *device)
 {
     const struct cuda_driver *driver;
     if (cuda_driver(&driver) == TUTTI_SUCCESS) {
-        CUmodule module = atomic_load_explicit(&device->module, memory_order_acquire);
-        if (module) {
-            cuda_enter(device);
-            driver->ModuleUnload(module);
-            cuda_leave();
-        }
+        cuda_enter(device);
+        for (int i = 0; i < CUDA_MODULES; i++)
+            if (device->modules[i])
+                driver->ModuleUnload(device->modules[i]);
+        cuda_leave();
         release_peers(driver, device);
         driver->DevicePrimaryCtxRelease(device->handle);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module with the library's kernels, its functions, and their launch. */
-#include "device/cuda/image.h"
+/* The library's kernels: their modules, their functions, their launch. */
 #include "device/cuda/internal.h"
+#include "device/cuda/kernels/images.h"
 #include "device/cuda/launch.h"
 #include "device/type.h"
 #include "base/error.h"
@@ -14,21 +14,44 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const families[3] = {"one", "two", "bulk"};
 
+/* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
+static const unsigned char no_kernels[] = "built without kernels";
+
 static tutti_result_t cannot_load(const struct cuda_device *device, CUresult got)
 {
     char text[200];
-    if (!cuda_image_built)
+    if (!kernel_image_count)
         return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d: this tutti was built without nvcc and has none", device->ordinal);
     return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d (%s, compute capability %d.%d): %s", device->ordinal, device->name,
                      device->major, device->minor, cuda_result_text(got, text, sizeof text));
 }
 
-static tutti_result_t look_up(const struct cuda_driver *driver, const struct cuda_device *device, CUmodule module, const char *name,
-                              CUfunction *out)
+static tutti_result_t load_modules(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    size_t count = kernel_image_count < CUDA_MODULES ? kernel_image_count : CUDA_MODULES;
+    CUresult got = CUDA_SUCCESS;
+    for (size_t i = 0; got == CUDA_SUCCESS && i < count; i++)
+        got = driver->ModuleLoadData(&device->modules[i], kernel_images[i].start);
+    if (!count)
+        got = driver->ModuleLoadData(&device->modules[0], no_kernels);
+    return got == CUDA_SUCCESS ? TUTTI_SUCCESS : cannot_load(device, got);
+}
+
+static void unload(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    for (int i = 0; i < CUDA_MODULES; i++) {
+        if (device->modules[i])
+            driver->ModuleUnload(device->modules[i]);
+        device->modules[i] = NULL;
+    }
+}
+
+static tutti_result_t look_up(const struct cuda_driver *driver, const struct cuda_device *device, const char *name, CUfunction *out)
 {
     char text[200];
-    CUresult got = driver->ModuleGetFunction(out, module, name);
-    /* Loading at the first launch could wait for a kernel that itself waits for that launch. */
+    CUresult got = CUDA_ERROR_NOT_FOUND;
+    for (int i = 0; got == CUDA_ERROR_NOT_FOUND && i < CUDA_MODULES && device->modules[i]; i++)
+        got = driver->ModuleGetFunction(out, device->modules[i], name);
     if (got == CUDA_SUCCESS && driver->FuncLoad)
         got = driver->FuncLoad(*out);
     if (got == CUDA_SUCCESS)
@@ -37,14 +60,14 @@ static tutti_result_t look_up(const struct cuda_driver *driver, const struct cud
                      cuda_result_text(got, text, sizeof text));
 }
 
-static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_device *device, CUmodule module)
+static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_device *device)
 {
     char name[64];
-    tutti_result_t result = look_up(driver, device, module, "tutti_exchange", &device->exchange);
+    tutti_result_t result = look_up(driver, device, "tutti_exchange", &device->exchange);
     for (int family = 0; family < 3; family++)
         for (int type = 0; result == TUTTI_SUCCESS && type < TUTTI_TYPE_COUNT; type++) {
             snprintf(name, sizeof name, "tutti_reduce_%s_%s", families[family], type_name((tutti_type_t)type));
-            result = look_up(driver, device, module, name, &device->reduce[family][type]);
+            result = look_up(driver, device, name, &device->reduce[family][type]);
         }
     return result;
 }
@@ -52,14 +75,14 @@ static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_
 static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
 {
     struct cuda_quiet quiet;
-    CUmodule module = NULL;
     cuda_quiet_enter(device, &quiet);
-    CUresult got = driver->ModuleLoadData(&module, cuda_image);
-    tutti_result_t result = got == CUDA_SUCCESS ? look_up_all(driver, device, module) : cannot_load(device, got);
+    tutti_result_t result = load_modules(driver, device);
     if (result == TUTTI_SUCCESS)
-        atomic_store_explicit(&device->module, module, memory_order_release);
-    else if (module)
-        driver->ModuleUnload(module);
+        result = look_up_all(driver, device);
+    if (result == TUTTI_SUCCESS)
+        atomic_store_explicit(&device->loaded, true, memory_order_release);
+    else
+        unload(driver, device);
     cuda_quiet_leave(&quiet);
     return result;
 }
@@ -68,10 +91,10 @@ tutti_result_t cuda_device_load(struct cuda_device *device)
 {
     const struct cuda_driver *driver;
     tutti_result_t result = cuda_driver(&driver);
-    if (result != TUTTI_SUCCESS || atomic_load_explicit(&device->module, memory_order_acquire))
+    if (result != TUTTI_SUCCESS || atomic_load_explicit(&device->loaded, memory_order_acquire))
         return result;
     pthread_mutex_lock(&lock);
-    if (!atomic_load_explicit(&device->module, memory_order_relaxed))
+    if (!atomic_load_explicit(&device->loaded, memory_order_relaxed))
         result = load(driver, device);
     pthread_mutex_unlock(&lock);
     return result;
