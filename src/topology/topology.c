@@ -150,6 +150,8 @@ static tutti_result_t load(struct topology *topology, const char *root)
     }
     if (result == TUTTI_SUCCESS && this_host)
         result = topology_read_devices(topology, root);
+    if (result == TUTTI_SUCCESS && this_host && !*root)
+        result = topology_read_gpus(topology);
     return result;
 }
 

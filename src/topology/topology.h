@@ -76,6 +76,8 @@ tutti_result_t topology_read_cpus(struct topology *topology, const char *root);
 
 /* Network interfaces, RDMA ports, GPUs. Their `parent` is the number of a NUMA node, or -1, until the tree is made. */
 tutti_result_t topology_read_devices(struct topology *topology, const char *root);
+/* Names, driver and links of this host's NVIDIA GPUs, where there is their driver. After topology_read_devices(). */
+tutti_result_t topology_read_gpus(struct topology *topology);
 
 /* The first line of the file root/path, without its newline. False: there is none. */
 bool topology_read_line(const char *root, const char *path, char *out, size_t size);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs of this process: one object for each ordinal, counted. It holds the primary context and the module with our kernels. */
+/* GPUs of this process: one object for each ordinal, counted. It holds the primary context and our kernels. */
 #ifndef TUTTI_DEVICE_CUDA_DEVICE_H
 #define TUTTI_DEVICE_CUDA_DEVICE_H
 
 #include "device/cuda/driver.h"
 
-enum { CUDA_DEVICES = 64 };
+enum { CUDA_DEVICES = 64, CUDA_MODULES = 4 };
 
 struct kernel_launch; /* launch.h */
 
 struct cuda_device {
     int ordinal;
     CUdevice handle;
-    CUcontext context;         /* the primary one, retained */
-    CUmodule module;           /* NULL until the first launch */
+    CUcontext context; /* the primary one, retained */
     int sms, major, minor;
     uint8_t uuid[16];
-    char bus_id[16];           /* 0000:17:00.0, lower case, as in /sys/bus/pci/devices */
+    char bus_id[16]; /* 0000:17:00.0, lower case, as in /sys/bus/pci/devices */
     char name[64];
-    bool memops;               /* streams can wait for and write words of memory */
-    bool vmm;                  /* memory can be made that is shared by file descriptor */
-    int users;                 /* acquisitions not yet released */
-    uint64_t peers;            /* ordinals whose memory kernels of this device may address */
-    CUfunction exchange, reduce[3][TUTTI_TYPE_COUNT]; /* NULL until the first launch */
+    bool memops;         /* streams can wait for and write words of memory */
+    bool vmm;            /* memory can be made that is shared by file descriptor */
+    int users;           /* acquisitions not yet released */
+    uint64_t peers;      /* ordinals whose memory kernels of this device may address */
+    _Atomic bool loaded; /* the kernels are, and the rest is filled in */
+    CUmodule modules[CUDA_MODULES];
+    CUfunction exchange, reduce[3][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */
@@ -35,8 +36,8 @@ tutti_result_t cuda_device_current(int *ordinal);
 tutti_result_t cuda_device_acquire(int ordinal, struct cuda_device **out);
 void cuda_device_release(struct cuda_device *device);
 
-/* Lets kernels and copies of `device` address memory of `peer_ordinal`, for the life of the process.
- * TUTTI_INVALID_USAGE if the pair has no peer access. */
+/* Lets kernels and copies of `device` address memory of `peer_ordinal`, until `device` is released for
+ * good. Only for devices of this process: imports of other processes' memory need no call. TUTTI_INVALID_USAGE if the pair has no peer access. */
 tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal);
 
 /* Makes the device's context current, and makes the one before current again. In pairs; they nest. */
@@ -44,11 +45,11 @@ void cuda_enter(struct cuda_device *device);
 void cuda_leave(void);
 
 /* Launches one of the library's kernels. `params` points at its parameter structure, which is copied. The type matters to
- * reductions only. Loads the module at the first launch on a device. */
+ * reductions only. Loads the kernels at the first launch on a device. */
 tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params,
                            CUstream stream);
 
-/* Loads the module and looks up every function, so that no later launch does (capture does not permit loading). */
+/* Loads all kernels, so that no launch does: loading can wait for kernels that run, which may wait for the one to be launched. */
 tutti_result_t cuda_device_load(struct cuda_device *device);
 
 #endif

@@ -21,7 +21,8 @@ struct cuda_range {
     bool vmm;          /* mapped by cuMemMap: shared by descriptor, not by IPC handle */
 };
 
-/* Never fails for host pointers: kind CUDA_HOST, base the pointer, size 0. */
+/* Never fails for host pointers: kind CUDA_HOST, base the pointer, size 0. Without a driver all pointers are. TUTTI_DEVICE_ERROR
+ * when the driver does not answer any more, as after a fault of a kernel. */
 tutti_result_t cuda_range_of(const void *pointer, struct cuda_range *out);
 
 /* Travels between processes of one host, of one build. A VMM handle goes with its descriptor (SCM_RIGHTS). */
@@ -30,7 +31,8 @@ struct cuda_handle {
     uint32_t pieces; /* mappings behind the range: 1 */
     uint64_t size;   /* bytes of the range */
     uint64_t id;     /* the range's */
-    uint64_t offset; /* of the range's base in what the handle opens */
+    uint64_t base;   /* of the range, where it was exported */
+    uint64_t process; /* who exported it: IPC handles cannot be opened where they were made */
     uint8_t ipc[64];
 };
 

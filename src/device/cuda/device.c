@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices in use by this process, their contexts, and who may address whose memory. */
+#include "device/cuda/internal.h"
+#include "base/error.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cuda_device *devices[CUDA_DEVICES];
+
+tutti_result_t cuda_device_count(int *count)
+{
+    const struct cuda_driver *driver;
+    *count = 0;
+    tutti_result_t result = cuda_driver(&driver);
+    return result == TUTTI_SUCCESS ? cuda_check(driver->DeviceGetCount(count), "count the GPUs") : result;
+}
+
+tutti_result_t cuda_device_current(int *ordinal)
+{
+    const struct cuda_driver *driver;
+    CUdevice current, device;
+    tutti_result_t result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    *ordinal = 0;
+    CUresult got = driver->CtxGetDevice(&current);
+    if (got == CUDA_ERROR_INVALID_CONTEXT)
+        return TUTTI_SUCCESS;
+    for (int i = 0; got == CUDA_SUCCESS && i < CUDA_DEVICES && driver->DeviceGet(&device, i) == CUDA_SUCCESS; i++)
+        if (device == current)
+            *ordinal = i;
+    return cuda_check(got, "ask for the current GPU");
+}
+
+/* ---- contexts ---- */
+
+/* Bit 0: the innermost cuda_enter() of this thread pushed a context, which its cuda_leave() must pop. */
+static _Thread_local uint64_t pushed;
+
+static void push(CUcontext context)
+{
+    const struct cuda_driver *driver;
+    bool done = cuda_driver(&driver) == TUTTI_SUCCESS && driver->CtxPushCurrent(context) == CUDA_SUCCESS;
+    pushed = pushed << 1 | done;
+}
+
+void cuda_enter(struct cuda_device *device)
+{
+    push(device->context);
+}
+
+void cuda_leave(void)
+{
+    const struct cuda_driver *driver;
+    CUcontext popped;
+    if ((pushed & 1) && cuda_driver(&driver) == TUTTI_SUCCESS)
+        driver->CtxPopCurrent(&popped);
+    pushed >>= 1;
+}
+
+void cuda_quiet_enter(struct cuda_device *device, struct cuda_quiet *quiet)
+{
+    const struct cuda_driver *driver;
+    cuda_enter(device);
+    quiet->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (cuda_driver(&driver) == TUTTI_SUCCESS)
+        driver->ThreadExchangeStreamCaptureMode(&quiet->mode);
+}
+
+void cuda_quiet_leave(struct cuda_quiet *quiet)
+{
+    const struct cuda_driver *driver;
+    if (cuda_driver(&driver) == TUTTI_SUCCESS)
+        driver->ThreadExchangeStreamCaptureMode(&quiet->mode);
+    cuda_leave();
+}
+
+/* ---- life ---- */
+
+static int attribute(const struct cuda_driver *driver, CUdevice device, CUdevice_attribute which)
+{
+    int value = 0;
+    return driver->DeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+static void describe(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    CUuuid uuid;
+    CUdevice handle = device->handle;
+    device->sms = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    device->major = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    device->minor = attribute(driver, handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    /* Drivers since CUDA 12 have wait and write on every device; the calls are NULL before. */
+    device->memops = driver->StreamWaitValue32 && driver->StreamWriteValue32;
+    device->vmm = driver->MemCreate && driver->MemAddressReserve && driver->MemMap && driver->MemSetAccess &&
+                  driver->MemExportToShareableHandle && driver->MemGetAllocationGranularity && driver->MemUnmap &&
+                  driver->MemAddressFree && driver->MemRelease &&
+                  attribute(driver, handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+                  attribute(driver, handle, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+    if (driver->DeviceGetUuid(&uuid, handle) == CUDA_SUCCESS)
+        memcpy(device->uuid, uuid.bytes, sizeof device->uuid);
+    if (driver->DeviceGetPCIBusId(device->bus_id, sizeof device->bus_id, handle) != CUDA_SUCCESS)
+        *device->bus_id = 0;
+    for (char *p = device->bus_id; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    if (driver->DeviceGetName(device->name, sizeof device->name, handle) != CUDA_SUCCESS)
+        *device->name = 0;
+}
+
+static tutti_result_t open_device(const struct cuda_driver *driver, int ordinal, struct cuda_device **out)
+{
+    struct cuda_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return error_set(TUTTI_SYSTEM_ERROR, "use GPU %d: no memory for %zu bytes", ordinal, sizeof *device);
+    device->ordinal = ordinal;
+    CUresult got = driver->DeviceGet(&device->handle, ordinal);
+    if (got == CUDA_SUCCESS)
+        got = driver->DevicePrimaryCtxRetain(&device->context, device->handle);
+    if (got != CUDA_SUCCESS) {
+        char text[200];
+        free(device);
+        return error_set(TUTTI_DEVICE_ERROR, "use GPU %d: %s", ordinal, cuda_result_text(got, text, sizeof text));
+    }
+    describe(driver, device);
+    *out = device;
+    return TUTTI_SUCCESS;
+}
+
+static void release_peers(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    CUdevice handle;
+    for (int i = 0; i < CUDA_DEVICES; i++)
+        if ((device->peers >> i & 1) && i != device->ordinal && driver->DeviceGet(&handle, i) == CUDA_SUCCESS)
+            driver->DevicePrimaryCtxRelease(handle);
+}
+
+/* Results are not looked at: at the end of a process the driver may be gone before we are. */
+static void close_device(struct cuda_device *device)
+{
+    const struct cuda_driver *driver;
+    if (cuda_driver(&driver) == TUTTI_SUCCESS) {
+        cuda_enter(device);
+        for (int i = 0; i < CUDA_MODULES; i++)
+            if (device->modules[i])
+                driver->ModuleUnload(device->modules[i]);
+        cuda_leave();
+        release_peers(driver, device);
+        driver->DevicePrimaryCtxRelease(device->handle);
+    }
+    free(device);
+}
+
+tutti_result_t cuda_device_acquire(int ordinal, struct cuda_device **out)
+{
+    const struct cuda_driver *driver;
+    int count;
+    tutti_result_t result = cuda_device_count(&count);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (ordinal < 0 || ordinal >= count || ordinal >= CUDA_DEVICES)
+        return error_set(TUTTI_INVALID_ARGUMENT, "use GPU %d: this process sees %d (CUDA_VISIBLE_DEVICES)", ordinal, count);
+    pthread_mutex_lock(&lock);
+    if (!devices[ordinal])
+        result = open_device(driver, ordinal, &devices[ordinal]);
+    if (result == TUTTI_SUCCESS) {
+        devices[ordinal]->users++;
+        *out = devices[ordinal];
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void cuda_device_release(struct cuda_device *device)
+{
+    if (!device)
+        return;
+    pthread_mutex_lock(&lock);
+    if (--device->users == 0) {
+        devices[device->ordinal] = NULL;
+        close_device(device);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- peers ---- */
+
+static tutti_result_t enable(const struct cuda_driver *driver, struct cuda_device *device, int peer)
+{
+    CUdevice handle;
+    CUcontext context;
+    int can = 0;
+    CUresult got = driver->DeviceGet(&handle, peer);
+    if (got == CUDA_SUCCESS)
+        got = driver->DeviceCanAccessPeer(&can, device->handle, handle);
+    if (got == CUDA_SUCCESS && !can)
+        return error_set(TUTTI_INVALID_USAGE, "let GPU %d address the memory of GPU %d: this pair has no peer access", device->ordinal,
+                         peer);
+    if (got != CUDA_SUCCESS)
+        return cuda_check(got, "ask about peer access");
+    /* Held until the device is closed: access ends with the peer's context. */
+    if ((got = driver->DevicePrimaryCtxRetain(&context, handle)) != CUDA_SUCCESS)
+        return cuda_check(got, "open the peer GPU");
+    cuda_enter(device);
+    got = driver->CtxEnablePeerAccess(context, 0);
+    cuda_leave();
+    if (got == CUDA_SUCCESS || got == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
+        device->peers |= 1ull << peer;
+        return TUTTI_SUCCESS;
+    }
+    driver->DevicePrimaryCtxRelease(handle);
+    return cuda_check(got, "enable peer access");
+}
+
+tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal)
+{
+    const struct cuda_driver *driver;
+    tutti_result_t result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS || peer_ordinal == device->ordinal)
+        return result;
+    if (peer_ordinal < 0 || peer_ordinal >= CUDA_DEVICES)
+        return error_set(TUTTI_INVALID_ARGUMENT, "let GPU %d address GPU %d: there is none", device->ordinal, peer_ordinal);
+    pthread_mutex_lock(&lock);
+    if (!(device->peers >> peer_ordinal & 1))
+        result = enable(driver, device, peer_ordinal);
+    pthread_mutex_unlock(&lock);
+    return result;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory: made so that it can be shared, and freed again. */
+#include "device/cuda/memory.h"
+#include "device/cuda/internal.h"
+#include "base/error.h"
+
+static tutti_result_t no_memory(const struct cuda_device *device, size_t size, CUresult got)
+{
+    char text[200];
+    return error_set(TUTTI_DEVICE_ERROR, "allocate %zu bytes on GPU %d: %s", size, device->ordinal,
+                     cuda_result_text(got, text, sizeof text));
+}
+
+static CUmemAllocationProp properties(const struct cuda_device *device)
+{
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle}};
+}
+
+CUresult cuda_map(const struct cuda_driver *driver, const struct cuda_device *device, CUmemGenericAllocationHandle handle, size_t size,
+                  CUdeviceptr *out)
+{
+    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, device->handle}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr address = 0;
+    CUresult got = driver->MemAddressReserve(&address, size, 0, 0, 0);
+    if (got != CUDA_SUCCESS)
+        return got;
+    got = driver->MemMap(address, size, 0, handle, 0);
+    if (got == CUDA_SUCCESS) {
+        got = driver->MemSetAccess(address, size, &who, 1);
+        if (got != CUDA_SUCCESS)
+            driver->MemUnmap(address, size);
+    }
+    if (got == CUDA_SUCCESS)
+        *out = address;
+    else
+        driver->MemAddressFree(address, size);
+    return got;
+}
+
+CUresult cuda_unmap(const struct cuda_driver *driver, CUdeviceptr address, size_t size)
+{
+    CUresult got = driver->MemUnmap(address, size);
+    CUresult also = driver->MemAddressFree(address, size);
+    return got == CUDA_SUCCESS ? also : got;
+}
+
+/* The mapping keeps the memory: the handle need not be kept. */
+static CUresult alloc_mapped(const struct cuda_driver *driver, const struct cuda_device *device, size_t size, CUdeviceptr *out)
+{
+    CUmemAllocationProp what = properties(device);
+    CUmemGenericAllocationHandle handle;
+    size_t unit = 0;
+    CUresult got = driver->MemGetAllocationGranularity(&unit, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (got != CUDA_SUCCESS)
+        return got;
+    if (!unit || size > SIZE_MAX - unit)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size = (size + unit - 1) / unit * unit;
+    got = driver->MemCreate(&handle, size, &what, 0);
+    if (got != CUDA_SUCCESS)
+        return got;
+    got = cuda_map(driver, device, handle, size, out);
+    driver->MemRelease(handle);
+    return got;
+}
+
+/* Not on the legacy stream, which waits for every other stream and is forbidden while one is captured. */
+static CUresult zero(const struct cuda_driver *driver, CUdeviceptr address, size_t size)
+{
+    CUstream stream;
+    CUresult got = driver->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+    if (got != CUDA_SUCCESS)
+        return got;
+    got = driver->MemsetD8Async(address, 0, size, stream);
+    if (got == CUDA_SUCCESS)
+        got = driver->StreamSynchronize(stream);
+    driver->StreamDestroy(stream);
+    return got;
+}
+
+static CUresult release(const struct cuda_driver *driver, const struct cuda_range *range)
+{
+    return range->vmm ? cuda_unmap(driver, range->base, range->size) : driver->MemFree(range->base);
+}
+
+static CUresult alloc_zeroed(const struct cuda_driver *driver, const struct cuda_device *device, size_t size, CUdeviceptr *out)
+{
+    struct cuda_range range;
+    CUresult got = CUDA_ERROR_NOT_SUPPORTED;
+    if (device->vmm)
+        got = alloc_mapped(driver, device, size, out);
+    if (got == CUDA_ERROR_NOT_SUPPORTED || got == CUDA_ERROR_NOT_PERMITTED)
+        got = driver->MemAlloc(out, size);
+    if (got != CUDA_SUCCESS)
+        return got;
+    got = zero(driver, *out, size);
+    if (got != CUDA_SUCCESS && cuda_range_of((void *)(uintptr_t)*out, &range) == TUTTI_SUCCESS)
+        release(driver, &range);
+    return got;
+}
+
+tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdeviceptr *out)
+{
+    const struct cuda_driver *driver;
+    struct cuda_quiet quiet;
+    CUdeviceptr address = 0;
+    tutti_result_t result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!size)
+        return error_set(TUTTI_INVALID_ARGUMENT, "allocate 0 bytes on GPU %d: want at least 1", device->ordinal);
+    cuda_quiet_enter(device, &quiet);
+    CUresult got = alloc_zeroed(driver, device, size, &address);
+    cuda_quiet_leave(&quiet);
+    if (got != CUDA_SUCCESS)
+        return no_memory(device, size, got);
+    *out = address;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address)
+{
+    const struct cuda_driver *driver;
+    struct cuda_quiet quiet;
+    struct cuda_range range;
+    tutti_result_t result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS || !address)
+        return result;
+    result = cuda_range_of((void *)(uintptr_t)address, &range);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (range.kind != CUDA_DEVICE || range.base != address || range.ordinal != device->ordinal)
+        return error_set(TUTTI_INVALID_ARGUMENT, "free 0x%llx on GPU %d: no allocation of this GPU begins there", address,
+                         device->ordinal);
+    cuda_quiet_enter(device, &quiet);
+    CUresult got = release(driver, &range);
+    cuda_quiet_leave(&quiet);
+    return cuda_check(got, "free device memory");
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's kernels: their modules, their functions, their launch. */
+#include "device/cuda/internal.h"
+#include "device/cuda/kernels/images.h"
+#include "device/cuda/launch.h"
+#include "device/type.h"
+#include "base/error.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *const families[3] = {"one", "two", "bulk"};
+
+/* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
+static const unsigned char no_kernels[] = "built without kernels";
+
+static tutti_result_t cannot_load(const struct cuda_device *device, CUresult got)
+{
+    char text[200];
+    if (!kernel_image_count)
+        return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d: this tutti was built without nvcc and has none", device->ordinal);
+    return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d (%s, compute capability %d.%d): %s", device->ordinal, device->name,
+                     device->major, device->minor, cuda_result_text(got, text, sizeof text));
+}
+
+static tutti_result_t load_modules(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    size_t count = kernel_image_count < CUDA_MODULES ? kernel_image_count : CUDA_MODULES;
+    CUresult got = CUDA_SUCCESS;
+    for (size_t i = 0; got == CUDA_SUCCESS && i < count; i++)
+        got = driver->ModuleLoadData(&device->modules[i], kernel_images[i].start);
+    if (!count)
+        got = driver->ModuleLoadData(&device->modules[0], no_kernels);
+    return got == CUDA_SUCCESS ? TUTTI_SUCCESS : cannot_load(device, got);
+}
+
+static void unload(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    for (int i = 0; i < CUDA_MODULES; i++) {
+        if (device->modules[i])
+            driver->ModuleUnload(device->modules[i]);
+        device->modules[i] = NULL;
+    }
+}
+
+static tutti_result_t look_up(const struct cuda_driver *driver, const struct cuda_device *device, const char *name, CUfunction *out)
+{
+    char text[200];
+    CUresult got = CUDA_ERROR_NOT_FOUND;
+    for (int i = 0; got == CUDA_ERROR_NOT_FOUND && i < CUDA_MODULES && device->modules[i]; i++)
+        got = driver->ModuleGetFunction(out, device->modules[i], name);
+    if (got == CUDA_SUCCESS && driver->FuncLoad)
+        got = driver->FuncLoad(*out);
+    if (got == CUDA_SUCCESS)
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_DEVICE_ERROR, "find the kernel %s on GPU %d: %s", name, device->ordinal,
+                     cuda_result_text(got, text, sizeof text));
+}
+
+static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    char name[64];
+    tutti_result_t result = look_up(driver, device, "tutti_exchange", &device->exchange);
+    for (int family = 0; family < 3; family++)
+        for (int type = 0; result == TUTTI_SUCCESS && type < TUTTI_TYPE_COUNT; type++) {
+            snprintf(name, sizeof name, "tutti_reduce_%s_%s", families[family], type_name((tutti_type_t)type));
+            result = look_up(driver, device, name, &device->reduce[family][type]);
+        }
+    return result;
+}
+
+static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
+{
+    struct cuda_quiet quiet;
+    cuda_quiet_enter(device, &quiet);
+    tutti_result_t result = load_modules(driver, device);
+    if (result == TUTTI_SUCCESS)
+        result = look_up_all(driver, device);
+    if (result == TUTTI_SUCCESS)
+        atomic_store_explicit(&device->loaded, true, memory_order_release);
+    else
+        unload(driver, device);
+    cuda_quiet_leave(&quiet);
+    return result;
+}
+
+tutti_result_t cuda_device_load(struct cuda_device *device)
+{
+    const struct cuda_driver *driver;
+    tutti_result_t result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS || atomic_load_explicit(&device->loaded, memory_order_acquire))
+        return result;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load_explicit(&device->loaded, memory_order_relaxed))
+        result = load(driver, device);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static tutti_result_t choose(const struct cuda_device *device, enum kernel_id kernel, tutti_type_t type, CUfunction *out)
+{
+    if (kernel == KERNEL_EXCHANGE) {
+        *out = device->exchange;
+        return TUTTI_SUCCESS;
+    }
+    if ((unsigned)kernel >= KERNEL_COUNT || (unsigned)type >= TUTTI_TYPE_COUNT)
+        return error_set(TUTTI_INTERNAL_ERROR, "launch kernel %d for type %d: there is none", (int)kernel, (int)type);
+    *out = device->reduce[kernel - KERNEL_REDUCE_ONE][type];
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params, CUstream stream)
+{
+    const struct cuda_driver *driver;
+    CUfunction function = NULL;
+    void *list[] = {params};
+    tutti_result_t result = cuda_driver(&driver);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_device_load(device);
+    if (result == TUTTI_SUCCESS)
+        result = choose(device, how->kernel, type, &function);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    cuda_enter(device);
+    CUresult got = driver->LaunchKernel(function, how->grid[0], how->grid[1], 1, how->threads, 1, 1, 0, stream, list, NULL);
+    cuda_leave();
+    return cuda_check(got, "launch a kernel");
+}
