@@ -185,10 +185,10 @@ static void kinds_are_told_apart(void)
     CHECK(registered && cu->MemHostRegister(registered, 8192, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS);
     cuda_leave();
     CHECK(range_at(plain).kind == CUDA_DEVICE && !range_at(plain).vmm && range_at(plain + 17).base == plain);
-    refuses_to_share(&local, CUDA_HOST, "not device memory");
-    refuses_to_share(pinned, CUDA_PINNED, "not device memory");
+    refuses_to_share(&local, CUDA_HOST, "it is host memory");
+    refuses_to_share(pinned, CUDA_PINNED, "it is pinned memory");
     refuses_to_share(registered, CUDA_PINNED, "tutti_device_mem_alloc");
-    refuses_to_share((void *)(uintptr_t)managed, CUDA_MANAGED, "not device memory");
+    refuses_to_share((void *)(uintptr_t)managed, CUDA_MANAGED, "it is managed memory");
     cuda_enter(device);
     CHECK(cu->MemHostUnregister(registered) == CUDA_SUCCESS && cu->MemFreeHost(pinned) == CUDA_SUCCESS);
     CHECK(cu->MemFree(managed) == CUDA_SUCCESS && cu->MemFree(plain) == CUDA_SUCCESS);

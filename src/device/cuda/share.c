@@ -83,6 +83,8 @@ static tutti_result_t export_ipc(const struct cuda_driver *driver, const struct 
     return TUTTI_SUCCESS;
 }
 
+static const char *const kinds[] = {[CUDA_HOST] = "host", [CUDA_PINNED] = "pinned", [CUDA_DEVICE] = "device", [CUDA_MANAGED] = "managed"};
+
 tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *out, int *fd)
 {
     const struct cuda_driver *driver;
@@ -91,7 +93,8 @@ tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *o
     if (result != TUTTI_SUCCESS)
         return result;
     if (range->kind != CUDA_DEVICE)
-        return cannot_share(range, "it is not device memory");
+        return error_set(TUTTI_INVALID_USAGE, "share memory at 0x%llx with other processes: it is %s memory, not a GPU's; allocate "
+                         "with tutti_device_mem_alloc() or cudaMalloc()", range->base, kinds[range->kind]);
     *out = (struct cuda_handle){.how = range->vmm ? CUDA_BY_DESCRIPTOR : CUDA_BY_IPC,
                                 .pieces = 1,
                                 .size = range->size,

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment: TUTTI_EMULATED_GPUS, _MEMORY, _P2P, _POISON, _JITTER and _FAULT. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FAULTS_MAX 16
+#define FAULT_NAME 64
+
+struct fault {
+    char name[FAULT_NAME];
+    long nth;
+    CUresult error;
+    bool sticky;
+};
+
+static struct config config;
+static struct fault faults[FAULTS_MAX];
+static int fault_count;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t random_state;
+
+static size_t read_size(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text)
+        return otherwise;
+    unsigned long long value = strtoull(text, &end, 0);
+    const char *units = "KMGT", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+    return unit ? (size_t)value << 10 * (unit - units + 1) : (size_t)value;
+}
+
+static bool read_flag(const char *name)
+{
+    const char *text = getenv(name);
+    return !text || strcmp(text, "0");
+}
+
+static CUresult read_error(const char *text)
+{
+    static const struct {
+        const char *name;
+        CUresult error;
+    } names[] = {{"memory", CUDA_ERROR_OUT_OF_MEMORY},
+                 {"launch", CUDA_ERROR_LAUNCH_FAILED},
+                 {"address", CUDA_ERROR_ILLEGAL_ADDRESS},
+                 {"ecc", CUDA_ERROR_ECC_UNCORRECTABLE},
+                 {"unsupported", CUDA_ERROR_NOT_SUPPORTED}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (!strcmp(text, names[i].name))
+            return names[i].error;
+    return (CUresult)atoi(text);
+}
+
+/* name:n[:error][:sticky] */
+static void read_fault(char *text)
+{
+    char *rest, *name = strtok_r(text, ":", &rest), *nth = strtok_r(NULL, ":", &rest), *word;
+    struct fault fault = {.nth = nth ? atol(nth) : 0, .error = CUDA_ERROR_OUT_OF_MEMORY};
+    bool chosen = false;
+    while ((word = strtok_r(NULL, ":", &rest))) {
+        if (!strcmp(word, "sticky")) {
+            fault.sticky = true;
+        } else {
+            fault.error = read_error(word);
+            chosen = true;
+        }
+    }
+    if (fault.sticky && !chosen)
+        fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!name || fault.nth < 1 || fault.error == CUDA_SUCCESS || fault_count == FAULTS_MAX) {
+        fprintf(stderr, "emulated CUDA: TUTTI_EMULATED_FAULT: cannot use \"%s\": want name:n[:error][:sticky]\n", text);
+        return;
+    }
+    snprintf(fault.name, sizeof(fault.name), "%s", name);
+    faults[fault_count++] = fault;
+}
+
+static void read_faults(void)
+{
+    const char *text = getenv("TUTTI_EMULATED_FAULT");
+    char *copy = text ? strdup(text) : NULL, *rest;
+    fault_count = 0;
+    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; one; one = strtok_r(NULL, ",", &rest))
+        read_fault(one);
+    free(copy);
+}
+
+void config_reload(void)
+{
+    int devices = (int)read_size("TUTTI_EMULATED_GPUS", 4);
+    const char *jitter = getenv("TUTTI_EMULATED_JITTER"), *seed = jitter ? strchr(jitter, ':') : NULL;
+    config.devices = devices < 0 ? 0 : devices > CONFIG_DEVICES_MAX ? CONFIG_DEVICES_MAX : devices;
+    config.memory = read_size("TUTTI_EMULATED_MEMORY", (size_t)1 << 30);
+    config.peers = read_flag("TUTTI_EMULATED_P2P");
+    config.poison = read_flag("TUTTI_EMULATED_POISON");
+    config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
+    config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;
+    atomic_store(&random_state, config.seed);
+    pthread_mutex_lock(&fault_lock);
+    read_faults();
+    pthread_mutex_unlock(&fault_lock);
+}
+
+const struct config *config_get(void)
+{
+    pthread_once(&once, config_reload);
+    return &config;
+}
+
+/* splitmix64: each caller takes one step of a shared sequence. */
+static uint64_t next_random(void)
+{
+    uint64_t z = atomic_fetch_add_explicit(&random_state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void config_jitter(void)
+{
+    unsigned most = config_get()->jitter_us;
+    if (!most)
+        return;
+    uint64_t ns = next_random() % most * 1000u;
+    struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    nanosleep(&pause, NULL);
+}
+
+/* "cuMemAlloc" also means cuMemAlloc_v2. */
+static bool same_name(const char *fault, const char *function)
+{
+    size_t n = strlen(fault);
+    return !strncmp(fault, function, n) && (!function[n] || (function[n] == '_' && function[n + 1] == 'v'));
+}
+
+CUresult fault_due(const char *function, bool *sticky)
+{
+    CUresult due = CUDA_SUCCESS;
+    config_get();
+    *sticky = false;
+    pthread_mutex_lock(&fault_lock);
+    for (int i = 0; i < fault_count; i++) {
+        if (!same_name(faults[i].name, function) || --faults[i].nth)
+            continue;
+        due = faults[i].error;
+        *sticky = faults[i].sticky;
+    }
+    pthread_mutex_unlock(&fault_lock);
+    return due;
+}

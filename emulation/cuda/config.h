@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings from the environment, read once; injected faults; random delays. */
+#pragma once
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+
+#define CONFIG_DEVICES_MAX 16
+
+struct config {
+    int devices;
+    size_t memory; /* of each device */
+    bool peers;    /* devices reach each other's memory */
+    bool poison;   /* fresh cuMemAlloc memory is not zero */
+    unsigned jitter_us;
+    uint64_t seed;
+};
+
+const struct config *config_get(void);
+void config_reload(void); /* for tests: reads the environment again; no other thread may be in the library */
+void config_jitter(void); /* sleeps a random time, when asked to */
+
+/* Counts the call; the fault that is due for it, or CUDA_SUCCESS. *sticky: the context dies of it. */
+CUresult fault_due(const char *function, bool *sticky);

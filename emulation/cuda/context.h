@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices and contexts. A context owns its streams; memory belongs to a device and remembers the context it was made in. */
+#pragma once
+
+#include "call.h"
+#include "config.h"
+
+struct CUctx_st {
+    int device;
+    unsigned flags, refs, peers; /* peers: devices whose memory it has access to, a bit each */
+    bool primary, active;
+    unsigned long long id;
+    _Atomic CUresult error; /* sticky: what killed it */
+    CUstream streams, legacy;
+};
+
+struct device {
+    struct CUctx_st primary;
+    size_t used; /* bytes of memory */
+};
+
+struct device *device_get(CUdevice ordinal); /* NULL: there is none */
+CUcontext context_current(void);             /* NULL: there is none */
+CUresult context_fail(CUcontext context, CUresult error);
+void context_drain(CUcontext context); /* waits for all its streams; lock held */
+void context_drain_device(int ordinal);
+CUcontext context_next(CUcontext after); /* walks all live contexts; lock held */
+bool context_is_live(CUcontext context);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies and fills, in stream order or at once (which means: in the legacy default stream, and waited for). */
+#include "memory.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Mapped memory that no device has access to: an illegal address there, a fault of the whole process here. */
+static bool reachable(const void *address)
+{
+    state_lock();
+    struct range *range = range_find(address);
+    bool can = !range || range->kind != RANGE_MAPPED || range->access;
+    state_unlock();
+    return can;
+}
+
+void copy_run(const struct work_copy *copy, CUcontext context)
+{
+    const char *from = copy->staged ? copy->staged : copy->src;
+    if (!reachable(copy->dst) || !reachable(from)) {
+        context_fail(context, CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
+    for (size_t z = 0; z < copy->depth; z++)
+        for (size_t y = 0; y < copy->height; y++)
+            memmove(copy->dst + z * copy->dst_slice + y * copy->dst_pitch, from + z * copy->src_slice + y * copy->src_pitch,
+                    copy->width);
+}
+
+void set_run(const struct work_set *set)
+{
+    for (size_t y = 0; y < set->height; y++) {
+        char *row = set->dst + y * set->pitch;
+        for (size_t x = 0; x < set->width; x++)
+            memcpy(row + x * set->element, &set->value, set->element);
+    }
+}
+
+static bool is_pageable(const void *address)
+{
+    return !range_find(address);
+}
+
+/* Pageable memory may change as soon as the call returns, and what goes to pageable memory is there when it returns. */
+static CUresult stage(CUstream stream, struct work *work, bool *wait)
+{
+    if (stream->capture)
+        return CUDA_SUCCESS;
+    *wait = is_pageable(work->copy.dst);
+    if (*wait || !is_pageable(work->copy.src) || work->copy.height != 1)
+        return CUDA_SUCCESS;
+    work->copy.staged = malloc(work->copy.width);
+    if (!work->copy.staged)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(work->copy.staged, work->copy.src, work->copy.width);
+    return CUDA_SUCCESS;
+}
+
+static CUresult submit_to(CUstream stream, struct work *work, bool wait)
+{
+    struct op *op = NULL;
+    work->context = stream->context;
+    CUresult result = work->kind == WORK_COPY && !wait ? stage(stream, work, &wait) : CUDA_SUCCESS;
+    if (!result)
+        result = stream_submit(stream, work, &op);
+    if (!result && wait && op)
+        op_wait(op);
+    op_unref(op);
+    return result ? result : stream->context->error;
+}
+
+static CUresult submit(CUstream handle, struct work *work, bool wait)
+{
+    CUstream stream;
+    state_lock();
+    CUresult result = stream_find(handle, &stream);
+    if (!result)
+        result = submit_to(stream, work, wait);
+    state_unlock();
+    return result;
+}
+
+static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool wait)
+{
+    struct work work = {.kind = WORK_COPY,
+                        .copy = {.dst = (char *)(uintptr_t)dst, .src = (char *)(uintptr_t)src, .width = size, .height = 1, .depth = 1}};
+    if (!size)
+        return CUDA_SUCCESS;
+    return dst && src ? submit(stream, &work, wait) : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    return copy(dst, src, size, NULL, true);
+}
+
+EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t size)
+{
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    return copy(dst, (uintptr_t)src, size, NULL, true);
+}
+
+EXPORT CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t size)
+{
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    return copy((uintptr_t)dst, src, size, NULL, true);
+}
+
+EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    return copy(dst, src, size, NULL, true);
+}
+
+EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size)
+{
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    return copy(dst, src, size, NULL, true);
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+    CALL(CALL_CONTEXT);
+    return copy(dst, src, size, stream, false);
+}
+
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
+{
+    CALL(CALL_CONTEXT);
+    return copy(dst, (uintptr_t)src, size, stream, false);
+}
+
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+    CALL(CALL_CONTEXT);
+    return copy((uintptr_t)dst, src, size, stream, false);
+}
+
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+    CALL(CALL_CONTEXT);
+    return copy(dst, src, size, stream, false);
+}
+
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size,
+                                  CUstream stream)
+{
+    CALL(CALL_CONTEXT);
+    return copy(dst, src, size, stream, false);
+}
+
+CUresult copy_make_3d(const CUDA_MEMCPY3D *p, struct work *work)
+{
+    if (!p || p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+        return p ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    const char *src = p->srcMemoryType == CU_MEMORYTYPE_HOST ? p->srcHost : (char *)(uintptr_t)p->srcDevice;
+    char *dst = p->dstMemoryType == CU_MEMORYTYPE_HOST ? p->dstHost : (char *)(uintptr_t)p->dstDevice;
+    struct work_copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth, .dst_pitch = p->dstPitch,
+                             .src_pitch = p->srcPitch, .dst_slice = p->dstPitch * p->dstHeight,
+                             .src_slice = p->srcPitch * p->srcHeight};
+    if (!src || !dst)
+        return CUDA_ERROR_INVALID_VALUE;
+    copy.src = src + p->srcXInBytes + p->srcY * copy.src_pitch + p->srcZ * copy.src_slice;
+    copy.dst = dst + p->dstXInBytes + p->dstY * copy.dst_pitch + p->dstZ * copy.dst_slice;
+    *work = (struct work){.kind = WORK_COPY, .copy = copy};
+    return CUDA_SUCCESS;
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool wait)
+{
+    struct work work;
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMCPY3D wide = {.srcXInBytes = p->srcXInBytes, .srcY = p->srcY, .srcMemoryType = p->srcMemoryType, .srcHost = p->srcHost,
+                          .srcDevice = p->srcDevice, .srcPitch = p->srcPitch, .dstXInBytes = p->dstXInBytes, .dstY = p->dstY,
+                          .dstMemoryType = p->dstMemoryType, .dstHost = p->dstHost, .dstDevice = p->dstDevice,
+                          .dstPitch = p->dstPitch, .WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = 1};
+    CUresult result = copy_make_3d(&wide, &work);
+    return result ? result : submit(stream, &work, wait);
+}
+
+EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *params)
+{
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    return copy_2d(params, NULL, true);
+}
+
+EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *params, CUstream stream)
+{
+    CALL(CALL_CONTEXT);
+    return copy_2d(params, stream, false);
+}

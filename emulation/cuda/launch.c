@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait for one another. */
+#include "module.h"
+#include "pool.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCKS_MOST   4096
+#define THREADS_MOST  1024
+#define ALIGNMENT     16u
+#define EXTRA_MOST    8
+
+struct launch {
+    const struct work_kernel *kernel;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    size_t left;
+};
+
+struct block {
+    struct pool_task task;
+    struct launch *launch;
+    unsigned at[3];
+};
+
+size_t module_param_count(const struct kernel_entry *entry)
+{
+    size_t count = 0;
+    while (entry->params[count])
+        count++;
+    return count;
+}
+
+static size_t aligned(size_t size)
+{
+    return (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+/* One block of memory: pointers to the parameters, then their copies. */
+static void *copy_params(const struct kernel_entry *entry, void *const *from)
+{
+    size_t count = module_param_count(entry), at = aligned((count + 1) * sizeof(void *)), size = at;
+    for (size_t i = 0; i < count; i++)
+        size += aligned(entry->params[i]);
+    char *block = aligned_alloc(ALIGNMENT, aligned(size));
+    if (!block)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        ((void **)block)[i] = block + at;
+        memcpy(block + at, from[i], entry->params[i]);
+        at += aligned(entry->params[i]);
+    }
+    return block;
+}
+
+bool launch_clone_params(struct work_kernel *to, const struct work_kernel *from)
+{
+    to->params = copy_params(from->entry, from->params);
+    return to->params;
+}
+
+static void run_block(struct pool_task *task)
+{
+    struct block *block = (struct block *)task;
+    struct launch *launch = block->launch;
+    const struct work_kernel *kernel = launch->kernel;
+    kernel->entry->run(&kernel->grid, block->at, kernel->params);
+    pthread_mutex_lock(&launch->lock);
+    if (!--launch->left)
+        pthread_cond_signal(&launch->done);
+    pthread_mutex_unlock(&launch->lock);
+}
+
+static size_t block_count(const struct kernel_grid *grid)
+{
+    return (size_t)grid->grid[0] * grid->grid[1] * grid->grid[2];
+}
+
+static void place(struct block *block, size_t i, const struct kernel_grid *grid, struct launch *launch)
+{
+    *block = (struct block){.task = {.run = run_block}, .launch = launch};
+    block->at[0] = (unsigned)(i % grid->grid[0]);
+    block->at[1] = (unsigned)(i / grid->grid[0] % grid->grid[1]);
+    block->at[2] = (unsigned)(i / grid->grid[0] / grid->grid[1]);
+}
+
+static void wait_for_blocks(struct launch *launch)
+{
+    pthread_mutex_lock(&launch->lock);
+    while (launch->left)
+        pthread_cond_wait(&launch->done, &launch->lock);
+    pthread_mutex_unlock(&launch->lock);
+}
+
+void launch_run(const struct work_kernel *kernel, CUcontext context)
+{
+    size_t count = block_count(&kernel->grid);
+    struct launch launch = {.kernel = kernel, .left = count};
+    struct block *blocks = malloc(count * sizeof(*blocks));
+    pthread_mutex_init(&launch.lock, NULL);
+    pthread_cond_init(&launch.done, NULL);
+    for (size_t i = 0; blocks && i < count; i++)
+        place(&blocks[i], i, &kernel->grid, &launch);
+    if (blocks && pool_start(blocks, count, sizeof(*blocks)))
+        wait_for_blocks(&launch);
+    else
+        context_fail(context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    pthread_cond_destroy(&launch.done);
+    pthread_mutex_destroy(&launch.lock);
+    free(blocks);
+}
+
+/* The other way of passing parameters: one buffer, laid out like a struct. Only kernels with one parameter take it here. */
+static CUresult from_buffer(const struct kernel_entry *entry, void **extra, void **param)
+{
+    size_t size = 0;
+    *param = NULL;
+    for (int i = 0; i < EXTRA_MOST && extra[0] != CU_LAUNCH_PARAM_END; i++, extra += 2) {
+        if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            *param = extra[1];
+        else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(size_t *)extra[1];
+    }
+    if (!*param || module_param_count(entry) != 1 || size < entry->params[0])
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+static CUresult take_params(struct work_kernel *kernel, void **params, void **extra)
+{
+    void *one;
+    CUresult result = params && extra ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (extra && !result) {
+        result = from_buffer(kernel->entry, extra, &one);
+        params = &one;
+    }
+    if (!params && kernel->entry->params[0])
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result)
+        return result;
+    kernel->params = copy_params(kernel->entry, params);
+    return kernel->params ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool good_grid(const CUDA_KERNEL_NODE_PARAMS *p)
+{
+    size_t blocks = (size_t)p->gridDimX * p->gridDimY * p->gridDimZ;
+    size_t threads = (size_t)p->blockDimX * p->blockDimY * p->blockDimZ;
+    return blocks && threads && threads <= THREADS_MOST && p->gridDimY <= 65535 && p->gridDimZ <= 65535;
+}
+
+CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
+{
+    CUfunction function = p->func;
+    if (!function)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!good_grid(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if ((size_t)p->gridDimX * p->gridDimY * p->gridDimZ > BLOCKS_MOST ||
+        p->sharedMemBytes > (function->dynamic_shared ? (unsigned)function->dynamic_shared : 49152u))
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    *work = (struct work){.kind = WORK_KERNEL, .context = function->module->context, .kernel = {.function = function, .entry = function->entry}};
+    work->kernel.grid = (struct kernel_grid){{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes};
+    return take_params(&work->kernel, p->kernelParams, p->extra);
+}
+
+static CUresult launch(const CUDA_KERNEL_NODE_PARAMS *params, CUstream handle)
+{
+    CUstream stream;
+    struct work work;
+    state_lock();
+    CUresult result = stream_find(handle, &stream);
+    if (!result && params->func && params->func->module->context != stream->context)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result)
+        result = launch_make(params, &work);
+    if (!result)
+        result = stream_submit(stream, &work, NULL);
+    state_unlock();
+    return result;
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                               unsigned shared, CUstream stream, void **params, void **extra)
+{
+    CALL(CALL_CONTEXT);
+    CUDA_KERNEL_NODE_PARAMS all = {f, gx, gy, gz, bx, by, bz, shared, params, extra, NULL, NULL};
+    return launch(&all, stream);
+}
+
+/* Cooperative or not: all blocks run at once here. */
+EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                          unsigned shared, CUstream stream, void **params)
+{
+    CALL(CALL_CONTEXT);
+    CUDA_KERNEL_NODE_PARAMS all = {f, gx, gy, gz, bx, by, bz, shared, params, NULL, NULL, NULL};
+    return launch(&all, stream);
+}
+
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
+{
+    CALL(CALL_CONTEXT);
+    if (!c || (c->numAttrs && !c->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < c->numAttrs; i++)
+        if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            return CUDA_ERROR_NOT_SUPPORTED;
+    CUDA_KERNEL_NODE_PARAMS all = {f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
+                                   c->sharedMemBytes, params, extra, NULL, NULL};
+    return launch(&all, c->hStream);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of address ranges that the stand-in knows, and the files behind them. */
+#pragma once
+
+#include "context.h"
+
+enum range_kind { RANGE_DEVICE, RANGE_PINNED, RANGE_REGISTERED, RANGE_MANAGED, RANGE_IMPORTED, RANGE_MAPPED };
+
+struct range {
+    enum range_kind kind;
+    char *base;
+    size_t size, mapped; /* mapped: with padding and guard */
+    int device, fd;      /* fd -1: none */
+    CUcontext context;
+    unsigned flags, refs, access; /* refs: how often an IPC handle is open; access: devices allowed to a mapping, a bit each */
+    unsigned long long id;
+    struct allocation *allocation; /* of a mapping; counted */
+    size_t offset;                 /* in the allocation */
+    uint64_t inode;                /* of an imported file */
+    int sync_memops;
+};
+
+/* Physical memory of the virtual memory calls. Its address is the handle. */
+struct allocation {
+    unsigned refs;
+    int fd, device;
+    size_t size;
+    bool counted; /* against the device's limit: not when imported */
+    CUmemAllocationProp prop;
+    struct allocation *next;
+};
+
+struct reservation {
+    char *base;
+    size_t size;
+    struct reservation *next;
+};
+
+/* All with the lock held. */
+struct range *range_find(const void *address);
+bool range_overlaps(const void *address, size_t size);
+struct range *range_add(const struct range *range); /* gives it a new id; NULL: no memory */
+struct range *range_after(const struct range *range); /* walks all, by address; NULL starts */
+void range_remove(struct range *range);
+CUresult memory_charge(int device, size_t size);
+void memory_uncharge(int device, size_t size);
+int memory_file(int device, size_t size); /* -1: errno */
+int memory_file_device(int fd);           /* -1: not one of ours */
+void memory_free_context(CUcontext context);
+void range_release(struct range *range); /* unmaps it and gives everything back */
+void allocation_unref(struct allocation *allocation);

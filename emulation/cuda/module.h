@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules and functions. */
+#pragma once
+
+#include "context.h"
+#include "kernel.h"
+
+struct CUfunc_st {
+    const struct kernel_entry *entry;
+    CUmodule module;
+    CUfunction next;
+    int dynamic_shared;
+};
+
+struct CUmod_st {
+    CUcontext context;
+    CUfunction functions;
+};
+
+size_t module_param_count(const struct kernel_entry *entry);

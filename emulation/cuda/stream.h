@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events. A stream is a queue that a thread of its own works off, started with the first operation. */
+#pragma once
+
+#include "graph.h"
+#include "work.h"
+
+/* An operation in a stream. Others that must come later hold it until it is done. */
+struct op {
+    unsigned refs;
+    bool done;
+    uint64_t finished_ns;
+    struct work work;
+    struct op **after; /* counted; must be done first */
+    size_t after_count;
+    struct op *next;
+};
+
+struct CUstream_st {
+    CUcontext context;
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    struct op *head, *tail, *last; /* last: counted, of all ever submitted */
+    bool running, closing, legacy, per_thread;
+    pthread_t owner; /* of a default stream per thread */
+    pthread_cond_t more;
+    struct capture *capture;
+    struct node_set front; /* of the capture: what the next node depends on */
+    CUstream next;
+};
+
+struct CUevent_st {
+    unsigned refs, flags;
+    CUcontext context;
+    struct op *op; /* counted; the last recording, NULL: none */
+    struct capture *capture;
+    struct node_set front;
+};
+
+void op_ref(struct op *op);
+void op_unref(struct op *op); /* NULL is ignored; lock held, as in all calls below */
+void op_wait(struct op *op);
+
+/* The stream of a handle in the current context, made when it is a default one. */
+CUresult stream_find(CUstream handle, CUstream *out);
+CUresult stream_new(CUcontext context, unsigned flags, int priority, CUstream *out);
+void stream_close(CUstream stream); /* its thread frees it when it has done its work */
+/* Queues the work, or makes it a node when the stream is being captured. Takes what `work` owns, also when it fails. op: the queued operation, counted (may be NULL). */
+CUresult stream_submit(CUstream stream, struct work *work, struct op **op);
+CUresult stream_after(CUstream stream, struct op *op); /* what comes next in the stream waits for op */
+void stream_wait(CUstream stream);
+
+void event_ref(CUevent event);
+void event_unref(CUevent event);
+void event_set(CUevent event, struct op *op);
+void event_complete_now(CUevent event);
