@@ -162,7 +162,7 @@ CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
         p->sharedMemBytes > (function->dynamic_shared ? (unsigned)function->dynamic_shared : 49152u))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     *work = (struct work){.kind = WORK_KERNEL, .context = function->module->context, .kernel = {.function = function, .entry = function->entry}};
-    work->kernel.grid = (struct kernel_grid){{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes};
+    work->kernel.grid = (struct kernel_grid){{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes, work->kernel.entry};
     return take_params(&work->kernel, p->kernelParams, p->extra);
 }
 
