@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives, sends and receives: tutti's under NCCL's names. */
+#include "internal.h"
+#include "later.h"
+
+static ncclResult_t begin(ncclComm_t comm, struct ncclComm **handle)
+{
+    ncclResult_t result = handle_enter(comm, handle);
+    if (result != ncclSuccess)
+        return group_note(result);
+    if (!(*handle)->comm)
+        result = result_fail(ncclInvalidArgument, "the communicator is still being made; end the group first");
+    else if (atomic_load_explicit(&(*handle)->revoked, memory_order_relaxed))
+        result = result_fail(ncclInvalidUsage, "the communicator was revoked");
+    else if (group_open())
+        result = group_touch(*handle);
+    if (result != ncclSuccess)
+        handle_leave(*handle);
+    return group_note(result);
+}
+
+/* On host memory there is no stream to wait for, so a call outside a group returns when it is done. */
+static ncclResult_t finish(struct ncclComm *handle, tutti_result_t issued)
+{
+    ncclResult_t result;
+    if (issued == TUTTI_SUCCESS && handle->host && !group_open())
+        issued = tutti_comm_synchronize(handle->comm);
+    if (issued == TUTTI_IN_PROGRESS)
+        result = result_fail(ncclInvalidArgument, "the communicator is still being made; poll ncclCommGetAsyncError()");
+    else
+        result = result_of(issued, handle->comm);
+    handle_leave(handle);
+    return group_note(result);
+}
+
+static tutti_stream_t on(const struct ncclComm *handle, cudaStream_t stream)
+{
+    return handle->host ? NULL : (tutti_stream_t)(void *)stream;
+}
+
+/* Runs tutti's `function` with the arguments, then the communicator and the stream. */
+#define ISSUE(function, ...)                                                                                                  \
+    do {                                                                                                                      \
+        struct ncclComm *at;                                                                                                  \
+        ncclResult_t begun = begin(comm, &at);                                                                                \
+        return begun == ncclSuccess ? finish(at, function(__VA_ARGS__, at->comm, on(at, stream))) : begun;                    \
+    } while (0)
+
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    ISSUE(tutti_allreduce, send, recv, count, (tutti_type_t)type, (tutti_op_t)op);
+}
+TWIN(ncclAllReduce);
+
+ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream)
+{
+    ISSUE(tutti_reduce, send, recv, count, (tutti_type_t)type, (tutti_op_t)op, root);
+}
+TWIN(ncclReduce);
+
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_broadcast, send, recv, count, (tutti_type_t)type, root);
+}
+TWIN(ncclBroadcast);
+
+ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_broadcast, buffer, buffer, count, (tutti_type_t)type, root);
+}
+TWIN(ncclBcast);
+
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    ISSUE(tutti_reduce_scatter, send, recv, count, (tutti_type_t)type, (tutti_op_t)op);
+}
+TWIN(ncclReduceScatter);
+
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_allgather, send, recv, count, (tutti_type_t)type);
+}
+TWIN(ncclAllGather);
+
+ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_alltoall, send, recv, count, (tutti_type_t)type);
+}
+TWIN(ncclAlltoAll);
+
+ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_gather, send, recv, count, (tutti_type_t)type, root);
+}
+TWIN(ncclGather);
+
+ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_scatter, send, recv, count, (tutti_type_t)type, root);
+}
+TWIN(ncclScatter);
+
+ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_send, send, count, (tutti_type_t)type, peer);
+}
+TWIN(ncclSend);
+
+ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    ISSUE(tutti_recv, recv, count, (tutti_type_t)type, peer);
+}
+TWIN(ncclRecv);
+
+/* ---- The calls of 2.31 with advice: it is advice on how NCCL's kernels run, and is not looked at ------------------- */
+
+ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                 cudaStream_t stream, const void *advice)
+{
+    return ncclAllReduce(send, recv, count, type, op, comm, stream);
+}
+TWIN(ncclAllReduceConfig);
+
+ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                              cudaStream_t stream, const void *advice)
+{
+    return ncclReduce(send, recv, count, type, op, root, comm, stream);
+}
+TWIN(ncclReduceConfig);
+
+ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                                 cudaStream_t stream, const void *advice)
+{
+    return ncclBroadcast(send, recv, count, type, root, comm, stream);
+}
+TWIN(ncclBroadcastConfig);
+
+ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                     cudaStream_t stream, const void *advice)
+{
+    return ncclReduceScatter(send, recv, count, type, op, comm, stream);
+}
+TWIN(ncclReduceScatterConfig);
+
+ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+                                 const void *advice)
+{
+    return ncclAllGather(send, recv, count, type, comm, stream);
+}
+TWIN(ncclAllGatherConfig);
+
+ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+                                const void *advice)
+{
+    return ncclAlltoAll(send, recv, count, type, comm, stream);
+}
+TWIN(ncclAlltoAllConfig);
+
+ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                              cudaStream_t stream, const void *advice)
+{
+    return ncclGather(send, recv, count, type, root, comm, stream);
+}
+TWIN(ncclGatherConfig);
+
+ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                               cudaStream_t stream, const void *advice)
+{
+    return ncclScatter(send, recv, count, type, root, comm, stream);
+}
+TWIN(ncclScatterConfig);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups. tutti's own group of the thread carries the inits and the collectives; here is kept what NCCL does besides at a
+ * group's end: handles that are filled, windows, communicators that end, and on host memory the wait.
+ */
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum note_kind { NOTE_TOUCHED, NOTE_MADE, NOTE_WINDOW, NOTE_FINALIZE, NOTE_DESTROY };
+
+struct note {
+    enum note_kind kind;
+    struct ncclComm *handle, *window;
+    void *out; /* ncclComm_t * or ncclWindow_t * */
+};
+
+static _Atomic uint64_t serials;
+static _Thread_local struct {
+    int depth;
+    uint64_t serial;
+    ncclResult_t error;
+    struct note *notes;
+    size_t count, room;
+} group;
+
+bool group_open(void)
+{
+    return group.depth > 0;
+}
+
+ncclResult_t group_note(ncclResult_t result)
+{
+    if (group.depth && group.error == ncclSuccess && result != ncclInProgress)
+        group.error = result;
+    return result;
+}
+
+static ncclResult_t add(struct note note)
+{
+    if (group.count == group.room) {
+        size_t room = group.room ? group.room * 2 : 16;
+        struct note *grown = realloc(group.notes, room * sizeof *grown);
+        if (!grown)
+            return result_fail(ncclSystemError, "no memory for a group of %zu calls", room);
+        group.notes = grown;
+        group.room = room;
+    }
+    group.notes[group.count++] = note;
+    return ncclSuccess;
+}
+
+ncclResult_t group_touch(struct ncclComm *handle)
+{
+    if (handle->group == group.serial)
+        return ncclSuccess;
+    ncclResult_t result = add((struct note){.kind = NOTE_TOUCHED, .handle = handle});
+    if (result != ncclSuccess)
+        return result;
+    handle->group = group.serial;
+    handle_hold(handle);
+    return ncclSuccess;
+}
+
+ncclResult_t group_made(struct ncclComm *made, ncclComm_t *out)
+{
+    return add((struct note){.kind = NOTE_MADE, .handle = made, .out = out});
+}
+
+ncclResult_t group_window(struct ncclComm *owner, struct ncclComm *window, ncclWindow_t *out)
+{
+    return add((struct note){.kind = NOTE_WINDOW, .handle = owner, .window = window, .out = out});
+}
+
+ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle)
+{
+    return add((struct note){.kind = how == GROUP_FINALIZE ? NOTE_FINALIZE : NOTE_DESTROY, .handle = handle});
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------------------- */
+
+static ncclResult_t worse(ncclResult_t so_far, ncclResult_t next)
+{
+    return so_far == ncclSuccess || (so_far == ncclInProgress && next != ncclSuccess) ? next : so_far;
+}
+
+/* A communicator that tutti did not make is none. */
+static ncclResult_t settle_made(const struct note *note)
+{
+    if (note->handle->comm)
+        return ncclSuccess;
+    *(ncclComm_t *)note->out = NULL;
+    handle_free(note->handle);
+    return ncclSuccess;
+}
+
+static ncclResult_t settle_touched(const struct note *note, bool good)
+{
+    struct ncclComm *handle = note->handle;
+    tutti_result_t result = good && handle->host ? tutti_comm_synchronize(handle->comm) : TUTTI_SUCCESS;
+    return result == TUTTI_IN_PROGRESS ? ncclSuccess : result_of(result, handle->comm);
+}
+
+static ncclResult_t settle_window(const struct note *note, bool good)
+{
+    ncclResult_t result = good ? memory_window(note->handle, note->window) : ncclSuccess;
+    *(ncclWindow_t *)note->out = good && result == ncclSuccess ? (ncclWindow_t)note->window : NULL;
+    if (!good || result != ncclSuccess)
+        handle_free(note->window);
+    return result;
+}
+
+static ncclResult_t settle_one(const struct note *note, bool good)
+{
+    switch (note->kind) {
+    case NOTE_MADE:
+        return settle_made(note);
+    case NOTE_TOUCHED:
+        return settle_touched(note, good);
+    case NOTE_WINDOW:
+        return settle_window(note, good);
+    case NOTE_FINALIZE:
+        return good ? life_finalize(note->handle) : ncclSuccess;
+    default:
+        return life_destroy(note->handle);
+    }
+}
+
+/* All notes of one kind. The rest of a group that failed is cleared away, not done. */
+static ncclResult_t settle(enum note_kind kind, bool issued, ncclResult_t result)
+{
+    for (size_t i = 0; i < group.count; i++)
+        if (group.notes[i].kind == kind)
+            result = worse(result, settle_one(&group.notes[i], issued && (result == ncclSuccess || result == ncclInProgress)));
+    return result;
+}
+
+static void leave_touched(void)
+{
+    for (size_t i = 0; i < group.count; i++)
+        if (group.notes[i].kind == NOTE_TOUCHED)
+            handle_leave(group.notes[i].handle);
+}
+
+/* Ends tutti's group. To drop it, a call with a wrong argument is put in, which makes it fail whole: nothing is issued. */
+static ncclResult_t end_outermost(bool drop, ncclResult_t error)
+{
+    bool issued = !drop && error == ncclSuccess;
+    if (!issued)
+        tutti_barrier(NULL, NULL);
+    tutti_result_t ended = tutti_group_end();
+    ncclResult_t result = issued ? result_of(ended, NULL) : error;
+    result = settle(NOTE_MADE, issued, result);
+    result = settle(NOTE_TOUCHED, issued, result);
+    leave_touched();
+    result = settle(NOTE_WINDOW, issued, result);
+    result = settle(NOTE_FINALIZE, issued, result);
+    result = settle(NOTE_DESTROY, issued, result);
+    free(group.notes);
+    group.notes = NULL;
+    group.count = group.room = 0;
+    return result;
+}
+
+static ncclResult_t end(bool drop)
+{
+    if (!group.depth)
+        return result_fail(ncclInvalidUsage, "a group ends that was not started");
+    if (--group.depth)
+        return result_of(tutti_group_end(), NULL);
+    ncclResult_t error = group.error;
+    group.error = ncclSuccess;
+    group.serial = 0;
+    return end_outermost(drop, error);
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    if (!group.depth++)
+        group.serial = atomic_fetch_add(&serials, 1) + 1;
+    return result_of(tutti_group_start(), NULL);
+}
+TWIN(ncclGroupStart);
+
+ncclResult_t ncclGroupEnd(void)
+{
+    return end(false);
+}
+TWIN(ncclGroupEnd);
+
+/* tutti has no estimate to give: the group is dropped, as asked, and the time stays undefined. */
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+    ncclResult_t result = ncclSuccess;
+    if (!info || info->size < sizeof *info || info->magic != 0x74685283u)
+        result = result_fail(ncclInvalidArgument, "ncclGroupSimulateEnd: set simInfo from NCCL_SIM_INFO_INITIALIZER");
+    ncclResult_t ended = end(true);
+    if (result == ncclSuccess && ended == ncclSuccess)
+        info->estimatedTime = NCCL_UNDEF_FLOAT;
+    return result == ncclSuccess ? ended : result;
+}
+TWIN(ncclGroupSimulateEnd);

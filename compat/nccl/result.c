@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results map one to one; the sentence of the last failure is kept for each thread and, for watchdogs, for the process. */
+#include "internal.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SENTENCE 512
+
+static _Thread_local char mine[SENTENCE], shown[SENTENCE];
+static char latest[SENTENCE];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep(void)
+{
+    pthread_mutex_lock(&lock);
+    memcpy(latest, mine, sizeof latest);
+    pthread_mutex_unlock(&lock);
+}
+
+ncclResult_t result_fail(ncclResult_t result, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(mine, sizeof mine, format, arguments);
+    va_end(arguments);
+    keep();
+    return result;
+}
+
+ncclResult_t result_of(tutti_result_t result, tutti_comm_t comm)
+{
+    if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
+        return (ncclResult_t)result;
+    snprintf(mine, sizeof mine, "%s", tutti_get_last_error(comm));
+    keep();
+    return (ncclResult_t)result;
+}
+
+const char *result_sentence(void)
+{
+    if (*mine)
+        return mine;
+    pthread_mutex_lock(&lock);
+    memcpy(shown, latest, sizeof shown);
+    pthread_mutex_unlock(&lock);
+    return shown;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const words[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument",
+                                        "invalid usage", "remote process exited or there was a network error", "operation in progress"};
+    return (unsigned)result < ncclNumResults ? words[result] : "unknown result code";
+}
+TWIN(ncclGetErrorString);
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    struct ncclComm *handle;
+    tutti_result_t state = TUTTI_SUCCESS;
+    char before[SENTENCE];
+    memcpy(before, mine, sizeof before);
+    if (!comm)
+        return result_sentence();
+    if (handle_enter(comm, &handle) != ncclSuccess) {
+        memcpy(mine, before, sizeof mine);
+        return result_sentence();
+    }
+    bool failed = handle->comm && tutti_comm_get_async_error(handle->comm, &state) == TUTTI_SUCCESS && state != TUTTI_SUCCESS &&
+                  state != TUTTI_IN_PROGRESS;
+    if (failed)
+        snprintf(shown, sizeof shown, "%s", tutti_get_last_error(handle->comm));
+    handle_leave(handle);
+    return failed ? shown : result_sentence();
+}
+TWIN(ncclGetLastError);
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    if (!version)
+        return result_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
+    *version = LIBRARY_VERSION;
+    return ncclSuccess;
+}
+TWIN(ncclGetVersion);
+
+/* tutti reads its settings once; there is nothing to read again. */
+void ncclResetDebugInit(void)
+{
+}
+TWIN(ncclResetDebugInit);
