@@ -109,7 +109,7 @@ static unsigned char *memory_of(size_t bytes)
     return memory;
 }
 
-static unsigned char *buffer_of(size_t bytes)
+unsigned char *job_memory(size_t bytes)
 {
     void *memory = NULL;
     if (!gpu_wanted())
@@ -131,7 +131,7 @@ static void free_buffer(unsigned char *memory)
 
 static unsigned char *guarded(size_t bytes, int skew)
 {
-    unsigned char *memory = buffer_of(bytes + 2 * GUARD + (size_t)skew);
+    unsigned char *memory = job_memory(bytes + 2 * GUARD + (size_t)skew);
     memset(memory, GUARD_BYTE, bytes + 2 * GUARD + (size_t)skew);
     memset(memory + GUARD + skew, BLANK_BYTE, bytes);
     return memory;

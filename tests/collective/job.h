@@ -39,6 +39,8 @@ bool job_reduces(enum job_kind kind);
 bool job_rooted(enum job_kind kind);
 bool job_may_be_in_place(enum job_kind kind);
 
+/* Memory where the ranks' buffers are: the host's or the GPU's. Ends the program if there is none. */
+unsigned char *job_memory(size_t bytes);
 /* Makes the buffers. Fill kind ... seed before. */
 void job_prepare(struct job *job, tutti_comm_t comm, int rank, int nranks);
 tutti_result_t job_issue(struct job *job, tutti_stream_t stream);

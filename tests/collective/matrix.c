@@ -32,18 +32,20 @@ static bool failed(tutti_result_t result, const char *what)
     return true;
 }
 
-/* Averages may round, but all ranks must hold the same bits. */
+/* Averages may round, but all ranks must hold the same bits. `words`: mine, then one of each rank, where the ranks' buffers are. */
 static void agree(const struct job *job)
 {
-    uint64_t mine, all[JOB_RANKS];
+    static uint64_t *words;
     if (job->kind != JOB_ALLREDUCE || job->op != TUTTI_AVG)
         return;
-    mine = job_result_digest(job);
-    if (failed(tutti_allgather(&mine, all, 1, TUTTI_UINT64, m.comm, NULL), "allgather") ||
+    if (!words)
+        words = (uint64_t *)(void *)job_memory((JOB_RANKS + 1) * sizeof *words);
+    words[0] = job_result_digest(job);
+    if (failed(tutti_allgather(words, words + 1, 1, TUTTI_UINT64, m.comm, NULL), "allgather") ||
         failed(tutti_comm_synchronize(m.comm), "synchronize"))
         exit(1);
     for (int rank = 0; rank < m.nranks; rank++)
-        if (all[rank] != mine) {
+        if (words[1 + rank] != words[0]) {
             fprintf(stderr, "rank %d: rank %d has another average of %s\n", m.rank, rank, data_type_name(job->type));
             m.wrong++;
         }

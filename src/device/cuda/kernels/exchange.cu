@@ -63,5 +63,5 @@ KERNEL(KERNEL_LL_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
         out.begin += sent;
         in.begin += received;
     }
-    ll_close(&ll, what.team, blockIdx.x);
+    ll_close(&ll, what.team, blockIdx.x, 1u << p);
 }

@@ -64,10 +64,13 @@ DEVICE void ll_end(const struct ll *ll, const struct kernel_team &team, uint32_t
             store_ack(&window_of(team, p)->ll_acked[stripe][team.rank], ll->received[p]);
 }
 
-DEVICE void ll_close(const struct ll *ll, const struct kernel_team &team, uint32_t stripe)
+/* Keeps the numbers of `ranks`: those of others may be another block's, which runs at the same time. */
+DEVICE void ll_close(const struct ll *ll, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
 {
     struct window *mine = window_of(team, team.rank);
     EACH_RANK (p, team.nranks) {
+        if (!has(ranks, p))
+            continue;
         mine->ll_sent[stripe][p] = ll->sent[p];
         mine->ll_received[stripe][p] = ll->received[p];
     }

@@ -117,7 +117,7 @@ template <class E> DEVICE void reduce_one(const struct kernel_reduce &what)
     for (uint64_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
         if (!one_chunk(r, at, (uint32_t)least(mine.end - at, KERNEL_LL_BYTES), block))
             return;
-    ll_close(&ll, what.team, r.stripe);
+    ll_close(&ll, what.team, r.stripe, others);
 }
 
 /* The ranks among `ranks` whose part of a round of `bytes` bytes is longer than `more` bytes. */
@@ -202,7 +202,7 @@ template <class E> DEVICE void reduce_two(const struct kernel_reduce &what)
         if (!two_contribute(r, at, bytes, result) || !two_results(r, at, bytes, result))
             return;
     }
-    ll_close(&ll, what.team, r.stripe);
+    ll_close(&ll, what.team, r.stripe, others);
 }
 
 #endif
