@@ -2,8 +2,12 @@
 /*
  * Large reductions. Each block has a stripe of the vector, cut into a part for each rank, which owns it, and parts into chunks.
  * In step t of its pipeline a block pushes chunk t of all parts to their owners (A), reduces chunk t-1 of its own part, stores
- * and pushes the result (B), and copies results of chunk t-2 that others pushed (C). At its end nothing is under way, so the
- * next launch may cut the scratch in another way.
+ * and pushes the result (B), and copies results of chunk t-2 that others pushed (C).
+ *
+ * Nobody asks for room. Who pushes A(t) has seen each peer's A(t-2), who pushes B(t-1) its A(t-1), and before a peer announced
+ * A(u) it had finished step u-1, which read A(u-2) and the results of chunk u-3. So what is overwritten, three or more chunks
+ * older, has been read. At a kernel's end all ranks say that they have read everything, because the next launch may cut the
+ * scratch in another way.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
@@ -93,36 +97,22 @@ DEVICE void bulk_open(struct bulk_numbers *k, const struct kernel_team &team, ui
         }
 }
 
-/* Waits until all that was sent has been read, and keeps the numbers. */
+/* Behind a barrier: tells all that what they sent has been read, waits until they say the same, and keeps the numbers. */
 DEVICE void bulk_close(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s)
 {
     struct window *mine = window_of(team, team.rank);
+    const uint32_t others = all_ranks_but(team.nranks, team.rank);
     EACH_RANK (p, team.nranks)
-        for (int family = 0; family < BULK_FAMILIES; family++) {
-            const uint32_t sent = family == RESULTS && !has(s.gives, p) ? 0 : s.steps;
-            const uint32_t received = family == RESULTS && !has(s.takes, p) ? 0 : s.steps;
-            if (p == team.rank)
-                continue;
-            wait_flag(&mine->bulk_acked[family][s.stripe][p], k->sent[family][p] + sent, team.abort);
-            mine->bulk_sent[family][s.stripe][p] = k->sent[family][p] + sent;
-            mine->bulk_received[family][s.stripe][p] = k->received[family][p] + received;
+        if (has(others, p))
+            store_ack(&window_of(team, p)->bulk_acked[s.stripe][team.rank], k->received[CONTRIBUTIONS][p] + s.steps);
+    EACH_RANK (p, team.nranks)
+        if (has(others, p)) {
+            mine->bulk_sent[CONTRIBUTIONS][s.stripe][p] = k->sent[CONTRIBUTIONS][p] + s.steps;
+            mine->bulk_received[CONTRIBUTIONS][s.stripe][p] = k->received[CONTRIBUTIONS][p] + s.steps;
+            mine->bulk_sent[RESULTS][s.stripe][p] = k->sent[RESULTS][p] + (has(s.gives, p) ? s.steps : 0);
+            mine->bulk_received[RESULTS][s.stripe][p] = k->received[RESULTS][p] + (has(s.takes, p) ? s.steps : 0);
+            wait_flag(&mine->bulk_acked[s.stripe][p], k->sent[CONTRIBUTIONS][p] + s.steps, team.abort);
         }
-}
-
-/* Is there room for what step t pushes? */
-DEVICE bool bulk_room(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s, uint32_t t)
-{
-    const struct window *mine = window_of(team, team.rank);
-    bool good = true;
-    EACH_RANK (p, team.nranks) {
-        if (p != team.rank && t < s.steps && t >= KERNEL_BULK_DEPTH)
-            good = good && wait_flag(&mine->bulk_acked[CONTRIBUTIONS][s.stripe][p],
-                                     k->sent[CONTRIBUTIONS][p] + t + 1 - KERNEL_BULK_DEPTH, team.abort);
-        if (has(s.gives, p) && t <= s.steps && t > KERNEL_BULK_DEPTH)
-            good = good && wait_flag(&mine->bulk_acked[RESULTS][s.stripe][p], k->sent[RESULTS][p] + t - KERNEL_BULK_DEPTH,
-                                     team.abort);
-    }
-    return good;
 }
 
 /* Waits for chunk number `chunks` of this launch from each of `ranks`. */
@@ -138,12 +128,11 @@ DEVICE bool bulk_arrived(const struct bulk_numbers *k, const struct kernel_team 
 }
 
 /*
- * Behind a barrier: what this block stored in step t (A and B) is announced, what it read (B, and C of the step before) is given
- * back. The fence, by whoever announces, covers all threads' stores: the barrier ordered them before it.
+ * Behind a barrier: announces what this block stored in step t (A and B). The fence, by whoever announces, covers all threads'
+ * stores: the barrier ordered them before it. A flag of step t also says that all before it has been read (see the top).
  */
 DEVICE void bulk_signal(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s, uint32_t t)
 {
-    const bool reduced = t >= 1 && t <= s.steps;
     EACH_RANK (p, team.nranks) {
         if (p == team.rank)
             continue;
@@ -151,12 +140,8 @@ DEVICE void bulk_signal(const struct bulk_numbers *k, const struct kernel_team &
         fence_all();
         if (t < s.steps)
             store_flag(&to->bulk_arrived[CONTRIBUTIONS][s.stripe][team.rank], k->sent[CONTRIBUTIONS][p] + t + 1);
-        if (reduced && has(s.gives, p))
+        if (t >= 1 && t <= s.steps && has(s.gives, p))
             store_flag(&to->bulk_arrived[RESULTS][s.stripe][team.rank], k->sent[RESULTS][p] + t);
-        if (reduced)
-            store_ack(&to->bulk_acked[CONTRIBUTIONS][s.stripe][team.rank], k->received[CONTRIBUTIONS][p] + t);
-        if (t >= 3 && has(s.takes, p))
-            store_ack(&to->bulk_acked[RESULTS][s.stripe][team.rank], k->received[RESULTS][p] + t - 2);
     }
 }
 
@@ -274,8 +259,6 @@ template <class E> DEVICE void bulk_copy(const bulk_run<E> &r, uint32_t t)
 template <class E> DEVICE bool bulk_step(const bulk_run<E> &r, const struct bulk_numbers *k, uint32_t t)
 {
     const uint32_t others = all_ranks_but(r.team.nranks, r.team.rank), steps = r.s.steps;
-    if (barrier_or(!bulk_room(k, r.team, r.s, t)))
-        return false;
     if (t < steps)
         bulk_push(r, t);
     if (t >= 1 && t <= steps) {
@@ -307,9 +290,6 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
         if (!bulk_step(r, &k, t))
             return;
     barrier();
-    EACH_RANK (p, what.team.nranks)
-        if (has(s.takes, p))
-            store_ack(&window_of(what.team, p)->bulk_acked[RESULTS][s.stripe][what.team.rank], k.received[RESULTS][p] + s.steps);
     bulk_close(&k, what.team, s);
 }
 
