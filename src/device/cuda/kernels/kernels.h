@@ -21,7 +21,7 @@
 #define KERNEL_LL_BYTES       2048
 #define KERNEL_LL_THREADS     256
 #define KERNEL_BULK_THREADS   512
-#define KERNEL_BULK_DEPTH     4                    /* chunks in flight of one channel; 3 is the least that cannot deadlock */
+#define KERNEL_BULK_DEPTH     4                    /* slots of a channel, which hold successive chunks; 3 or more */
 #define KERNEL_BULK_BYTES     ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST     ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_BLOCKS    16                   /* by default */

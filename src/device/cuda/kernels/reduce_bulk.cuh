@@ -2,8 +2,12 @@
 /*
  * Large reductions. Each block has a stripe of the vector, cut into a part for each rank, which owns it, and parts into chunks.
  * In step t of its pipeline a block pushes chunk t of all parts to their owners (A), reduces chunk t-1 of its own part, stores
- * and pushes the result (B), and copies results of chunk t-2 that others pushed (C). At its end nothing is under way, so the
- * next launch may cut the scratch in another way.
+ * and pushes the result (B), and copies results of chunk t-2 that others pushed (C).
+ *
+ * Nobody asks for room. Who pushes A(t) has seen each peer's A(t-2), who pushes B(t-1) its A(t-1), and before a peer announced
+ * A(u) it had finished step u-1, which read A(u-2) and the results of chunk u-3. So what is overwritten, three or more chunks
+ * older, has been read. At a kernel's end all ranks say that they have read everything, because the next launch may cut the
+ * scratch in another way.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
@@ -93,36 +97,22 @@ DEVICE void bulk_open(struct bulk_numbers *k, const struct kernel_team &team, ui
         }
 }
 
-/* Waits until all that was sent has been read, and keeps the numbers. */
+/* Behind a barrier: tells all that what they sent has been read, waits until they say the same, and keeps the numbers. */
 DEVICE void bulk_close(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s)
 {
     struct window *mine = window_of(team, team.rank);
+    const uint32_t others = all_ranks_but(team.nranks, team.rank);
     EACH_RANK (p, team.nranks)
-        for (int family = 0; family < BULK_FAMILIES; family++) {
-            const uint32_t sent = family == RESULTS && !has(s.gives, p) ? 0 : s.steps;
-            const uint32_t received = family == RESULTS && !has(s.takes, p) ? 0 : s.steps;
-            if (p == team.rank)
-                continue;
-            wait_ack(&mine->bulk_acked[family][s.stripe][p], k->sent[family][p] + sent, team.abort);
-            mine->bulk_sent[family][s.stripe][p] = k->sent[family][p] + sent;
-            mine->bulk_received[family][s.stripe][p] = k->received[family][p] + received;
+        if (has(others, p))
+            store_ack(&window_of(team, p)->bulk_acked[s.stripe][team.rank], k->received[CONTRIBUTIONS][p] + s.steps);
+    EACH_RANK (p, team.nranks)
+        if (has(others, p)) {
+            mine->bulk_sent[CONTRIBUTIONS][s.stripe][p] = k->sent[CONTRIBUTIONS][p] + s.steps;
+            mine->bulk_received[CONTRIBUTIONS][s.stripe][p] = k->received[CONTRIBUTIONS][p] + s.steps;
+            mine->bulk_sent[RESULTS][s.stripe][p] = k->sent[RESULTS][p] + (has(s.gives, p) ? s.steps : 0);
+            mine->bulk_received[RESULTS][s.stripe][p] = k->received[RESULTS][p] + (has(s.takes, p) ? s.steps : 0);
+            wait_flag(&mine->bulk_acked[s.stripe][p], k->sent[CONTRIBUTIONS][p] + s.steps, team.abort);
         }
-}
-
-/* Is there room for what step t pushes? */
-DEVICE bool bulk_room(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s, uint32_t t)
-{
-    const struct window *mine = window_of(team, team.rank);
-    bool good = true;
-    EACH_RANK (p, team.nranks) {
-        if (p != team.rank && t < s.steps && t >= KERNEL_BULK_DEPTH)
-            good = good && wait_ack(&mine->bulk_acked[CONTRIBUTIONS][s.stripe][p],
-                                    k->sent[CONTRIBUTIONS][p] + t + 1 - KERNEL_BULK_DEPTH, team.abort);
-        if (has(s.gives, p) && t <= s.steps && t > KERNEL_BULK_DEPTH)
-            good = good && wait_ack(&mine->bulk_acked[RESULTS][s.stripe][p], k->sent[RESULTS][p] + t - KERNEL_BULK_DEPTH,
-                                    team.abort);
-    }
-    return good;
 }
 
 /* Waits for chunk number `chunks` of this launch from each of `ranks`. */
@@ -138,12 +128,11 @@ DEVICE bool bulk_arrived(const struct bulk_numbers *k, const struct kernel_team 
 }
 
 /*
- * Behind a barrier: what this block stored in step t (A and B) is announced, what it read (B, and C of the step before) is given
- * back. The fence, by whoever announces, covers all threads' stores: the barrier ordered them before it.
+ * Behind a barrier: announces what this block stored in step t (A and B). The fence, by whoever announces, covers all threads'
+ * stores: the barrier ordered them before it. A flag of step t also says that all before it has been read (see the top).
  */
 DEVICE void bulk_signal(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s, uint32_t t)
 {
-    const bool reduced = t >= 1 && t <= s.steps;
     EACH_RANK (p, team.nranks) {
         if (p == team.rank)
             continue;
@@ -151,12 +140,8 @@ DEVICE void bulk_signal(const struct bulk_numbers *k, const struct kernel_team &
         fence_all();
         if (t < s.steps)
             store_flag(&to->bulk_arrived[CONTRIBUTIONS][s.stripe][team.rank], k->sent[CONTRIBUTIONS][p] + t + 1);
-        if (reduced && has(s.gives, p))
+        if (t >= 1 && t <= s.steps && has(s.gives, p))
             store_flag(&to->bulk_arrived[RESULTS][s.stripe][team.rank], k->sent[RESULTS][p] + t);
-        if (reduced)
-            store_ack(&to->bulk_acked[CONTRIBUTIONS][s.stripe][team.rank], k->received[CONTRIBUTIONS][p] + t);
-        if (t >= 3 && has(s.takes, p))
-            store_ack(&to->bulk_acked[RESULTS][s.stripe][team.rank], k->received[RESULTS][p] + t - 2);
     }
 }
 
@@ -184,67 +169,66 @@ template <class E> DEVICE void bulk_push(const bulk_run<E> &r, uint32_t t)
     }
 }
 
-/* U vectors, i and every blockDim.x-th after it: of `left` bytes from the first on, or whole and aligned. */
-template <bool WHOLE, int U> DEVICE void take_vectors(struct vector *x, const unsigned char *from, uint64_t i, uint64_t left)
-{
-    UNROLL for (int u = 0; u < U; u++)
-        if (WHOLE)
-            x[u] = ((const struct vector *)from)[i + u * blockDim.x];
-        else
-            load_vector(&x[u], from + i * VECTOR_BYTES, left);
-}
-
+/*
+ * B works on U vectors at a time of each thread: i, i + blockDim.x and so on. WHOLE: those before `end` are whole and aligned;
+ * otherwise there is one, and `end` is in bytes.
+ */
 template <class E, bool WHOLE, int U> DEVICE void take_source(const bulk_run<E> &r, struct vector *x, int p, uint32_t t,
-                                                              const unsigned char *own, uint64_t i, uint64_t left)
+                                                              const unsigned char *own, uint64_t i, uint64_t end)
 {
     const int me = r.team.rank;
     if (p != me) {
-        take_vectors<true, U>(x, bulk_slot(r.team, r.s, CONTRIBUTIONS, me, p, t), i, left);
+        load_vectors<U>(x, bulk_slot(r.team, r.s, CONTRIBUTIONS, me, p, t), i, WHOLE ? end : i + 1);
         return;
     }
-    take_vectors<WHOLE, U>(x, own, i, left);
+    if (WHOLE)
+        load_vectors<U>(x, own, i, end);
+    else
+        load_vector(x, own + i * VECTOR_BYTES, end - i * VECTOR_BYTES);
     UNROLL for (int u = 0; u < U; u++)
         prepare<E, 2>(r.a, x[u].unit);
 }
 
-/* One result of B: U vectors of all ranks, reduced while those of the next rank are being loaded. */
-template <class E, bool WHOLE, int U> DEVICE void fold_vectors(const bulk_run<E> &r, const struct piece &own, uint32_t t,
-                                                               uint64_t i)
+/* Reduces x, rank 0's vectors, with the other ranks'; those of the next rank are being loaded meanwhile. */
+template <class E, bool WHOLE, int U> DEVICE void fold_vectors(const bulk_run<E> &r, struct vector *x, uint32_t t,
+                                                               const unsigned char *own, uint64_t i, uint64_t end)
+{
+    const int n = r.team.nranks;
+    struct vector y[U];
+    parts<E, 2> sum[U];
+    take_source<E, WHOLE, U>(r, y, 1, t, own, i, end);
+    UNROLL for (int u = 0; u < U; u++)
+        parts_widen(sum[u], x[u].unit);
+    ROLLED for (int p = 1; p < n; p++) {
+        UNROLL for (int u = 0; u < U; u++)
+            x[u] = y[u];
+        if (p + 1 < n)
+            take_source<E, WHOLE, U>(r, y, p + 1, t, own, i, end);
+        UNROLL for (int u = 0; u < U; u++)
+            parts_absorb(sum[u], x[u].unit, r.a.op);
+    }
+    UNROLL for (int u = 0; u < U; u++) {
+        parts_narrow(x[u].unit, sum[u]);
+        finish<E, 2>(r.a, x[u].unit);
+    }
+}
+
+template <class E, bool WHOLE, int U> DEVICE void reduce_vectors(const bulk_run<E> &r, const struct piece &own, uint32_t t,
+                                                                 uint64_t i, uint64_t end)
 {
     const int n = r.team.nranks;
     const unsigned char *in = r.in + r.s.block * r.team.rank + own.at;
-    const uint64_t left = own.bytes - i * VECTOR_BYTES;
-    struct vector x[U], y[U];
-    parts<E, 2> sum[U];
-    take_source<E, WHOLE, U>(r, x, 0, t, in, i, left);
-    if (n > 1) {
-        take_source<E, WHOLE, U>(r, y, 1, t, in, i, left);
-        UNROLL for (int u = 0; u < U; u++)
-            parts_widen(sum[u], x[u].unit);
-        ROLLED for (int p = 1; p < n; p++) {
-            UNROLL for (int u = 0; u < U; u++)
-                x[u] = y[u];
-            if (p + 1 < n)
-                take_source<E, WHOLE, U>(r, y, p + 1, t, in, i, left);
-            UNROLL for (int u = 0; u < U; u++)
-                parts_absorb(sum[u], x[u].unit, r.a.op);
-        }
-        UNROLL for (int u = 0; u < U; u++) {
-            parts_narrow(x[u].unit, sum[u]);
-            finish<E, 2>(r.a, x[u].unit);
-        }
-    }
-    UNROLL for (int u = 0; u < U; u++)
-        if (r.s.wants && WHOLE)
-            ((struct vector *)(r.out + own.at))[i + u * blockDim.x] = x[u];
-        else if (r.s.wants)
-            store_vector(r.out + own.at + i * VECTOR_BYTES, x[u], left);
+    struct vector x[U];
+    take_source<E, WHOLE, U>(r, x, 0, t, in, i, end);
+    if (n > 1)
+        fold_vectors<E, WHOLE, U>(r, x, t, in, i, end);
+    if (r.s.wants && WHOLE)
+        store_vectors<U>(r.out + own.at, x, i, end);
+    else if (r.s.wants)
+        store_vector(r.out + own.at + i * VECTOR_BYTES, x[0], end - i * VECTOR_BYTES);
     ROLLED for (int p = 0; p < n; p++)
-        if (has(r.s.gives, p)) {
-            struct vector *to = (struct vector *)bulk_slot(r.team, r.s, RESULTS, p, r.team.rank, t);
-            UNROLL for (int u = 0; u < U; u++)
-                to[i + u * blockDim.x] = x[u];
-        }
+        if (has(r.s.gives, p))
+            store_vectors<U>(bulk_slot(r.team, r.s, RESULTS, p, r.team.rank, t), x, i, WHOLE ? end : i + 1);
 }
 
 /* B: reduces chunk t of the own part. */
@@ -255,11 +239,10 @@ template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t)
     const bool good = aligned(r.in + r.s.block * r.team.rank + own.at, VECTOR_BYTES) &&
                       (!r.s.wants || aligned(r.out + own.at, VECTOR_BYTES));
     const uint64_t whole = whole_vectors(own.bytes, good);
-    uint64_t i = threadIdx.x;
-    ROLLED for (; i + (U - 1) * blockDim.x < whole; i += U * blockDim.x)
-        fold_vectors<E, true, U>(r, own, t, i);
-    ROLLED for (; i * VECTOR_BYTES < own.bytes; i += blockDim.x)
-        fold_vectors<E, false, 1>(r, own, t, i);
+    ROLLED for (uint64_t i = threadIdx.x; i < whole; i += U * blockDim.x)
+        reduce_vectors<E, true, U>(r, own, t, i, whole);
+    ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < own.bytes; i += blockDim.x)
+        reduce_vectors<E, false, 1>(r, own, t, i, own.bytes);
 }
 
 /* C: results of chunk t of the others' parts. */
@@ -276,8 +259,6 @@ template <class E> DEVICE void bulk_copy(const bulk_run<E> &r, uint32_t t)
 template <class E> DEVICE bool bulk_step(const bulk_run<E> &r, const struct bulk_numbers *k, uint32_t t)
 {
     const uint32_t others = all_ranks_but(r.team.nranks, r.team.rank), steps = r.s.steps;
-    if (barrier_or(!bulk_room(k, r.team, r.s, t)))
-        return false;
     if (t < steps)
         bulk_push(r, t);
     if (t >= 1 && t <= steps) {
@@ -309,9 +290,6 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
         if (!bulk_step(r, &k, t))
             return;
     barrier();
-    EACH_RANK (p, what.team.nranks)
-        if (has(s.takes, p))
-            store_ack(&window_of(what.team, p)->bulk_acked[RESULTS][s.stripe][what.team.rank], k.received[RESULTS][p] + s.steps);
     bulk_close(&k, what.team, s);
 }
 

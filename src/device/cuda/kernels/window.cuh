@@ -26,8 +26,8 @@ struct alignas(256) window {
     stripe_words ll_sent, ll_received;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
     /* written by the peer that the last index names */
-    stripe_words ll_acked;
-    stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
+    stripe_words ll_acked, bulk_acked;
+    stripe_words bulk_arrived[BULK_FAMILIES];
     struct packet inbox[KERNEL_RANKS - 1][KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
 };
 
