@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* at[block] = value: shows grids, parameters, order. */
-static void run_store(const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run_store(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
 {
     uint32_t *words = *(uint32_t **)params[0];
     size_t block = at[0] + (size_t)grid->grid[0] * (at[1] + (size_t)grid->grid[1] * at[2]);
@@ -15,7 +15,7 @@ static void run_store(const struct kernel_grid *grid, const unsigned at[3], void
 }
 
 /* Every block waits until `count` blocks, of this and other launches, have come to the counter. */
-static void run_meet(const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run_meet(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
 {
     uint32_t *counter = *(uint32_t **)params[0], count = *(uint32_t *)params[1];
     __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);
@@ -24,22 +24,23 @@ static void run_meet(const struct kernel_grid *grid, const unsigned at[3], void 
 }
 
 /* *word += value, without any protection: shows whether launches follow one another. */
-static void run_add(const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run_add(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
 {
     **(uint32_t **)params[0] += *(uint32_t *)params[1];
 }
 
-static const size_t pointer_word[] = {sizeof(void *), sizeof(uint32_t), 0};
 static const struct kernel_entry own[] = {
-    {"emulated_store", pointer_word, run_store},
-    {"emulated_meet", pointer_word, run_meet},
-    {"emulated_add", pointer_word, run_add},
+    {"emulated_store", {sizeof(void *), sizeof(uint32_t)}, run_store, NULL},
+    {"emulated_meet", {sizeof(void *), sizeof(uint32_t)}, run_meet, NULL},
+    {"emulated_add", {sizeof(void *), sizeof(uint32_t)}, run_add, NULL},
 };
 
-const struct kernel_entry *kernel_entry_find(const char *name)
+bool kernel_entry_find(const char *name, struct kernel_entry *out)
 {
     for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-        if (!strcmp(own[i].name, name))
-            return &own[i];
-    return NULL;
+        if (!strcmp(own[i].name, name)) {
+            *out = own[i];
+            return true;
+        }
+    return false;
 }

@@ -62,7 +62,8 @@ struct range *range_add(const struct range *range)
 void range_remove(struct range *range)
 {
     size_t i = position(range->base);
-    memmove(ranges + i, ranges + i + 1, (--range_count - i) * sizeof(*ranges));
+    for (range_count--; i < range_count; i++)
+        ranges[i] = ranges[i + 1];
     free(range);
     if (range_count)
         return;

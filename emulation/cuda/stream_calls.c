@@ -44,6 +44,15 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
     return result;
 }
 
+/* The legacy stream is busy while one is that it would wait for. */
+static bool is_idle(CUstream stream)
+{
+    bool idle = !stream->last || stream->last->done;
+    for (CUstream s = stream->legacy ? stream->context->streams : NULL; s && idle; s = s->next)
+        idle = s->flags & CU_STREAM_NON_BLOCKING || !s->last || s->last->done;
+    return idle;
+}
+
 static CUresult query(CUstream handle, bool wait)
 {
     CUstream stream;
@@ -63,7 +72,7 @@ static CUresult query(CUstream handle, bool wait)
         stream_wait(stream);
     if (context->error)
         return context->error;
-    return wait || !stream->last || stream->last->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return wait || is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 EXPORT CUresult cuStreamQuery(CUstream handle)
