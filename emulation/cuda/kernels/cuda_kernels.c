@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of kernels. */
+#include "cuda/kernels/cuda_kernels.h"
+
+#include "device/cuda/kernels/kernels.h"
+
+#include <string.h>
+
+__thread struct cuda_index cuda_grid, cuda_block_index;
+
+#define RUN(kernel, params_type)                                                                                              \
+    extern void kernel(struct params_type params);                                                                            \
+    static void run_##kernel(const void *params)                                                                              \
+    {                                                                                                                         \
+        struct params_type copy;                                                                                              \
+        memcpy(&copy, params, sizeof copy);                                                                                   \
+        kernel(copy);                                                                                                         \
+    }
+#define RUN_REDUCTIONS(type, name)                                                                                            \
+    RUN(tutti_reduce_one_##name, kernel_reduce)                                                                               \
+    RUN(tutti_reduce_two_##name, kernel_reduce)                                                                               \
+    RUN(tutti_reduce_bulk_##name, kernel_reduce)
+RUN(tutti_exchange, kernel_exchange)
+KERNEL_INTEGERS(RUN_REDUCTIONS)
+KERNEL_FLOATS(RUN_REDUCTIONS)
+
+#define ROW(kernel, params_type) {#kernel, sizeof(struct params_type), run_##kernel},
+#define REDUCTION_ROWS(type, name)                                                                                            \
+    ROW(tutti_reduce_one_##name, kernel_reduce)                                                                               \
+    ROW(tutti_reduce_two_##name, kernel_reduce)                                                                               \
+    ROW(tutti_reduce_bulk_##name, kernel_reduce)
+static const struct cuda_kernel kernels[] = {
+    ROW(tutti_exchange, kernel_exchange)
+    KERNEL_INTEGERS(REDUCTION_ROWS)
+    KERNEL_FLOATS(REDUCTION_ROWS)
+};
+
+const struct cuda_kernel *cuda_kernel_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(kernels[i].name, name) == 0)
+            return &kernels[i];
+    return NULL;
+}
+
+void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params, struct cuda_index grid, struct cuda_index block)
+{
+    cuda_grid = grid;
+    cuda_block_index = block;
+    kernel->run(params);
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels on the CPU, ranks as threads: bit by bit against src/device/reduce.h applied in the order of ranks. */
+#include "cuda/kernels/team.h"
+
+#include "base/random.h"
+#include "device/reduce.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define BATCH     32
+#define GUARD     64
+#define SCALAR    5 /* operators beyond tutti's own: sums premultiplied by an immediate scalar, by one in memory */
+#define SCALAR_AT 6
+#define OPS       7
+
+static uint64_t random_next(void)
+{
+    static uint64_t state = 7;
+    return mix64(state++);
+}
+
+static unsigned below(unsigned limit)
+{
+    return (unsigned)(random_next() % limit);
+}
+
+static bool quick(void)
+{
+    return getenv("TUTTI_TEST_QUICK") != NULL;
+}
+
+static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,                  1,      1,    1,
+                                               0x3c00, 0x3f800000, 0x3ff0000000000000, 0x3f80, 0x38, 0x3c};
+static const uint64_t near_one[TUTTI_TYPE_COUNT] = {0xff,   0xff,       0xff,               0xff,   0xff, 0xff,
+                                                    0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
+
+/* Any bits, among them NaNs and infinities, or numbers about one, where sums round. */
+static void fill(tutti_type_t type, unsigned char *p, size_t count)
+{
+    const size_t size = type_size(type);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = random_next();
+        if (bits >> 62)
+            bits = one[type] ^ (bits & near_one[type]);
+        memcpy(p + i * size, &bits, size);
+    }
+}
+
+struct trial {
+    enum kernel_id kernel;
+    enum kernel_mode mode;
+    tutti_type_t type;
+    int op, root;
+    bool in_place;
+    size_t count;
+    unsigned blocks;
+    unsigned char *memory[KERNEL_RANKS][2], *in[KERNEL_RANKS], *out[KERNEL_RANKS], *want[KERNEL_RANKS];
+    uint64_t scalar[KERNEL_RANKS];
+};
+
+static struct team team;
+static struct trial trials[BATCH];
+static struct job jobs[BATCH];
+static size_t pending;
+
+static unsigned char *allocate(size_t bytes)
+{
+    unsigned char *at = malloc(bytes ? bytes : 1);
+    assert_non_null(at);
+    return at;
+}
+
+static size_t in_count(const struct trial *t)
+{
+    return t->mode == KERNEL_REDUCE_SCATTER ? t->count * (size_t)team.n : t->count;
+}
+
+static bool wants(const struct trial *t, int rank)
+{
+    return t->mode != KERNEL_REDUCE || t->root == rank;
+}
+
+static unsigned random_shift(void)
+{
+    return below(2) ? 0 : below(2) ? 4 * below(4) : below(16);
+}
+
+static void make_buffers(struct trial *t, int p)
+{
+    const size_t size = type_size(t->type), in = in_count(t) * size, out = t->count * size;
+    const unsigned in_shift = random_shift(), out_shift = random_shift();
+    t->memory[p][0] = allocate(in_shift + in + GUARD);
+    t->memory[p][1] = allocate(out_shift + out + GUARD);
+    memset(t->memory[p][0], 0xa5, in_shift + in + GUARD);
+    memset(t->memory[p][1], 0xa5, out_shift + out + GUARD);
+    t->in[p] = t->memory[p][0] + in_shift;
+    t->out[p] = t->memory[p][1] + out_shift;
+    if (t->in_place)
+        t->out[p] = t->in[p] + (t->mode == KERNEL_REDUCE_SCATTER ? out * (size_t)p : 0);
+    fill(t->type, t->in[p], in_count(t));
+    t->want[p] = allocate(out);
+    fill(t->type, (unsigned char *)&t->scalar[p], 1);
+}
+
+/* What one block of everybody's input becomes. */
+static void reference(const struct trial *t, unsigned char *out, size_t first)
+{
+    const size_t size = type_size(t->type);
+    const void *src[KERNEL_RANKS];
+    unsigned char *prepared[KERNEL_RANKS];
+    struct reduction r;
+    for (int p = 0; p < team.n; p++) {
+        prepared[p] = allocate(t->count * size);
+        assert_int_equal(reduction_init(&r, t->type, t->op < SCALAR ? (tutti_op_t)t->op : TUTTI_SUM, team.n,
+                                        t->op < SCALAR ? NULL : &t->scalar[p]), TUTTI_SUCCESS);
+        reduction_prepare(&r, prepared[p], t->in[p] + first * size, t->count);
+        src[p] = prepared[p];
+    }
+    reduction_apply(&r, out, src, team.n, t->count);
+    if (reduction_needs_finish(&r))
+        reduction_finish(&r, out, out, t->count);
+    for (int p = 0; p < team.n; p++)
+        free(prepared[p]);
+}
+
+static void make_expectations(struct trial *t)
+{
+    const size_t bytes = t->count * type_size(t->type);
+    for (int p = 0; p < team.n; p++)
+        if (t->mode == KERNEL_REDUCE_SCATTER)
+            reference(t, t->want[p], t->count * (size_t)p);
+        else if (!wants(t, p))
+            memcpy(t->want[p], t->out[p], bytes);
+        else if (p == 0 || t->mode == KERNEL_REDUCE)
+            reference(t, t->want[p], 0);
+        else
+            memcpy(t->want[p], t->want[0], bytes);
+}
+
+static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
+{
+    static const char *const families[] = {"exchange", "reduce_one", "reduce_two", "reduce_bulk"};
+    char name[64];
+    snprintf(name, sizeof name, kernel == KERNEL_EXCHANGE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
+    const struct cuda_kernel *found = cuda_kernel_find(name);
+    assert_non_null(found);
+    return found;
+}
+
+static void make_job(const struct trial *t, struct job *job)
+{
+    *job = (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
+    assert_int_equal(job->kernel->size, sizeof(struct kernel_reduce));
+    for (int p = 0; p < team.n; p++) {
+        job->grid[p] = (struct cuda_index){t->blocks, 1, 1};
+        job->params[p].reduce = (struct kernel_reduce){
+            .team = team_of(&team, p), .in = t->in[p], .out = t->out[p], .count = t->count, .mode = t->mode, .root = t->root,
+            .op = t->op < SCALAR ? t->op : TUTTI_SUM, .premul = t->op >= SCALAR,
+            .scalar = t->op == SCALAR ? t->scalar[p] : 0, .scalar_at = t->op == SCALAR_AT ? &t->scalar[p] : NULL};
+    }
+}
+
+static void check_rank(const struct trial *t, int p)
+{
+    const size_t size = type_size(t->type), bytes = t->count * size;
+    const unsigned char *end = t->in_place ? t->in[p] + in_count(t) * size : t->out[p] + bytes;
+    for (size_t i = 0; i < bytes; i++)
+        if (t->out[p][i] != t->want[p][i])
+            fail_msg("kernel %d mode %d %s op %d: rank %d of %d, root %d, count %zu, %u blocks, in place %d: element %zu differs",
+                     t->kernel, t->mode, type_name(t->type), t->op, p, team.n, t->root, t->count, t->blocks, t->in_place,
+                     i / size);
+    for (size_t i = 0; i < GUARD; i++)
+        assert_int_equal(end[i], 0xa5);
+    for (const unsigned char *at = t->memory[p][1]; !t->in_place && at < t->out[p]; at++)
+        assert_int_equal(*at, 0xa5);
+}
+
+/* Runs what has been gathered, all of it in a row, and compares. */
+static void flush(void)
+{
+    team_run(jobs, pending, 0, team.n);
+    for (size_t i = 0; i < pending; i++)
+        for (int p = 0; p < team.n; p++) {
+            check_rank(&trials[i], p);
+            free(trials[i].memory[p][0]);
+            free(trials[i].memory[p][1]);
+            free(trials[i].want[p]);
+        }
+    pending = 0;
+}
+
+static void add(struct trial t)
+{
+    struct trial *kept = &trials[pending];
+    *kept = t;
+    for (int p = 0; p < team.n; p++)
+        make_buffers(kept, p);
+    make_expectations(kept);
+    make_job(kept, &jobs[pending]);
+    if (++pending == BATCH)
+        flush();
+}
+
+/* Counts around which something changes: nothing, one, odd, the end of a chunk, of a round, several of them. */
+static size_t random_count(const struct trial *t)
+{
+    const size_t size = type_size(t->type), chunk = t->kernel == KERNEL_REDUCE_BULK ? KERNEL_BULK_LEAST : KERNEL_LL_BYTES;
+    const size_t parts = t->kernel != KERNEL_REDUCE_ONE && t->mode != KERNEL_REDUCE_SCATTER ? (size_t)team.n : 1;
+    const size_t edges[] = {0, 1, 3, 16 / size, 17, chunk / size, parts * chunk / size, 3 * parts * chunk / size, 1 + below(1000)};
+    const unsigned pick = below(quick() ? 7 : 9);
+    return edges[pick] > 17 ? edges[pick] - 1 + below(3) : edges[pick];
+}
+
+static void add_random(enum kernel_id kernel, enum kernel_mode mode, tutti_type_t type, int op)
+{
+    struct trial t = {.kernel = kernel, .mode = mode, .type = type, .op = op};
+    t.root = (int)below((unsigned)team.n);
+    t.in_place = below(3) == 0;
+    t.count = random_count(&t);
+    t.blocks = below(3) ? 1 + below(3) : 1 + below(KERNEL_STRIPES);
+    add(t);
+}
+
+static void each_type_and_op(enum kernel_id kernel, enum kernel_mode mode)
+{
+    for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
+        for (int op = 0; op < OPS; op++)
+            if (!quick() || below(4) == 0)
+                add_random(kernel, mode, (tutti_type_t)type, op);
+}
+
+static void test_everything(void **state)
+{
+    for (int n = 1; n <= KERNEL_RANKS; n++) {
+        assert_true(team_init(&team, n));
+        for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
+            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_BULK; kernel++)
+                if (kernel != KERNEL_REDUCE_TWO || mode != KERNEL_REDUCE_SCATTER)
+                    each_type_and_op((enum kernel_id)kernel, (enum kernel_mode)mode);
+        flush();
+        team_free(&team);
+    }
+}
+
+/* Kernels, modes and sizes change from one operation to the next, and nothing waits between them. */
+static void test_many_in_a_row(void **state)
+{
+    for (int n = 2; n <= KERNEL_RANKS; n += 2) {
+        assert_true(team_init(&team, n));
+        for (int i = 0; i < (quick() ? 100 : 1000); i++) {
+            enum kernel_mode mode = (enum kernel_mode)below(3);
+            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(3));
+            if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
+                kernel = KERNEL_REDUCE_ONE;
+            add_random(kernel, mode, (tutti_type_t)below(TUTTI_TYPE_COUNT), (int)below(OPS));
+        }
+        flush();
+        team_free(&team);
+    }
+}
+
+/* More chunks than a bulk channel has slots: they are used again. */
+static void test_long_vectors(void **state)
+{
+    for (int n = 2; n <= KERNEL_RANKS; n += n == 4 ? 4 : 1) {
+        assert_true(team_init(&team, n));
+        for (int i = 0; i < 12; i++) {
+            const size_t bytes = (size_t)n * (KERNEL_BULK_LEAST * (5 + below(5)) + below(1000));
+            struct trial t = {.kernel = KERNEL_REDUCE_BULK, .mode = (enum kernel_mode)(i % 3), .type = (tutti_type_t)i,
+                              .op = (int)below(OPS), .root = (int)below((unsigned)n), .in_place = below(2), .blocks = 1 + below(2)};
+            t.count = bytes / type_size(t.type) / (t.mode == KERNEL_REDUCE_SCATTER ? (size_t)n : 1);
+            add(t);
+        }
+        flush();
+        team_free(&team);
+    }
+}
+
+/* With the most blocks a slot holds least, and a launch of fewer blocks cuts the same scratch in another way. */
+static void test_changing_cuts(void **state)
+{
+    static const unsigned blocks[] = {KERNEL_STRIPES, 3, KERNEL_STRIPES, 1, 16, 5};
+    assert_true(team_init(&team, 2));
+    for (unsigned i = 0; i < 6; i++) {
+        struct trial t = {.kernel = KERNEL_REDUCE_BULK, .type = TUTTI_FLOAT32, .op = TUTTI_SUM, .blocks = blocks[i]};
+        t.count = (size_t)blocks[i] * 2 * KERNEL_BULK_LEAST * (blocks[i] > 20 ? 6 : 40) / 4;
+        add(t);
+        add_random(KERNEL_REDUCE_BULK, KERNEL_REDUCE, TUTTI_BFLOAT16, TUTTI_AVG);
+    }
+    flush();
+    team_free(&team);
+}
+
+static void test_numbers_wrap(void **state)
+{
+    for (int n = 2; n <= 5; n += 3) {
+        assert_true(team_init(&team, n));
+        team_count_from(&team, (uint32_t)-20);
+        for (int i = 0; i < 120; i++) {
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(3)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
+            t.count = 1 + below(3000);
+            add(t);
+        }
+        flush();
+        team_free(&team);
+    }
+}
+
+/* ---- exchanges ---- */
+
+struct exchange {
+    unsigned char *memory[KERNEL_RANKS][KERNEL_RANKS][2]; /* from, to: what is sent, what is received */
+    unsigned char *sent[KERNEL_RANKS][KERNEL_RANKS], *received[KERNEL_RANKS][KERNEL_RANKS];
+    size_t bytes[KERNEL_RANKS][KERNEL_RANKS];
+};
+
+static size_t random_bytes_of_message(void)
+{
+    switch (below(quick() ? 4 : 6)) {
+    case 0:
+        return 0;
+    case 1:
+        return below(20);
+    case 2:
+        return KERNEL_LL_BYTES * (1 + below(3)) - 1 + below(3);
+    case 3:
+        return below(9000);
+    default:
+        return below(200000);
+    }
+}
+
+static void make_exchange(struct exchange *x, struct job *job)
+{
+    *job = (struct job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8)};
+    for (int p = 0; p < team.n; p++)
+        job->params[p].exchange.team = team_of(&team, p);
+    for (int p = 0; p < team.n; p++)
+        for (int q = 0; q < team.n; q++) {
+            const size_t bytes = x->bytes[p][q] = random_bytes_of_message();
+            for (int end = 0; end < 2; end++) {
+                x->memory[p][q][end] = allocate(bytes + 16 + GUARD);
+                memset(x->memory[p][q][end], 0xa5, bytes + 16 + GUARD);
+            }
+            x->sent[p][q] = x->memory[p][q][0] + random_shift();
+            x->received[p][q] = p == q && below(2) ? x->sent[p][q] : x->memory[p][q][1] + random_shift();
+            fill(TUTTI_INT8, x->sent[p][q], bytes);
+            job->params[p].exchange.send[q] = bytes ? x->sent[p][q] : NULL;
+            job->params[q].exchange.recv[p] = bytes ? x->received[p][q] : NULL;
+            job->params[p].exchange.send_bytes[q] = job->params[q].exchange.recv_bytes[p] = bytes;
+        }
+    for (int p = 0; p < team.n; p++) {
+        struct kernel_launch launch;
+        kernel_choose_exchange(&job->params[p].exchange, &launch);
+        job->grid[p] = (struct cuda_index){launch.grid[0], launch.grid[1], 1};
+    }
+}
+
+static void check_exchange(struct exchange *x)
+{
+    for (int p = 0; p < team.n; p++)
+        for (int q = 0; q < team.n; q++) {
+            assert_memory_equal(x->received[p][q], x->sent[p][q], x->bytes[p][q]);
+            for (size_t i = 0; i < GUARD; i++)
+                assert_int_equal(x->received[p][q][x->bytes[p][q] + i], 0xa5);
+            free(x->memory[p][q][0]);
+            free(x->memory[p][q][1]);
+        }
+}
+
+static void test_exchanges(void **state)
+{
+    static struct exchange exchanges[6];
+    for (int n = 1; n <= KERNEL_RANKS; n++) {
+        assert_true(team_init(&team, n));
+        team_count_from(&team, (uint32_t)-10);
+        for (int i = 0; i < (quick() ? 2 : 10); i++) {
+            for (int j = 0; j < 6; j++)
+                make_exchange(&exchanges[j], &jobs[j]);
+            team_run(jobs, 6, 0, n);
+            for (int j = 0; j < 6; j++)
+                check_exchange(&exchanges[j]);
+        }
+        team_free(&team);
+    }
+}
+
+/* ---- giving up ---- */
+
+static void *run_lonely(void *arg)
+{
+    team_run(arg, 1, 0, 1);
+    return NULL;
+}
+
+/* Rank 0 runs alone: it waits for the others in vain until it is told to end. */
+static void give_up(struct job *job)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_lonely, job), 0);
+    for (int i = 0; i < 100; i++)
+        sched_yield();
+    __atomic_store_n(&team.abort, 1, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    __atomic_store_n(&team.abort, 0, __ATOMIC_RELAXED);
+}
+
+static void test_abort(void **state)
+{
+    static unsigned char buffer[2][100000];
+    for (int kernel = KERNEL_EXCHANGE; kernel < KERNEL_COUNT; kernel++)
+        for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
+            assert_true(team_init(&team, 3));
+            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, kernel ? 1 : 3, 1}}};
+            if (kernel == KERNEL_EXCHANGE)
+                job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0), .send = {NULL, buffer[0]},
+                    .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, 100000}, .recv_bytes = {0, 0, 1000}};
+            else
+                job.params[0].reduce = (struct kernel_reduce){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
+                    .count = 30000, .mode = mode};
+            give_up(&job);
+            team_free(&team);
+        }
+}
+
+static void test_table(void **state)
+{
+    assert_null(cuda_kernel_find("tutti_reduce_one_quad"));
+    assert_int_equal(cuda_kernel_find("tutti_exchange")->size, sizeof(struct kernel_exchange));
+    for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
+        for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
+            assert_non_null(kernel_of((enum kernel_id)kernel, (tutti_type_t)type));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
+        cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap),
+        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_abort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

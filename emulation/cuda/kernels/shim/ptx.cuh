@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In the place of the kernels' own ptx.cuh: C++ for the CPU. A block is one thread, so barriers are nothing and shared memory is
+ * a local variable; other GPUs are other threads, and atomics are what they see.
+ */
+#ifndef TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
+#define TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
+
+#include "cuda/kernels/cuda_kernels.h"
+
+#include <sched.h>
+#include <stdint.h>
+
+#define __device__
+#define __shared__
+#define DEVICE          static inline
+#define UNROLL
+#define ROLLED
+#define KERNEL(threads) extern "C" void
+#define PARAMETER(type) type
+
+static const struct cuda_index threadIdx = {0, 0, 0}, blockDim = {1, 1, 1};
+#define blockIdx cuda_block_index
+#define gridDim  cuda_grid
+
+DEVICE uint32_t load_relaxed(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+DEVICE uint32_t load_ack(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+DEVICE void store_flag(uint32_t *at, uint32_t x)
+{
+    __atomic_store_n(at, x, __ATOMIC_RELEASE);
+}
+
+DEVICE void store_ack(uint32_t *at, uint32_t x)
+{
+    __atomic_store_n(at, x, __ATOMIC_RELEASE);
+}
+
+/* The stores of flags release by themselves. */
+DEVICE void fence_all()
+{
+}
+
+DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
+{
+    __atomic_store_n(at, x, __ATOMIC_RELAXED);
+    __atomic_store_n(at + 1, y, __ATOMIC_RELAXED);
+}
+
+DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
+{
+    *x = __atomic_load_n(at, __ATOMIC_RELAXED);
+    *y = __atomic_load_n(at + 1, __ATOMIC_RELAXED);
+}
+
+DEVICE void barrier()
+{
+}
+
+DEVICE bool barrier_or(bool yes)
+{
+    return yes;
+}
+
+DEVICE void pause_spin()
+{
+    sched_yield();
+}
+
+struct format_half;
+template <class F> DEVICE float widen_small(uint32_t bits);
+template <class F> DEVICE uint32_t narrow_small(float value);
+
+template <class F = format_half> DEVICE float float_of_half(uint32_t bits)
+{
+    return widen_small<F>(bits);
+}
+
+template <class F = format_half> DEVICE uint32_t half_of_float(float x)
+{
+    return narrow_small<F>(x);
+}
+
+#endif

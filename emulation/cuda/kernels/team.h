@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests: ranks as threads, each running the blocks of its launches; windows and scratch in host memory. */
+#ifndef TUTTI_EMULATION_CUDA_KERNELS_TEAM_H
+#define TUTTI_EMULATION_CUDA_KERNELS_TEAM_H
+
+#include "cuda/kernels/cuda_kernels.h"
+#include "device/cuda/launch.h"
+
+#include <stdbool.h>
+
+struct team {
+    int n;
+    uint32_t abort;
+    unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
+};
+
+/* One operation: the same kernel on every rank. */
+struct job {
+    const struct cuda_kernel *kernel;
+    bool each_block_its_thread;
+    struct cuda_index grid[KERNEL_RANKS];
+    union {
+        struct kernel_reduce reduce;
+        struct kernel_exchange exchange;
+    } params[KERNEL_RANKS];
+};
+
+bool team_init(struct team *team, int n);
+void team_free(struct team *team);
+
+/* Makes every number in every window `number`, as if that many messages had been sent and read. */
+void team_count_from(struct team *team, uint32_t number);
+
+struct kernel_team team_of(const struct team *team, int rank);
+
+/* Runs all jobs on ranks [first, end), each in a thread of its own, without any meeting between jobs. */
+void team_run(const struct job *jobs, size_t count, int first, int end);
+
+#endif

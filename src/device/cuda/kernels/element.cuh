@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arithmetic on units of 8 bytes, for each element type. An element is computed in its `wide` type: 32 bits for the narrow ones.
+ * The bits that come out are those of src/device/reduce.h.
+ */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_ELEMENT_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_ELEMENT_CUH
+
+#include "device/cuda/kernels/kernels.h"
+
+#include <ptx.cuh>
+#include <small_float.cuh>
+
+/* T in W: sums and products wrap, so W is unsigned, and comparing casts back. */
+template <class T, class W> struct integer_element {
+    typedef W wide;
+    enum { BYTES = sizeof(T) };
+    static __device__ W widen(uint64_t bits) { return (W)(T)bits; }
+    static __device__ uint64_t narrow(W x) { return (uint64_t)x & (~(uint64_t)0 >> (64 - 8 * sizeof(T))); }
+    static __device__ W sum(W x, W y) { return x + y; }
+    static __device__ W product(W x, W y) { return x * y; }
+    static __device__ W larger(W x, W y) { return (T)x < (T)y ? y : x; }
+    static __device__ W smaller(W x, W y) { return (T)y < (T)x ? y : x; }
+    static __device__ W quotient(W x, int n) { return (W)(T)((T)x / (T)n); }
+};
+
+/* IEEE 754-2019 maximum and minimum: a NaN wins, and -0 < +0. Floats order as their bits do, magnitude flipped below zero. */
+DEVICE int32_t order_key(float x)
+{
+    const int32_t bits = (int32_t)bits_of_float(x);
+    return bits ^ (bits < 0 ? 0x7fffffff : 0);
+}
+
+DEVICE uint64_t bits_of_double(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+DEVICE double double_of_bits(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+DEVICE int64_t order_key(double x)
+{
+    const int64_t bits = (int64_t)bits_of_double(x);
+    return bits ^ (bits < 0 ? 0x7fffffffffffffff : 0);
+}
+
+template <class W> struct real_arithmetic {
+    typedef W wide;
+    static __device__ W sum(W x, W y) { return x + y; }
+    static __device__ W product(W x, W y) { return x * y; }
+    static __device__ W larger(W x, W y) { return x != x || (y == y && order_key(x) > order_key(y)) ? x : y; }
+    static __device__ W smaller(W x, W y) { return x != x || (y == y && order_key(x) < order_key(y)) ? x : y; }
+    static __device__ W quotient(W x, int n) { return x / (W)n; }
+};
+
+template <int TYPE> struct element;
+template <> struct element<TUTTI_INT8> : integer_element<int8_t, uint32_t> {};
+template <> struct element<TUTTI_UINT8> : integer_element<uint8_t, uint32_t> {};
+template <> struct element<TUTTI_INT32> : integer_element<int32_t, uint32_t> {};
+template <> struct element<TUTTI_UINT32> : integer_element<uint32_t, uint32_t> {};
+template <> struct element<TUTTI_INT64> : integer_element<int64_t, uint64_t> {};
+template <> struct element<TUTTI_UINT64> : integer_element<uint64_t, uint64_t> {};
+
+template <> struct element<TUTTI_FLOAT32> : real_arithmetic<float> {
+    enum { BYTES = 4 };
+    static __device__ float widen(uint64_t bits) { return float_of_bits((uint32_t)bits); }
+    static __device__ uint64_t narrow(float x) { return x != x ? 0x7fc00000u : bits_of_float(x); }
+};
+
+template <> struct element<TUTTI_FLOAT64> : real_arithmetic<double> {
+    enum { BYTES = 8 };
+    static __device__ double widen(uint64_t bits) { return double_of_bits(bits); }
+    static __device__ uint64_t narrow(double x) { return x != x ? 0x7ff8000000000000u : bits_of_double(x); }
+};
+
+template <> struct element<TUTTI_FLOAT16> : real_arithmetic<float> {
+    enum { BYTES = 2 };
+    static __device__ float widen(uint64_t bits) { return float_of_half((uint32_t)bits & 0xffff); }
+    static __device__ uint64_t narrow(float x) { return x != x ? 0x7e00u : half_of_float(x); }
+};
+
+template <> struct element<TUTTI_BFLOAT16> : real_arithmetic<float> {
+    enum { BYTES = 2 };
+    static __device__ float widen(uint64_t bits) { return float_of_bits((uint32_t)bits << 16); }
+    static __device__ uint64_t narrow(float x) { return narrow_bfloat(x); }
+};
+
+template <class F> struct small_element : real_arithmetic<float> {
+    enum { BYTES = 1 };
+    static __device__ float widen(uint64_t bits) { return widen_small<F>((uint32_t)bits & 0xff); }
+    static __device__ uint64_t narrow(float x) { return narrow_small<F>(x); }
+};
+template <> struct element<TUTTI_FLOAT8_E4M3> : small_element<format_e4m3> {};
+template <> struct element<TUTTI_FLOAT8_E5M2> : small_element<format_e5m2> {};
+
+/* UNITS units, widened. */
+template <class E, int UNITS> struct parts {
+    enum { EACH = 8 / E::BYTES, COUNT = UNITS * EACH };
+    typename E::wide of[COUNT];
+};
+
+#define EACH_PART(statement) UNROLL for (int i = 0; i < parts<E, UNITS>::COUNT; i++) statement
+
+/* Element i of some units, in the low bits. */
+template <class E> DEVICE uint64_t part_bits(const uint64_t *unit, int i)
+{
+    return unit[i / parts<E, 1>::EACH] >> (8 * E::BYTES * (i % parts<E, 1>::EACH));
+}
+
+template <class E, int UNITS> DEVICE void parts_widen(parts<E, UNITS> &x, const uint64_t *unit)
+{
+    EACH_PART(x.of[i] = E::widen(part_bits<E>(unit, i));)
+}
+
+template <class E, int UNITS> DEVICE void parts_narrow(uint64_t *unit, const parts<E, UNITS> &x)
+{
+    UNROLL for (int u = 0; u < UNITS; u++) {
+        uint64_t bits = 0;
+        UNROLL for (int i = 0; i < parts<E, UNITS>::EACH; i++)
+            bits |= E::narrow(x.of[u * parts<E, UNITS>::EACH + i]) << (8 * E::BYTES * i);
+        unit[u] = bits;
+    }
+}
+
+#define EACH_PART(statement) UNROLL for (int i = 0; i < parts<E, UNITS>::COUNT; i++) statement
+
+/* x = x op unit. All threads of all blocks take the same branch. */
+#define ABSORB(operation)                                                                                                     \
+    EACH_PART(x.of[i] = E::operation(x.of[i], E::widen(part_bits<E>(unit, i)));)
+
+template <class E, int UNITS> DEVICE void parts_absorb(parts<E, UNITS> &x, const uint64_t *unit, int op)
+{
+    if (op == TUTTI_SUM)
+        ABSORB(sum)
+    else if (op == TUTTI_PROD)
+        ABSORB(product)
+    else if (op == TUTTI_MAX)
+        ABSORB(larger)
+    else
+        ABSORB(smaller)
+}
+
+/* What a reduction does to each element. */
+template <class E> struct arithmetic {
+    int nranks, op;
+    bool average, scaled;
+    typename E::wide scalar;
+};
+
+template <class E> DEVICE arithmetic<E> arithmetic_of(const struct kernel_reduce &what)
+{
+    arithmetic<E> a;
+    uint64_t bits = what.scalar;
+    a.nranks = what.team.nranks;
+    a.average = what.op == TUTTI_AVG && a.nranks > 1;
+    a.op = what.op == TUTTI_AVG ? TUTTI_SUM : what.op;
+    a.scaled = what.premul != 0;
+    if (a.scaled && what.scalar_at) {
+        bits = 0;
+        UNROLL for (int i = 0; i < E::BYTES; i++)
+            bits |= (uint64_t)((const unsigned char *)what.scalar_at)[i] << (8 * i);
+    }
+    a.scalar = E::widen(bits);
+    return a;
+}
+
+/* A contribution before it is reduced, and a sum after. */
+template <class E, int UNITS> DEVICE void prepare(const arithmetic<E> &a, uint64_t *unit)
+{
+    parts<E, UNITS> x;
+    if (!a.scaled)
+        return;
+    parts_widen(x, unit);
+    EACH_PART(x.of[i] = E::product(x.of[i], a.scalar);)
+    parts_narrow(unit, x);
+}
+
+template <class E, int UNITS> DEVICE void finish(const arithmetic<E> &a, uint64_t *unit)
+{
+    parts<E, UNITS> x;
+    if (!a.average)
+        return;
+    parts_widen(x, unit);
+    EACH_PART(x.of[i] = E::quotient(x.of[i], a.nranks);)
+    parts_narrow(unit, x);
+}
+
+#endif

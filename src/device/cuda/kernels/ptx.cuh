@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that is not plain C++: loads and stores that other GPUs see, barriers, conversions. The CPU build has a file of the
+ * same name in its place. The orders are those of the PTX memory model, at system scope.
+ */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_PTX_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_PTX_CUH
+
+#include <stdint.h>
+
+#define DEVICE static __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+#define PARAMETER(type) const __grid_constant__ type
+
+DEVICE uint32_t load_relaxed(const uint32_t *at)
+{
+    uint32_t x;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
+    return x;
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *at)
+{
+    uint32_t x;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
+    return x;
+}
+
+/* A flag behind data: fence_all() has come before. */
+DEVICE void store_flag(uint32_t *at, uint32_t x)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(x) : "memory");
+}
+
+/* Room that its user has finished reading: what was read is in registers, so there is nothing to wait for. */
+DEVICE void store_ack(uint32_t *at, uint32_t x)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(x) : "memory");
+}
+
+DEVICE uint32_t load_ack(const uint32_t *at)
+{
+    return load_relaxed(at);
+}
+
+DEVICE void fence_all()
+{
+    asm volatile("fence.acq_rel.sys;" : : : "memory");
+}
+
+/* Both halves of a packet are single accesses of 8 bytes: a word and its flag arrive together. */
+DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
+{
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" : : "l"(at), "l"(x), "l"(y) : "memory");
+}
+
+DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
+{
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*x), "=l"(*y) : "l"(at) : "memory");
+}
+
+DEVICE void barrier()
+{
+    __syncthreads();
+}
+
+/* The same answer in every thread: did any of them say yes? */
+DEVICE bool barrier_or(bool yes)
+{
+    return __syncthreads_or(yes) != 0;
+}
+
+/* Between two looks at a word that another GPU writes. */
+DEVICE void pause_spin()
+{
+}
+
+DEVICE float float_of_half(uint32_t bits)
+{
+    float x;
+    asm("{.reg .b16 h; cvt.u16.u32 h, %1; cvt.f32.f16 %0, h;}" : "=f"(x) : "r"(bits));
+    return x;
+}
+
+/* Not for a NaN, whose bits differ among processors. */
+DEVICE uint32_t half_of_float(float x)
+{
+    uint32_t bits;
+    asm("{.reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h;}" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Defines the three kernels of an element type. */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_CUH
+
+#include <reduce_bulk.cuh>
+#include <reduce_ll.cuh>
+
+#define REDUCE_KERNELS(type, name)                                                                                            \
+    KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                                   \
+    {                                                                                                                         \
+        reduce_one<element<type>>(what);                                                                                      \
+    }                                                                                                                         \
+    KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                                   \
+    {                                                                                                                         \
+        reduce_two<element<type>>(what);                                                                                      \
+    }                                                                                                                         \
+    KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \
+    {                                                                                                                         \
+        reduce_bulk<element<type>>(what);                                                                                     \
+    }
+
+#endif

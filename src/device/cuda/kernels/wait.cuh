@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for words that other GPUs write, without being deaf to the host, which may want the kernel to end. */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_WAIT_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_WAIT_CUH
+
+#include <ptx.cuh>
+
+#define TURNS_TO_LOOK 512 /* the abort word is in host memory: a look takes about a microsecond */
+
+struct waiting {
+    const uint32_t *abort;
+    uint32_t turns;
+};
+
+/* After a look in vain: false when it is time to give up. */
+DEVICE bool wait_on(struct waiting *w)
+{
+    pause_spin();
+    return ++w->turns % TURNS_TO_LOOK != 0 || !w->abort || load_relaxed(w->abort) == 0;
+}
+
+/* Numbers wrap: is x at or behind y? */
+DEVICE bool reached(uint32_t x, uint32_t y)
+{
+    return (int32_t)(x - y) >= 0;
+}
+
+/* False: given up. */
+DEVICE bool wait_ack(const uint32_t *at, uint32_t number, const uint32_t *abort)
+{
+    struct waiting w = {abort, 0};
+    while (!reached(load_ack(at), number))
+        if (!wait_on(&w))
+            return false;
+    return true;
+}
+
+DEVICE bool wait_flag(const uint32_t *at, uint32_t number, const uint32_t *abort)
+{
+    struct waiting w = {abort, 0};
+    while (!reached(load_acquire(at), number))
+        if (!wait_on(&w))
+            return false;
+    return true;
+}
+
+#endif

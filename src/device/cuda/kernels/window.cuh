@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies inside a window. Words that peers write and words that only the owner touches are in different arrays; the eight
+ * words of a stripe share a 32-byte sector. Numbers of messages count from 1 and wrap.
+ */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_WINDOW_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_WINDOW_CUH
+
+#include "device/cuda/kernels/kernels.h"
+
+#include <ptx.cuh>
+
+#define LL_PACKETS    (KERNEL_LL_BYTES / 8)
+#define LL_SLOTS      2
+#define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
+
+/* 8 bytes of payload; the upper half of each word is the flag. */
+struct packet {
+    uint64_t half[2];
+};
+
+typedef uint32_t stripe_words[KERNEL_STRIPES][KERNEL_RANKS];
+
+struct alignas(256) window {
+    /* the owner's own */
+    stripe_words ll_sent, ll_received;
+    stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
+    /* written by the peer that the last index names */
+    stripe_words ll_acked;
+    stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
+    struct packet inbox[KERNEL_RANKS - 1][KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
+};
+
+static_assert(sizeof(struct window) <= KERNEL_WINDOW_BYTES, "the window is larger than its header says");
+
+/* The place of a source among all sources but the owner. */
+DEVICE uint32_t source_index(int owner, int source)
+{
+    return (uint32_t)(source - (source > owner));
+}
+
+DEVICE struct window *window_of(const struct kernel_team &team, int rank)
+{
+    return (struct window *)team.window[rank];
+}
+
+/* A part of a vector, in bytes. */
+struct span {
+    uint64_t begin, end;
+};
+
+DEVICE uint64_t round_up_16(uint64_t bytes)
+{
+    return (bytes + 15) & ~(uint64_t)15;
+}
+
+DEVICE uint64_t least(uint64_t x, uint64_t y)
+{
+    return x < y ? x : y;
+}
+
+/* Part `index` of `parts` of the first `bytes` bytes; boundaries are multiples of 16, the last parts may be empty. */
+DEVICE struct span span_part(uint64_t bytes, uint32_t index, uint32_t parts)
+{
+    const uint64_t each = round_up_16((bytes + parts - 1) / parts);
+    struct span s;
+    s.begin = least(each * index, bytes);
+    s.end = least(s.begin + each, bytes);
+    return s;
+}
+
+#endif

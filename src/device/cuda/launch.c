@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel choice. The limits were measured on four H200 of one host; see docs/device-cuda.md. */
+#include "device/cuda/launch.h"
+
+#define ONE_SHOT_BYTES ((size_t)256 << 10) /* that all ranks together send to one: above, the copies cost more than a second hop */
+#define TWO_SHOT_BYTES ((size_t)512 << 10) /* of the vector: above, flags in every word cost more than fences */
+#define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a block */
+#define TWO_SHOT_EACH  ((size_t)4 << 10)
+#define BULK_EACH      ((size_t)32 << 10)
+
+static unsigned blocks(size_t bytes, size_t each, unsigned most)
+{
+    size_t wanted = bytes / each + (bytes % each != 0);
+    if (wanted > most)
+        wanted = most;
+    return wanted ? (unsigned)wanted : 1;
+}
+
+static unsigned lesser(unsigned x, unsigned y)
+{
+    return x < y ? x : y;
+}
+
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
+{
+    const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
+    const unsigned most_bulk = lesser(most_blocks ? most_blocks : KERNEL_BULK_BLOCKS, KERNEL_STRIPES);
+    *out = (struct kernel_launch){.kernel = kernel, .grid = {1, 1}, .threads = KERNEL_LL_THREADS};
+    if (kernel == KERNEL_REDUCE_ONE) {
+        out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);
+    } else if (kernel == KERNEL_REDUCE_TWO) {
+        out->grid[0] = blocks(bytes, TWO_SHOT_EACH, most);
+    } else {
+        out->grid[0] = blocks(bytes, BULK_EACH, most_bulk);
+        out->threads = KERNEL_BULK_THREADS;
+    }
+}
+
+void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
+{
+    enum kernel_id kernel = KERNEL_REDUCE_BULK;
+    if (bytes <= ONE_SHOT_BYTES / (size_t)nranks)
+        kernel = KERNEL_REDUCE_ONE;
+    else if (mode != KERNEL_REDUCE_SCATTER && bytes <= TWO_SHOT_BYTES)
+        kernel = KERNEL_REDUCE_TWO;
+    kernel_shape_reduce(kernel, bytes, most_blocks, out);
+}
+
+void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_launch *out)
+{
+    uint32_t stripes = 1;
+    for (int p = 0; p < what->team.nranks; p++) {
+        const uint32_t sent = kernel_exchange_stripes(what->send_bytes[p]);
+        const uint32_t received = kernel_exchange_stripes(what->recv_bytes[p]);
+        stripes = sent > stripes ? sent : stripes;
+        stripes = received > stripes ? received : stripes;
+    }
+    *out = (struct kernel_launch){
+        .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_LL_THREADS};
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernel carries an operation, and over how many blocks. All ranks get the same answer for the same operation. */
+#ifndef TUTTI_DEVICE_CUDA_LAUNCH_H
+#define TUTTI_DEVICE_CUDA_LAUNCH_H
+
+#include "device/cuda/kernels/kernels.h"
+
+#include <stddef.h>
+
+enum kernel_id { KERNEL_EXCHANGE, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_COUNT };
+
+struct kernel_launch {
+    enum kernel_id kernel;
+    unsigned grid[2], threads;
+};
+
+/*
+ * bytes: of the vector (allreduce, reduce) or of one rank's block (reduce-scatter). most_blocks: the most that any launch may
+ * have; 0: as many as small kernels are fastest with, and KERNEL_BULK_BLOCKS for bulk ones.
+ */
+void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, struct kernel_launch *out);
+
+/* One row of blocks for each rank, as wide as the longest message of this rank needs: here ranks may differ. */
+void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_launch *out);
+
+/* The launch of a given reduction kernel. */
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out);
+
+#endif
