@@ -42,6 +42,7 @@ static void test_sticky(void **state)
     CUstream stream;
     CUdeviceptr a;
     CUevent event;
+    set("TUTTI_EMULATED_FAULT", "cuMemcpyAsync:1:sticky");
     use_device(0);
     OK(cuMemAlloc_v2(&a, 64));
     OK(cuMemsetD32_v2(a, 0, 16));
@@ -49,7 +50,6 @@ static void test_sticky(void **state)
     OK(cuEventCreate(&event, 0));
     OK(cuStreamWaitValue32_v2(stream, a, 1, CU_STREAM_WAIT_VALUE_EQ));
     OK(cuEventRecord(event, stream));
-    set("TUTTI_EMULATED_FAULT", "cuMemcpyAsync:1:sticky");
     FAILS(cuMemcpyAsync(a, a + 8, 4, stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     FAILS(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     FAILS(cuEventQuery(event), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -20,3 +20,4 @@ struct kernel_entry {
 };
 
 bool kernel_entry_find(const char *name, struct kernel_entry *out);
+bool kernel_library_find(const char *name, struct kernel_entry *out); /* the library's own */

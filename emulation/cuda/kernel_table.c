@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels that the stand-in itself brings, for its tests. */
+/* Looks kernels up: those that the stand-in itself brings, for its tests, then the library's. */
 #include "kernel.h"
 
 #include <sched.h>
@@ -42,5 +42,5 @@ bool kernel_entry_find(const char *name, struct kernel_entry *out)
             *out = own[i];
             return true;
         }
-    return false;
+    return kernel_library_find(name, out);
 }
