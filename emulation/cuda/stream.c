@@ -3,8 +3,9 @@
 #include "stream.h"
 #include "memory.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
-#include <time.h>
 
 static unsigned long long last_id;
 
@@ -30,18 +31,11 @@ void op_wait(struct op *op)
         state_wait();
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* An operation holds others only until they are done: else each would keep all before it. */
 static void op_finish(struct op *op)
 {
     op->done = true;
-    op->finished_ns = now_ns();
+    op->finished_ns = clock_ns();
     work_clear(&op->work);
     state_changed();
 }

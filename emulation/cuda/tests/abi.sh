@@ -8,7 +8,7 @@ include=${CUDA_INCLUDE:-/usr/local/cuda/include}
 [ -r "$include/cuda.h" ] || { echo "no $include/cuda.h: skipped"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-compiler="${CC:-cc} -std=gnu17 -D_GNU_SOURCE -Werror -Wincompatible-pointer-types -I$folder -I$folder/.. -isystem $include"
+compiler="${CC:-cc} -std=gnu17 -D_GNU_SOURCE -Werror -Wincompatible-pointer-types -I$folder -I$folder/.. -I$folder/../../src -I$folder/../../include -isystem $include"
 
 # old.c defines names that the header has given to newer calls
 for source in "$folder"/*.c; do
