@@ -191,7 +191,7 @@ CUresult stream_submit(CUstream stream, struct work *work, struct op **op)
     CUresult result = stream->context->error;
     if (stream->capture)
         return capture_add(stream, work);
-    if (!result && stream->legacy && capture_blocks_legacy(stream->context))
+    if (!result && stream->legacy && capture_blocks_legacy(stream->context, true))
         result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (result) {
         work_clear(work);
