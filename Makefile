@@ -2,7 +2,7 @@
 # The front door. Everything is built by meson; these are its usual ways. Needs Debian 12 or its like for `make deps`.
 
 # What the build, the tests and the demo need from the distribution: this list is the only one.
-PACKAGES := gcc libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev
+PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
   libjansson-dev:arm64 libibverbs-dev iproute2 nftables
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch

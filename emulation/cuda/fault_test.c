@@ -53,6 +53,7 @@ static void test_sticky(void **state)
     FAILS(cuMemcpyAsync(a, a + 8, 4, stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     FAILS(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     FAILS(cuEventQuery(event), CUDA_ERROR_ILLEGAL_ADDRESS);
+    FAILS(cuMemFree_v2(a), CUDA_ERROR_ILLEGAL_ADDRESS);
     FAILS(cuMemAlloc_v2(&a, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
     FAILS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     use_device(1);

@@ -14,7 +14,7 @@ FUNCTION_LINES = 80
 FILE_LINES = 600
 CODE = ("src", "cli", "emulation", "compat", "control", "bindings", "examples")
 LICENSED = CODE + ("include", "tests", "benchmarks")
-C_ENDINGS = (".c", ".h", ".cu", ".cc", ".cpp", ".tbl")
+C_ENDINGS = (".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".tbl")
 SCRIPT_ENDINGS = (".py", ".sh")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|[Ss]tubs?|STUB)\b")
@@ -243,6 +243,8 @@ PLANTED = [
     ({"src/low/long.c": HEAD + 'extern "C" {\n' + LONG + "}\n"}, "more than 80"),
     ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n" + LONG[LONG.index("{"):]},
      "more than 80"),
+    ({"src/low/long.cuh": HEAD + "template <class E> DEVICE " + LONG[LONG.index("int f"):]}, "more than 80"),
+    ({"src/low/big.cu": HEAD + "\n" * FILE_LINES}, "more than 600"),
     ({"emulation/big.c": HEAD + "\n" * FILE_LINES}, "more than 600"),
     ({"src/low/bare.c": "int x;\n"}, "not the licence"),
     ({"tests/bare.py": "import os\n"}, "not the licence"),

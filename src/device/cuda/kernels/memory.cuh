@@ -74,19 +74,31 @@ DEVICE uint64_t whole_vectors(uint64_t bytes, bool all_aligned)
     return all_aligned ? bytes / VECTOR_BYTES : 0;
 }
 
+/* Vectors i, i + blockDim.x and so on of an aligned array; zeros instead of those behind `end`. */
+template <int U> DEVICE void load_vectors(struct vector *x, const unsigned char *at, uint64_t i, uint64_t end)
+{
+    const struct vector nothing = {{0, 0}};
+    UNROLL for (int u = 0; u < U; u++)
+        x[u] = i + u * blockDim.x < end ? ((const struct vector *)at)[i + u * blockDim.x] : nothing;
+}
+
+template <int U> DEVICE void store_vectors(unsigned char *at, const struct vector *x, uint64_t i, uint64_t end)
+{
+    UNROLL for (int u = 0; u < U; u++)
+        if (i + u * blockDim.x < end)
+            ((struct vector *)at)[i + u * blockDim.x] = x[u];
+}
+
 /* Copies, by all threads of a block: several vectors at a time while they are whole and aligned, then one by one. */
 DEVICE void copy_block(unsigned char *to, const unsigned char *from, uint64_t bytes)
 {
     const uint64_t whole = whole_vectors(bytes, aligned(to, VECTOR_BYTES) && aligned(from, VECTOR_BYTES));
-    uint64_t i = threadIdx.x;
-    for (; i + (COPY_VECTORS - 1) * blockDim.x < whole; i += COPY_VECTORS * blockDim.x) {
+    ROLLED for (uint64_t i = threadIdx.x; i < whole; i += COPY_VECTORS * blockDim.x) {
         struct vector x[COPY_VECTORS];
-        UNROLL for (int u = 0; u < COPY_VECTORS; u++)
-            x[u] = ((const struct vector *)from)[i + u * blockDim.x];
-        UNROLL for (int u = 0; u < COPY_VECTORS; u++)
-            ((struct vector *)to)[i + u * blockDim.x] = x[u];
+        load_vectors<COPY_VECTORS>(x, from, i, whole);
+        store_vectors<COPY_VECTORS>(to, x, i, whole);
     }
-    for (; i * VECTOR_BYTES < bytes; i += blockDim.x) {
+    ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < bytes; i += blockDim.x) {
         struct vector x;
         load_vector(&x, from + i * VECTOR_BYTES, bytes - i * VECTOR_BYTES);
         store_vector(to + i * VECTOR_BYTES, x, bytes - i * VECTOR_BYTES);

@@ -103,7 +103,7 @@ DEVICE void bulk_close(const struct bulk_numbers *k, const struct kernel_team &t
             const uint32_t received = family == RESULTS && !has(s.takes, p) ? 0 : s.steps;
             if (p == team.rank)
                 continue;
-            wait_ack(&mine->bulk_acked[family][s.stripe][p], k->sent[family][p] + sent, team.abort);
+            wait_flag(&mine->bulk_acked[family][s.stripe][p], k->sent[family][p] + sent, team.abort);
             mine->bulk_sent[family][s.stripe][p] = k->sent[family][p] + sent;
             mine->bulk_received[family][s.stripe][p] = k->received[family][p] + received;
         }
@@ -116,11 +116,11 @@ DEVICE bool bulk_room(const struct bulk_numbers *k, const struct kernel_team &te
     bool good = true;
     EACH_RANK (p, team.nranks) {
         if (p != team.rank && t < s.steps && t >= KERNEL_BULK_DEPTH)
-            good = good && wait_ack(&mine->bulk_acked[CONTRIBUTIONS][s.stripe][p],
-                                    k->sent[CONTRIBUTIONS][p] + t + 1 - KERNEL_BULK_DEPTH, team.abort);
+            good = good && wait_flag(&mine->bulk_acked[CONTRIBUTIONS][s.stripe][p],
+                                     k->sent[CONTRIBUTIONS][p] + t + 1 - KERNEL_BULK_DEPTH, team.abort);
         if (has(s.gives, p) && t <= s.steps && t > KERNEL_BULK_DEPTH)
-            good = good && wait_ack(&mine->bulk_acked[RESULTS][s.stripe][p], k->sent[RESULTS][p] + t - KERNEL_BULK_DEPTH,
-                                    team.abort);
+            good = good && wait_flag(&mine->bulk_acked[RESULTS][s.stripe][p], k->sent[RESULTS][p] + t - KERNEL_BULK_DEPTH,
+                                     team.abort);
     }
     return good;
 }
@@ -184,67 +184,66 @@ template <class E> DEVICE void bulk_push(const bulk_run<E> &r, uint32_t t)
     }
 }
 
-/* U vectors, i and every blockDim.x-th after it: of `left` bytes from the first on, or whole and aligned. */
-template <bool WHOLE, int U> DEVICE void take_vectors(struct vector *x, const unsigned char *from, uint64_t i, uint64_t left)
-{
-    UNROLL for (int u = 0; u < U; u++)
-        if (WHOLE)
-            x[u] = ((const struct vector *)from)[i + u * blockDim.x];
-        else
-            load_vector(&x[u], from + i * VECTOR_BYTES, left);
-}
-
+/*
+ * B works on U vectors at a time of each thread: i, i + blockDim.x and so on. WHOLE: those before `end` are whole and aligned;
+ * otherwise there is one, and `end` is in bytes.
+ */
 template <class E, bool WHOLE, int U> DEVICE void take_source(const bulk_run<E> &r, struct vector *x, int p, uint32_t t,
-                                                              const unsigned char *own, uint64_t i, uint64_t left)
+                                                              const unsigned char *own, uint64_t i, uint64_t end)
 {
     const int me = r.team.rank;
     if (p != me) {
-        take_vectors<true, U>(x, bulk_slot(r.team, r.s, CONTRIBUTIONS, me, p, t), i, left);
+        load_vectors<U>(x, bulk_slot(r.team, r.s, CONTRIBUTIONS, me, p, t), i, WHOLE ? end : i + 1);
         return;
     }
-    take_vectors<WHOLE, U>(x, own, i, left);
+    if (WHOLE)
+        load_vectors<U>(x, own, i, end);
+    else
+        load_vector(x, own + i * VECTOR_BYTES, end - i * VECTOR_BYTES);
     UNROLL for (int u = 0; u < U; u++)
         prepare<E, 2>(r.a, x[u].unit);
 }
 
-/* One result of B: U vectors of all ranks, reduced while those of the next rank are being loaded. */
-template <class E, bool WHOLE, int U> DEVICE void fold_vectors(const bulk_run<E> &r, const struct piece &own, uint32_t t,
-                                                               uint64_t i)
+/* Reduces x, rank 0's vectors, with the other ranks'; those of the next rank are being loaded meanwhile. */
+template <class E, bool WHOLE, int U> DEVICE void fold_vectors(const bulk_run<E> &r, struct vector *x, uint32_t t,
+                                                               const unsigned char *own, uint64_t i, uint64_t end)
+{
+    const int n = r.team.nranks;
+    struct vector y[U];
+    parts<E, 2> sum[U];
+    take_source<E, WHOLE, U>(r, y, 1, t, own, i, end);
+    UNROLL for (int u = 0; u < U; u++)
+        parts_widen(sum[u], x[u].unit);
+    ROLLED for (int p = 1; p < n; p++) {
+        UNROLL for (int u = 0; u < U; u++)
+            x[u] = y[u];
+        if (p + 1 < n)
+            take_source<E, WHOLE, U>(r, y, p + 1, t, own, i, end);
+        UNROLL for (int u = 0; u < U; u++)
+            parts_absorb(sum[u], x[u].unit, r.a.op);
+    }
+    UNROLL for (int u = 0; u < U; u++) {
+        parts_narrow(x[u].unit, sum[u]);
+        finish<E, 2>(r.a, x[u].unit);
+    }
+}
+
+template <class E, bool WHOLE, int U> DEVICE void reduce_vectors(const bulk_run<E> &r, const struct piece &own, uint32_t t,
+                                                                 uint64_t i, uint64_t end)
 {
     const int n = r.team.nranks;
     const unsigned char *in = r.in + r.s.block * r.team.rank + own.at;
-    const uint64_t left = own.bytes - i * VECTOR_BYTES;
-    struct vector x[U], y[U];
-    parts<E, 2> sum[U];
-    take_source<E, WHOLE, U>(r, x, 0, t, in, i, left);
-    if (n > 1) {
-        take_source<E, WHOLE, U>(r, y, 1, t, in, i, left);
-        UNROLL for (int u = 0; u < U; u++)
-            parts_widen(sum[u], x[u].unit);
-        ROLLED for (int p = 1; p < n; p++) {
-            UNROLL for (int u = 0; u < U; u++)
-                x[u] = y[u];
-            if (p + 1 < n)
-                take_source<E, WHOLE, U>(r, y, p + 1, t, in, i, left);
-            UNROLL for (int u = 0; u < U; u++)
-                parts_absorb(sum[u], x[u].unit, r.a.op);
-        }
-        UNROLL for (int u = 0; u < U; u++) {
-            parts_narrow(x[u].unit, sum[u]);
-            finish<E, 2>(r.a, x[u].unit);
-        }
-    }
-    UNROLL for (int u = 0; u < U; u++)
-        if (r.s.wants && WHOLE)
-            ((struct vector *)(r.out + own.at))[i + u * blockDim.x] = x[u];
-        else if (r.s.wants)
-            store_vector(r.out + own.at + i * VECTOR_BYTES, x[u], left);
+    struct vector x[U];
+    take_source<E, WHOLE, U>(r, x, 0, t, in, i, end);
+    if (n > 1)
+        fold_vectors<E, WHOLE, U>(r, x, t, in, i, end);
+    if (r.s.wants && WHOLE)
+        store_vectors<U>(r.out + own.at, x, i, end);
+    else if (r.s.wants)
+        store_vector(r.out + own.at + i * VECTOR_BYTES, x[0], end - i * VECTOR_BYTES);
     ROLLED for (int p = 0; p < n; p++)
-        if (has(r.s.gives, p)) {
-            struct vector *to = (struct vector *)bulk_slot(r.team, r.s, RESULTS, p, r.team.rank, t);
-            UNROLL for (int u = 0; u < U; u++)
-                to[i + u * blockDim.x] = x[u];
-        }
+        if (has(r.s.gives, p))
+            store_vectors<U>(bulk_slot(r.team, r.s, RESULTS, p, r.team.rank, t), x, i, WHOLE ? end : i + 1);
 }
 
 /* B: reduces chunk t of the own part. */
@@ -255,11 +254,10 @@ template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t)
     const bool good = aligned(r.in + r.s.block * r.team.rank + own.at, VECTOR_BYTES) &&
                       (!r.s.wants || aligned(r.out + own.at, VECTOR_BYTES));
     const uint64_t whole = whole_vectors(own.bytes, good);
-    uint64_t i = threadIdx.x;
-    ROLLED for (; i + (U - 1) * blockDim.x < whole; i += U * blockDim.x)
-        fold_vectors<E, true, U>(r, own, t, i);
-    ROLLED for (; i * VECTOR_BYTES < own.bytes; i += blockDim.x)
-        fold_vectors<E, false, 1>(r, own, t, i);
+    ROLLED for (uint64_t i = threadIdx.x; i < whole; i += U * blockDim.x)
+        reduce_vectors<E, true, U>(r, own, t, i, whole);
+    ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < own.bytes; i += blockDim.x)
+        reduce_vectors<E, false, 1>(r, own, t, i, own.bytes);
 }
 
 /* C: results of chunk t of the others' parts. */
