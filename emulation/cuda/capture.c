@@ -42,11 +42,22 @@ bool capture_forbids(void)
     return forbidden;
 }
 
-bool capture_blocks_legacy(CUcontext context)
+bool capture_blocks_legacy(CUcontext context, bool invalidate)
 {
     bool blocks = false;
     for (CUstream s = context->streams; s; s = s->next)
         if (s->capture && !(s->flags & CU_STREAM_NON_BLOCKING)) {
+            s->capture->invalid |= invalidate;
+            blocks = true;
+        }
+    return blocks;
+}
+
+bool capture_blocks_context(CUcontext context)
+{
+    bool blocks = false;
+    for (CUstream s = context->streams; s; s = s->next)
+        if (s->capture) {
             capture_invalidate(s->capture);
             blocks = true;
         }

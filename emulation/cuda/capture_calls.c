@@ -10,11 +10,11 @@ static CUstreamCaptureStatus status_of(CUstream stream)
     return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* The legacy stream is never captured itself, but must not be asked while another stands in its way. */
+/* The legacy stream is never captured itself, but cannot be told apart while another stands in its way. */
 static CUresult find(CUstream handle, CUstream *stream)
 {
     CUresult result = stream_find(handle, stream);
-    if (!result && (*stream)->legacy && capture_blocks_legacy((*stream)->context))
+    if (!result && (*stream)->legacy && capture_blocks_legacy((*stream)->context, false))
         result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     return result;
 }

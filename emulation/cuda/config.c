@@ -2,6 +2,8 @@
 /* The environment: TUTTI_EMULATED_GPUS, _MEMORY, _P2P, _POISON, _JITTER and _FAULT. */
 #include "config.h"
 
+#include "base/random.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -103,7 +105,7 @@ void config_reload(void)
     config.poison = read_flag("TUTTI_EMULATED_POISON");
     config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
     config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;
-    atomic_store(&random_state, config.seed);
+    atomic_store(&random_state, mix64(config.seed));
     pthread_mutex_lock(&fault_lock);
     read_faults();
     pthread_mutex_unlock(&fault_lock);
@@ -115,21 +117,12 @@ const struct config *config_get(void)
     return &config;
 }
 
-/* splitmix64: each caller takes one step of a shared sequence. */
-static uint64_t next_random(void)
-{
-    uint64_t z = atomic_fetch_add_explicit(&random_state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 void config_jitter(void)
 {
     unsigned most = config_get()->jitter_us;
     if (!most)
         return;
-    uint64_t ns = next_random() % most * 1000u;
+    uint64_t ns = mix64(atomic_fetch_add_explicit(&random_state, 1, memory_order_relaxed)) % (most * 1000ull);
     struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     nanosleep(&pause, NULL);
 }

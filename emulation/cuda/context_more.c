@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What else can be asked of a context: synchronisation, limits, peers. */
-#include "context.h"
+#include "graph.h"
 
 EXPORT CUresult cuCtxSynchronize(void)
 {
     CALL(CALL_CONTEXT | CALL_UNSAFE);
     state_lock();
     CUcontext context = context_current();
-    context_drain(context);
-    CUresult error = context->error;
+    bool captured = capture_blocks_context(context);
+    if (!captured)
+        context_drain(context);
+    CUresult error = captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : context->error;
     state_unlock();
     return error;
 }

@@ -51,6 +51,8 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags);
 CUresult cuEventSynchronize(CUevent event);
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function);
 CUresult cuFuncGetModule(CUmodule *module, CUfunction function);
+CUresult cuFuncGetName(const char **name, CUfunction function);
+CUresult cuFuncLoad(CUfunction function);
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
 CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config);
 CUresult cuGetErrorName(CUresult error, const char **out);

@@ -2,8 +2,9 @@
 /* Events. An event is the last operation that was recorded, so that recording anew does not disturb who waits for the old one. */
 #include "stream.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
-#include <time.h>
 
 void event_ref(CUevent event)
 {
@@ -36,14 +37,12 @@ void event_set(CUevent event, struct op *op)
 
 void event_complete_now(CUevent event)
 {
-    struct timespec now;
     struct op *op = calloc(1, sizeof(*op));
     if (!op)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     op->refs = 1;
     op->done = true;
-    op->finished_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    op->finished_ns = clock_ns();
     event_set(event, op);
 }
 

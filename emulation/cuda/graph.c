@@ -103,19 +103,25 @@ CUresult object_copy(struct held_object **list, size_t *count, const struct held
     return CUDA_SUCCESS;
 }
 
-/* The destructor may not call the driver, as a host function may not; it runs without the lock all the same. */
-void object_drop(CUuserObject object, unsigned times)
+static void destroy_object(struct pool_task *task)
 {
-    object->refs -= times;
-    if (object->refs)
-        return;
-    state_unlock();
+    CUuserObject object = (CUuserObject)task;
     bool before = call_in_callback(false, false);
     call_in_callback(true, true);
     object->destroy(object->data);
     call_in_callback(true, before);
     free(object);
-    state_lock();
+}
+
+/* The destructor runs on a thread of its own: the caller may hold locks that it wants. */
+void object_drop(CUuserObject object, unsigned times)
+{
+    object->refs -= times;
+    if (object->refs)
+        return;
+    object->task.run = destroy_object;
+    if (!pool_start(object, 1, sizeof(*object)))
+        destroy_object(&object->task);
 }
 
 void object_drop_all(struct held_object **list, size_t *count)

@@ -2,6 +2,7 @@
 /* Graphs, their executable copies, and the capture of streams. */
 #pragma once
 
+#include "pool.h"
 #include "work.h"
 
 struct node_set {
@@ -17,6 +18,7 @@ struct CUgraphNode_st {
 };
 
 struct CUuserObject_st {
+    struct pool_task task;
     unsigned refs;
     void *data;
     CUhostFn destroy;
@@ -84,5 +86,6 @@ CUresult capture_await(CUstream stream, CUevent event);
 void capture_unref(struct capture *capture);
 void capture_invalidate(struct capture *capture);
 void capture_end(struct capture *capture);
-bool capture_blocks_legacy(CUcontext context); /* a stream that synchronises with the legacy one is being captured: invalidates */
+bool capture_blocks_legacy(CUcontext context, bool invalidate); /* a stream that synchronises with the legacy one is being captured */
+bool capture_blocks_context(CUcontext context);                 /* any is; invalidates it */
 void capture_leave(CUstream stream);           /* a captured stream goes away */

@@ -196,7 +196,7 @@ EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destr
     CUuserObject object = malloc(sizeof(*object));
     if (!object)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *object = (struct CUuserObject_st){refs, data, destroy};
+    *object = (struct CUuserObject_st){.refs = refs, .data = data, .destroy = destroy};
     *out = object;
     return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include "tests/check.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 static CUstream streams[3];
 static CUmodule module;
@@ -134,6 +135,7 @@ static void test_refusals(void **state)
     CUdeviceptr more;
     CUgraph graph;
     CUstream blocking;
+    CUstreamCaptureStatus status;
     CUevent event;
     OK(cuEventCreate(&event, 0));
     OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
@@ -150,7 +152,14 @@ static void test_refusals(void **state)
     FAILS(cuStreamSynchronize(streams[0]), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     end_fails(streams[0], CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 
+    OK(cuStreamBeginCapture_v2(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    FAILS(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    end_fails(streams[0], CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
     OK(cuStreamBeginCapture_v2(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    FAILS(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); /* no harm done */
+    OK(cuStreamIsCapturing(blocking, &status));
+    assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
     FAILS(cuMemsetD8Async(words, 0, 4, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     end_fails(blocking, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 
@@ -306,7 +315,8 @@ static void test_objects(void **state)
     OK(cuGraphDestroy(graph));
     assert_int_equal(ended, 0);
     OK(cuGraphExecDestroy(exec));
-    assert_int_equal(ended, 1);
+    while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE)) /* on another thread */
+        sched_yield();
 }
 
 int main(void)

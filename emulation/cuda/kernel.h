@@ -2,20 +2,22 @@
 /* Kernels compiled for the CPU, by name: what cuModuleGetFunction finds. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
-
-struct kernel_entry;
 
 struct kernel_grid {
     unsigned grid[3], block[3], shared;
-    const struct kernel_entry *entry; /* what is being run */
 };
+
+#define KERNEL_PARAMS_MOST 4
 
 struct kernel_entry {
     const char *name;
-    const size_t *params; /* sizes, ended by 0 */
+    size_t params[KERNEL_PARAMS_MOST + 1]; /* sizes, ended by 0 */
     /* Runs one block. at: its index in the grid. params: a pointer to each parameter. Called from a thread of its own. */
-    void (*run)(const struct kernel_grid *grid, const unsigned at[3], void *const *params);
+    void (*run)(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params);
+    const void *kernel; /* of the library's table */
 };
 
-const struct kernel_entry *kernel_entry_find(const char *name); /* NULL: there is none */
+bool kernel_entry_find(const char *name, struct kernel_entry *out);
+bool kernel_library_find(const char *name, struct kernel_entry *out); /* the library's own */

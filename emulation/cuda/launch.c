@@ -25,7 +25,7 @@ struct block {
     unsigned at[3];
 };
 
-size_t module_param_count(const struct kernel_entry *entry)
+static size_t count_params(const struct kernel_entry *entry)
 {
     size_t count = 0;
     while (entry->params[count])
@@ -41,7 +41,7 @@ static size_t aligned(size_t size)
 /* One block of memory: pointers to the parameters, then their copies. */
 static void *copy_params(const struct kernel_entry *entry, void *const *from)
 {
-    size_t count = module_param_count(entry), at = aligned((count + 1) * sizeof(void *)), size = at;
+    size_t count = count_params(entry), at = aligned((count + 1) * sizeof(void *)), size = at;
     for (size_t i = 0; i < count; i++)
         size += aligned(entry->params[i]);
     char *block = aligned_alloc(ALIGNMENT, aligned(size));
@@ -66,7 +66,7 @@ static void run_block(struct pool_task *task)
     struct block *block = (struct block *)task;
     struct launch *launch = block->launch;
     const struct work_kernel *kernel = launch->kernel;
-    kernel->entry->run(&kernel->grid, block->at, kernel->params);
+    kernel->entry->run(kernel->entry, &kernel->grid, block->at, kernel->params);
     pthread_mutex_lock(&launch->lock);
     if (!--launch->left)
         pthread_cond_signal(&launch->done);
@@ -123,7 +123,7 @@ static CUresult from_buffer(const struct kernel_entry *entry, void **extra, void
         else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
             size = *(size_t *)extra[1];
     }
-    if (!*param || module_param_count(entry) != 1 || size < entry->params[0])
+    if (!*param || count_params(entry) != 1 || size < entry->params[0])
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -161,8 +161,9 @@ CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
     if ((size_t)p->gridDimX * p->gridDimY * p->gridDimZ > BLOCKS_MOST ||
         p->sharedMemBytes > (function->dynamic_shared ? (unsigned)function->dynamic_shared : 49152u))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    *work = (struct work){.kind = WORK_KERNEL, .context = function->module->context, .kernel = {.function = function, .entry = function->entry}};
-    work->kernel.grid = (struct kernel_grid){{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes, work->kernel.entry};
+    *work = (struct work){.kind = WORK_KERNEL, .context = function->module->context,
+                          .kernel = {.function = function, .entry = &function->entry}};
+    work->kernel.grid = (struct kernel_grid){{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes};
     return take_params(&work->kernel, p->kernelParams, p->extra);
 }
 

@@ -107,7 +107,7 @@ static CUresult give_back(void *address, unsigned kinds)
 {
     state_lock();
     struct range *range = range_find(address);
-    CUresult result = range && range->base == address && kinds & 1u << range->kind ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = range && range->base == address && kinds & 1u << range->kind ? range->context->error : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
         context_drain(range->context);
         if ((range = range_find(address)))
@@ -148,7 +148,8 @@ EXPORT CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 EXPORT CUresult cuMemHostUnregister(void *address)
 {
     CALL(CALL_INIT | CALL_UNSAFE);
-    return give_back(address, 1u << RANGE_REGISTERED) ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_SUCCESS;
+    CUresult result = give_back(address, 1u << RANGE_REGISTERED);
+    return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : result;
 }
 
 static CUresult host_flags(void *address, unsigned *flags)

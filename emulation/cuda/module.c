@@ -53,15 +53,15 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
 /* The same function for the same name, as handles are compared. */
 static CUresult find(CUfunction *out, CUmodule module, const char *name)
 {
-    const struct kernel_entry *entry = kernel_entry_find(name);
+    struct kernel_entry entry;
     CUfunction function = module->functions;
-    if (!entry)
-        return CUDA_ERROR_NOT_FOUND;
-    while (function && strcmp(function->entry->name, name))
+    while (function && strcmp(function->entry.name, name))
         function = function->next;
-    if (!function && !(function = calloc(1, sizeof(*function))))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!function->entry) {
+    if (!function) {
+        if (!kernel_entry_find(name, &entry))
+            return CUDA_ERROR_NOT_FOUND;
+        if (!(function = malloc(sizeof(*function))))
+            return CUDA_ERROR_OUT_OF_MEMORY;
         *function = (struct CUfunc_st){.entry = entry, .module = module, .next = module->functions};
         module->functions = function;
     }
@@ -137,6 +137,21 @@ EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
 {
     CALL(CALL_CONTEXT);
     return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+EXPORT CUresult cuFuncLoad(CUfunction function)
+{
+    CALL(CALL_CONTEXT);
+    return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+EXPORT CUresult cuFuncGetName(const char **name, CUfunction function)
+{
+    CALL(CALL_CONTEXT);
+    if (!name || !function)
+        return name ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    *name = function->entry.name;
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)

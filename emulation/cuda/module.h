@@ -6,7 +6,7 @@
 #include "kernel.h"
 
 struct CUfunc_st {
-    const struct kernel_entry *entry;
+    struct kernel_entry entry;
     CUmodule module;
     CUfunction next;
     int dynamic_shared;
@@ -16,5 +16,3 @@ struct CUmod_st {
     CUcontext context;
     CUfunction functions;
 };
-
-size_t module_param_count(const struct kernel_entry *entry);

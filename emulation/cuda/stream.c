@@ -3,8 +3,9 @@
 #include "stream.h"
 #include "memory.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
-#include <time.h>
 
 static unsigned long long last_id;
 
@@ -30,18 +31,11 @@ void op_wait(struct op *op)
         state_wait();
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* An operation holds others only until they are done: else each would keep all before it. */
 static void op_finish(struct op *op)
 {
     op->done = true;
-    op->finished_ns = now_ns();
+    op->finished_ns = clock_ns();
     work_clear(&op->work);
     state_changed();
 }
@@ -197,7 +191,7 @@ CUresult stream_submit(CUstream stream, struct work *work, struct op **op)
     CUresult result = stream->context->error;
     if (stream->capture)
         return capture_add(stream, work);
-    if (!result && stream->legacy && capture_blocks_legacy(stream->context))
+    if (!result && stream->legacy && capture_blocks_legacy(stream->context, true))
         result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (result) {
         work_clear(work);

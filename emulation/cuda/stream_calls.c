@@ -64,7 +64,7 @@ static CUresult query(CUstream handle, bool wait)
         capture_invalidate(stream->capture);
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (stream->legacy && capture_blocks_legacy(context))
+    if (stream->legacy && capture_blocks_legacy(context, true))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (wait && stream->legacy && (result = stream_after(stream, NULL)))
         return result;

@@ -74,8 +74,8 @@ tutti_result_t topology_read_gpus(struct topology *topology)
         if (!node)
             return error_set(TUTTI_SYSTEM_ERROR, "topology: out of memory");
         snprintf(node->detail, sizeof node->detail, "%.40s, driver %.20s", gpu.name, version);
-        append_links(node, &gpu);
         append_peers(node, i, count);
+        append_links(node, &gpu);
     }
     return TUTTI_SUCCESS;
 }

@@ -43,7 +43,7 @@ struct topology_node {
     int64_t mbits;             /* speed of a port; 0: unknown */
     bool up;                   /* a port that can carry data */
     char name[64];             /* host, eth0, mlx5_0:1, PCI address of a GPU */
-    char detail[128];          /* model, driver, PCI address */
+    char detail[256];          /* model, driver, PCI address, links */
     struct topology_cpus cpus; /* empty for devices */
 };
 

@@ -39,15 +39,13 @@ static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,           
 static const uint64_t near_one[TUTTI_TYPE_COUNT] = {0xff,   0xff,       0xff,               0xff,   0xff, 0xff,
                                                     0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
 
-/* Any bits, among them NaNs and infinities, zeros of both signs, or numbers about one, where sums round. */
+/* Any bits, among them NaNs and infinities, or numbers about one, where sums round. */
 static void fill(tutti_type_t type, unsigned char *p, size_t count)
 {
     const size_t size = type_size(type);
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = random_next();
-        if (bits >> 61 == 0)
-            bits = (bits & 1) << (8 * size - 1);
-        else if (bits >> 62)
+        if (bits >> 62)
             bits = one[type] ^ (bits & near_one[type]);
         memcpy(p + i * size, &bits, size);
     }

@@ -74,8 +74,8 @@ static CUresult zero(const struct cuda_driver *driver, CUdeviceptr address, size
     if (got != CUDA_SUCCESS)
         return got;
     got = driver->MemsetD8Async(address, 0, size, stream);
-    if (got == CUDA_SUCCESS)
-        got = driver->StreamSynchronize(stream);
+    if (got == CUDA_SUCCESS && (got = driver->StreamSynchronize(stream)) != CUDA_SUCCESS)
+        driver->StreamSynchronize(stream); /* the memory is given back: nothing may still write to it, if that can be had */
     driver->StreamDestroy(stream);
     return got;
 }

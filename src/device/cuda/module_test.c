@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels loaded and launched: an allreduce of two ranks of one process, as the library sets it up. */
+#include "device/cuda/launch.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/scenario.h"
+#include "base/error.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 2, COUNT = 1000 };
+
+static const struct cuda_driver *cu;
+
+struct rank {
+    struct cuda_device *device;
+    CUstream stream;
+    CUdeviceptr window, data;
+};
+
+static void start_rank(struct rank *rank, int ordinal)
+{
+    float values[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)(i + ordinal);
+    CHECK(cuda_driver(&cu) == TUTTI_SUCCESS && cuda_device_acquire(ordinal, &rank->device) == TUTTI_SUCCESS);
+    CHECK(cuda_device_load(rank->device) == TUTTI_SUCCESS && cuda_device_load(rank->device) == TUTTI_SUCCESS);
+    CHECK(cuda_memory_alloc(rank->device, KERNEL_WINDOW_BYTES, &rank->window) == TUTTI_SUCCESS);
+    CHECK(cuda_memory_alloc(rank->device, sizeof values, &rank->data) == TUTTI_SUCCESS);
+    cuda_enter(rank->device);
+    CHECK(cu->StreamCreateWithPriority(&rank->stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    CHECK(cu->Memcpy(rank->data, (uintptr_t)values, sizeof values) == CUDA_SUCCESS);
+    cuda_leave();
+}
+
+/* The window of `owner` as `user` addresses it; the handle undoes it. */
+static CUdeviceptr reach(const struct rank *user, const struct rank *owner, struct cuda_handle *handle)
+{
+    struct cuda_range range;
+    CUdeviceptr address;
+    int fd;
+    CHECK(cuda_range_of((void *)(uintptr_t)owner->window, &range) == TUTTI_SUCCESS);
+    CHECK(cuda_export(&range, handle, &fd) == TUTTI_SUCCESS && cuda_import(user->device, handle, fd, &address) == TUTTI_SUCCESS);
+    if (fd >= 0)
+        close(fd);
+    return address;
+}
+
+static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
+{
+    struct rank *rank = &ranks[me];
+    struct kernel_reduce params = {.team = {.rank = me, .nranks = RANKS}, .count = COUNT, .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
+    struct kernel_launch how;
+    params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
+    params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
+    params.in = params.out = (void *)(uintptr_t)rank->data;
+    kernel_choose_reduce(KERNEL_ALLREDUCE, RANKS, COUNT * sizeof(float), 0, &how);
+    CHECK(cuda_launch(rank->device, &how, TUTTI_FLOAT32, &params, rank->stream) == TUTTI_SUCCESS);
+}
+
+static void finish_rank(struct rank *rank)
+{
+    float values[COUNT];
+    cuda_enter(rank->device);
+    CHECK(cu->StreamSynchronize(rank->stream) == CUDA_SUCCESS);
+    CHECK(cu->Memcpy((uintptr_t)values, rank->data, sizeof values) == CUDA_SUCCESS && cu->StreamDestroy(rank->stream) == CUDA_SUCCESS);
+    cuda_leave();
+    for (int i = 0; i < COUNT; i++)
+        CHECK(values[i] == (float)(2 * i + 1));
+}
+
+static void allreduce_of_two(void)
+{
+    struct rank ranks[RANKS];
+    struct cuda_handle handles[RANKS];
+    CUdeviceptr reached[RANKS];
+    CUcontext context;
+    int count;
+    CHECK(cuda_device_count(&count) == TUTTI_SUCCESS);
+    if (count < RANKS)
+        SKIP();
+    for (int i = 0; i < RANKS; i++)
+        start_rank(&ranks[i], i);
+    for (int i = 0; i < RANKS; i++)
+        reached[i] = reach(&ranks[i], &ranks[!i], &handles[i]);
+    for (int i = 0; i < RANKS; i++)
+        launch(ranks, i, reached[i]);
+    for (int i = 0; i < RANKS; i++)
+        finish_rank(&ranks[i]);
+    CHECK(cu->CtxGetCurrent(&context) == CUDA_SUCCESS && !context);
+    for (int i = 0; i < RANKS; i++)
+        CHECK(cuda_unimport(ranks[i].device, &handles[i], reached[i]) == TUTTI_SUCCESS);
+    for (int i = 0; i < RANKS; i++) {
+        CHECK(cuda_memory_free(ranks[i].device, ranks[i].data) == TUTTI_SUCCESS);
+        CHECK(cuda_memory_free(ranks[i].device, ranks[i].window) == TUTTI_SUCCESS);
+        cuda_device_release(ranks[i].device);
+    }
+}
+
+static void exchange_with_oneself(void)
+{
+    struct rank rank;
+    struct kernel_exchange params = {.team = {.rank = 0, .nranks = 1}};
+    struct kernel_launch how;
+    float value = 0;
+    start_rank(&rank, 0);
+    params.team.window[0] = (unsigned char *)(uintptr_t)rank.window;
+    params.send[0] = (void *)(uintptr_t)(rank.data + 7 * sizeof value);
+    params.recv[0] = (void *)(uintptr_t)rank.data;
+    params.send_bytes[0] = params.recv_bytes[0] = sizeof value;
+    kernel_choose_exchange(&params, &how);
+    CHECK(cuda_launch(rank.device, &how, TUTTI_TYPE_COUNT, &params, rank.stream) == TUTTI_SUCCESS);
+    cuda_enter(rank.device);
+    CHECK(cu->StreamSynchronize(rank.stream) == CUDA_SUCCESS && cu->StreamDestroy(rank.stream) == CUDA_SUCCESS);
+    CHECK(cu->Memcpy((uintptr_t)&value, rank.data, sizeof value) == CUDA_SUCCESS && value == 7);
+    cuda_leave();
+    CHECK(cuda_memory_free(rank.device, rank.data) == TUTTI_SUCCESS && cuda_memory_free(rank.device, rank.window) == TUTTI_SUCCESS);
+    cuda_device_release(rank.device);
+}
+
+static void no_such_kernel(void)
+{
+    struct cuda_device *device;
+    struct kernel_launch how = {.kernel = KERNEL_REDUCE_ONE, .grid = {1, 1}, .threads = 32};
+    struct kernel_reduce params = {.count = 0};
+    CHECK(cuda_device_acquire(0, &device) == TUTTI_SUCCESS);
+    CHECK(cuda_launch(device, &how, TUTTI_TYPE_COUNT, &params, NULL) == TUTTI_INTERNAL_ERROR);
+    how.kernel = KERNEL_COUNT;
+    CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_INTERNAL_ERROR && strstr(error_last(), "there is none"));
+    how = (struct kernel_launch){.kernel = KERNEL_REDUCE_ONE, .grid = {0, 1}, .threads = 32};
+    CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_DEVICE_ERROR && strstr(error_last(), "launch a kernel"));
+    cuda_device_release(device);
+}
+
+static void test_launch(void **state)
+{
+    (void)state;
+    assert_int_equal(scenario(exchange_with_oneself, NULL, NULL), 0);
+    assert_int_equal(scenario(allreduce_of_two, NULL, NULL), 0);
+    assert_int_equal(scenario(no_such_kernel, NULL, NULL), 0);
+}
+
+/* There is a driver, and it has our kernels: the stand-in may have been built without. */
+static void kernels_are_there(void)
+{
+    struct cuda_device *device;
+    exit(cuda_device_acquire(0, &device) == TUTTI_SUCCESS && cuda_device_load(device) == TUTTI_SUCCESS ? 0 : 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launch)};
+    if (scenario(kernels_are_there, NULL, NULL) != 0)
+        return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
