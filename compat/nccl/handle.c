@@ -15,7 +15,8 @@
 #define SLABS 256
 
 static struct ncclComm *_Atomic slabs[SLABS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of taking and freeing */
+static size_t held, next;                                /* slabs; where the search for a free handle goes on */
 
 /* The handle at this address, living or not; NULL when there can be none. */
 static struct ncclComm *look(const void *pointer)
@@ -31,30 +32,31 @@ static struct ncclComm *look(const void *pointer)
     return NULL;
 }
 
-static struct ncclComm *find_free(struct ncclComm *slab)
+static struct ncclComm *at(size_t index)
 {
-    for (int i = 0; i < SLAB; i++)
-        if (atomic_load_explicit(&slab[i].kind, memory_order_acquire) == HANDLE_FREE && !atomic_load(&slab[i].users))
-            return &slab[i];
-    return NULL;
+    return atomic_load_explicit(&slabs[index / SLAB], memory_order_relaxed) + index % SLAB;
 }
 
-/* With the lock held. */
+static bool add_slab(void)
+{
+    struct ncclComm *slab = held < SLABS ? calloc(SLAB, sizeof *slab) : NULL;
+    if (slab)
+        atomic_store_explicit(&slabs[held++], slab, memory_order_release);
+    return slab;
+}
+
+/* With the lock held. Goes round, so that an old pointer stays wrong for long instead of meaning the next communicator. */
 static struct ncclComm *take(void)
 {
-    for (int i = 0; i < SLABS; i++) {
-        struct ncclComm *slab = atomic_load_explicit(&slabs[i], memory_order_relaxed), *found;
-        if (!slab) {
-            slab = calloc(SLAB, sizeof *slab);
-            if (!slab)
-                return NULL;
-            atomic_store_explicit(&slabs[i], slab, memory_order_release);
-        }
-        found = find_free(slab);
-        if (found)
-            return found;
+    for (size_t i = 0; i < held * SLAB; i++) {
+        struct ncclComm *handle = at(next++ % (held * SLAB));
+        if (atomic_load_explicit(&handle->kind, memory_order_acquire) == HANDLE_FREE && !atomic_load(&handle->users))
+            return handle;
     }
-    return NULL;
+    if (!add_slab())
+        return NULL;
+    next = (held - 1) * SLAB + 1;
+    return at(next - 1);
 }
 
 struct ncclComm *handle_new(enum handle_kind kind)

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's calls on device memory: what a program of one process and several GPUs does. Runs on whatever libcuda.so.1 is found:
+ * the stand-in of emulation/cuda, or GPUs.
+ */
+#include "nccl_testing.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value);
+
+enum { MOST = 4, COUNT = 3000 };
+
+/* The driver: the few calls that a program makes itself. */
+static struct {
+    int (*Init)(unsigned);
+    int (*DeviceGetCount)(int *);
+    int (*DeviceGet)(int *, int);
+    int (*DevicePrimaryCtxRetain)(void **, int);
+    int (*CtxSetCurrent)(void *);
+    int (*StreamCreate)(void **, unsigned);
+    int (*StreamSynchronize)(void *);
+    int (*StreamDestroy_v2)(void *);
+    int (*MemcpyHtoD_v2)(void *, const void *, size_t);
+    int (*MemcpyDtoH_v2)(void *, const void *, size_t);
+} cu;
+
+static struct {
+    void *context, *stream;
+    ncclComm_t comm;
+    float *send, *recv;
+} rank[MOST];
+static int n;
+
+#define done(call) assert_int_equal((call), 0)
+#define LOAD(name) (*(void **)&cu.name = dlsym(driver, "cu" #name))
+
+static void select_device(int which)
+{
+    done(cu.CtxSetCurrent(rank[which].context));
+}
+
+static int load(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) &&
+                   LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
+                   !cu.Init(0) && !cu.DeviceGetCount(&n)
+               ? 0
+               : -1;
+}
+
+/* As nccl-tests: all inits in one group, each with its device current, then memory and registration in another. */
+static void make_comms(void)
+{
+    ncclUniqueId id;
+    good(ncclGetUniqueId(&id));
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.nvlinkCentricSched = 1;
+        select_device(i);
+        good(ncclCommInitRankConfig(&rank[i].comm, n, id, i, &config));
+    }
+    good(ncclGroupEnd());
+}
+
+static int setup(void **state)
+{
+    n = n < MOST ? n : MOST;
+    for (int i = 0; i < n; i++) {
+        int device;
+        done(cu.DeviceGet(&device, i));
+        done(cu.DevicePrimaryCtxRetain(&rank[i].context, device));
+        select_device(i);
+        done(cu.StreamCreate(&rank[i].stream, 1));
+    }
+    make_comms();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclMemAlloc((void **)&rank[i].send, MOST * COUNT * sizeof(float)));
+        good(ncclMemAlloc((void **)&rank[i].recv, MOST * COUNT * sizeof(float)));
+    }
+    good(ncclGroupEnd());
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclMemFree(rank[i].send));
+        good(ncclMemFree(rank[i].recv));
+        good(ncclCommDestroy(rank[i].comm));
+        done(cu.StreamDestroy_v2(rank[i].stream));
+    }
+    return 0;
+}
+
+static float value_of(int who, int i)
+{
+    return (float)(100 * who + i % 50);
+}
+
+static void fill(void)
+{
+    static float values[MOST * COUNT];
+    for (int who = 0; who < n; who++) {
+        for (int i = 0; i < MOST * COUNT; i++)
+            values[i] = value_of(who, i);
+        select_device(who);
+        done(cu.MemcpyHtoD_v2(rank[who].send, values, sizeof values));
+        memset(values, 0xff, sizeof values);
+        done(cu.MemcpyHtoD_v2(rank[who].recv, values, sizeof values));
+    }
+}
+
+static const float *result_of(int who, size_t count)
+{
+    static float values[MOST * COUNT];
+    select_device(who);
+    done(cu.StreamSynchronize(rank[who].stream));
+    done(cu.MemcpyDtoH_v2(values, rank[who].recv, count * sizeof *values));
+    return values;
+}
+
+static void check_sum(float factor)
+{
+    for (int who = 0; who < n; who++) {
+        const float *values = result_of(who, COUNT);
+        for (int i = 0; i < COUNT; i++)
+            assert_float_equal(values[i], factor * (float)(100 * (n * (n - 1) / 2) + n * (i % 50)), 0);
+    }
+}
+
+static void test_answers(void **state)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < n; i++) {
+        int device = -1;
+        good(ncclCommCuDevice(rank[i].comm, &device));
+        assert_int_equal(device, i);
+        good(ncclCommMemStats(rank[i].comm, 0, &total));
+        assert_int_equal(total, 0);
+        good(ncclCommMemStats(rank[i].comm, 3, &total));
+        assert_true(total > 0);
+    }
+}
+
+static void test_allreduce(void **state)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
+    good(ncclGroupEnd());
+    check_sum(1);
+}
+
+/* Twenty in a group, one behind the other: the last one's result is there. */
+static void test_many_in_a_group(void **state)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int turn = 0; turn < 20; turn++)
+        for (int i = 0; i < n; i++)
+            good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
+    good(ncclGroupEnd());
+    check_sum(1);
+}
+
+static void test_moves(void **state)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        good(ncclSend(rank[i].send, COUNT, ncclFloat, (i + 1) % n, rank[i].comm, rank[i].stream));
+        good(ncclRecv(rank[i].recv, COUNT, ncclFloat, (i + n - 1) % n, rank[i].comm, rank[i].stream));
+    }
+    good(ncclGroupEnd());
+    for (int who = 0; who < n; who++)
+        assert_float_equal(result_of(who, COUNT)[COUNT - 1], value_of((who + n - 1) % n, COUNT - 1), 0);
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclAlltoAll(rank[i].send, rank[i].recv, COUNT, ncclFloat, rank[i].comm, rank[i].stream));
+    good(ncclGroupEnd());
+    for (int who = 0; who < n; who++) {
+        const float *values = result_of(who, (size_t)n * COUNT);
+        for (int i = 0; i < n * COUNT; i++)
+            assert_float_equal(values[i], value_of(i / COUNT, who * COUNT + i % COUNT), 0);
+    }
+}
+
+/* The scalar is in device memory, and the operator is destroyed before the group ends. */
+static void test_device_scalar(void **state)
+{
+    static const float two = 2;
+    float *scalar[MOST];
+    fill();
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclMemAlloc((void **)&scalar[i], sizeof two));
+        done(cu.MemcpyHtoD_v2(scalar[i], &two, sizeof two));
+    }
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        ncclRedOp_t op;
+        good(ncclRedOpCreatePreMulSum(&op, scalar[i], ncclFloat, ncclScalarDevice, rank[i].comm));
+        good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, op, rank[i].comm, rank[i].stream));
+        good(ncclRedOpDestroy(op, rank[i].comm));
+    }
+    good(ncclGroupEnd());
+    check_sum(2);
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclMemFree(scalar[i]));
+    }
+}
+
+static void test_registration_in_group(void **state)
+{
+    void *handle[MOST];
+    ncclWindow_t window[MOST];
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclCommRegister(rank[i].comm, rank[i].send, COUNT * sizeof(float), &handle[i]));
+        good(ncclCommWindowRegister(rank[i].comm, rank[i].recv, COUNT * sizeof(float), &window[i], NCCL_WIN_COLL_SYMMETRIC));
+    }
+    good(ncclGroupEnd());
+    test_allreduce(state);
+    for (int i = 0; i < n; i++) {
+        assert_non_null(window[i]);
+        good(ncclCommDeregister(rank[i].comm, handle[i]));
+        good(ncclCommWindowDeregister(rank[i].comm, window[i]));
+    }
+}
+
+/* As nccl-tests with NCCL_TESTS_SPLIT: one thread divides all ranks in one group. */
+static void test_split_in_group(void **state)
+{
+    ncclComm_t child[MOST];
+    int count, device;
+    fill();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclCommSplit(rank[i].comm, i % 2, i, &child[i], NULL));
+    good(ncclGroupEnd());
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        good(ncclCommCount(child[i], &count));
+        assert_int_equal(count, (n + 1 - i % 2) / 2);
+        good(ncclCommCuDevice(child[i], &device));
+        assert_int_equal(device, i);
+        good(ncclBroadcast(rank[i].send, rank[i].recv, COUNT, ncclFloat, 0, child[i], rank[i].stream));
+    }
+    good(ncclGroupEnd());
+    for (int who = 0; who < n; who++)
+        assert_float_equal(result_of(who, COUNT)[1], value_of(who % 2, 1), 0);
+    for (int i = 0; i < n; i++)
+        good(ncclCommDestroy(child[i]));
+}
+
+static void test_devices_by_list(void **state)
+{
+    ncclComm_t comms[MOST];
+    int list[MOST], device;
+    for (int i = 0; i < n; i++)
+        list[i] = n - 1 - i;
+    good(ncclCommInitAll(comms, n, list));
+    for (int i = 0; i < n; i++) {
+        good(ncclCommCuDevice(comms[i], &device));
+        assert_int_equal(device, list[i]);
+        good(ncclCommDestroy(comms[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),       cmocka_unit_test(test_allreduce),
+        cmocka_unit_test(test_many_in_a_group), cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
+        cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
+    };
+    if (load()) {
+        print_message("no libcuda.so.1 with devices\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
