@@ -163,6 +163,8 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_acquire(ordinal, &fabric->device);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_device_load(fabric->device); /* not later: loading may wait for kernels that wait for this rank */
     if (result == TUTTI_SUCCESS) {
         cuda_enter(fabric->device);
         result = open_here(fabric, board);
