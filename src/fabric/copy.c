@@ -21,11 +21,39 @@ static bool overlap(const struct import *import, const struct board_buffer *buff
     return import->base < buffer->base + buffer->handle.size && buffer->base < import->base + import->handle.size;
 }
 
-static void forget(struct fabric *fabric, struct import *import)
+/*
+ * Closing a mapping may wait for all work of the context, and that may wait for what this thread is about to issue. So mappings
+ * that are not wanted any more are kept until the fabric has nothing under way.
+ */
+static void retire(struct fabric *fabric, struct import *import)
 {
-    if (import->used)
-        cuda_unimport(fabric->device, &import->handle, import->address);
+    struct retired *retired = import->used ? malloc(sizeof *retired) : NULL;
+    if (retired) { /* without memory it stays mapped */
+        *retired = (struct retired){.handle = import->handle, .address = import->address};
+        list_push(&fabric->retired, &retired->node);
+        fabric->retired_count++;
+    }
     import->used = 0;
+}
+
+static void close_retired(struct fabric *fabric)
+{
+    while (!list_empty(&fabric->retired)) {
+        struct retired *retired = list_entry(fabric->retired.next, struct retired, node);
+        list_remove(&retired->node);
+        cuda_unimport(fabric->device, &retired->handle, retired->address);
+        free(retired);
+    }
+    fabric->retired_count = 0;
+}
+
+void copy_tidy(struct fabric *fabric)
+{
+    pthread_mutex_lock(&fabric->lock);
+    if (fabric->retired_count > RETIRED_MOST && list_empty(&fabric->pending) &&
+        fabric->cu->EventQuery(fabric->order) == CUDA_SUCCESS)
+        close_retired(fabric);
+    pthread_mutex_unlock(&fabric->lock);
 }
 
 /* The place for a new one. What lies where the new one lies was freed by the peer. */
@@ -35,13 +63,11 @@ static struct import *make_room(struct fabric *fabric, int peer, const struct bo
     for (int i = 0; i < IMPORTS; i++) {
         struct import *import = &fabric->import[peer][i];
         if (import->used && overlap(import, buffer))
-            forget(fabric, import);
+            retire(fabric, import);
         if (import->used < oldest->used)
             oldest = import;
     }
-    if (oldest->used) /* copies to it may be under way */
-        fabric->cu->StreamSynchronize(fabric->copy[peer]);
-    forget(fabric, oldest);
+    retire(fabric, oldest);
     return oldest;
 }
 
@@ -278,6 +304,7 @@ void copy_close(struct fabric *fabric)
             fabric->cu->StreamDestroy(fabric->copy[peer]);
         }
         for (int i = 0; i < IMPORTS; i++)
-            forget(fabric, &fabric->import[peer][i]);
+            retire(fabric, &fabric->import[peer][i]);
     }
+    close_retired(fabric);
 }

@@ -14,11 +14,18 @@
 
 #include <pthread.h>
 
-#define IMPORTS 64 /* buffers of one peer that stay mapped */
+#define IMPORTS      64 /* buffers of one peer that stay mapped */
+#define RETIRED_MOST 32 /* mappings that nobody wants any more, before they are closed */
 
 /* A peer's allocation that is mapped here. */
 struct import {
     uint64_t id, base, used; /* used: 0: this place is free */
+    struct cuda_handle handle;
+    CUdeviceptr address;
+};
+
+struct retired {
+    struct list node;
     struct cuda_handle handle;
     CUdeviceptr address;
 };
@@ -71,6 +78,8 @@ struct fabric {
     CUstream copy[KERNEL_RANKS];
     struct import import[KERNEL_RANKS][IMPORTS];
     uint64_t imports_used;
+    struct list retired;
+    _Atomic int retired_count;
 
     pthread_t helper;
     bool helper_runs;
@@ -100,6 +109,8 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
 tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, CUstream stream);
 void copy_pending(struct fabric *fabric);
 void copy_drop(struct fabric *fabric);
+/* Closes mappings that are not wanted any more, if nothing is under way. */
+void copy_tidy(struct fabric *fabric);
 void copy_close(struct fabric *fabric);
 
 /* helper.c: the thread that acts on news of peers */

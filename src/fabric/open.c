@@ -159,6 +159,7 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
     list_init(&fabric->pending);
+    list_init(&fabric->retired);
     pthread_mutex_init(&fabric->lock, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)

@@ -14,6 +14,8 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturi
     if (result == TUTTI_SUCCESS)
         result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     *capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == TUTTI_SUCCESS && !*capturing && atomic_load_explicit(&fabric->retired_count, memory_order_relaxed) > RETIRED_MOST)
+        copy_tidy(fabric);
     if (result == TUTTI_SUCCESS && atomic_load(&fabric->any) && fabric->last != stream && !*capturing)
         result = cuda_check(fabric->cu->StreamWaitEvent(stream, fabric->order, 0), "ordering two streams");
     return result;
