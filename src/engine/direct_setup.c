@@ -159,7 +159,9 @@ tutti_result_t direct_open(struct team *team, int fd)
         free(d);
         return result;
     }
+    lock_take(&team->engine->lock); /* the engine's thread looks at it when a peer is lost */
     team->direct = d;
+    lock_release(&team->engine->lock);
     try_reading(team);
     return TUTTI_SUCCESS;
 }
@@ -215,30 +217,19 @@ struct sleeper {
     int peer; /* whose news it sleeps for */
 };
 
-/* Whom the operation at the head waits for. False: somebody runs it just now. */
-static bool waits_for(struct team *team, int *peer)
-{
-    if (!lock_try(&team->lock))
-        return false;
-    *peer = team->queue[atomic_load(&team->completed) % TEAM_QUEUE].waiting;
-    lock_release(&team->lock);
-    return true;
-}
-
 static bool anything_new(void *context)
 {
     struct sleeper *sleeper = context;
-    int peer;
+    struct team_head head;
     if (atomic_load(&sleeper->team->failed) || team_progress(sleeper->team, false))
         return true;
-    return !waits_for(sleeper->team, &peer) || peer != sleeper->peer;
+    return !team_head(sleeper->team, &head) || head.waiting != sleeper->peer;
 }
 
-void direct_sleep(struct team *team, uint64_t timeout_us)
+void direct_sleep(struct team *team, int peer, uint64_t timeout_us)
 {
-    struct sleeper sleeper = {team, -1};
-    if (waits_for(team, &sleeper.peer))
-        arena_sleep(&team->direct->arena, team->rank, sleeper.peer, anything_new, &sleeper, timeout_us);
+    struct sleeper sleeper = {team, peer};
+    arena_sleep(&team->direct->arena, team->rank, peer, anything_new, &sleeper, timeout_us);
 }
 
 void direct_tell_failure(struct team *team)

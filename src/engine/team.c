@@ -189,9 +189,9 @@ static tutti_result_t attempt(struct team *team, struct op *op)
     return result;
 }
 
-static bool needs_engine(const struct op *op)
+static bool needs_engine(enum op_kind kind)
 {
-    return op->kind == OP_ROUNDS || op->kind == OP_P2P;
+    return kind == OP_ROUNDS || kind == OP_P2P;
 }
 
 static bool step_head(struct team *team, bool engine_held)
@@ -201,7 +201,7 @@ static bool step_head(struct team *team, bool engine_held)
     struct op *op = &team->queue[position % TEAM_QUEUE];
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
         return false;
-    bool lock = needs_engine(op) && !engine_held; /* of an operation that has been issued: not before */
+    bool lock = needs_engine(op->kind) && !engine_held; /* of an operation that has been issued: not before */
     if (lock && !lock_try(&engine->lock))
         return false;
     bool began = op->started;
@@ -242,15 +242,32 @@ void team_note_wait(struct team *team)
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------- */
 
-/* How the operation at the head would be waited for without a processor. */
+bool team_head(struct team *team, struct team_head *head)
+{
+    if (!lock_try(&team->lock))
+        return false;
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
+    bool queued = position != atomic_load_explicit(&team->issued, memory_order_acquire);
+    if (queued) {
+        const struct op *op = &team->queue[position % TEAM_QUEUE];
+        *head = (struct team_head){op->kind, op->started, op->waiting};
+    }
+    lock_release(&team->lock);
+    return queued;
+}
+
+/* Waits for the operation at the head without a processor. */
 static void sleep_for_news(struct team *team)
 {
-    uint64_t position = atomic_load_explicit(&team->completed, memory_order_acquire);
-    const struct op *op = &team->queue[position % TEAM_QUEUE];
+    struct team_head head;
+    if (!team_head(team, &head)) {
+        sched_yield(); /* another thread runs it, or has ended it */
+        return;
+    }
     trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);
-    if (!needs_engine(op) && team->direct && op->started)
-        direct_sleep(team, NAP_US);
-    else if (needs_engine(op))
+    if (head.kind == OP_DIRECT && head.started)
+        direct_sleep(team, head.waiting, NAP_US);
+    else if (needs_engine(head.kind))
         engine_sleep(team->engine, NAP_MS);
     else
         usleep(200); /* behind a stream: another team is being waited for */

@@ -139,6 +139,13 @@ void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
 /* Runs what can be run now. Returns whether anything moved. engine_held: the caller has the engine's lock. */
 bool team_progress(struct team *team, bool engine_held);
+/* The operation at the head of the queue. False: there is none, or another thread runs it just now. */
+struct team_head {
+    enum op_kind kind;
+    bool started;
+    int waiting; /* rank it waits for; -1 */
+};
+bool team_head(struct team *team, struct team_head *head);
 /* Tells the black box whom the running operation waits for. */
 void team_note_wait(struct team *team);
 
