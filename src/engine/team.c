@@ -194,6 +194,35 @@ static bool needs_engine(enum op_kind kind)
     return kind == OP_ROUNDS || kind == OP_P2P;
 }
 
+/* Each other rank of this process knows of the failure and has let go of its lock since: it reads our buffers no more. */
+static bool siblings_quiet(struct team *team, bool engine_held)
+{
+    struct engine *engine = team->engine;
+    bool quiet = true;
+    if (!engine_held && !lock_try(&engine->lock))
+        return false;
+    list_each (node, &engine->teams) {
+        struct team *sibling = list_entry(node, struct team, node);
+        if (sibling == team || sibling->id != team->id || sibling->quiet)
+            continue;
+        team_fail(sibling, (tutti_result_t)atomic_load(&team->failed), team->culprit, team->sentence);
+        sibling->quiet = lock_try(&sibling->lock);
+        if (sibling->quiet)
+            lock_release(&sibling->lock);
+        quiet &= sibling->quiet;
+    }
+    if (!engine_held)
+        lock_release(&engine->lock);
+    return quiet;
+}
+
+/* Must an operation that failed still be kept, because ranks of this process may be reading its buffers where they lie? */
+static bool lingers(struct team *team, const struct op *op, bool engine_held)
+{
+    bool shown = op->kind == OP_DIRECT && op->started && (op->direct.in_shown || op->direct.out_shown);
+    return shown && !siblings_quiet(team, engine_held);
+}
+
 static bool step_head(struct team *team, bool engine_held)
 {
     struct engine *engine = team->engine;
@@ -208,6 +237,8 @@ static bool step_head(struct team *team, bool engine_held)
     if (lock && began)
         engine_poll(engine);
     tutti_result_t result = attempt(team, op);
+    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && lingers(team, op, engine_held))
+        result = TUTTI_IN_PROGRESS;
     if (result != TUTTI_IN_PROGRESS)
         end_op(team, op, result);
     if (lock)

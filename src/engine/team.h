@@ -63,6 +63,7 @@ struct direct_run {
     bool published, borrowed;
     bool in_shown, out_shown; /* peers read these where they lie: none is given back before all have */
     bool settled;
+    bool looked; /* has read peers' buffers where they lie */
 };
 
 struct op {
@@ -124,6 +125,7 @@ struct team {
     int culprit;
     char sentence[256];
     _Atomic bool flood; /* peers must be told */
+    bool quiet;         /* runs nothing any more; under the engine's lock */
 };
 
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
