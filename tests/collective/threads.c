@@ -60,7 +60,7 @@ static void work(const tutti_comm_t *comms, int kinds, int rank, uint64_t seed, 
 {
     struct job batch[BATCH];
     for (int i = 0; i < BATCH; i++) {
-        int place, count;
+        int place = 0, count = 1;
         tutti_comm_t comm = comms[i % kinds];
         must(tutti_comm_rank(comm, &place) == TUTTI_SUCCESS && tutti_comm_count(comm, &count) == TUTTI_SUCCESS, "rank", rank, comm);
         batch[i] = job_draw(seed, (uint64_t)i, count);
