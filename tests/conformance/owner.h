@@ -87,20 +87,20 @@ void pair_step(struct pair *pair);
 /* Polls both until `condition`; fails the test when that takes too long. */
 #define pair_until(pair, condition)                                                                                         \
     do {                                                                                                                    \
-        uint64_t pair_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                                                  \
+        uint64_t pair_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                                \
         while (!(condition)) {                                                                                              \
             pair_step(pair);                                                                                                \
             if (clock_passed(pair_deadline))                                                                                \
-                fail_msg("waited in vain for: %s", #condition);                                                    \
+                fail_msg("waited in vain for: %s", #condition);                                                             \
         }                                                                                                                   \
     } while (0)
 #define party_until(party, condition)                                                                                       \
     do {                                                                                                                    \
-        uint64_t party_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                                                 \
+        uint64_t party_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                               \
         while (!(condition)) {                                                                                              \
             party_step(party);                                                                                              \
             if (clock_passed(party_deadline))                                                                               \
-                fail_msg("waited in vain for: %s", #condition);                                                    \
+                fail_msg("waited in vain for: %s", #condition);                                                             \
         }                                                                                                                   \
     } while (0)
 
