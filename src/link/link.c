@@ -114,6 +114,8 @@ static void say_goodbye(struct link_domain *domain)
 
 static void link_free(struct link *link)
 {
+    link->lost = true; /* for whoever sends from inside done() */
+    snprintf(link->reason, sizeof link->reason, "this process leaves");
     for (int i = 0; i < LINK_MAX_LANES; i++)
         if (link->lane[i].lane)
             link->ops->lane_close(link->lane[i].lane);
@@ -123,6 +125,7 @@ static void link_free(struct link *link)
     list_remove(&link->node);
     free(link->receiving);
     free(link->sending);
+    free(link->reading);
     free(link);
 }
 

@@ -2,11 +2,13 @@
 /* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
 #include "link/internal.h"
 
-#define CANCEL_MS 200
+#include "base/param.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define CANCEL_MS    200
 #define STRAYS_EVERY (100 * NS_PER_MS)
 
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
@@ -77,7 +79,10 @@ static tutti_result_t mismatch(const struct wire_tag *tag, uint32_t mine, size_t
 static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
 {
     list_remove(&recv->node);
-    bulk_release_recv(link, recv);
+    if (result == TUTTI_SUCCESS)
+        bulk_release_recv(link, recv);
+    else
+        bulk_burn_recv(link, recv);
     recv->done(recv, result);
 }
 
@@ -93,13 +98,33 @@ static void deliver(struct link *link, struct link_recv *recv, uint32_t signatur
     finish_recv(link, recv, TUTTI_SUCCESS);
 }
 
+/* A peer that is far ahead, or means harm, must not fill this process's memory. */
+static void lose_for_early(struct link *link)
+{
+    char why[160];
+    snprintf(why, sizeof why, "more than %lld bytes came from it that nobody here has asked for; raise TUTTI_EARLY if that is right",
+             (long long)param_int(PARAM_EARLY));
+    lanes_lose(link, why);
+}
+
+static void unkeep(struct link *link, struct unexpected *item)
+{
+    link->early -= sizeof *item + item->length;
+    list_remove(&item->node);
+}
+
 static void keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
+    if (link->early + sizeof(struct unexpected) + length > (size_t)param_int(PARAM_EARLY)) {
+        lose_for_early(link);
+        return;
+    }
     struct unexpected *item = malloc(sizeof *item + length);
     if (!item) {
         lanes_lose(link, "no memory to keep an early message");
         return;
     }
+    link->early += sizeof *item + length;
     item->head = *head;
     item->length = length;
     if (length)
@@ -119,6 +144,13 @@ static void announced(struct link *link, const struct wire_message *head, const 
     memcpy(&bytes, body, sizeof bytes);
     if (bytes != recv->length || head->signature != recv->signature)
         finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, head->signature, bytes, recv->tag.from));
+}
+
+void match_announce(struct link *link, struct link_send *send)
+{
+    uint64_t length = send->length;
+    struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
+    message_send(link, &head, &length, sizeof length);
 }
 
 static void credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -241,7 +273,7 @@ void link_send(struct link *link, struct link_send *send)
         struct wire_credit credit;
         struct wire_message head = item->head;
         memcpy(&credit, item->body, sizeof credit);
-        list_remove(&item->node);
+        unkeep(link, item);
         free(item);
         bulk_start(link, send, &head, &credit);
     }
@@ -254,7 +286,7 @@ void link_recv(struct link *link, struct link_recv *recv)
     recv->bitmap = NULL;
     struct unexpected *item = find_arrived(link, &recv->tag, WIRE_EAGER);
     if (item) {
-        list_remove(&item->node);
+        unkeep(link, item);
         deliver(link, recv, item->head.signature, item->body, item->length);
         free(item);
         return;
@@ -274,6 +306,10 @@ void link_recv(struct link *link, struct link_recv *recv)
         bulk_credit(link, recv);
 }
 
+static void no_one_asks(struct link_send *send, tutti_result_t result)
+{
+}
+
 /* Lanes must not read the data any more: most end soon; one that does not is given up. */
 static void stop_reading(struct link *link, struct link_send *send)
 {
@@ -291,6 +327,7 @@ static void stop_reading(struct link *link, struct link_send *send)
 
 void link_cancel_send(struct link *link, struct link_send *send)
 {
+    send->done = no_one_asks; /* it may end while its lanes are waited for */
     stop_reading(link, send);
     list_remove(&send->node);
     bulk_release_send(link, send);
@@ -316,9 +353,9 @@ void match_fail_all(struct link *link, tutti_result_t result)
 {
     fail_sends(link, &link->waiting, result);
     fail_sends(link, &link->bulk, result);
-    for (uint32_t slot = 0; slot < link->sending_size; slot++)
-        if (link->sending[slot]) {
-            struct link_send *send = link->sending[slot];
+    for (uint32_t id = 0; id < link->reading_size; id++)
+        if (link->reading[id]) {
+            struct link_send *send = link->reading[id];
             list_remove(&send->node);
             bulk_release_send(link, send);
             send->done(send, result);
@@ -357,6 +394,36 @@ static tutti_result_t stray(uint32_t mine, size_t length, const struct unexpecte
     return mismatch(tag, mine, length, item->head.signature, item->length, item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
 }
 
+static bool fail_a_strayed_recv(struct link *link)
+{
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        list_each (node, &link->posted[i]) {
+            struct link_recv *recv = list_entry(node, struct link_recv, node);
+            const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
+            if (!item)
+                continue;
+            finish_recv(link, recv, stray(recv->signature, recv->length, item));
+            return true;
+        }
+    return false;
+}
+
+static bool fail_a_strayed_send(struct link *link)
+{
+    list_each (node, &link->waiting) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        const struct unexpected *item = find_stray(link, &send->tag, send->signature);
+        if (!item)
+            continue;
+        tutti_result_t result = stray(send->signature, send->length, item);
+        list_remove(&send->node);
+        bulk_release_send(link, send);
+        send->done(send, result);
+        return true;
+    }
+    return false;
+}
+
 /*
  * Two ranks in different calls may wait for messages that the other never sends. So a transfer that has waited long asks
  * whether what came instead, for the same operation, is of another call.
@@ -366,23 +433,8 @@ void match_look_for_strays(struct link *link, uint64_t now)
     if (now - link->looked < STRAYS_EVERY)
         return;
     link->looked = now;
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        list_each_safe (node, &link->posted[i]) {
-            struct link_recv *recv = list_entry(node, struct link_recv, node);
-            const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
-            if (item)
-                finish_recv(link, recv, stray(recv->signature, recv->length, item));
-        }
-    list_each_safe (node, &link->waiting) {
-        struct link_send *send = list_entry(node, struct link_send, node);
-        const struct unexpected *item = find_stray(link, &send->tag, send->signature);
-        if (!item)
-            continue;
-        tutti_result_t result = stray(send->signature, send->length, item);
-        list_remove(&send->node);
-        bulk_release_send(link, send);
-        send->done(send, result);
-    }
+    while (fail_a_strayed_recv(link) || fail_a_strayed_send(link))
+        ; /* done() may change the lists: the search begins anew */
 }
 
 void match_drop_arrived(struct link *link)
@@ -401,7 +453,7 @@ void link_forget_comm(struct link_domain *domain, uint32_t comm)
             list_each_safe (entry, &link->arrived[i]) {
                 struct unexpected *item = list_entry(entry, struct unexpected, node);
                 if (item->head.tag.comm == comm) {
-                    list_remove(&item->node);
+                    unkeep(link, item);
                     free(item);
                 }
             }
