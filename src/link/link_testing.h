@@ -47,6 +47,7 @@ struct script {
     struct script_shape shape;
     struct script_side side[2];
     bool automatic;    /* polls let everything happen */
+    int (*poll)(struct script *script); /* else this, if it is set */
     bool newest;       /* actions take the newest lane, not the oldest */
     bool sent_at_once; /* put() calls sent() from inside */
     bool down_inside;  /* msg() on a broken lane calls down() from inside */
