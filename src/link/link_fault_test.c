@@ -284,12 +284,35 @@ static void test_down_inside_a_flush(void **state)
     assert_true(script_act(script, 0, 0, SCRIPT_KILL));
     message_flush(script->side[0].link);
     assert_int_equal(script->side[0].link->control, 1);
+    assert_true(script->side[0].link->unsent == &script->side[0].link->outgoing); /* all have gone by lane 1 */
     script_settle(script);
     for (int i = 0; i < 6; i++) {
         assert_true(payload_pair_right(pair[i]));
         payload_pair_free(pair[i]);
     }
     script_free(script);
+}
+
+/* Messages wait for room, and the transport says from inside msg() that there is more: each goes once. */
+static void test_room_inside_a_flush(void **state)
+{
+    for (int lossless = 0; lossless < 2; lossless++) {
+        struct script_shape shape = {.caps = lossless ? TRANSPORT_LOSSLESS : 0, .lanes = 1};
+        struct script *script = script_new(&shape);
+        struct payload *pair[6][2];
+        script_join(script);
+        assert_true(script_act(script, 0, 0, SCRIPT_FULL));
+        for (uint32_t i = 0; i < 6; i++)
+            payload_pair(script, 0, i, 100, pair[i]);
+        script->room_inside = true;
+        assert_true(script_act(script, 0, 0, SCRIPT_ROOM));
+        assert_int_equal(script_act_all(script, 0, SCRIPT_DELIVER), 6);
+        for (int i = 0; i < 6; i++) {
+            assert_true(payload_pair_right(pair[i]));
+            payload_pair_free(pair[i]);
+        }
+        script_free(script);
+    }
 }
 
 /* ---- A lost peer --------------------------------------------------------------------------------------------------- */
@@ -370,6 +393,22 @@ static void test_lossless_lane_ends(void **state)
     }
 }
 
+/* The end of the lane, and so of the link, is told from inside msg(): nothing is kept for nobody. */
+static void test_lossless_lane_ends_inside_a_message(void **state)
+{
+    struct script_shape shape = {.caps = TRANSPORT_LOSSLESS, .lanes = 1};
+    struct script *script = script_new(&shape);
+    struct payload *send = payload_new(true, 1, 7, 10);
+    script_join(script);
+    script->down_inside = true;
+    assert_true(script_act(script, 0, 0, SCRIPT_KILL));
+    payload_start(send, script->side[0].link);
+    assert_lost(script, send);
+    assert_true(list_empty(&script->side[0].link->outgoing));
+    payload_free(send);
+    script_free(script);
+}
+
 /* The peer says goodbye and ends: what it sent before still counts, what is expected from it fails. */
 static void test_peer_leaves(void **state)
 {
@@ -434,9 +473,11 @@ int main(void)
         CASE(test_acknowledgement_refused),
         CASE(test_down_inside_a_message),
         CASE(test_down_inside_a_flush),
+        CASE(test_room_inside_a_flush),
         CASE(test_nobody_listens_any_more),
         CASE(test_no_lane_within_the_timeout),
         CASE(test_lossless_lane_ends),
+        CASE(test_lossless_lane_ends_inside_a_message),
         CASE(test_peer_leaves),
         CASE(test_silence),
     };

@@ -178,6 +178,15 @@ static tutti_result_t refused(struct script_lane *lane)
     return lane->full ? TUTTI_IN_PROGRESS : TUTTI_SUCCESS;
 }
 
+static void tell_writable(struct script_lane *lane)
+{
+    struct transport *transport = lane->lane.transport;
+    transport->script->depth++;
+    if (transport->owner.writable)
+        transport->owner.writable(&lane->lane);
+    transport->script->depth--;
+}
+
 static tutti_result_t on_msg(struct lane *base, const struct iovec *parts, int count)
 {
     struct script_lane *lane = of(base);
@@ -193,6 +202,8 @@ static tutti_result_t on_msg(struct lane *base, const struct iovec *parts, int c
         if (parts[i].iov_len)
             memcpy(parcel->bytes + used, parts[i].iov_base, parts[i].iov_len);
     list_push(&lane->flight, &parcel->node);
+    if (base->transport->script->room_inside)
+        tell_writable(lane);
     return TUTTI_SUCCESS;
 }
 

@@ -51,6 +51,7 @@ struct script {
     bool newest;       /* actions take the newest lane, not the oldest */
     bool sent_at_once; /* put() calls sent() from inside */
     bool down_inside;  /* msg() on a broken lane calls down() from inside */
+    bool room_inside;  /* msg() calls writable() from inside */
     int fail_opens;    /* so many lane_open() fail */
     int opened;        /* lanes */
     unsigned depth;    /* upcalls under way */

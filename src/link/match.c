@@ -223,11 +223,16 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
     }
 }
 
+static tutti_result_t say_lost(const struct link *link)
+{
+    return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
+}
+
 static void send_eager(struct link *link, struct link_send *send)
 {
     struct wire_message head = {.tag = send->tag, .kind = WIRE_EAGER, .signature = send->signature};
     message_send(link, &head, send->data, send->length);
-    send->done(send, TUTTI_SUCCESS);
+    send->done(send, link->lost ? say_lost(link) : TUTTI_SUCCESS);
 }
 
 /* Both ends are this process: the payload is copied once both are there. */
@@ -244,11 +249,6 @@ static void send_to_self(struct link *link, struct link_send *send)
         meet(link, send, recv);
     else
         list_push(&link->waiting, &send->node);
-}
-
-static tutti_result_t say_lost(const struct link *link)
-{
-    return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
 }
 
 void link_send(struct link *link, struct link_send *send)
