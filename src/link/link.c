@@ -121,7 +121,7 @@ static void link_free(struct link *link)
             link->ops->lane_close(link->lane[i].lane);
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
-    match_drop_arrived(link);
+    early_drop_all(link);
     list_remove(&link->node);
     free(link->receiving);
     free(link->sending);
@@ -202,6 +202,7 @@ static void choose_lanes(struct link *link, int index)
     link->transport = domain->transport[index];
     link->lossless = link->ops->caps & TRANSPORT_LOSSLESS;
     link->eager = eager_limit(link->ops);
+    link->most_early = (size_t)param_int(PARAM_EARLY);
     link->lanes = link->ops->lanes(link->transport, &link->peer);
     if (link->lanes > LINK_MAX_LANES)
         link->lanes = LINK_MAX_LANES;

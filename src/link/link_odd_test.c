@@ -2,8 +2,6 @@
 /* What is out of the ordinary: payloads given up, peers that talk nonsense or too much, callbacks that call back. */
 #include "link/link_testing.h"
 
-#include "base/param.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -405,42 +403,95 @@ static void test_message_that_changes(void **state)
 
 /* ---- Payloads that nobody asks for --------------------------------------------------------------------------------- */
 
-/* A peer that is far ahead is given up before it fills the memory; what is asked for in time does not count. */
-static void test_too_much_too_early(void **state)
+static void bound_early(struct script *script, size_t most)
 {
-    setenv("TUTTI_EARLY", "20000", 1);
-    param_reload();
-    struct script *script = start(1);
-    for (uint32_t i = 0; i < 60; i++) {
-        struct payload *send = payload_new(true, i, 7, EAGER), *recv = payload_new(false, i, 7, EAGER);
-        payload_start(send, script->side[0].link);
+    for (int side = 0; side < 2; side++)
+        if (script->side[side].link)
+            script->side[side].link->most_early = most;
+}
+
+#define AHEAD 100
+
+/* A sender that is far ahead is held back, and goes on when its payloads are asked for, in whatever order. */
+static void test_far_ahead(void **state)
+{
+    for (int round = 0; round < 3; round++) {
+        struct script *script = start(2);
+        struct payload *send[AHEAD], *recv[AHEAD];
+        int done = 0;
+        bound_early(script, 20000);
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            send[i] = payload_new(true, i, 7, EAGER);
+            recv[i] = payload_new(false, i, 7, EAGER);
+            payload_start(send[i], script->side[0].link);
+            if (round < 2) /* else nothing arrives: too much waits to be acknowledged */
+                script_settle(script);
+            done += send[i]->done;
+        }
+        assert_true(round < 2 ? done > 8 && done < 14 : done > 3 && done < 8);
         script_settle(script);
-        payload_start(recv, script->side[1].link);
-        assert_true(payload_pair_right((struct payload *[]){send, recv}));
+        assert_true(script->side[1].link->holding == (round < 2));
+        for (uint32_t i = 0; i < AHEAD; i++)
+            payload_start(recv[round == 1 ? AHEAD - 1 - i : i], script->side[1].link);
+        script_settle(script);
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            assert_true(payload_pair_right((struct payload *[]){send[i], recv[i]}));
+            payload_free(send[i]);
+            payload_free(recv[i]);
+        }
+        assert_false(script->side[1].link->holding);
+        assert_int_equal(script->side[1].link->early, 0);
+        script_tick(script, 0);
+        script_settle(script);
+        assert_false(early_held(script->side[0].link));
+        script_free(script);
+    }
+}
+
+/* Calls that differ are found also when a small payload is held back; an empty one is never held back. */
+static void test_held_back_in_another_call(void **state)
+{
+    for (int send_first = 0; send_first < 2; send_first++) {
+        struct script *script = start(1);
+        struct payload *send = payload_new(true, 1, 7, 100), *recv = payload_new(false, 1, 7, 101), *empty = payload_new(true, 2, 7, 0);
+        script->side[0].link->held = true;
+        payload_start(empty, script->side[0].link);
+        assert_int_equal(empty->done, 1);
+        payload_start(send_first ? send : recv, script->side[!send_first].link);
+        script_settle(script);
+        payload_start(send_first ? recv : send, script->side[send_first].link);
+        script_settle(script);
+        assert_int_equal(recv->result, TUTTI_INVALID_USAGE);
+        assert_non_null(strstr(recv->text, "100 bytes"));
+        payload_cancel(send, script->side[0].link);
         payload_free(send);
         payload_free(recv);
+        payload_free(empty);
+        script_free(script);
     }
-    assert_int_equal(script->side[1].link->early, 0);
-    int kept = 0;
-    for (; kept < 100 && !script->side[1].lost; kept++) {
-        struct payload *send = payload_new(true, 100 + (uint32_t)kept, 7, EAGER);
-        payload_start(send, script->side[0].link);
-        script_settle(script);
-        payload_free(send);
-    }
-    assert_true(kept > 15 && kept < 20);
-    assert_non_null(strstr(script->side[1].lost_text, "TUTTI_EARLY"));
-    assert_non_null(strstr(script->side[1].lost_text, "1000"));
+}
+
+/* A peer that does not hold back is given up before it fills the memory. */
+static void test_too_much_too_early(void **state)
+{
+    struct script *script = start_alone(0);
+    unsigned char body[500] = {0};
+    int said = 0;
+    bound_early(script, 20000);
+    for (; said < 100 && !script->side[0].lost; said++)
+        say(script, (struct wire_message){.tag = script_tag((uint32_t)said), .kind = WIRE_EAGER}, body, sizeof body);
+    assert_true(said > 30 && said < 40);
+    assert_non_null(strstr(script->side[0].lost_text, "TUTTI_EARLY"));
+    assert_non_null(strstr(script->side[0].lost_text, "1001"));
     script_free(script);
 }
 
 /* Credits count too; those of a communicator that ends are dropped. */
 static void test_early_credits(void **state)
 {
-    setenv("TUTTI_EARLY", "20000", 1);
-    param_reload();
     struct script *script = start_alone(0);
     struct wire_credit credit = {.length = 3 * SEGMENT, .segment = SEGMENT};
+    bound_early(script, 20000);
     for (int turn = 0; turn < 3; turn++) {
         for (uint32_t i = 0; i < 100; i++)
             say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit, sizeof credit);
@@ -494,6 +545,8 @@ int main(void)
         CASE(test_slot_credited_twice),
         CASE(test_short_messages),
         CASE(test_message_that_changes),
+        CASE(test_far_ahead),
+        CASE(test_held_back_in_another_call),
         CASE(test_too_much_too_early),
         CASE(test_early_credits),
         CASE(test_abort_is_told),

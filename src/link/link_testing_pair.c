@@ -24,7 +24,6 @@ void script_settings(void)
     setenv("TUTTI_LANE_WINDOW", "2", 1);
     setenv("TUTTI_PROBE_AFTER", "3600s", 1);
     setenv("TUTTI_TIMEOUT", "3600s", 1);
-    unsetenv("TUTTI_EARLY");
     param_reload();
 }
 

@@ -2,9 +2,6 @@
 /* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
 #include "link/internal.h"
 
-#include "base/param.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +13,7 @@ bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static unsigned bucket(const struct wire_tag *tag)
+unsigned match_bucket(const struct wire_tag *tag)
 {
     uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round + tag->from * 17 + tag->to * 5 + tag->comm;
     return (x ^ x >> 5 ^ x >> 12) % LINK_BUCKETS;
@@ -24,22 +21,11 @@ static unsigned bucket(const struct wire_tag *tag)
 
 static struct link_recv *find_posted(struct link *link, const struct wire_tag *tag)
 {
-    struct list *head = &link->posted[bucket(tag)];
+    struct list *head = &link->posted[match_bucket(tag)];
     list_each (node, head) {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
         if (tag_equal(&recv->tag, tag))
             return recv;
-    }
-    return NULL;
-}
-
-static struct unexpected *find_arrived(struct link *link, const struct wire_tag *tag, unsigned kind)
-{
-    struct list *head = &link->arrived[bucket(tag)];
-    list_each (node, head) {
-        struct unexpected *item = list_entry(node, struct unexpected, node);
-        if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
-            return item;
     }
     return NULL;
 }
@@ -98,52 +84,29 @@ static void deliver(struct link *link, struct link_recv *recv, uint32_t signatur
     finish_recv(link, recv, TUTTI_SUCCESS);
 }
 
-/* A peer that is far ahead, or means harm, must not fill this process's memory. */
-static void lose_for_early(struct link *link)
+/* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that would
+ * ride in a message, but is held back (early.c), no credit was ever given. */
+static void meet_announced(struct link *link, struct link_recv *recv, uint32_t signature, uint64_t bytes)
 {
-    char why[160];
-    snprintf(why, sizeof why, "more than %lld bytes came from it that nobody here has asked for; raise TUTTI_EARLY if that is right",
-             (long long)param_int(PARAM_EARLY));
-    lanes_lose(link, why);
+    if (bytes != recv->length || signature != recv->signature)
+        finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, signature, bytes, recv->tag.from));
+    else if (!recv->credited && bytes)
+        bulk_credit(link, recv);
 }
 
-static void unkeep(struct link *link, struct unexpected *item)
-{
-    link->early -= sizeof *item + item->length;
-    list_remove(&item->node);
-}
-
-static void keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
-{
-    if (link->early + sizeof(struct unexpected) + length > (size_t)param_int(PARAM_EARLY)) {
-        lose_for_early(link);
-        return;
-    }
-    struct unexpected *item = malloc(sizeof *item + length);
-    if (!item) {
-        lanes_lose(link, "no memory to keep an early message");
-        return;
-    }
-    link->early += sizeof *item + length;
-    item->head = *head;
-    item->length = length;
-    if (length)
-        memcpy(item->body, body, length);
-    list_push(&link->arrived[bucket(&head->tag)], &item->node);
-}
-
-/* The peer holds a large payload and got no credit from us: either we are late, or we wait for something else. */
 static void announced(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     uint64_t bytes;
     struct link_recv *recv = find_posted(link, &head->tag);
     if (!recv)
         recv = find_posted_of_another_call(link, head);
-    if (!recv || length != sizeof bytes)
+    if (length != sizeof bytes)
         return;
     memcpy(&bytes, body, sizeof bytes);
-    if (bytes != recv->length || head->signature != recv->signature)
-        finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, head->signature, bytes, recv->tag.from));
+    if (recv)
+        meet_announced(link, recv, head->signature, bytes);
+    else if (bytes && bytes <= link->eager)
+        early_keep(link, head, body, length);
 }
 
 void match_announce(struct link *link, struct link_send *send)
@@ -161,7 +124,7 @@ static void credited(struct link *link, const struct wire_message *head, const v
     memcpy(&credit, body, sizeof credit);
     struct link_send *send = find_waiting(link, &head->tag);
     if (!send) {
-        keep(link, head, body, length);
+        early_keep(link, head, body, length);
         return;
     }
     list_remove(&send->node);
@@ -174,7 +137,7 @@ static void eager(struct link *link, const struct wire_message *head, const void
     if (recv)
         deliver(link, recv, head->signature, body, length);
     else
-        keep(link, head, body, length);
+        early_keep(link, head, body, length);
 }
 
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length)
@@ -213,6 +176,10 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         break;
     case WIRE_PROBE:
         message_send_on(lane, WIRE_PROBE_ANSWER);
+        break;
+    case WIRE_HOLD:
+    case WIRE_GO_ON:
+        link->held = head->kind == WIRE_HOLD;
         break;
     case WIRE_BYE:
         link->bye = true;
@@ -261,22 +228,40 @@ void link_send(struct link *link, struct link_send *send)
         send->done(send, say_lost(link));
     } else if (!link->ops) {
         send_to_self(link, send);
-    } else if (send->length <= link->eager) {
+    } else if (send->length <= link->eager && (!early_held(link) || !send->length)) {
         send_eager(link, send);
     } else {
-        struct unexpected *item = find_arrived(link, &send->tag, WIRE_CREDIT);
+        struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
         if (!item) {
             list_push(&link->waiting, &send->node);
+            send->announced = send->length <= link->eager;
+            if (send->announced)
+                match_announce(link, send);
             return;
         }
         struct wire_credit credit;
         struct wire_message head = item->head;
         memcpy(&credit, item->body, sizeof credit);
-        unkeep(link, item);
+        early_take(link, item);
         free(item);
         bulk_start(link, send, &head, &credit);
     }
+}
+
+/* The payload may have been announced, if the peer holds it back. */
+static void meet_kept(struct link *link, struct link_recv *recv)
+{
+    uint64_t bytes;
+    struct unexpected *item = early_find(link, &recv->tag, WIRE_ANNOUNCE);
+    if (!item)
+        return;
+    uint32_t signature = item->head.signature;
+    memcpy(&bytes, item->body, sizeof bytes);
+    early_take(link, item);
+    free(item);
+    if (!link->lost)
+        meet_announced(link, recv, signature, bytes);
 }
 
 void link_recv(struct link *link, struct link_recv *recv)
@@ -284,9 +269,9 @@ void link_recv(struct link *link, struct link_recv *recv)
     list_init(&recv->node);
     recv->credited = false;
     recv->bitmap = NULL;
-    struct unexpected *item = find_arrived(link, &recv->tag, WIRE_EAGER);
+    struct unexpected *item = early_find(link, &recv->tag, WIRE_EAGER);
     if (item) {
-        unkeep(link, item);
+        early_take(link, item);
         deliver(link, recv, item->head.signature, item->body, item->length);
         free(item);
         return;
@@ -301,9 +286,11 @@ void link_recv(struct link *link, struct link_recv *recv)
         meet(link, send, recv);
         return;
     }
-    list_push(&link->posted[bucket(&recv->tag)], &recv->node);
+    list_push(&link->posted[match_bucket(&recv->tag)], &recv->node);
     if (link->ops && recv->length > link->eager)
         bulk_credit(link, recv);
+    else
+        meet_kept(link, recv);
 }
 
 static void no_one_asks(struct link_send *send, tutti_result_t result)
@@ -388,10 +375,21 @@ static const struct unexpected *find_stray(const struct link *link, const struct
     return item;
 }
 
+/* Of the payload that an early message is, announces or asks for. */
+static size_t payload_length(const struct unexpected *item)
+{
+    struct wire_credit credit = {.length = item->length};
+    if (item->head.kind == WIRE_CREDIT)
+        memcpy(&credit, item->body, sizeof credit);
+    else if (item->head.kind == WIRE_ANNOUNCE)
+        memcpy(&credit.length, item->body, sizeof credit.length);
+    return credit.length;
+}
+
 static tutti_result_t stray(uint32_t mine, size_t length, const struct unexpected *item)
 {
     const struct wire_tag *tag = &item->head.tag;
-    return mismatch(tag, mine, length, item->head.signature, item->length, item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
+    return mismatch(tag, mine, length, item->head.signature, payload_length(item), item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
 }
 
 static bool fail_a_strayed_recv(struct link *link)
@@ -435,27 +433,4 @@ void match_look_for_strays(struct link *link, uint64_t now)
     link->looked = now;
     while (fail_a_strayed_recv(link) || fail_a_strayed_send(link))
         ; /* done() may change the lists: the search begins anew */
-}
-
-void match_drop_arrived(struct link *link)
-{
-    struct list *node;
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        while ((node = list_pop(&link->arrived[i])))
-            free(list_entry(node, struct unexpected, node));
-}
-
-void link_forget_comm(struct link_domain *domain, uint32_t comm)
-{
-    list_each (node, &domain->links) {
-        struct link *link = list_entry(node, struct link, node);
-        for (int i = 0; i < LINK_BUCKETS; i++)
-            list_each_safe (entry, &link->arrived[i]) {
-                struct unexpected *item = list_entry(entry, struct unexpected, node);
-                if (item->head.tag.comm == comm) {
-                    unkeep(link, item);
-                    free(item);
-                }
-            }
-    }
 }

@@ -23,10 +23,18 @@ static struct message *message_new(struct link *link, const struct wire_message 
         return NULL;
     message->length = prefix + sizeof *head + length;
     message->sequence = ++link->next_sequence;
+    link->outgoing_bytes += message->length;
     memcpy(message->bytes + prefix, head, sizeof *head);
     if (length)
         memcpy(message->bytes + prefix + sizeof *head, body, length);
     return message;
+}
+
+static void message_free(struct link *link, struct message *message)
+{
+    link->outgoing_bytes -= message->length;
+    list_remove(&message->node);
+    free(message);
 }
 
 /* Hands one queued message to the lane. False: no room. */
@@ -58,10 +66,8 @@ void message_flush(struct link *link)
         if (!taken)
             break;
         link->unsent = link->unsent->next;
-        if (link->lossless) {
-            list_remove(&message->node);
-            free(message);
-        }
+        if (link->lossless)
+            message_free(link, message);
     }
     link->flushing = false;
 }
@@ -120,8 +126,7 @@ static void drop_acknowledged(struct link *link, uint64_t received)
         struct message *message = list_entry(link->outgoing.next, struct message, node);
         if (message->sequence > received)
             return;
-        list_remove(&message->node);
-        free(message);
+        message_free(link, message);
     }
 }
 
@@ -167,9 +172,8 @@ void message_resend(struct link *link)
 
 void message_drop_all(struct link *link)
 {
-    struct list *node;
-    while ((node = list_pop(&link->outgoing)))
-        free(list_entry(node, struct message, node));
+    while (!list_empty(&link->outgoing))
+        message_free(link, list_entry(link->outgoing.next, struct message, node));
     link->unsent = &link->outgoing;
     link->resends++;
 }

@@ -135,7 +135,7 @@ static void say(struct world *w)
     unsigned char bytes[SCRIPT_SEGMENT];
     uint8_t how = byte(&w->in), what = byte(&w->in);
     struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->received + 1, .received = what & 0x20 ? w->link->next_sequence : 0};
-    struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = how & 15, .signature = how & 0x40 ? 7 : 8};
+    struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = (how & 15) % (WIRE_GO_ON + 1), .signature = how & 0x40 ? 7 : 8};
     size_t skip = w->link->lossless ? 0 : sizeof sequence, used = skip + sizeof head;
     if (how & 0x80)
         head.tag.slice = 0;
@@ -263,7 +263,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     script_settings();
     setenv("TUTTI_PROBE_AFTER", "1s", 1);
-    setenv("TUTTI_EARLY", "30000", 1);
     param_reload();
     return 0;
 }
@@ -280,6 +279,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             script_dial(w.script, i, 0);
     script_get_link(w.script, 0);
     w.link = w.script->side[0].link;
+    w.link->most_early = 30000;
     for (int i = 0; i < STEPS && w.in.left; i++) {
         step(&w);
         check(&w);
