@@ -171,7 +171,8 @@ void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *cont
     _Atomic uint32_t *word = &arena->ranks[me].sleeping;
     uint32_t whom = peer < 0 ? 1 : (uint32_t)peer + 2;
     atomic_store(word, whom);
-    atomic_fetch_add(&arena->head->sleepers, 1); /* a full barrier: either we see the news, or its bringer sees us */
+    atomic_fetch_add(&arena->head->sleepers, 1);
+    atomic_thread_fence(memory_order_seq_cst); /* either we see the news, or its bringer sees us */
     if (!ready(context))
         futex_wait(word, whom, timeout_us);
     atomic_fetch_sub(&arena->head->sleepers, 1);

@@ -166,6 +166,7 @@ void engine_sleep(struct engine *engine, int timeout_ms)
 
 void engine_notice(struct engine *engine)
 {
+    atomic_thread_fence(memory_order_seq_cst); /* either we see it asleep, or it sees what was issued before it sleeps */
     if (atomic_load_explicit(&engine->mode, memory_order_seq_cst) != ENGINE_DEEP)
         return;
     uint32_t deep = ENGINE_DEEP;

@@ -108,5 +108,8 @@ class Output(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if os.environ.get("MESON_EXE_WRAPPER"):
+        print("SKIPPED: tutti perf starts itself as ranks; this machine cannot start a program of another processor")
+        sys.exit(77)
     TUTTI = os.path.abspath(sys.argv[1])
     unittest.main(argv=sys.argv[:1] + sys.argv[2:])

@@ -157,9 +157,10 @@ struct box_row {
 /* The newest operation in a process's black box; seq 0: it shows none. */
 static struct box_row newest_row(pid_t pid)
 {
+    const char *emulator = getenv("MESON_EXE_WRAPPER"); /* of a build for another processor */
     char command[400], line[400];
     struct box_row newest = {0};
-    snprintf(command, sizeof command, "%s trace --all-ops --pid %d 2>&1", tutti_program, (int)pid);
+    snprintf(command, sizeof command, "%s %s trace --all-ops --pid %d 2>&1", emulator ? emulator : "", tutti_program, (int)pid);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         struct box_row row = {.done = strstr(line, " done ")};
