@@ -62,7 +62,7 @@ def rows(text):
     found = {}
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 13 and words[0].isdigit():
+        if len(words) >= 13 and words[0].isdigit() and int(words[0]):
             found[int(words[0])] = (float(words[5]), float(words[7]), words[8], words[12])
     return found
 

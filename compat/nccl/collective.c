@@ -85,8 +85,34 @@ ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataT
 }
 TWIN(ncclAllGather);
 
+static size_t size_of(ncclDataType_t type)
+{
+    static const unsigned char sizes[ncclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+    return (unsigned)type < ncclNumTypes ? sizes[type] : 0;
+}
+
+/* In place the result is undefined with NCCL, but the call is legal, and nccl-tests makes it. */
+static ncclResult_t alltoall_in_place(void *buffer, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    int ranks = 0;
+    size_t bytes = count * size_of(type);
+    ncclResult_t result = ncclCommCount(comm, &ranks);
+    if (result != ncclSuccess)
+        return result;
+    ncclGroupStart();
+    for (int peer = 0; peer < ranks && result == ncclSuccess; peer++) {
+        result = ncclSend((char *)buffer + bytes * (size_t)peer, count, type, peer, comm, stream);
+        if (result == ncclSuccess)
+            result = ncclRecv((char *)buffer + bytes * (size_t)peer, count, type, peer, comm, stream);
+    }
+    ncclResult_t ended = ncclGroupEnd();
+    return result == ncclSuccess ? ended : result;
+}
+
 ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
 {
+    if (send == recv && send && count)
+        return alltoall_in_place(recv, count, type, comm, stream);
     ISSUE(tutti_alltoall, send, recv, count, (tutti_type_t)type);
 }
 TWIN(ncclAlltoAll);

@@ -14,8 +14,6 @@ bool place_host(void)
     return text && *text && strcmp(text, "0") != 0;
 }
 
-#ifdef TUTTI_HOST
-
 void place_config(tutti_config_t *config, bool host, int device)
 {
     config->device = host ? TUTTI_HOST : device == PLACE_CURRENT ? TUTTI_CURRENT_DEVICE : device;
@@ -55,39 +53,3 @@ tutti_result_t place_memory(tutti_comm_t comm, bool host, size_t *device_bytes)
         *device_bytes = 0;
     return result;
 }
-
-#else /* a tutti without devices */
-
-void place_config(tutti_config_t *config, bool host, int device)
-{
-}
-
-tutti_result_t place_device(tutti_comm_t comm, bool host, int told, int *device)
-{
-    *device = told == PLACE_CURRENT ? 0 : told;
-    return TUTTI_SUCCESS;
-}
-
-tutti_result_t place_alloc(void **pointer, size_t size)
-{
-    return tutti_mem_alloc(pointer, size);
-}
-
-tutti_result_t place_free(void *pointer)
-{
-    return tutti_mem_free(pointer);
-}
-
-tutti_result_t place_premul(tutti_op_t *op, const void *scalar, ncclScalarResidence_t residence, tutti_type_t type, tutti_comm_t comm,
-                            bool host)
-{
-    return tutti_op_create_premul_sum(op, scalar, type, comm);
-}
-
-tutti_result_t place_memory(tutti_comm_t comm, bool host, size_t *device_bytes)
-{
-    *device_bytes = 0;
-    return TUTTI_SUCCESS;
-}
-
-#endif

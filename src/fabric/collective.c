@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CHAIN_PIECES 24 /* of a large broadcast; the board has room for more */
+
 /* ---- Reductions ---------------------------------------------------------------------------------------------------- */
 
 static enum kernel_mode mode_of(enum coll coll)
@@ -120,21 +122,11 @@ static void describe(const struct fabric *fabric, const struct call *call, struc
  */
 static tutti_result_t broadcast_chain(struct fabric *fabric, const struct call *call, CUstream stream)
 {
-    size_t bytes = call->count * type_size(call->type), piece = (size_t)param_int(PARAM_CHAIN_PIECE);
+    uint64_t bytes = call->count * type_size(call->type), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
     int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
-    int before = (fabric->rank + n - 1) % n, after = (fabric->rank + 1) % n;
-    const char *in = place ? call->out : call->in;
-    size_t pieces = (bytes + piece - 1) / piece;
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (size_t step = 0; step <= pieces && result == TUTTI_SUCCESS; step++) {
-        struct kernel_exchange what = {0};
-        size_t from = step * piece, sent = (step - 1) * piece;
-        if (place && step < pieces)
-            recv_from(&what, before, (const char *)call->out + from, bytes - from < piece ? bytes - from : piece);
-        if (place < n - 1 && step)
-            send_to(&what, after, in + sent, bytes - sent < piece ? bytes - sent : piece);
-        result = exchange_issue(fabric, &what, stream, false);
-    }
+    int before = place ? (fabric->rank + n - 1) % n : -1, after = place < n - 1 ? (fabric->rank + 1) % n : -1;
+    piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
+    tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
     if (result == TUTTI_SUCCESS && !place && call->in != call->out)
         result = cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)call->out, (CUdeviceptr)(uintptr_t)call->in, bytes, stream),
                             "copying to this rank itself");
@@ -145,8 +137,7 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
 {
     struct kernel_exchange what;
     size_t bytes = call->count * type_size(call->type);
-    if (call->coll == COLL_BROADCAST && fabric->copies && !capturing && fabric->nranks > 2 && bytes >= (size_t)param_int(PARAM_CHAIN_FROM) &&
-        (size_t)param_int(PARAM_CHAIN_PIECE) >= fabric->copy_from)
+    if (call->coll == COLL_BROADCAST && fabric->copies && !capturing && fabric->nranks > 2 && bytes >= (size_t)param_int(PARAM_CHAIN_FROM))
         return broadcast_chain(fabric, call, stream);
     describe(fabric, call, &what);
     return exchange_issue(fabric, &what, stream, capturing);

@@ -105,11 +105,9 @@ static void release_mark(struct fabric *fabric, struct mark *mark)
 
 static tutti_result_t copy_stream(struct fabric *fabric, int peer)
 {
-    int least = 0, greatest = 0;
     if (fabric->copy[peer])
         return TUTTI_SUCCESS;
-    fabric->cu->CtxGetStreamPriorityRange(&least, &greatest);
-    return cuda_check(fabric->cu->StreamCreateWithPriority(&fabric->copy[peer], CU_STREAM_NON_BLOCKING, greatest), "making a stream");
+    return cuda_check(fabric->cu->StreamCreateWithPriority(&fabric->copy[peer], CU_STREAM_NON_BLOCKING, 0), "making a stream");
 }
 
 static tutti_result_t enqueue(struct fabric *fabric, const struct transfer *transfer, CUdeviceptr to)
@@ -292,6 +290,35 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
         if (result == TUTTI_SUCCESS && sends >> peer & 1)
             result = wait_done(fabric, &board->pair[me][peer].done, atomic_load(&fabric->sent[peer]), stream);
     }
+    return result;
+}
+
+/*
+ * From rank `before` (-1: this rank has it) to rank `after` (-1: it ends here), in pieces: a piece goes on when it has come, while
+ * the next ones come in. The user's stream waits for each piece's arrival, and for the sends only at the end.
+ */
+tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
+                          CUstream stream)
+{
+    struct board *board = fabric->board;
+    struct kernel_exchange what;
+    uint32_t first = before < 0 ? 0 : atomic_load(&fabric->received[before]);
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (uint64_t at = 0; before >= 0 && at < bytes && result == TUTTI_SUCCESS; at += piece)
+        result = post_recv(fabric, before, to + at, bytes - at < piece ? bytes - at : piece, stream);
+    for (uint64_t at = 0; at < bytes && result == TUTTI_SUCCESS; at += piece) {
+        if (before >= 0)
+            result = wait_done(fabric, &board->pair[before][fabric->rank].done, ++first, stream);
+        if (after < 0 || result != TUTTI_SUCCESS)
+            continue;
+        memset(&what, 0, sizeof what);
+        what.send[after] = from + at;
+        what.send_bytes[after] = bytes - at < piece ? bytes - at : piece;
+        result = queue_sends(fabric, &what, 1u << after, stream);
+        copy_pending(fabric);
+    }
+    if (after >= 0 && result == TUTTI_SUCCESS)
+        result = wait_done(fabric, &board->pair[fabric->rank][after].done, atomic_load(&fabric->sent[after]), stream);
     return result;
 }
 

@@ -4,10 +4,22 @@
 
 #include "base/error.h"
 
+#define SELF_FROM (256u << 10) /* bytes for itself that a rank copies by copy engine */
+
+static bool others(const struct fabric *fabric, const struct kernel_exchange *what)
+{
+    uint64_t any = 0;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        any |= peer != fabric->rank ? what->send_bytes[peer] | what->recv_bytes[peer] : 0;
+    return any != 0;
+}
+
 static tutti_result_t copy_to_self(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
 {
     int me = fabric->rank;
     uint64_t bytes = what->send_bytes[me];
+    if (bytes < SELF_FROM && others(fabric, what)) /* the kernel that is launched anyway does it */
+        return TUTTI_SUCCESS;
     what->send_bytes[me] = what->recv_bytes[me] = 0;
     if (!bytes || what->send[me] == what->recv[me])
         return TUTTI_SUCCESS;
@@ -49,7 +61,6 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
 {
     struct kernel_exchange small = *what;
     uint32_t sends = 0, recvs = 0;
-    /* Only a self copy may be as large as the local memory's speed; where small messages exist too the kernel does it. */
     tutti_result_t result = copy_to_self(fabric, &small, stream);
     if (fabric->copies && !capturing) {
         sends = large(fabric, what->send_bytes);

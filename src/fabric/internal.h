@@ -107,6 +107,8 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
 
 /* copy.c: large messages, by copy engine */
 tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, CUstream stream);
+tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
+                          CUstream stream);
 void copy_pending(struct fabric *fabric);
 void copy_drop(struct fabric *fabric);
 /* Closes mappings that are not wanted any more, if nothing is under way. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PINNED (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
+
 /* What every rank tells every other. */
 struct card {
     uint8_t gpu[16]; /* its uuid */
@@ -66,15 +68,24 @@ static bool all_reach_all(const struct card *all, int nranks)
     return true;
 }
 
-static void use_host_windows(struct fabric *fabric)
+static tutti_result_t use_host_windows(struct fabric *fabric)
 {
+    size_t head = board_window(fabric->nranks, 0);
+    CUdeviceptr windows = 0;
+    tutti_result_t result = cuda_check(fabric->cu->MemHostRegister((char *)fabric->board + head, board_size(fabric->nranks) - head, PINNED),
+                                       "pinning windows in host memory");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(fabric->cu->MemHostGetDevicePointer(&windows, (char *)fabric->board + head, 0), "finding the windows' device address");
+    if (result != TUTTI_SUCCESS)
+        return result;
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        unsigned char *base = (unsigned char *)(uintptr_t)fabric->board_device;
+        unsigned char *base = (unsigned char *)(uintptr_t)windows - head;
         fabric->kernels.window[rank] = base + board_window(fabric->nranks, rank);
         fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
     }
     fabric->in_host = fabric->bulk_posted = fabric->bulk_ready = true;
     fabric->copies = false;
+    return TUTTI_SUCCESS;
 }
 
 static tutti_result_t use_device_windows(struct fabric *fabric, struct card *mine, struct card *all)
@@ -111,18 +122,12 @@ static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card
     result = tell_all(team, mine, all);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (!all_reach_all(all, fabric->nranks)) {
-        use_host_windows(fabric);
-        return TUTTI_SUCCESS;
-    }
-    return use_device_windows(fabric, mine, all);
+    return all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, mine, all) : use_host_windows(fabric);
 }
 
 static tutti_result_t register_board(struct fabric *fabric)
 {
-    size_t size = board_size(fabric->nranks);
-    tutti_result_t result = cuda_check(fabric->cu->MemHostRegister(fabric->board, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
-                                       "pinning the board");
+    tutti_result_t result = cuda_check(fabric->cu->MemHostRegister(fabric->board, board_window(fabric->nranks, 0), PINNED), "pinning the board");
     if (result != TUTTI_SUCCESS)
         return result;
     fabric->board_registered = true;

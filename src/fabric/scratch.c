@@ -19,7 +19,7 @@ struct remains {
     struct cuda_device *device;
     const struct cuda_driver *cu;
     CUdeviceptr window, bulk;
-    bool registered;
+    bool registered, in_host;
 };
 
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -139,6 +139,8 @@ static void bury(struct remains *old)
         old->cu->MemFree(old->bulk);
     if (old->window)
         old->cu->MemFree(old->window);
+    if (old->in_host)
+        old->cu->MemHostUnregister((char *)old->board + board_window(old->nranks, 0));
     if (old->registered)
         old->cu->MemHostUnregister(old->board);
     cuda_leave();
@@ -187,7 +189,7 @@ void scratch_close(struct fabric *fabric)
         return;
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
-                            .window = fabric->window, .bulk = fabric->bulk, .registered = fabric->board_registered};
+                            .window = fabric->window, .bulk = fabric->bulk, .registered = fabric->board_registered, .in_host = fabric->in_host};
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
     pthread_mutex_unlock(&remains_lock);

@@ -41,6 +41,8 @@ bool job_may_be_in_place(enum job_kind kind);
 
 /* Memory where the ranks' buffers are: the host's or the GPU's. Ends the program if there is none. */
 unsigned char *job_memory(size_t bytes);
+/* Any job, up to 400,000 elements: the same on all ranks that ask with the same seed and number. */
+struct job job_draw(uint64_t seed, uint64_t number, int nranks);
 /* Makes the buffers. Fill kind ... seed before. */
 void job_prepare(struct job *job, tutti_comm_t comm, int rank, int nranks);
 tutti_result_t job_issue(struct job *job, tutti_stream_t stream);
