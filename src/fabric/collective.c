@@ -30,11 +30,11 @@ static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUs
                                  .scalar_at = call->scalar_at};
     struct kernel_launch how;
     choose(fabric, call, &how);
-    if (how.kernel == KERNEL_REDUCE_BULK) {
-        tutti_result_t result = scratch_take_bulk(fabric);
-        if (result != TUTTI_SUCCESS)
-            return result;
-    }
+    tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : (1u << fabric->nranks) - 1);
+    if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK)
+        result = scratch_take_bulk(fabric);
+    if (result != TUTTI_SUCCESS)
+        return result;
     what.team = fabric->kernels;
     return cuda_launch(fabric->device, &how, call->type, &what, stream);
 }
@@ -125,6 +125,11 @@ static tutti_result_t broadcast_chain(struct fabric *fabric, const struct call *
     uint64_t bytes = call->count * type_size(call->type), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
     int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
     int before = place ? (fabric->rank + n - 1) % n : -1, after = place < n - 1 ? (fabric->rank + 1) % n : -1;
+    if (after >= 0) {
+        tutti_result_t needs = fabric_needs(fabric, 1u << after);
+        if (needs != TUTTI_SUCCESS)
+            return needs;
+    }
     piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
     tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
     if (result == TUTTI_SUCCESS && !place && call->in != call->out)

@@ -37,6 +37,15 @@ static uint32_t large(const struct fabric *fabric, const uint64_t *bytes)
     return set;
 }
 
+static uint32_t sent_to(const struct fabric *fabric, const struct kernel_exchange *what)
+{
+    uint32_t set = 0;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        if (what->send_bytes[peer])
+            set |= 1u << peer;
+    return set;
+}
+
 static void leave_out(uint64_t *bytes, uint32_t set)
 {
     for (int peer = 0; peer < KERNEL_RANKS; peer++)
@@ -61,7 +70,9 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
 {
     struct kernel_exchange small = *what;
     uint32_t sends = 0, recvs = 0;
-    tutti_result_t result = copy_to_self(fabric, &small, stream);
+    tutti_result_t result = fabric_needs(fabric, sent_to(fabric, what));
+    if (result == TUTTI_SUCCESS)
+        result = copy_to_self(fabric, &small, stream);
     if (fabric->copies && !capturing) {
         sends = large(fabric, what->send_bytes);
         recvs = large(fabric, what->recv_bytes);

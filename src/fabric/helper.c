@@ -13,12 +13,17 @@
 
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
+/* A rank that left in order is not lost: what it had sent is there. */
 static int lost_rank(const struct fabric *fabric)
 {
     const struct team *team = fabric->team;
-    for (int rank = 0; rank < team->nranks; rank++)
-        if (atomic_load_explicit(&team->gone[rank], memory_order_acquire) || (fabric->board && atomic_load(&fabric->board->rank[rank].gone)))
+    for (int rank = 0; rank < team->nranks; rank++) {
+        bool gone = atomic_load_explicit(&team->gone[rank], memory_order_acquire);
+        if (fabric->board)
+            gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
+        if (gone)
             return rank;
+    }
     return -1;
 }
 
@@ -45,6 +50,18 @@ tutti_result_t fabric_failure(struct fabric *fabric)
     tutti_result_t result = team_failure(fabric->team);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
+}
+
+tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
+{
+    char sentence[120];
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        if (rank == fabric->rank || !(ranks >> rank & 1) || !atomic_load(&fabric->board->rank[rank].closed))
+            continue;
+        snprintf(sentence, sizeof sentence, "rank %d has left the communicator, and this call needs it", rank);
+        return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
+    }
+    return TUTTI_SUCCESS;
 }
 
 /* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
