@@ -257,9 +257,11 @@ static tutti_result_t queue_sends(struct fabric *fabric, const struct kernel_exc
     }
     mark->users = 1;
     result = cuda_check(fabric->cu->EventRecord(mark->event, stream), "marking a stream");
-    for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS; peer++)
+    for (int k = 1; k < fabric->nranks && result == TUTTI_SUCCESS; k++) { /* not everybody to the same peer first */
+        int peer = (fabric->rank + k) % fabric->nranks;
         if (sends >> peer & 1)
             result = queue_send(fabric, peer, what->send[peer], what->send_bytes[peer], mark);
+    }
     pthread_mutex_lock(&fabric->lock);
     release_mark(fabric, mark);
     pthread_mutex_unlock(&fabric->lock);

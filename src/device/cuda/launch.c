@@ -7,6 +7,7 @@
 #define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a block */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
+#define BULK_SHORT     ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -24,7 +25,8 @@ static unsigned lesser(unsigned x, unsigned y)
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
     const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
-    const unsigned most_bulk = lesser(most_blocks ? most_blocks : KERNEL_BULK_BLOCKS, KERNEL_STRIPES);
+    const unsigned usual = bytes <= BULK_SHORT ? KERNEL_STRIPES : KERNEL_BULK_BLOCKS;
+    const unsigned most_bulk = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = kernel, .grid = {1, 1}, .threads = KERNEL_LL_THREADS};
     if (kernel == KERNEL_REDUCE_ONE) {
         out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);

@@ -24,7 +24,7 @@
 #define KERNEL_BULK_DEPTH     4                    /* slots of a channel, which hold successive chunks; 3 or more */
 #define KERNEL_BULK_BYTES     ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST     ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_BULK_BLOCKS    16                   /* by default */
+#define KERNEL_BULK_BLOCKS    32                   /* by default, for long ones */
 #define KERNEL_WINDOW_BYTES   ((uint64_t)4 << 20)
 #define KERNEL_EXCHANGE_BYTES ((uint64_t)4 << 10) /* of a message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST  32                  /* stripes of a message */
