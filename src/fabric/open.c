@@ -118,6 +118,8 @@ static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card
         return result;
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES));
     mine->reaches = find_reachable(fabric, all);
     result = tell_all(team, mine, all);
     if (result != TUTTI_SUCCESS)

@@ -47,7 +47,7 @@ GPU_WAYS = {
 def gpu_main(tutti, matrix, driver):
     """One process a GPU, on the stand-in driver in the folder `driver`."""
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
-    os.environ.update(TUTTI_TEST_GPU="1", TUTTI_EMULATED_GPUS="8",
+    os.environ.update(TUTTI_TEST_GPU="1", TUTTI_COPY_PROCESSES="1", TUTTI_EMULATED_GPUS="8",
                       LD_LIBRARY_PATH=driver + ":" + os.environ.get("LD_LIBRARY_PATH", ""))
     failures, runs = 0, 0
     for ranks in [1, 2, 4] if quick else [1, 2, 3, 4, 8]:

@@ -51,7 +51,7 @@ KERNEL(KERNEL_LL_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
     struct span out = exchange_span(what.send_bytes[p], blockIdx.x), in = exchange_span(what.recv_bytes[p], blockIdx.x);
     if (out.begin == out.end && in.begin == in.end)
         return;
-    ll_open(&ll, what.team, blockIdx.x);
+    ll_open(&ll, what.team, blockIdx.x, 1u << p);
     while (out.begin < out.end || in.begin < in.end) {
         const uint64_t sent = least(out.end - out.begin, KERNEL_LL_BYTES), received = least(in.end - in.begin, KERNEL_LL_BYTES);
         if (barrier_or(!ll_begin(&ll, what.team, blockIdx.x, sent ? 1u << p : 0, received ? 1u << p : 0)))

@@ -28,10 +28,13 @@ DEVICE uint32_t all_ranks_but(int n, int me)
     return ((1u << n) - 1) & ~(1u << me);
 }
 
-DEVICE void ll_open(struct ll *ll, const struct kernel_team &team, uint32_t stripe)
+/* For messages to and from `ranks`: the numbers of others may be another block's, which runs at the same time. */
+DEVICE void ll_open(struct ll *ll, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
 {
     const struct window *mine = window_of(team, team.rank);
     EACH_RANK (p, team.nranks) {
+        if (!has(ranks, p))
+            continue;
         ll->acked[p] = load_ack(&mine->ll_acked[stripe][p]);
         ll->sent[p] = mine->ll_sent[stripe][p];
         ll->received[p] = mine->ll_received[stripe][p];
@@ -64,7 +67,6 @@ DEVICE void ll_end(const struct ll *ll, const struct kernel_team &team, uint32_t
             store_ack(&window_of(team, p)->ll_acked[stripe][team.rank], ll->received[p]);
 }
 
-/* Keeps the numbers of `ranks`: those of others may be another block's, which runs at the same time. */
 DEVICE void ll_close(const struct ll *ll, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
 {
     struct window *mine = window_of(team, team.rank);

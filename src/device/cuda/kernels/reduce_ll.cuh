@@ -113,7 +113,7 @@ template <class E> DEVICE void reduce_one(const struct kernel_reduce &what)
                          wants ? others : 0, wants, &ll, unit};
     if (mine.begin == mine.end)
         return;
-    ll_open(&ll, what.team, r.stripe);
+    ll_open(&ll, what.team, r.stripe, others);
     for (uint64_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
         if (!one_chunk(r, at, (uint32_t)least(mine.end - at, KERNEL_LL_BYTES), block))
             return;
@@ -196,7 +196,7 @@ template <class E> DEVICE void reduce_two(const struct kernel_reduce &what)
                          wants ? others : 0, wants, &ll, unit};
     if (mine.begin == mine.end)
         return;
-    ll_open(&ll, what.team, r.stripe);
+    ll_open(&ll, what.team, r.stripe, others);
     for (uint64_t at = mine.begin; at < mine.end; at += round) {
         const uint64_t bytes = least(mine.end - at, round);
         if (!two_contribute(r, at, bytes, result) || !two_results(r, at, bytes, result))
