@@ -37,6 +37,8 @@
 #define YIELD_NS     (500 * NS_PER_US)  /* how long the thread leaves the sockets to it */
 #define DISTRUST_MIN (10 * NS_PER_MS)
 #define DISTRUST_MAX NS_PER_S
+#define STREAM_BYTES (32 * 1024)        /* so much in one go is a stream, of which more is near */
+#define LOOK_MAX     (200 * NS_PER_US)
 #define LINGER_NS    (100 * NS_PER_MS) /* the thread keeps a deadline this long after the last timer, sparing wake-ups */
 
 _Atomic uint64_t counters[COUNTER_COUNT];
@@ -381,7 +383,17 @@ static uint64_t choose_sleep(uint64_t now, bool yield, uint64_t last_timer)
     return until;
 }
 
-static void sleep_until(uint64_t now, uint64_t until, bool yield)
+/* In a stream the next burst is near and waking up costs more than looking around for it. */
+static bool look(struct pollfd *fds, nfds_t n, uint64_t until)
+{
+    static const struct timespec at_once;
+    while (clock_ns() < until)
+        if (ppoll(fds, n, &at_once, NULL))
+            return true;
+    return false;
+}
+
+static void sleep_until(uint64_t now, uint64_t until, bool yield, uint64_t look_ns)
 {
     struct pollfd fds[4 + SLOTS_MAX] = {
         {.fd = engine.wake_fd, .events = POLLIN},
@@ -396,7 +408,8 @@ static void sleep_until(uint64_t now, uint64_t until, bool yield)
     struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
     atomic_store_explicit(&engine.yielding, yield, memory_order_relaxed);
     engine_unlock();
-    ppoll(fds, (nfds_t)(4 + n), until == UINT64_MAX ? NULL : &timeout, NULL);
+    if (!look(fds, (nfds_t)(4 + n), ns < look_ns ? until : now + look_ns))
+        ppoll(fds, (nfds_t)(4 + n), until == UINT64_MAX ? NULL : &timeout, NULL);
     engine_lock();
     atomic_store_explicit(&engine.yielding, false, memory_order_relaxed);
     engine.sleeping_until = 0;
@@ -434,8 +447,11 @@ static void *run(void *arg)
     while (!engine.stop) {
         uint64_t now = clock_ns();
         bool active = poller_active(now);
+        uint64_t begun = now, bytes = counter_read(COUNT_received_bytes);
         bool came = yielded && active ? false : progress();
         now = clock_ns();
+        bool stream = counter_read(COUNT_received_bytes) - bytes >= STREAM_BYTES;
+        uint64_t look_ns = !stream || active ? 0 : now - begun < LOOK_MAX ? now - begun : LOOK_MAX;
         if (yielded)
             judge(now, came);
         if (yielded && active)
@@ -443,7 +459,7 @@ static void *run(void *arg)
         if (engine.next_deadline)
             last_timer = now;
         yielded = poller_active(now) && now >= engine.distrust_until && list_empty(&engine.dirty);
-        sleep_until(now, choose_sleep(now, yielded, last_timer), yielded);
+        sleep_until(now, choose_sleep(now, yielded, last_timer), yielded, look_ns);
     }
     engine_unlock();
     return NULL;

@@ -12,6 +12,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -131,6 +132,7 @@ static int open_sink(int family)
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+    setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)); /* else the kernel cuts each super-packet before it drops it */
     if (family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
     const struct sockaddr *address = family == AF_INET6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
