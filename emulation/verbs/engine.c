@@ -26,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SLOT_SIZE    (1u << SLOT_BITS)
@@ -36,9 +37,10 @@
 #define POLLER_NS    (200 * NS_PER_US)  /* a poller was seen this recently: it is at work */
 #define YIELD_NS     (500 * NS_PER_US)  /* how long the thread leaves the sockets to it */
 #define DISTRUST_MIN (10 * NS_PER_MS)
-#define DISTRUST_MAX NS_PER_S
+#define DISTRUST_MAX (100 * NS_PER_MS)
 #define STREAM_BYTES (32 * 1024)        /* so much in one go is a stream, of which more is near */
 #define LOOK_MAX     (200 * NS_PER_US)
+#define SLICE_NS     (100 * NS_PER_US)  /* the shortest there is */
 #define LINGER_NS    (100 * NS_PER_MS) /* the thread keeps a deadline this long after the last timer, sparing wake-ups */
 
 _Atomic uint64_t counters[COUNTER_COUNT];
@@ -221,16 +223,26 @@ void engine_mark(struct qp *qp)
         list_push(&engine.dirty, &qp->dirty_node);
 }
 
-void engine_arm(struct qp *qp, uint64_t deadline)
+static void arm(struct qp *qp, uint64_t deadline, uint64_t tolerance)
 {
     if (list_empty(&qp->timer_node))
         list_push(&engine.timers, &qp->timer_node);
     if (!engine.next_deadline || deadline < engine.next_deadline)
         engine.next_deadline = deadline;
-    if (engine.sleeping_until > deadline) {
+    if (engine.sleeping_until > deadline + tolerance) {
         engine.sleeping_until = deadline;
         wake();
     }
+}
+
+void engine_arm(struct qp *qp, uint64_t deadline)
+{
+    arm(qp, deadline, 0);
+}
+
+void engine_arm_loosely(struct qp *qp, uint64_t deadline)
+{
+    arm(qp, deadline, YIELD_NS);
 }
 
 void engine_alarm(uint64_t deadline)
@@ -284,10 +296,21 @@ static void hand_over(void)
     wake();
 }
 
+static bool poller_active(uint64_t now)
+{
+    uint64_t at = atomic_load_explicit(&engine.polled_at, memory_order_relaxed);
+    return at && now < at + POLLER_NS;
+}
+
+/* A long burst by a poller does not make it look absent. */
 void engine_push(void)
 {
-    run_dirty(clock_ns());
+    uint64_t now = clock_ns();
+    bool polls = poller_active(now);
+    run_dirty(now);
     wire_flush();
+    if (polls)
+        engine_polled();
     hand_over();
 }
 
@@ -335,8 +358,8 @@ void engine_poll(void)
     if (engine.running)
         came = progress();
     hand_over();
+    engine_polled();
     engine_unlock();
-    atomic_store_explicit(&engine.polled_at, clock_ns(), memory_order_relaxed);
     vain = came ? 0 : vain + 1;
     if (vain > POLLS_IN_VAIN)
         give_way();
@@ -352,12 +375,6 @@ void engine_watch(void)
     atomic_store_explicit(&engine.polled_at, 0, memory_order_relaxed);
     if (atomic_load_explicit(&engine.yielding, memory_order_relaxed))
         wake();
-}
-
-static bool poller_active(uint64_t now)
-{
-    uint64_t at = atomic_load_explicit(&engine.polled_at, memory_order_relaxed);
-    return at && now < at + POLLER_NS;
 }
 
 static void drain(int fd)
@@ -427,14 +444,35 @@ static void sleep_until(uint64_t now, uint64_t until, bool yield, uint64_t look_
 /* After leaving the sockets to a poller that has gone: packets that waited cost trust. */
 static void judge(uint64_t now, bool came)
 {
-    if (poller_active(now))
+    if (poller_active(now)) {
+        engine.distrust /= 2;
         return;
+    }
     if (!came) {
         engine.distrust = 0;
         return;
     }
-    engine.distrust = !engine.distrust ? DISTRUST_MIN : engine.distrust * 2 < DISTRUST_MAX ? engine.distrust * 2 : DISTRUST_MAX;
+    engine.distrust = engine.distrust * 2 < DISTRUST_MIN ? DISTRUST_MIN : engine.distrust * 2;
+    if (engine.distrust > DISTRUST_MAX)
+        engine.distrust = DISTRUST_MAX;
     engine.distrust_until = now + engine.distrust;
+}
+
+/* Since Linux 6.12 a thread that asks for short slices runs at once when it wakes, whoever holds the processor: a program that spins
+ * on memory, or a compiler, would keep it for milliseconds. Older kernels ignore it. */
+static void ask_for_short_slices(void)
+{
+    struct { /* sched_setattr(2); libc has no such call yet and the kernel's header does not go with libc's */
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attr = {.size = sizeof(attr)};
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
+        return;
+    attr.runtime = SLICE_NS;
+    syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 static void *run(void *arg)
@@ -442,6 +480,7 @@ static void *run(void *arg)
     uint64_t last_timer = 0;
     prctl(PR_SET_NAME, "softverbs");
     prctl(PR_SET_TIMERSLACK, 1);
+    ask_for_short_slices();
     engine_lock();
     bool yielded = false;
     while (!engine.stop) {

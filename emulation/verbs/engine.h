@@ -26,6 +26,9 @@ void engine_mark(struct qp *qp);
 /* The queue pair has a timer that ends at `deadline`. */
 void engine_arm(struct qp *qp, uint64_t deadline);
 
+/* As engine_arm, but a sleeping thread is not woken to be on time to less than half a millisecond. Pollers are. */
+void engine_arm_loosely(struct qp *qp, uint64_t deadline);
+
 /* fault_release must run at `deadline`. */
 void engine_alarm(uint64_t deadline);
 

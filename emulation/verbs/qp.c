@@ -290,16 +290,23 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
     *init = qp->init;
 }
 
+/* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has the answer in
+ * its memory when it stops polling, and does not wait for it without making progress. */
 void qp_run(struct qp *qp, uint64_t now)
 {
-    if (qp_receives(qp))
-        responder_run(qp);
+    bool replying = qp->req.next != qp->req.tail;
+    bool late = replying && qp->resp.ack_at;
+    if (qp_receives(qp) && !late)
+        responder_run(qp, now, replying);
     requester_run(qp, now);
+    if (qp_receives(qp) && late)
+        responder_run(qp, now, replying);
 }
 
 uint64_t qp_timer(struct qp *qp, uint64_t now)
 {
-    return requester_timer(qp, now);
+    uint64_t sends = requester_timer(qp, now), answers = responder_timer(qp, now);
+    return !sends || (answers && answers < sends) ? answers : sends;
 }
 
 bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6)
