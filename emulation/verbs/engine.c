@@ -10,6 +10,7 @@
 #include "input.h"
 #include "netlink.h"
 #include "qp.h"
+#include "transport.h"
 #include "wire.h"
 
 #include "base/clock.h"
@@ -502,6 +503,24 @@ static void *run(void *arg)
     }
     engine_unlock();
     return NULL;
+}
+
+static void settle(struct qp *qp, void *arg)
+{
+    responder_settle(qp);
+}
+
+/* The program ends with queue pairs that live: the peer must not wait for an acknowledgement that was held back. */
+void engine_settle(void)
+{
+    struct timespec patience;
+    clock_gettime(CLOCK_REALTIME, &patience);
+    patience.tv_sec++;
+    if (!engine.running || pthread_mutex_timedlock(&engine.lock, &patience))
+        return;
+    engine_each_qp(settle, NULL);
+    wire_flush();
+    engine_unlock();
 }
 
 static void close_fds(void)

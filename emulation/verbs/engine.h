@@ -41,6 +41,9 @@ void engine_poll(void);
 /* A thread polls and found something: it will be back for more. */
 void engine_polled(void);
 
+/* At the end of the process. */
+void engine_settle(void);
+
 /* The program goes to sleep: the thread must watch. */
 void engine_watch(void);
 

@@ -6,7 +6,7 @@
 #include "object.h"
 
 #define WINDOW_START 128 /* packets in flight */
-#define WINDOW_MAX   256
+#define WINDOW_MAX   512
 #define WINDOW_MIN   2
 
 struct qp *qp_create(struct context *context, const struct ibv_qp_init_attr_ex *init);

@@ -420,6 +420,16 @@ uint64_t responder_timer(struct qp *qp, uint64_t now)
     return now >= resp->ack_at ? 0 : resp->ack_at;
 }
 
+static void send_ack(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
+    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
+    resp->ack_due = false;
+    resp->ack_at = 0;
+    send_answer(qp, &ack);
+}
+
 void responder_run(struct qp *qp, uint64_t now, bool replying)
 {
     struct responder *resp = &qp->resp;
@@ -441,9 +451,11 @@ void responder_run(struct qp *qp, uint64_t now, bool replying)
     }
     if (!resp->ack_due || held(qp, now, replying))
         return;
-    resp->ack_due = false;
-    resp->ack_at = 0;
-    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
-    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
-    send_answer(qp, &ack);
+    send_ack(qp);
+}
+
+void responder_settle(struct qp *qp)
+{
+    if (qp->resp.ack_due && qp->resp.ack_at && qp_receives(qp))
+        send_ack(qp);
 }

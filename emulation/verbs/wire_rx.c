@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RX_BATCH       8
+#define RX_BATCH       4
 #define RX_FRAME       (66 * 1024)
 #define RX_BUFFER      (64 * 1024 * 1024)
 #define FILTER_MAX     (20 + SLOTS_MAX)
