@@ -242,11 +242,12 @@ static void put16(uint8_t *p, size_t value)
     p[1] = (uint8_t)value;
 }
 
-/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones. */
-uint32_t icrc_begin(const struct icrc_flow *flow, size_t size)
+/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones, and so does the base
+ * header's reserved byte. */
+uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size)
 {
     pthread_once(&once, setup);
-    uint8_t bytes[48];
+    uint8_t bytes[48 + PACKET_BTH_SIZE];
     size_t ip = flow->v6 ? 40 : 20;
     memset(bytes, 0xff, sizeof(bytes));
     if (flow->v6) {
@@ -267,15 +268,9 @@ uint32_t icrc_begin(const struct icrc_flow *flow, size_t size)
     put16(bytes + ip, flow->source_port);
     put16(bytes + ip + 2, ROCE_UDP_PORT);
     put16(bytes + ip + 4, size + 8);
-    return crc_tables(start_state, NULL, bytes, ip + 8);
-}
-
-uint32_t icrc_bth(uint32_t state, const uint8_t *bth)
-{
-    uint8_t masked[PACKET_BTH_SIZE];
-    memcpy(masked, bth, sizeof(masked));
-    masked[4] = 0xff;
-    return crc_tables(state, NULL, masked, sizeof(masked));
+    memcpy(bytes + ip + 8, bth, PACKET_BTH_SIZE);
+    bytes[ip + 8 + 4] = 0xff;
+    return crc_tables(start_state, NULL, bytes, ip + 8 + PACKET_BTH_SIZE);
 }
 
 void icrc_end(uint32_t state, uint8_t *out)
@@ -289,7 +284,7 @@ bool icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t size)
 {
     if (size < PACKET_BTH_SIZE + PACKET_ICRC_SIZE)
         return false;
-    uint32_t state = icrc_bth(icrc_begin(flow, size), bytes);
+    uint32_t state = icrc_begin(flow, bytes, size);
     uint8_t right[4];
     icrc_end(icrc_add(state, bytes + PACKET_BTH_SIZE, size - PACKET_BTH_SIZE - PACKET_ICRC_SIZE), right);
     return !memcmp(right, bytes + size - PACKET_ICRC_SIZE, PACKET_ICRC_SIZE);
