@@ -263,7 +263,7 @@ static int receive_from(struct receiver *receiver, wire_deliver_fn deliver)
 }
 
 /* IPv6 is asked less often until the first such packet, to spare a spinning poller the second system call. */
-bool wire_receive(wire_deliver_fn deliver)
+enum wire_came wire_receive(wire_deliver_fn deliver)
 {
     int n = receive_from(&receivers[0], deliver);
     if (v6_seen || (n <= 0 && ++idle_rounds % V6_IDLE_PERIOD == 0)) {
@@ -271,5 +271,5 @@ bool wire_receive(wire_deliver_fn deliver)
         v6_seen |= six > 0;
         n = six > 0 ? six : n;
     }
-    return n > 0;
+    return n <= 0 ? WIRE_NOTHING : n < RX_BATCH ? WIRE_SOME : WIRE_MANY;
 }
