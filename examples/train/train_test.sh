@@ -4,15 +4,16 @@
 #   train_test.sh TUTTI TRAIN
 set -eu
 tutti=$1 train=$2
+emulator=${MESON_EXE_WRAPPER:-} # of a build for another processor
 data=${TUTTI_TRAIN_DATA:-${TMPDIR:-/tmp}/tutti-digits-$(id -u).csv}
 "$(dirname "$0")/data.sh" "$data" || { echo "SKIPPED: the data set cannot be had"; exit 77; }
 
 accuracy() {
-    "$tutti" run -n "$1" --no-tag -- "$train" --data "$data" --epochs 12 | sed -n 's/^held-out accuracy: \([0-9.]*\)%$/\1/p'
+    $emulator "$tutti" run -n "$1" --no-tag -- $emulator "$train" --data "$data" --epochs 12 | sed -n 's/^held-out accuracy: \([0-9.]*\)%$/\1/p'
 }
 expect() {
     code=0
-    "$tutti" run -n 1 -- "$train" "$@" >/dev/null 2>&1 || code=$?
+    $emulator "$tutti" run -n 1 -- $emulator "$train" "$@" >/dev/null 2>&1 || code=$?
     [ "$code" = "$want" ] || { echo "tutti-train $*: exit code $code, want $want"; exit 1; }
 }
 

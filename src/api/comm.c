@@ -211,7 +211,7 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
 static tutti_result_t made(tutti_comm_t comm, const void *out)
 {
     tutti_result_t result = comm_check(comm);
-    if (result == TUTTI_SUCCESS && !comm->team)
+    if (result == TUTTI_SUCCESS && (atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_MAKING || !comm->team))
         result = error_note(TUTTI_IN_PROGRESS, "the communicator is not made yet");
     if (result == TUTTI_SUCCESS && !out)
         result = error_set(TUTTI_INVALID_ARGUMENT, "the place for the answer is NULL");

@@ -63,6 +63,7 @@ tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
     comm->magic = COMM_MAGIC;
     comm->order = *order;
     atomic_store(&comm->state, COMM_MAKING);
+    pthread_mutex_init(&comm->joining, NULL);
     tutti_result_t result = engine_acquire(&comm->engine);
     if (result != TUTTI_SUCCESS) {
         free(comm);
@@ -79,6 +80,7 @@ void comm_free(struct tutti_comm *comm)
     choice_close(comm->choices);
     roots_sweep(false);
     engine_release(comm->engine);
+    pthread_mutex_destroy(&comm->joining);
     comm->magic = 0;
     free(comm);
 }

@@ -41,7 +41,8 @@ struct tutti_comm {
     _Atomic int failed;      /* the result of making it */
     char sentence[512];
     pthread_t maker;         /* of a non-blocking init */
-    bool has_maker;
+    bool has_maker;          /* under `joining`: any thread may abort */
+    pthread_mutex_t joining;
     struct premul premul[COMM_PREMULS];
 };
 

@@ -155,19 +155,22 @@ static void *maker(void *argument)
 
 tutti_result_t comm_join_later(struct tutti_comm *comm)
 {
+    pthread_mutex_lock(&comm->joining);
     int error = pthread_create(&comm->maker, NULL, maker, comm);
+    comm->has_maker = !error;
+    pthread_mutex_unlock(&comm->joining);
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread to join with: %s", strerror(error));
-    comm->has_maker = true;
     return TUTTI_SUCCESS;
 }
 
 tutti_result_t comm_join_wait(struct tutti_comm *comm)
 {
-    if (comm->has_maker) {
+    pthread_mutex_lock(&comm->joining);
+    if (comm->has_maker)
         pthread_join(comm->maker, NULL);
-        comm->has_maker = false;
-    }
+    comm->has_maker = false;
+    pthread_mutex_unlock(&comm->joining);
     tutti_result_t result = (tutti_result_t)atomic_load(&comm->failed);
     return result == TUTTI_SUCCESS ? result : error_note(result, "%s", comm->sentence);
 }

@@ -4,9 +4,12 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/list.h"
 #include "base/param.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,6 +32,19 @@ size_t arena_payload(int nranks)
     }
     return wanted / CACHE_LINE * CACHE_LINE;
 }
+
+/* A mapping of this process, shared by its ranks: it is paid for once, and a word has one address for all of them. */
+struct arena_mapping {
+    struct list node;
+    dev_t device;
+    ino_t inode;
+    void *memory;
+    size_t size;
+    int users;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list mappings = {&mappings, &mappings};
 
 static void layout(struct arena *arena, int nranks, uint32_t slots, size_t slot_size)
 {
@@ -74,6 +90,39 @@ static bool plausible(const struct arena_head *head, int nranks)
            head->slot_size > sizeof(struct slot) && head->slot_size <= (32u << 20) && head->slot_size % CACHE_LINE == 0;
 }
 
+/* The mapping of a file that another rank of this process has mapped, or a new one. Under the lock. */
+static tutti_result_t mapping_get(int fd, const struct stat *file, size_t size, struct arena_mapping **out)
+{
+    list_each (node, &mappings) {
+        struct arena_mapping *mapping = list_entry(node, struct arena_mapping, node);
+        if (mapping->device != file->st_dev || mapping->inode != file->st_ino || mapping->size != size)
+            continue;
+        mapping->users++;
+        *out = mapping;
+        return TUTTI_SUCCESS;
+    }
+    struct arena_mapping *mapping = malloc(sizeof *mapping);
+    void *memory = mapping ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED) {
+        free(mapping);
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", size, strerror(errno));
+    }
+    *mapping = (struct arena_mapping){.device = file->st_dev, .inode = file->st_ino, .memory = memory, .size = size, .users = 1};
+    list_push(&mappings, &mapping->node);
+    *out = mapping;
+    return TUTTI_SUCCESS;
+}
+
+/* The last user takes it down. Under the lock. */
+static void mapping_put(struct arena_mapping *mapping)
+{
+    if (--mapping->users)
+        return;
+    munmap(mapping->memory, mapping->size);
+    list_remove(&mapping->node);
+    free(mapping);
+}
+
 tutti_result_t arena_map(struct arena *arena, int fd, int nranks)
 {
     struct arena_head head;
@@ -84,19 +133,23 @@ tutti_result_t arena_map(struct arena *arena, int fd, int nranks)
     layout(arena, nranks, head.slots, head.slot_size);
     if ((uint64_t)status.st_size < arena->size)
         return error_set(TUTTI_REMOTE_ERROR, "the shared memory from rank 0 is too short");
-    arena->memory = mmap(NULL, arena->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (arena->memory == MAP_FAILED) {
-        arena->memory = NULL;
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", arena->size, strerror(errno));
-    }
+    pthread_mutex_lock(&lock);
+    tutti_result_t result = mapping_get(fd, &status, arena->size, &arena->mapping);
+    pthread_mutex_unlock(&lock);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    arena->memory = arena->mapping->memory;
     layout(arena, nranks, head.slots, head.slot_size);
     return TUTTI_SUCCESS;
 }
 
 void arena_unmap(struct arena *arena)
 {
-    if (arena->memory)
-        munmap(arena->memory, arena->size);
+    pthread_mutex_lock(&lock);
+    if (arena->mapping)
+        mapping_put(arena->mapping);
+    pthread_mutex_unlock(&lock);
+    arena->mapping = NULL;
     arena->memory = NULL;
 }
 
@@ -118,7 +171,8 @@ void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *cont
     _Atomic uint32_t *word = &arena->ranks[me].sleeping;
     uint32_t whom = peer < 0 ? 1 : (uint32_t)peer + 2;
     atomic_store(word, whom);
-    atomic_fetch_add(&arena->head->sleepers, 1); /* a full barrier: either we see the news, or its bringer sees us */
+    atomic_fetch_add(&arena->head->sleepers, 1);
+    atomic_thread_fence(memory_order_seq_cst); /* either we see the news, or its bringer sees us */
     if (!ready(context))
         futex_wait(word, whom, timeout_us);
     atomic_fetch_sub(&arena->head->sleepers, 1);

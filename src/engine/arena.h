@@ -56,7 +56,10 @@ struct arena_head {
     _Atomic int32_t failed_result;
 };
 
+struct arena_mapping;
+
 struct arena {
+    struct arena_mapping *mapping;
     void *memory;
     size_t size;
     struct arena_head *head;
@@ -72,7 +75,7 @@ size_t arena_payload(int nranks);
 
 /* Makes the memory: *fd is to be shared with the other processes and closed. */
 tutti_result_t arena_create(int nranks, int *fd);
-/* Maps it. Checks what the maker wrote. */
+/* Maps it, once in a process. Checks what the maker wrote. */
 tutti_result_t arena_map(struct arena *arena, int fd, int nranks);
 void arena_unmap(struct arena *arena);
 

@@ -236,6 +236,7 @@ static const void *peer_data(struct direct_context *c, const struct direct_recv 
     if (slot->kind == SLOT_STAGED)
         return slot_place(c, slot, recv->slot_block, recv->peer_blocks);
     size_t from = offset(c, recv->peer_block);
+    c->op->direct.looked = true;
     const void *pointer = bytes ? peer_pointer(&c->direct->peers, place, in, from, bytes) : copy;
     return pointer ? pointer : peer_read(place, in, from, copy, bytes) ? copy : NULL;
 }
@@ -351,6 +352,8 @@ tutti_result_t direct_step(struct team *team, struct op *op)
     if (run->borrowed)
         let_go(&c);
     run->borrowed = false;
+    if (run->looked && direct_broken(&c, &result))
+        return result;
     return run->in_shown || run->out_shown ? wait_for_readers(&c) : TUTTI_SUCCESS;
 }
 

@@ -70,8 +70,8 @@ void direct_plan_free(struct direct_plan *plan);
 /* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
 tutti_result_t direct_start(struct team *team, struct op *op);
 tutti_result_t direct_step(struct team *team, struct op *op);
-/* Sleeps until a peer does something; the caller tries again. */
-void direct_sleep(struct team *team, uint64_t timeout_us);
+/* Sleeps until `peer` (-1: any) does something; the caller tries again. */
+void direct_sleep(struct team *team, int peer, uint64_t timeout_us);
 /* Tells the other ranks of the arena. */
 void direct_tell_failure(struct team *team);
 void direct_gone(struct team *team, int rank);

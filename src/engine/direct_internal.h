@@ -30,6 +30,10 @@ typedef bool direct_ready_fn(struct direct_context *c, int peer);
  * or another rank found the team broken. */
 tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_fn *ready);
 
+/* Has another rank found the team broken? Then *result is this rank's failure. After let_go() it also tells whether what was read
+ * in peers' buffers may be wrong: who fails says so before its buffers are its user's again. */
+bool direct_broken(struct direct_context *c, tutti_result_t *result);
+
 /* Cuts the operation into slices, decides what peers read in place. May have to wait for peers. */
 tutti_result_t direct_settle(struct direct_context *c);
 

@@ -159,7 +159,9 @@ tutti_result_t direct_open(struct team *team, int fd)
         free(d);
         return result;
     }
+    lock_take(&team->engine->lock); /* the engine's thread looks at it when a peer is lost */
     team->direct = d;
+    lock_release(&team->engine->lock);
     try_reading(team);
     return TUTTI_SUCCESS;
 }
@@ -181,17 +183,18 @@ void direct_close(struct team *team)
 
 /* ---- Sleep and failure --------------------------------------------------------------------------------------------- */
 
-static tutti_result_t arena_failure(struct direct_context *c)
+bool direct_broken(struct direct_context *c, tutti_result_t *result)
 {
     struct arena_head *head = c->direct->arena.head;
-    int failed = atomic_load_explicit(&head->failed, memory_order_acquire);
+    int failed = atomic_load(&head->failed);
     if (!failed)
-        return TUTTI_IN_PROGRESS;
+        return false;
     int culprit = failed - 2;
-    int result = atomic_load_explicit(&head->failed_result, memory_order_relaxed);
+    int theirs = atomic_load_explicit(&head->failed_result, memory_order_relaxed);
     char sentence[160];
     snprintf(sentence, sizeof sentence, "another rank of this host found the communicator broken, because of rank %d", culprit);
-    return team_fail(c->team, result > 0 && result < TUTTI_RESULT_COUNT ? (tutti_result_t)result : TUTTI_REMOTE_ERROR, culprit, sentence);
+    *result = team_fail(c->team, theirs > 0 && theirs < TUTTI_RESULT_COUNT ? (tutti_result_t)theirs : TUTTI_REMOTE_ERROR, culprit, sentence);
+    return true;
 }
 
 /* Not ready. The second look comes after the one at `gone`: what a rank published before it left still counts. */
@@ -207,7 +210,9 @@ tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_f
                  c->team->process[peer].pid, schedule_coll_name(c->op->call.coll), c->op->seq);
         return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
     }
-    return arena_failure(c);
+    tutti_result_t result = TUTTI_IN_PROGRESS;
+    direct_broken(c, &result);
+    return result;
 }
 
 struct sleeper {
@@ -215,30 +220,19 @@ struct sleeper {
     int peer; /* whose news it sleeps for */
 };
 
-/* Whom the operation at the head waits for. False: somebody runs it just now. */
-static bool waits_for(struct team *team, int *peer)
-{
-    if (!lock_try(&team->lock))
-        return false;
-    *peer = team->queue[atomic_load(&team->completed) % TEAM_QUEUE].waiting;
-    lock_release(&team->lock);
-    return true;
-}
-
 static bool anything_new(void *context)
 {
     struct sleeper *sleeper = context;
-    int peer;
+    struct team_head head;
     if (atomic_load(&sleeper->team->failed) || team_progress(sleeper->team, false))
         return true;
-    return !waits_for(sleeper->team, &peer) || peer != sleeper->peer;
+    return !team_head(sleeper->team, &head) || head.waiting != sleeper->peer;
 }
 
-void direct_sleep(struct team *team, uint64_t timeout_us)
+void direct_sleep(struct team *team, int peer, uint64_t timeout_us)
 {
-    struct sleeper sleeper = {team, -1};
-    if (waits_for(team, &sleeper.peer))
-        arena_sleep(&team->direct->arena, team->rank, sleeper.peer, anything_new, &sleeper, timeout_us);
+    struct sleeper sleeper = {team, peer};
+    arena_sleep(&team->direct->arena, team->rank, peer, anything_new, &sleeper, timeout_us);
 }
 
 void direct_tell_failure(struct team *team)

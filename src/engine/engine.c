@@ -82,7 +82,7 @@ int engine_take_shared(struct engine *engine, uint64_t key)
     return -1;
 }
 
-/* Tells peers of teams that have failed here. */
+/* Tells peers of teams that have failed here: over links, and those that live in this process, which have no link to it. */
 static void flood(struct engine *engine)
 {
     if (!atomic_load_explicit(&engine->floods, memory_order_relaxed) || !atomic_exchange(&engine->floods, false))
@@ -94,6 +94,7 @@ static void flood(struct engine *engine)
         struct wire_abort abort = {.culprit = team->culprit, .result = atomic_load(&team->failed)};
         memcpy(abort.text, team->sentence, sizeof abort.text - 1);
         link_abort_all(engine->links, team->id, &abort);
+        comm_aborted(engine, team->id, &abort);
     }
 }
 
@@ -165,6 +166,7 @@ void engine_sleep(struct engine *engine, int timeout_ms)
 
 void engine_notice(struct engine *engine)
 {
+    atomic_thread_fence(memory_order_seq_cst); /* either we see it asleep, or it sees what was issued before it sleeps */
     if (atomic_load_explicit(&engine->mode, memory_order_seq_cst) != ENGINE_DEEP)
         return;
     uint32_t deep = ENGINE_DEEP;

@@ -189,9 +189,38 @@ static tutti_result_t attempt(struct team *team, struct op *op)
     return result;
 }
 
-static bool needs_engine(const struct op *op)
+static bool needs_engine(enum op_kind kind)
 {
-    return op->kind == OP_ROUNDS || op->kind == OP_P2P;
+    return kind == OP_ROUNDS || kind == OP_P2P;
+}
+
+/* Each other rank of this process knows of the failure and has let go of its lock since: it reads our buffers no more. */
+static bool siblings_quiet(struct team *team, bool engine_held)
+{
+    struct engine *engine = team->engine;
+    bool quiet = true;
+    if (!engine_held && !lock_try(&engine->lock))
+        return false;
+    list_each (node, &engine->teams) {
+        struct team *sibling = list_entry(node, struct team, node);
+        if (sibling == team || sibling->id != team->id || sibling->quiet)
+            continue;
+        team_fail(sibling, (tutti_result_t)atomic_load(&team->failed), team->culprit, team->sentence);
+        sibling->quiet = lock_try(&sibling->lock);
+        if (sibling->quiet)
+            lock_release(&sibling->lock);
+        quiet &= sibling->quiet;
+    }
+    if (!engine_held)
+        lock_release(&engine->lock);
+    return quiet;
+}
+
+/* Must an operation that failed still be kept, because ranks of this process may be reading its buffers where they lie? */
+static bool lingers(struct team *team, const struct op *op, bool engine_held)
+{
+    bool shown = op->kind == OP_DIRECT && op->started && (op->direct.in_shown || op->direct.out_shown);
+    return shown && !siblings_quiet(team, engine_held);
 }
 
 static bool step_head(struct team *team, bool engine_held)
@@ -201,13 +230,15 @@ static bool step_head(struct team *team, bool engine_held)
     struct op *op = &team->queue[position % TEAM_QUEUE];
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
         return false;
-    bool lock = needs_engine(op) && !engine_held; /* of an operation that has been issued: not before */
+    bool lock = needs_engine(op->kind) && !engine_held; /* of an operation that has been issued: not before */
     if (lock && !lock_try(&engine->lock))
         return false;
     bool began = op->started;
     if (lock && began)
         engine_poll(engine);
     tutti_result_t result = attempt(team, op);
+    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && lingers(team, op, engine_held))
+        result = TUTTI_IN_PROGRESS;
     if (result != TUTTI_IN_PROGRESS)
         end_op(team, op, result);
     if (lock)
@@ -242,15 +273,32 @@ void team_note_wait(struct team *team)
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------- */
 
-/* How the operation at the head would be waited for without a processor. */
+bool team_head(struct team *team, struct team_head *head)
+{
+    if (!lock_try(&team->lock))
+        return false;
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
+    bool queued = position != atomic_load_explicit(&team->issued, memory_order_acquire);
+    if (queued) {
+        const struct op *op = &team->queue[position % TEAM_QUEUE];
+        *head = (struct team_head){op->kind, op->started, op->waiting};
+    }
+    lock_release(&team->lock);
+    return queued;
+}
+
+/* Waits for the operation at the head without a processor. */
 static void sleep_for_news(struct team *team)
 {
-    uint64_t position = atomic_load_explicit(&team->completed, memory_order_acquire);
-    const struct op *op = &team->queue[position % TEAM_QUEUE];
+    struct team_head head;
+    if (!team_head(team, &head)) {
+        sched_yield(); /* another thread runs it, or has ended it */
+        return;
+    }
     trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);
-    if (!needs_engine(op) && team->direct && op->started)
-        direct_sleep(team, NAP_US);
-    else if (needs_engine(op))
+    if (head.kind == OP_DIRECT && head.started)
+        direct_sleep(team, head.waiting, NAP_US);
+    else if (needs_engine(head.kind))
         engine_sleep(team->engine, NAP_MS);
     else
         usleep(200); /* behind a stream: another team is being waited for */

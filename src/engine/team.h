@@ -63,6 +63,7 @@ struct direct_run {
     bool published, borrowed;
     bool in_shown, out_shown; /* peers read these where they lie: none is given back before all have */
     bool settled;
+    bool looked; /* has read peers' buffers where they lie */
 };
 
 struct op {
@@ -124,6 +125,7 @@ struct team {
     int culprit;
     char sentence[256];
     _Atomic bool flood; /* peers must be told */
+    bool quiet;         /* runs nothing any more; under the engine's lock */
 };
 
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
@@ -139,6 +141,13 @@ void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
 /* Runs what can be run now. Returns whether anything moved. engine_held: the caller has the engine's lock. */
 bool team_progress(struct team *team, bool engine_held);
+/* The operation at the head of the queue. False: there is none, or another thread runs it just now. */
+struct team_head {
+    enum op_kind kind;
+    bool started;
+    int waiting; /* rank it waits for; -1 */
+};
+bool team_head(struct team *team, struct team_head *head);
 /* Tells the black box whom the running operation waits for. */
 void team_note_wait(struct team *team);
 

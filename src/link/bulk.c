@@ -12,8 +12,10 @@
 #include <string.h>
 
 #define MAX_SLOTS    16384u
+#define MAX_IDS      65536u
 #define MAX_SEGMENTS 65536u
-#define IMM(slot, segment) ((uint32_t)(slot) << 16 | (segment))
+#define IMM(slot, segment)  ((uint32_t)(slot) << 16 | (segment))
+#define TOKEN(id, segment)  ((uint64_t)(id) << 16 | (segment))
 
 static uint64_t segment_length(uint64_t length, uint64_t segment, uint32_t index)
 {
@@ -26,21 +28,30 @@ static uint32_t segment_count(uint64_t length, uint64_t segment)
     return (uint32_t)((length + segment - 1) / segment);
 }
 
-/* A slot below *size that is free in `table`, growing it if need be. MAX_SLOTS: none. */
-static uint32_t free_slot(void ***table, uint32_t *size)
+/* Makes `table` longer than `index`. */
+static bool grow(void ***table, uint32_t *size, uint32_t index)
 {
-    for (uint32_t slot = 0; slot < *size; slot++)
-        if (!(*table)[slot])
-            return slot;
-    uint32_t bigger = *size ? *size * 2 : 16;
-    void **grown = bigger <= MAX_SLOTS ? realloc(*table, bigger * sizeof **table) : NULL;
+    uint32_t bigger = *size ? *size : 16;
+    while (bigger <= index)
+        bigger *= 2;
+    if (bigger == *size)
+        return true;
+    void **grown = realloc(*table, bigger * sizeof *grown);
     if (!grown)
-        return MAX_SLOTS;
+        return false;
     memset(grown + *size, 0, (bigger - *size) * sizeof *grown);
-    uint32_t slot = *size;
     *table = grown;
     *size = bigger;
-    return slot;
+    return true;
+}
+
+/* An index that is free in `table`, growing it if need be. `most`: none. */
+static uint32_t free_slot(void ***table, uint32_t *size, uint32_t most)
+{
+    uint32_t slot = 0;
+    while (slot < *size && (*table)[slot])
+        slot++;
+    return slot < most && grow(table, size, slot) ? slot : most;
 }
 
 void bulk_credit(struct link *link, struct link_recv *recv)
@@ -53,7 +64,7 @@ void bulk_credit(struct link *link, struct link_recv *recv)
     recv->arrived = 0;
     recv->bitmap_few = 0;
     recv->bitmap = recv->segments <= 64 ? &recv->bitmap_few : calloc((recv->segments + 63) / 64, sizeof *recv->bitmap);
-    uint32_t slot = recv->bitmap ? free_slot((void ***)&link->receiving, &link->receiving_size) : MAX_SLOTS;
+    uint32_t slot = recv->bitmap ? free_slot((void ***)&link->receiving, &link->receiving_size, MAX_SLOTS) : MAX_SLOTS;
     if (slot == MAX_SLOTS) {
         lanes_lose(link, "no memory for a large receive");
         return;
@@ -92,8 +103,11 @@ void bulk_burn_recv(struct link *link, struct link_recv *recv)
 
 void bulk_release_send(struct link *link, struct link_send *send)
 {
-    if (send->credited && send->slot < link->sending_size && link->sending[send->slot] == send)
-        link->sending[send->slot] = NULL;
+    if (send->credited) {
+        link->reading[send->id] = NULL;
+        if (link->sending[send->slot] == send)
+            link->sending[send->slot] = NULL;
+    }
     send->credited = false;
     if (send->lane_of != send->lane_of_few)
         free(send->lane_of);
@@ -109,20 +123,15 @@ static void finish_send(struct link *link, struct link_send *send, tutti_result_
 
 static bool register_send(struct link *link, struct link_send *send)
 {
-    while (send->slot >= link->sending_size) {
-        uint32_t bigger = link->sending_size ? link->sending_size * 2 : 16;
-        struct link_send **grown = realloc(link->sending, bigger * sizeof *grown);
-        if (!grown)
-            return false;
-        memset(grown + link->sending_size, 0, (bigger - link->sending_size) * sizeof *grown);
-        link->sending = grown;
-        link->sending_size = bigger;
-    }
+    if (!grow((void ***)&link->sending, &link->sending_size, send->slot) || link->sending[send->slot])
+        return false;
+    uint32_t id = free_slot((void ***)&link->reading, &link->reading_size, MAX_IDS);
     send->lane_of = send->segments <= sizeof send->lane_of_few ? send->lane_of_few : malloc(send->segments);
-    if (!send->lane_of || link->sending[send->slot])
+    if (!send->lane_of || id == MAX_IDS)
         return false;
     memset(send->lane_of, 0, send->segments);
-    link->sending[send->slot] = send;
+    send->id = (uint16_t)id;
+    link->reading[id] = link->sending[send->slot] = send;
     send->credited = true;
     return true;
 }
@@ -131,6 +140,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
 {
     list_init(&send->node);
     if (credit->length != send->length || head->signature != send->signature) {
+        match_announce(link, send); /* the receiver waits for it, and must find out too */
         tutti_result_t result =
             error_set(TUTTI_INVALID_USAGE,
                       "rank %u and rank %u are in different calls (operation %u): here signature %08x, %zu bytes; there %08x, %llu bytes; "
@@ -198,7 +208,7 @@ static bool put_next(struct link *link, struct link_send *send)
                       .imm = IMM(send->slot, index),
                       .offset = send->segment * index,
                       .key = send->key,
-                      .token = IMM(send->slot, index)};
+                      .token = TOKEN(send->id, index)};
     send->lane_of[index] = (uint8_t)((lane->index + 1) | LINK_READING);
     send->in_flight++;
     if (lane->puts++ == 0)
@@ -217,24 +227,26 @@ static bool put_next(struct link *link, struct link_send *send)
 
 void bulk_pump(struct link *link)
 {
+    if (link->pumping) /* put() said from inside that it has read: the loop below goes on */
+        return;
+    link->pumping = true;
     while (!list_empty(&link->bulk)) {
         struct link_send *send = list_entry(link->bulk.next, struct link_send, node);
         skip_put(send);
-        if (send->next == send->segments) {
+        if (send->next == send->segments)
             list_remove(&send->node); /* all on their way: kept in link->sending until DONE */
-            continue;
-        }
-        if (!put_next(link, send))
-            return;
+        else if (!put_next(link, send))
+            break;
     }
+    link->pumping = false;
 }
 
 void bulk_sent(struct lane *transport_lane, uint64_t token)
 {
     struct link_lane *lane = transport_lane->user;
     struct link *link = lane->link;
-    uint32_t slot = (uint32_t)(token >> 16);
-    struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
+    uint64_t id = token >> 16;
+    struct link_send *send = id < link->reading_size ? link->reading[id] : NULL;
     uint64_t now = clock_ns();
     if (lane->puts)
         lane->puts--;
@@ -253,6 +265,8 @@ void bulk_done(struct link *link, uint32_t slot)
     struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
     if (!send)
         return;
+    link->sending[slot] = NULL; /* a credit for another payload may follow while lanes still read this one */
+    list_remove(&send->node);
     send->finished = true;
     if (!send->in_flight)
         finish_send(link, send, TUTTI_SUCCESS);
@@ -323,8 +337,8 @@ void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t leng
 void bulk_lane_gone(struct link *link, unsigned lane_index)
 {
     link->lane[lane_index].puts = 0;
-    for (uint32_t slot = 0; slot < link->sending_size; slot++) {
-        struct link_send *send = link->sending[slot];
+    for (uint32_t id = 0; id < link->reading_size; id++) {
+        struct link_send *send = link->reading[id];
         if (!send)
             continue;
         for (uint32_t i = 0; i < send->segments; i++)

@@ -63,16 +63,23 @@ struct link {
     /* messages */
     uint64_t next_sequence, received, acked_to_peer;
     struct list outgoing;        /* messages kept: sent but not acknowledged, then unsent ones */
+    size_t outgoing_bytes;
     struct list *unsent;         /* first unsent in outgoing, or &outgoing */
+    bool flushing;               /* message_flush() is at work */
+    uint32_t resends;            /* how often `unsent` was set back */
 
     /* matching */
     struct list posted[LINK_BUCKETS], arrived[LINK_BUCKETS]; /* link_recv; unexpected */
+    size_t early, most_early;                                /* bytes in arrived */
+    bool held, holding; /* small payloads too wait until they are asked for: here, at the peer (early.c) */
     struct list waiting;                                     /* link_send without a credit */
     uint64_t looked;                                         /* when strays were last looked for */
     struct list bulk;                                        /* link_send with segments to put */
     struct link_recv **receiving;                            /* by slot */
-    struct link_send **sending;                              /* by the peer's slot */
-    uint32_t receiving_size, sending_size, receiving_count;
+    struct link_send **sending;                              /* by the peer's slot, until DONE */
+    struct link_send **reading;                              /* by our id, until no lane reads the source */
+    uint32_t receiving_size, sending_size, reading_size, receiving_count;
+    bool pumping; /* bulk_pump() is at work */
 };
 
 struct link_domain {
@@ -95,15 +102,26 @@ void message_received(struct link *link, struct link_lane *lane, const void *byt
 void message_resend(struct link *link);
 void message_acknowledge(struct link *link);
 void message_drop_all(struct link *link);
-/* A message of the lane itself, not repeated. */
-void message_send_on(struct link_lane *lane, unsigned kind);
+/* A message of the lane itself, not repeated. False: it was not taken. */
+bool message_send_on(struct link_lane *lane, unsigned kind);
 
 /* match.c */
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
-void match_drop_arrived(struct link *link);
 void match_look_for_strays(struct link *link, uint64_t now);
+/* Tells the peer what it waits for in vain, or does not know of. */
+void match_announce(struct link *link, struct link_send *send);
+unsigned match_bucket(const struct wire_tag *tag);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
+
+/* early.c: what came before it was asked for. NULL: nothing of this kind */
+struct unexpected *early_find(struct link *link, const struct wire_tag *tag, unsigned kind);
+void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length);
+/* Out of the list; the caller frees it. */
+void early_take(struct link *link, struct unexpected *item);
+void early_drop_all(struct link *link);
+/* Must small payloads wait for a credit now? */
+bool early_held(const struct link *link);
 
 /* bulk.c: credits and segments */
 void bulk_credit(struct link *link, struct link_recv *recv);

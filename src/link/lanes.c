@@ -126,7 +126,7 @@ static void close_lane(struct link_lane *lane)
         closing->ops->lane_close(closing);
 }
 
-static void no_lane_left(struct link *link, bool was_up)
+static void no_lane_left(struct link *link)
 {
     link->control = -1;
     for (int i = 0; i < link->lanes; i++)
@@ -134,7 +134,7 @@ static void no_lane_left(struct link *link, bool was_up)
             return;
     if (!link->down_since)
         link->down_since = clock_ns();
-    if ((link->lossless && was_up) || link->bye)
+    if (link->bye)
         lanes_lose(link, error_last());
     else if (link->refusals >= REFUSALS_OF_A_DEAD_PEER * link->lanes)
         lanes_lose(link, "nobody listens at its address any more");
@@ -157,8 +157,10 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
         trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
         bulk_lane_gone(link, lane->index);
     }
-    if (link->control == lane->index || link->control < 0)
-        no_lane_left(link, was_up);
+    if (link->lossless && was_up) /* what it carried was not kept */
+        lanes_lose(link, error_last());
+    else if (link->control == lane->index || link->control < 0)
+        no_lane_left(link);
     if (link->lost)
         return;
     if (was_up)
@@ -177,10 +179,9 @@ void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch)
     if (index >= (unsigned)link->lanes)
         return;
     struct link_lane *lane = &link->lane[index];
-    if (lane->state == LANE_UP && lane->epoch == epoch) {
-        error_note(TUTTI_REMOTE_ERROR, "the peer closed lane %u", index);
-        lanes_dead(lane, TUTTI_REMOTE_ERROR);
-    }
+    /* Also one that is not up yet: what the peer put there must not land later. */
+    if ((lane->state == LANE_UP || lane->state == LANE_CONNECTING) && lane->epoch == epoch)
+        lanes_dead(lane, error_note(TUTTI_SYSTEM_ERROR, "the peer closed lane %u", index));
     if (link->lost)
         return;
     bulk_say_have(link);
@@ -314,14 +315,14 @@ static void retry(struct link_lane *lane, uint64_t now)
 /* Sends without a credit for long: ask the peer whether it is in another call. */
 static void announce(struct link *link, uint64_t now)
 {
-    list_each_safe (node, &link->waiting) {
+    list_each (node, &link->waiting) {
         struct link_send *send = list_entry(node, struct link_send, node);
         if (send->announced || since(send->since, now) < 100 * NS_PER_MS)
             continue;
-        uint64_t length = send->length;
-        struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
         send->announced = true;
-        message_send(link, &head, &length, sizeof length);
+        match_announce(link, send);
+        if (link->lost) /* for want of memory: and then nothing waits any more */
+            return;
     }
 }
 

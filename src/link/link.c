@@ -114,15 +114,18 @@ static void say_goodbye(struct link_domain *domain)
 
 static void link_free(struct link *link)
 {
+    link->lost = true; /* for whoever sends from inside done() */
+    snprintf(link->reason, sizeof link->reason, "this process leaves");
     for (int i = 0; i < LINK_MAX_LANES; i++)
         if (link->lane[i].lane)
             link->ops->lane_close(link->lane[i].lane);
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
-    match_drop_arrived(link);
+    early_drop_all(link);
     list_remove(&link->node);
     free(link->receiving);
     free(link->sending);
+    free(link->reading);
     free(link);
 }
 
@@ -199,6 +202,7 @@ static void choose_lanes(struct link *link, int index)
     link->transport = domain->transport[index];
     link->lossless = link->ops->caps & TRANSPORT_LOSSLESS;
     link->eager = eager_limit(link->ops);
+    link->most_early = (size_t)param_int(PARAM_EARLY);
     link->lanes = link->ops->lanes(link->transport, &link->peer);
     if (link->lanes > LINK_MAX_LANES)
         link->lanes = LINK_MAX_LANES;

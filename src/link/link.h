@@ -35,9 +35,9 @@ struct link_send {
     uint64_t segment;
     uint32_t segments, next;
     uint32_t in_flight; /* puts whose source the lanes still read */
-    uint16_t slot;
+    uint16_t slot;      /* the peer's, until it says DONE */
+    uint16_t id;        /* ours, until no lane reads the source */
     bool credited, finished, announced;
-    tutti_result_t result;
     uint8_t *lane_of; /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
     uint8_t lane_of_few[8];
 };

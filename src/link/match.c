@@ -2,11 +2,10 @@
 /* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
 #include "link/internal.h"
 
-#define CANCEL_MS 200
-
 #include <stdlib.h>
 #include <string.h>
 
+#define CANCEL_MS    200
 #define STRAYS_EVERY (100 * NS_PER_MS)
 
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
@@ -14,7 +13,7 @@ bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static unsigned bucket(const struct wire_tag *tag)
+unsigned match_bucket(const struct wire_tag *tag)
 {
     uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round + tag->from * 17 + tag->to * 5 + tag->comm;
     return (x ^ x >> 5 ^ x >> 12) % LINK_BUCKETS;
@@ -22,22 +21,11 @@ static unsigned bucket(const struct wire_tag *tag)
 
 static struct link_recv *find_posted(struct link *link, const struct wire_tag *tag)
 {
-    struct list *head = &link->posted[bucket(tag)];
+    struct list *head = &link->posted[match_bucket(tag)];
     list_each (node, head) {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
         if (tag_equal(&recv->tag, tag))
             return recv;
-    }
-    return NULL;
-}
-
-static struct unexpected *find_arrived(struct link *link, const struct wire_tag *tag, unsigned kind)
-{
-    struct list *head = &link->arrived[bucket(tag)];
-    list_each (node, head) {
-        struct unexpected *item = list_entry(node, struct unexpected, node);
-        if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
-            return item;
     }
     return NULL;
 }
@@ -77,7 +65,10 @@ static tutti_result_t mismatch(const struct wire_tag *tag, uint32_t mine, size_t
 static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
 {
     list_remove(&recv->node);
-    bulk_release_recv(link, recv);
+    if (result == TUTTI_SUCCESS)
+        bulk_release_recv(link, recv);
+    else
+        bulk_burn_recv(link, recv);
     recv->done(recv, result);
 }
 
@@ -93,32 +84,36 @@ static void deliver(struct link *link, struct link_recv *recv, uint32_t signatur
     finish_recv(link, recv, TUTTI_SUCCESS);
 }
 
-static void keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
+/* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that would
+ * ride in a message, but is held back (early.c), no credit was ever given. */
+static void meet_announced(struct link *link, struct link_recv *recv, uint32_t signature, uint64_t bytes)
 {
-    struct unexpected *item = malloc(sizeof *item + length);
-    if (!item) {
-        lanes_lose(link, "no memory to keep an early message");
-        return;
-    }
-    item->head = *head;
-    item->length = length;
-    if (length)
-        memcpy(item->body, body, length);
-    list_push(&link->arrived[bucket(&head->tag)], &item->node);
+    if (bytes != recv->length || signature != recv->signature)
+        finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, signature, bytes, recv->tag.from));
+    else if (!recv->credited && bytes)
+        bulk_credit(link, recv);
 }
 
-/* The peer holds a large payload and got no credit from us: either we are late, or we wait for something else. */
 static void announced(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     uint64_t bytes;
     struct link_recv *recv = find_posted(link, &head->tag);
     if (!recv)
         recv = find_posted_of_another_call(link, head);
-    if (!recv || length != sizeof bytes)
+    if (length != sizeof bytes)
         return;
     memcpy(&bytes, body, sizeof bytes);
-    if (bytes != recv->length || head->signature != recv->signature)
-        finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, head->signature, bytes, recv->tag.from));
+    if (recv)
+        meet_announced(link, recv, head->signature, bytes);
+    else if (bytes && bytes <= link->eager)
+        early_keep(link, head, body, length);
+}
+
+void match_announce(struct link *link, struct link_send *send)
+{
+    uint64_t length = send->length;
+    struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
+    message_send(link, &head, &length, sizeof length);
 }
 
 static void credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -129,7 +124,7 @@ static void credited(struct link *link, const struct wire_message *head, const v
     memcpy(&credit, body, sizeof credit);
     struct link_send *send = find_waiting(link, &head->tag);
     if (!send) {
-        keep(link, head, body, length);
+        early_keep(link, head, body, length);
         return;
     }
     list_remove(&send->node);
@@ -142,7 +137,7 @@ static void eager(struct link *link, const struct wire_message *head, const void
     if (recv)
         deliver(link, recv, head->signature, body, length);
     else
-        keep(link, head, body, length);
+        early_keep(link, head, body, length);
 }
 
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length)
@@ -182,6 +177,10 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
     case WIRE_PROBE:
         message_send_on(lane, WIRE_PROBE_ANSWER);
         break;
+    case WIRE_HOLD:
+    case WIRE_GO_ON:
+        link->held = head->kind == WIRE_HOLD;
+        break;
     case WIRE_BYE:
         link->bye = true;
         message_acknowledge(link);
@@ -191,11 +190,16 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
     }
 }
 
+static tutti_result_t say_lost(const struct link *link)
+{
+    return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
+}
+
 static void send_eager(struct link *link, struct link_send *send)
 {
     struct wire_message head = {.tag = send->tag, .kind = WIRE_EAGER, .signature = send->signature};
     message_send(link, &head, send->data, send->length);
-    send->done(send, TUTTI_SUCCESS);
+    send->done(send, link->lost ? say_lost(link) : TUTTI_SUCCESS);
 }
 
 /* Both ends are this process: the payload is copied once both are there. */
@@ -214,11 +218,6 @@ static void send_to_self(struct link *link, struct link_send *send)
         list_push(&link->waiting, &send->node);
 }
 
-static tutti_result_t say_lost(const struct link *link)
-{
-    return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
-}
-
 void link_send(struct link *link, struct link_send *send)
 {
     list_init(&send->node);
@@ -229,22 +228,40 @@ void link_send(struct link *link, struct link_send *send)
         send->done(send, say_lost(link));
     } else if (!link->ops) {
         send_to_self(link, send);
-    } else if (send->length <= link->eager) {
+    } else if (send->length <= link->eager && (!early_held(link) || !send->length)) {
         send_eager(link, send);
     } else {
-        struct unexpected *item = find_arrived(link, &send->tag, WIRE_CREDIT);
+        struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
         if (!item) {
             list_push(&link->waiting, &send->node);
+            send->announced = send->length <= link->eager;
+            if (send->announced)
+                match_announce(link, send);
             return;
         }
         struct wire_credit credit;
         struct wire_message head = item->head;
         memcpy(&credit, item->body, sizeof credit);
-        list_remove(&item->node);
+        early_take(link, item);
         free(item);
         bulk_start(link, send, &head, &credit);
     }
+}
+
+/* The payload may have been announced, if the peer holds it back. */
+static void meet_kept(struct link *link, struct link_recv *recv)
+{
+    uint64_t bytes;
+    struct unexpected *item = early_find(link, &recv->tag, WIRE_ANNOUNCE);
+    if (!item)
+        return;
+    uint32_t signature = item->head.signature;
+    memcpy(&bytes, item->body, sizeof bytes);
+    early_take(link, item);
+    free(item);
+    if (!link->lost)
+        meet_announced(link, recv, signature, bytes);
 }
 
 void link_recv(struct link *link, struct link_recv *recv)
@@ -252,9 +269,9 @@ void link_recv(struct link *link, struct link_recv *recv)
     list_init(&recv->node);
     recv->credited = false;
     recv->bitmap = NULL;
-    struct unexpected *item = find_arrived(link, &recv->tag, WIRE_EAGER);
+    struct unexpected *item = early_find(link, &recv->tag, WIRE_EAGER);
     if (item) {
-        list_remove(&item->node);
+        early_take(link, item);
         deliver(link, recv, item->head.signature, item->body, item->length);
         free(item);
         return;
@@ -269,9 +286,15 @@ void link_recv(struct link *link, struct link_recv *recv)
         meet(link, send, recv);
         return;
     }
-    list_push(&link->posted[bucket(&recv->tag)], &recv->node);
+    list_push(&link->posted[match_bucket(&recv->tag)], &recv->node);
     if (link->ops && recv->length > link->eager)
         bulk_credit(link, recv);
+    else
+        meet_kept(link, recv);
+}
+
+static void no_one_asks(struct link_send *send, tutti_result_t result)
+{
 }
 
 /* Lanes must not read the data any more: most end soon; one that does not is given up. */
@@ -291,6 +314,7 @@ static void stop_reading(struct link *link, struct link_send *send)
 
 void link_cancel_send(struct link *link, struct link_send *send)
 {
+    send->done = no_one_asks; /* it may end while its lanes are waited for */
     stop_reading(link, send);
     list_remove(&send->node);
     bulk_release_send(link, send);
@@ -316,9 +340,9 @@ void match_fail_all(struct link *link, tutti_result_t result)
 {
     fail_sends(link, &link->waiting, result);
     fail_sends(link, &link->bulk, result);
-    for (uint32_t slot = 0; slot < link->sending_size; slot++)
-        if (link->sending[slot]) {
-            struct link_send *send = link->sending[slot];
+    for (uint32_t id = 0; id < link->reading_size; id++)
+        if (link->reading[id]) {
+            struct link_send *send = link->reading[id];
             list_remove(&send->node);
             bulk_release_send(link, send);
             send->done(send, result);
@@ -351,10 +375,51 @@ static const struct unexpected *find_stray(const struct link *link, const struct
     return item;
 }
 
+/* Of the payload that an early message is, announces or asks for. */
+static size_t payload_length(const struct unexpected *item)
+{
+    struct wire_credit credit = {.length = item->length};
+    if (item->head.kind == WIRE_CREDIT)
+        memcpy(&credit, item->body, sizeof credit);
+    else if (item->head.kind == WIRE_ANNOUNCE)
+        memcpy(&credit.length, item->body, sizeof credit.length);
+    return credit.length;
+}
+
 static tutti_result_t stray(uint32_t mine, size_t length, const struct unexpected *item)
 {
     const struct wire_tag *tag = &item->head.tag;
-    return mismatch(tag, mine, length, item->head.signature, item->length, item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
+    return mismatch(tag, mine, length, item->head.signature, payload_length(item), item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
+}
+
+static bool fail_a_strayed_recv(struct link *link)
+{
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        list_each (node, &link->posted[i]) {
+            struct link_recv *recv = list_entry(node, struct link_recv, node);
+            const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
+            if (!item)
+                continue;
+            finish_recv(link, recv, stray(recv->signature, recv->length, item));
+            return true;
+        }
+    return false;
+}
+
+static bool fail_a_strayed_send(struct link *link)
+{
+    list_each (node, &link->waiting) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        const struct unexpected *item = find_stray(link, &send->tag, send->signature);
+        if (!item)
+            continue;
+        tutti_result_t result = stray(send->signature, send->length, item);
+        list_remove(&send->node);
+        bulk_release_send(link, send);
+        send->done(send, result);
+        return true;
+    }
+    return false;
 }
 
 /*
@@ -366,44 +431,6 @@ void match_look_for_strays(struct link *link, uint64_t now)
     if (now - link->looked < STRAYS_EVERY)
         return;
     link->looked = now;
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        list_each_safe (node, &link->posted[i]) {
-            struct link_recv *recv = list_entry(node, struct link_recv, node);
-            const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
-            if (item)
-                finish_recv(link, recv, stray(recv->signature, recv->length, item));
-        }
-    list_each_safe (node, &link->waiting) {
-        struct link_send *send = list_entry(node, struct link_send, node);
-        const struct unexpected *item = find_stray(link, &send->tag, send->signature);
-        if (!item)
-            continue;
-        tutti_result_t result = stray(send->signature, send->length, item);
-        list_remove(&send->node);
-        bulk_release_send(link, send);
-        send->done(send, result);
-    }
-}
-
-void match_drop_arrived(struct link *link)
-{
-    struct list *node;
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        while ((node = list_pop(&link->arrived[i])))
-            free(list_entry(node, struct unexpected, node));
-}
-
-void link_forget_comm(struct link_domain *domain, uint32_t comm)
-{
-    list_each (node, &domain->links) {
-        struct link *link = list_entry(node, struct link, node);
-        for (int i = 0; i < LINK_BUCKETS; i++)
-            list_each_safe (entry, &link->arrived[i]) {
-                struct unexpected *item = list_entry(entry, struct unexpected, node);
-                if (item->head.tag.comm == comm) {
-                    list_remove(&item->node);
-                    free(item);
-                }
-            }
-    }
+    while (fail_a_strayed_recv(link) || fail_a_strayed_send(link))
+        ; /* done() may change the lists: the search begins anew */
 }

@@ -23,10 +23,18 @@ static struct message *message_new(struct link *link, const struct wire_message 
         return NULL;
     message->length = prefix + sizeof *head + length;
     message->sequence = ++link->next_sequence;
+    link->outgoing_bytes += message->length;
     memcpy(message->bytes + prefix, head, sizeof *head);
     if (length)
         memcpy(message->bytes + prefix + sizeof *head, body, length);
     return message;
+}
+
+static void message_free(struct link *link, struct message *message)
+{
+    link->outgoing_bytes -= message->length;
+    list_remove(&message->node);
+    free(message);
 }
 
 /* Hands one queued message to the lane. False: no room. */
@@ -41,21 +49,27 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
     return link->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
 }
 
+/* A transport may make upcalls from inside msg() that come back here, kill the lane, or lose the link: the message stays the
+ * first unsent one until msg() has returned, and a new control lane begins again with the first message that is kept. */
 void message_flush(struct link *link)
 {
-    struct lane *lane = control_lane(link);
-    while (lane && link->unsent != &link->outgoing) {
+    struct lane *lane;
+    if (link->flushing)
+        return;
+    link->flushing = true;
+    while (link->unsent != &link->outgoing && (lane = control_lane(link))) {
         struct message *message = list_entry(link->unsent, struct message, node);
-        struct list *next = link->unsent->next;
-        if (!transmit(link, lane, message))
-            return;
-        link->unsent = next;
-        if (link->lossless) {
-            list_remove(&message->node);
-            free(message);
-        }
-        lane = control_lane(link); /* msg() may have brought the lane down */
+        uint32_t resends = link->resends;
+        bool taken = transmit(link, lane, message);
+        if (link->resends != resends)
+            continue;
+        if (!taken)
+            break;
+        link->unsent = link->unsent->next;
+        if (link->lossless)
+            message_free(link, message);
     }
+    link->flushing = false;
 }
 
 /* The common case: nothing queued, nothing to be kept. */
@@ -75,6 +89,8 @@ void message_send(struct link *link, const struct wire_message *head, const void
     lanes_start(link);
     if (send_now(link, head, body, length))
         return;
+    if (link->lost) /* by the lane that failed just now */
+        return;
     struct message *message = message_new(link, head, body, length);
     if (!message) {
         lanes_lose(link, "no memory for a message");
@@ -86,21 +102,22 @@ void message_send(struct link *link, const struct wire_message *head, const void
     message_flush(link);
 }
 
-void message_send_on(struct link_lane *lane, unsigned kind)
+bool message_send_on(struct link_lane *lane, unsigned kind)
 {
     struct wire_sequence sequence = {0, lane->link->received};
     struct wire_message head = {.kind = (uint8_t)kind};
     struct iovec parts[2] = {{&sequence, sizeof sequence}, {&head, sizeof head}};
-    if (lane->lane)
-        lane->link->ops->msg(lane->lane, parts + lane->link->lossless, 2 - lane->link->lossless);
+    return lane->lane &&
+           lane->link->ops->msg(lane->lane, parts + lane->link->lossless, 2 - lane->link->lossless) == TUTTI_SUCCESS;
 }
 
 void message_acknowledge(struct link *link)
 {
     if (link->lossless || link->control < 0 || link->acked_to_peer == link->received)
         return;
-    link->acked_to_peer = link->received;
-    message_send_on(&link->lane[link->control], WIRE_ACK);
+    uint64_t received = link->received;
+    if (message_send_on(&link->lane[link->control], WIRE_ACK))
+        link->acked_to_peer = received; /* else the next tick tries again */
 }
 
 static void drop_acknowledged(struct link *link, uint64_t received)
@@ -109,8 +126,7 @@ static void drop_acknowledged(struct link *link, uint64_t received)
         struct message *message = list_entry(link->outgoing.next, struct message, node);
         if (message->sequence > received)
             return;
-        list_remove(&message->node);
-        free(message);
+        message_free(link, message);
     }
 }
 
@@ -150,13 +166,14 @@ void message_received(struct link *link, struct link_lane *lane, const void *dat
 void message_resend(struct link *link)
 {
     link->unsent = link->outgoing.next;
+    link->resends++;
     message_flush(link);
 }
 
 void message_drop_all(struct link *link)
 {
-    struct list *node;
-    while ((node = list_pop(&link->outgoing)))
-        free(list_entry(node, struct message, node));
+    while (!list_empty(&link->outgoing))
+        message_free(link, list_entry(link->outgoing.next, struct message, node));
     link->unsent = &link->outgoing;
+    link->resends++;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -329,6 +330,13 @@ static void test_process_facts(void **state)
     uint8_t boot[16], none[16] = {0};
     assert_true(boxfile_start_time((uint32_t)getpid()) > 0);
     assert_int_equal(boxfile_start_time(0x7ffffffe), 0);
+    uint64_t mine = boxfile_start_time((uint32_t)getpid());
+    pid_t child = fork(); /* others must see the same */
+    if (child == 0)
+        _exit(boxfile_start_time((uint32_t)getppid()) != mine);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
     assert_true(boxfile_pid_namespace() > 0);
     boxfile_boot_id(boot);
     assert_memory_not_equal(boot, none, 16);

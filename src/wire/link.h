@@ -20,6 +20,8 @@ enum wire_message_kind {
     WIRE_PROBE,         /* answer on this lane */
     WIRE_PROBE_ANSWER,
     WIRE_BYE,           /* this process leaves in good order */
+    WIRE_HOLD,          /* too much has come that was not asked for: announce small payloads too, and wait for credits */
+    WIRE_GO_ON,         /* the end of that */
 };
 
 /* What a payload is: both ends make the same one from the call they are in. */

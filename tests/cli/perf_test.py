@@ -45,7 +45,7 @@ class Verified(unittest.TestCase):
             for ranks, env in ((["-np", "3"], {"TUTTI_TRANSPORT": "shm"}), (["-np", "3"], {"TUTTI_TRANSPORT": "tcp"}), (["-t", "3"], {}),
                                (["-g", "3"], {}), (["-np", "2", "-t", "2", "-p", "1"], {})):
                 with self.subTest(collective=collective, ranks=ranks, env=env):
-                    self.check(collective, *ranks, "-b", "4", "-e", "64K" if QUICK else "1M", "-f", "29", env=env)
+                    self.check(collective, *ranks, "-b", "4", "-e", "128K" if QUICK else "1M", "-f", "29", env=env)
 
     def test_types_and_operators(self):
         for collective in REDUCING:
@@ -108,5 +108,8 @@ class Output(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if os.environ.get("MESON_EXE_WRAPPER"):
+        print("SKIPPED: tutti perf starts itself as ranks; this machine cannot start a program of another processor")
+        sys.exit(77)
     TUTTI = os.path.abspath(sys.argv[1])
     unittest.main(argv=sys.argv[:1] + sys.argv[2:])

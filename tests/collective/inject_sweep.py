@@ -6,6 +6,7 @@ function when nothing was fired any more.
 """
 import os
 import secrets
+import shlex
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 
 FUNCTIONS = ["malloc", "calloc", "realloc", "socket", "connect", "accept4", "send", "sendmsg", "recv", "recvmsg", "mmap", "memfd_create",
              "epoll_ctl", "eventfd"]
+EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 
 
 def free_port():
@@ -32,7 +34,7 @@ def trial(program, library, transport, ranks, specification, victim):
                        TUTTI_DEBUG="none")
             if rank == victim:
                 env.update(LD_PRELOAD=library, TUTTI_INJECT=specification, TUTTI_INJECT_REPORT=report)
-            children.append(subprocess.Popen([program], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+            children.append(subprocess.Popen([*EMULATOR, program], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
         said = [child.communicate()[1].decode(errors="replace")[-1500:] for child in children]
         fired = os.path.exists(report) and "fired=0" not in open(report, encoding="utf-8").read()
     return [child.returncode for child in children], fired, said

@@ -33,6 +33,22 @@ bool job_may_be_in_place(enum job_kind kind)
     return kind < JOB_ALLTOALL;
 }
 
+struct job job_draw(uint64_t seed, uint64_t number, int nranks)
+{
+    uint64_t h = data_hash(seed, number), g = data_hash(h, 1);
+    static const size_t most[] = {4, 300, 20000, 400000};
+    struct job job = {.kind = (enum job_kind)(h % JOB_KINDS),
+                      .type = (tutti_type_t)(h / 16 % TUTTI_TYPE_COUNT),
+                      .op = (int)(h / 256 % (DATA_PREMUL + 1)),
+                      .root = (int)(h / 4096 % (uint64_t)nranks),
+                      .seed = h};
+    job.count = g % (most[g / 8 % 4] + 1);
+    job.in_place = job_may_be_in_place(job.kind) && g / 64 % 2;
+    job.send_skew = (int)(g / 128 % 8);
+    job.recv_skew = (int)(g / 1024 % 8);
+    return job;
+}
+
 static size_t size_of(const struct job *job)
 {
     return data_size(job->type);

@@ -39,6 +39,8 @@ bool job_reduces(enum job_kind kind);
 bool job_rooted(enum job_kind kind);
 bool job_may_be_in_place(enum job_kind kind);
 
+/* Any job, up to 400,000 elements: the same on all ranks that ask with the same seed and number. */
+struct job job_draw(uint64_t seed, uint64_t number, int nranks);
 /* Makes the buffers. Fill kind ... seed before. */
 void job_prepare(struct job *job, tutti_comm_t comm, int rank, int nranks);
 tutti_result_t job_issue(struct job *job, tutti_stream_t stream);

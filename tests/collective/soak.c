@@ -89,22 +89,6 @@ static void *reset_lanes(void *unused)
 
 /* ---- Work ---------------------------------------------------------------------------------------------------------- */
 
-static struct job draw(uint64_t number)
-{
-    uint64_t h = data_hash(s.seed, number), g = data_hash(h, 1);
-    static const size_t most[] = {4, 300, 20000, 400000};
-    struct job job = {.kind = (enum job_kind)(h % JOB_KINDS),
-                      .type = (tutti_type_t)(h / 16 % TUTTI_TYPE_COUNT),
-                      .op = (int)(h / 256 % (DATA_PREMUL + 1)),
-                      .root = (int)(h / 4096 % (uint64_t)s.nranks),
-                      .seed = h};
-    job.count = g % (most[g / 8 % 4] + 1);
-    job.in_place = job_may_be_in_place(job.kind) && g / 64 % 2;
-    job.send_skew = (int)(g / 128 % 8);
-    job.recv_skew = (int)(g / 1024 % 8);
-    return job;
-}
-
 static void check_batch(void)
 {
     must(tutti_comm_synchronize(s.comm), "synchronize");
@@ -142,7 +126,7 @@ static void work(void)
     for (uint64_t number = 0; number % 32 || !agreed_end(began + s.seconds);) {
         int together = 1 + (int)(data_hash(s.seed, number) / 77 % BATCH);
         for (int i = 0; i < together; i++, number++) {
-            s.batch[s.pending] = draw(number);
+            s.batch[s.pending] = job_draw(s.seed, number, s.nranks);
             job_prepare(&s.batch[s.pending], s.comm, s.rank, s.nranks);
             must(job_issue(&s.batch[s.pending++], NULL), "issue");
             if (number % 32 == 31)

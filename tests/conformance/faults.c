@@ -137,7 +137,7 @@ static void send_all(struct stub *from, struct stub *to)
 /* A short life: open, connect, send both ways, share, close. True if all came. */
 static bool scenario(void)
 {
-    uint64_t deadline = clock_deadline_ms(60000);
+    uint64_t deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
     bool opened = open_stub(&left);
     opened = open_stub(&right) && opened;
     if (opened && under_test->lane_open(left.transport, &right.self, 0, 1, &left, &left.lane) != TUTTI_SUCCESS)

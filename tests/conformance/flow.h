@@ -25,6 +25,8 @@ struct flow {
 };
 
 /* Area and source, ready to receive. `seed` differs by direction: the peer's rx_seed is our tx_seed. */
+/* How many operations to do instead of `full`: a quarter with TUTTI_TEST_QUICK. */
+uint64_t flow_total(uint64_t full);
 void flow_open(struct flow *flow, struct end *end, uint64_t tx_seed, uint64_t rx_seed, uint64_t total, size_t longest, bool region);
 void flow_close(struct flow *flow);
 /* Sends what can be sent. */

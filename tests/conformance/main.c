@@ -2,10 +2,13 @@
 /* Runs the conformance tests against the transport named by the first argument; a second one picks a group. */
 #include "suite.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <signal.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 static const struct group *const groups[] = {&basic_group, &order_group, &close_group, &process_group, &hostile_group, &faults_group};
 
@@ -17,6 +20,14 @@ static const struct transport_ops *find(const char *name)
     return NULL;
 }
 
+/* qemu-user 7.2, for one, has no process_vm_readv: the run that is about it would only repeat the plain one. */
+static bool cannot_attach(void)
+{
+    char here, there = 0;
+    struct iovec to = {&here, 1}, from = {&there, 1};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == ENOSYS;
+}
+
 int main(int argc, char **argv)
 {
     int failed = 0;
@@ -26,6 +37,10 @@ int main(int argc, char **argv)
     if (!under_test) {
         fprintf(stderr, "usage: conformance TRANSPORT [GROUP]\n");
         return 2;
+    }
+    if (getenv("TUTTI_SHM_CMA_MIN") && cannot_attach()) {
+        printf("SKIPPED: cross-memory attach was NOT tested: process_vm_readv: %s\n", strerror(errno));
+        return 77;
     }
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (argc < 3 || strcmp(argv[2], groups[i]->name) == 0)

@@ -27,19 +27,19 @@ static void run_flows(uint64_t seed, uint64_t total, size_t longest, bool region
 static void keeps_order_of_small_things(void **state)
 {
     (void)state;
-    run_flows(1, 20000, 3000, false);
+    run_flows(1, flow_total(20000), 3000, false);
 }
 
 static void keeps_order_of_large_things(void **state)
 {
     (void)state;
-    run_flows(2, 1500, 1 << 20, false);
+    run_flows(2, flow_total(1500), 1 << 20, false);
 }
 
 static void keeps_order_into_regions(void **state)
 {
     (void)state;
-    run_flows(3, 1500, 1 << 20, true);
+    run_flows(3, flow_total(1500), 1 << 20, true);
 }
 
 static void refuses_when_full_then_writable(void **state)

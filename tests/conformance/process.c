@@ -52,7 +52,7 @@ static void run_soak(const struct soak *soak)
     struct solo solo;
     struct flow flow;
     char byte = 0;
-    uint64_t deadline = clock_deadline_ms(240000);
+    uint64_t deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
     pid_t child = solo_fork(&solo, soak_body, (void *)soak);
     open_flow(&solo, &flow, soak, true);
     while (!flow_done(&flow, soak->total)) {
@@ -68,23 +68,23 @@ static void run_soak(const struct soak *soak)
 static void soaks_spinning(void **state)
 {
     (void)state;
-    run_soak(&(struct soak){.seed = 11, .total = 20000, .longest = 100000});
-    run_soak(&(struct soak){.seed = 13, .total = 1000, .longest = 4 << 20});
+    run_soak(&(struct soak){.seed = 11, .total = flow_total(20000), .longest = 100000});
+    run_soak(&(struct soak){.seed = 13, .total = flow_total(1000), .longest = 4 << 20});
 }
 
 static void soaks_into_regions(void **state)
 {
     (void)state;
-    run_soak(&(struct soak){.seed = 21, .total = 10000, .longest = 100000, .region = true});
-    run_soak(&(struct soak){.seed = 23, .total = 1000, .longest = 4 << 20, .region = true});
+    run_soak(&(struct soak){.seed = 21, .total = flow_total(10000), .longest = 100000, .region = true});
+    run_soak(&(struct soak){.seed = 23, .total = flow_total(1000), .longest = 4 << 20, .region = true});
 }
 
 static void soaks_sleeping(void **state)
 {
     (void)state;
-    run_soak(&(struct soak){.seed = 31, .total = 20000, .longest = 100000, .sleeps = true});
-    run_soak(&(struct soak){.seed = 33, .total = 1000, .longest = 4 << 20, .sleeps = true});
-    run_soak(&(struct soak){.seed = 35, .total = 1000, .longest = 1 << 20, .sleeps = true, .region = true});
+    run_soak(&(struct soak){.seed = 31, .total = flow_total(20000), .longest = 100000, .sleeps = true});
+    run_soak(&(struct soak){.seed = 33, .total = flow_total(1000), .longest = 4 << 20, .sleeps = true});
+    run_soak(&(struct soak){.seed = 35, .total = flow_total(1000), .longest = 1 << 20, .sleeps = true, .region = true});
 }
 
 struct wakes {

@@ -25,16 +25,18 @@ void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result
     snprintf(report->sentence, sizeof report->sentence, "%s", result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm));
 }
 
-tutti_result_t family_run(struct job *job, int place, int nranks, tutti_comm_t comm)
+tutti_result_t family_run(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job)
 {
     job_prepare(job, comm, place, nranks);
+    atomic_fetch_add(&family->report[rank].begun, 1);
     tutti_result_t result = job_issue(job, NULL);
+    atomic_fetch_add(&family->report[rank].issued, 1);
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
 tutti_result_t family_job(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job)
 {
-    tutti_result_t result = family_run(job, place, nranks, comm);
+    tutti_result_t result = family_run(family, rank, place, nranks, comm, job);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!job_check(job))
@@ -91,7 +93,10 @@ bool family_wait_joined(struct family *family)
 {
     for (int i = 0; i < 60000 && atomic_load(&family->joined) < family->count; i++)
         family_nap(1);
-    return atomic_load(&family->joined) == family->count;
+    if (atomic_load(&family->joined) == family->count)
+        return true;
+    fprintf(stderr, "  %d of %d ranks have joined\n", atomic_load(&family->joined), family->count);
+    return false;
 }
 
 static bool reap(struct family *family, int rank, bool *right)

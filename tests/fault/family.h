@@ -11,7 +11,9 @@
 #define FAMILY_MOST 8
 
 struct family_report {
-    _Atomic uint64_t rounds;  /* operations that were right */
+    _Atomic uint64_t begun;   /* operations that the rank set out to issue */
+    _Atomic uint64_t issued;  /* whose calls have returned */
+    _Atomic uint64_t rounds;  /* that were right */
     _Atomic bool ended;       /* all below is final */
     tutti_result_t result;    /* what ended the rank's work */
     char sentence[400];
@@ -41,14 +43,14 @@ struct family *family_start(int count, int victim, int variant, uint64_t seed, f
 /* Waits for ranks to end; kills them after `seconds`. Returns whether all ended by themselves with status 0, but the victim. */
 bool family_wait(struct family *family, int seconds);
 void family_free(struct family *family);
-/* Until all have joined, or 20 s. */
+/* Until all have joined, or 60 s. */
 bool family_wait_joined(struct family *family);
 
 void family_nap(int ms);
 /* Records how the rank's work ended. */
 void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result_t result);
 /* Runs one job to its end, as rank `place` of `nranks`; the result of the first call that failed. Keeps its buffers. */
-tutti_result_t family_run(struct job *job, int place, int nranks, tutti_comm_t comm);
+tutti_result_t family_run(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job);
 /* The same, checked and counted in the report; keeps the buffers only when it failed. */
 tutti_result_t family_job(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job);
 

@@ -5,11 +5,13 @@
  */
 #include "family.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LARGE 200001
 
@@ -26,9 +28,9 @@ static void judge(bool right, struct family *family, const char *what)
             (unsigned long long)family->seed);
     for (int rank = 0; rank < family->count; rank++) {
         const struct family_report *report = &family->report[rank];
-        fprintf(stderr, "  rank %d: %s \"%s\" rounds %llu%s%s%s\n", rank, tutti_get_error_string(report->result), report->sentence,
+        fprintf(stderr, "  rank %d: %s \"%s\" rounds %llu%s%s%s%s\n", rank, tutti_get_error_string(report->result), report->sentence,
                 (unsigned long long)report->rounds, report->wrong ? " WRONG" : "", report->touched ? " TOUCHED" : "",
-                report->went_on ? " went on" : "");
+                report->went_on ? " went on" : "", report->ended ? "" : " not ended");
     }
 }
 
@@ -61,7 +63,7 @@ static void disagree(struct family *family, int rank, tutti_comm_t comm)
     bool good_start = result == TUTTI_SUCCESS;
     job.seed = 1;
     if (good_start)
-        result = family_run(&job, rank, family->count, comm);
+        result = family_run(family, rank, rank, family->count, comm, &job);
     /* a rank that needs nothing of the others in that call hears of it in the next */
     for (int i = 0; good_start && i < 3 && result == TUTTI_SUCCESS; i++)
         result = family_job(family, rank, rank, family->count, comm, &first);
@@ -94,6 +96,7 @@ static void try_disagreements(uint64_t seed)
 
 static const enum job_kind loops[] = {JOB_ALLREDUCE, JOB_ALLTOALL, JOB_EXCHANGE, JOB_BROADCAST, JOB_ALLGATHER, JOB_REDUCE_SCATTER};
 #define LOOPS (int)(sizeof loops / sizeof *loops)
+static const char *const in_box[LOOPS] = {"allreduce", "alltoall", "group", "broadcast", "allgather", "reduce_scatter"};
 
 static struct job loop_job(const struct family *family, uint64_t round)
 {
@@ -144,19 +147,48 @@ static void work_until_death(struct family *family, int rank, tutti_comm_t comm)
     job_free(&job);
 }
 
-/* The dead process's black box tells what it was doing. */
-static bool box_tells(pid_t pid)
+/* A row of the table of operations that `tutti trace` prints. */
+struct box_row {
+    unsigned long long seq, count;
+    char collective[32], type[32];
+    bool done;
+};
+
+/* The newest operation in a process's black box; seq 0: it shows none. */
+static struct box_row newest_row(pid_t pid)
 {
+    const char *emulator = getenv("MESON_EXE_WRAPPER"); /* of a build for another processor */
     char command[400], line[400];
-    bool told = false;
-    snprintf(command, sizeof command, "%s trace --pid %d 2>&1", tutti_program, (int)pid);
+    struct box_row newest = {0};
+    snprintf(command, sizeof command, "%s %s trace --all-ops --pid %d 2>&1", emulator ? emulator : "", tutti_program, (int)pid);
     FILE *pipe = popen(command, "r");
-    while (pipe && fgets(line, sizeof line, pipe))
-        told |= strstr(line, "allreduce") || strstr(line, "alltoall") || strstr(line, "group") || strstr(line, "broadcast") ||
-                strstr(line, "allgather") || strstr(line, "reduce");
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        struct box_row row = {.done = strstr(line, " done ")};
+        if (sscanf(line, " %llu %31s %llu %31s", &row.seq, row.collective, &row.count, row.type) == 4)
+            newest = row;
+    }
     if (pipe)
         pclose(pipe);
-    return told;
+    return newest;
+}
+
+/* The dead process's black box tells what it was doing: the call that it was in, or the last one that had returned. */
+static bool box_tells(const struct family *family, pid_t pid)
+{
+    const struct family_report *victim = &family->report[family->victim];
+    uint64_t begun = atomic_load(&victim->begun), issued = atomic_load(&victim->issued), rounds = atomic_load(&victim->rounds);
+    struct box_row row = newest_row(pid);
+    bool right = row.seq >= issued && row.seq <= begun;
+    if (right && row.seq) { /* it may have been killed before its first call */
+        struct job job = loop_job(family, row.seq - 1);
+        right = strcmp(row.collective, in_box[family->variant % LOOPS]) == 0 && row.count == job.count && strcmp(row.type, "int32") == 0 &&
+                (row.done || row.seq > rounds);
+    }
+    if (!right)
+        fprintf(stderr, "  the black box of process %d shows #%llu %s of %llu %s%s; begun %llu, issued %llu, checked %llu\n", (int)pid, row.seq,
+                row.collective, row.count, row.type, row.done ? ", done" : "", (unsigned long long)begun, (unsigned long long)issued,
+                (unsigned long long)rounds);
+    return right;
 }
 
 static bool names_rank(const char *sentence, int rank)
@@ -180,7 +212,8 @@ static void try_death(int count, int variant, uint64_t seed, const char *algorit
     pid_t pid = family->pid[victim];
     family_nap((int)(data_hash(seed, 2) % 40));
     kill(pid, SIGKILL);
-    right &= family_wait(family, 30) && box_tells(pid);
+    right &= family_wait(family, 30);
+    right &= box_tells(family, pid);
     for (int rank = 0; rank < count; rank++) {
         const struct family_report *report = &family->report[rank];
         if (rank == victim)
@@ -311,8 +344,29 @@ static void try_abort(int count, int variant, uint64_t seed)
     family_free(family);
 }
 
+/* Black boxes of the dead stay: they go into a folder of this test. */
+static bool make_box_folder(char *folder)
+{
+    if (!mkdtemp(folder) || setenv("TUTTI_TRACE_DIR", folder, 1) != 0) {
+        fprintf(stderr, "cannot make the folder %s: %m\n", folder);
+        return false;
+    }
+    return true;
+}
+
+static void remove_box_folder(const char *folder)
+{
+    DIR *boxes = opendir(folder);
+    for (struct dirent *entry; boxes && (entry = readdir(boxes));)
+        unlinkat(dirfd(boxes), entry->d_name, 0); /* but not . and .. */
+    if (boxes)
+        closedir(boxes);
+    rmdir(folder);
+}
+
 int main(int argc, char **argv)
 {
+    char boxes[] = "/dev/shm/tutti-test-XXXXXX";
     static const char *const algorithms[] = {NULL, "ring", "allreduce:ring;alltoall:pairwise;broadcast:tree", "allreduce:tree;alltoall:bruck"};
     if (argc < 3)
         return 2;
@@ -322,6 +376,8 @@ int main(int argc, char **argv)
     setenv("TUTTI_TRANSPORT", argv[2], 1);
     setenv("TUTTI_TIMEOUT", "3s", 1);
     setenv("TUTTI_DEBUG", "none", 0);
+    if (!make_box_folder(boxes))
+        return 2;
     try_disagreements(seed);
     for (int i = 0; i < (quick ? 6 : 24); i++)
         try_death(2 + i % 5, i, seed + (uint64_t)i, algorithms[i / LOOPS % 4]);
@@ -331,6 +387,7 @@ int main(int argc, char **argv)
         try_leaving(2 + i % 3, i, seed + (uint64_t)i);
     for (int i = 0; i < 6; i++)
         try_abort(2 + i % 3, i, seed + (uint64_t)i);
+    remove_box_folder(boxes);
     printf("%d scenarios, %d failed\n", scenarios, failures);
     return failures != 0;
 }

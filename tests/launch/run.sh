@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs a program under a launcher with 4 ranks and checks that each rank of the right kind met the others.
-# usage: run.sh LAUNCHER PROGRAM; exit 77: the launcher is not installed.
+# usage: run.sh LAUNCHER PROGRAM; exit 77: the launcher is not installed. MESON_EXE_WRAPPER: what runs programs of
+# another processor.
+# shellcheck disable=SC2086
 launcher=$1
 program=$2
 n=4
@@ -26,29 +28,29 @@ openmpi | openmpi-nopmix)
     command -v mpirun.openmpi >/dev/null || missing mpirun.openmpi
     kind="Open MPI"
     if [ "$launcher" = openmpi ]; then
-        out=$(timeout 120 mpirun.openmpi --oversubscribe -n $n "$program" 2>&1)
+        out=$(timeout 120 mpirun.openmpi --oversubscribe -n $n $MESON_EXE_WRAPPER "$program" 2>&1)
     else
-        out=$(timeout 120 mpirun.openmpi --oversubscribe -n $n env -u PMIX_NAMESPACE "$program" 2>&1)
+        out=$(timeout 120 mpirun.openmpi --oversubscribe -n $n env -u PMIX_NAMESPACE $MESON_EXE_WRAPPER "$program" 2>&1)
     fi
     ;;
 mpich)
     command -v mpirun.mpich >/dev/null || missing mpirun.mpich
     kind="PMI"
-    out=$(timeout 120 mpirun.mpich -n $n "$program" 2>&1)
+    out=$(timeout 120 mpirun.mpich -n $n $MESON_EXE_WRAPPER "$program" 2>&1)
     ;;
 torchrun)
     /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null || missing "torch (torchrun)"
     kind="torchrun"
     # -r 1 -t 1: this old release of torch cannot start without redirection under newer Pythons.
     out=$(timeout 200 /usr/bin/python3 -m torch.distributed.run --no_python --nproc_per_node=$n -r 1 -t 1 --master_addr=127.0.0.1 \
-        --master_port="$(free_port 0)" "$program" 2>&1)
+        --master_port="$(free_port 0)" $MESON_EXE_WRAPPER "$program" 2>&1)
     ;;
 slurm-variables)
     # Slurm itself is not here: its variables are set by hand.
     kind="Slurm"
     out=$(for i in 0 1 2 3; do
         SLURM_PROCID=$i SLURM_NTASKS=$n SLURM_LOCALID=$i SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=$n SLURM_JOB_ID=$$ \
-            SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost timeout 120 "$program" &
+            SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost timeout 120 $MESON_EXE_WRAPPER "$program" &
     done 2>&1; wait)
     ;;
 tutti-variables)
@@ -56,7 +58,7 @@ tutti-variables)
     port=$(free_port 1)
     out=$(for i in 0 1 2 3; do
         TUTTI_RANK=$i TUTTI_SIZE=$n TUTTI_LOCAL_RANK=$i TUTTI_LOCAL_SIZE=$n TUTTI_ID=127.0.0.1:$port \
-            TUTTI_NONCE=00112233445566778899aabbccddeeff timeout 120 "$program" &
+            TUTTI_NONCE=00112233445566778899aabbccddeeff timeout 120 $MESON_EXE_WRAPPER "$program" &
     done 2>&1; wait)
     ;;
 *)

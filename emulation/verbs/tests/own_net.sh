@@ -5,4 +5,5 @@ name=svtest$$
 ip netns add $name 2>/dev/null || { echo "own_net: SKIPPED: may not make a network namespace"; exit 77; }
 trap 'ip netns del $name' EXIT
 ip -n $name link set lo up
-ip netns exec $name "$@"
+# meson sets MESON_EXE_WRAPPER where programs are for another processor
+ip netns exec $name $MESON_EXE_WRAPPER "$@"

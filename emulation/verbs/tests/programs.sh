@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Debian's own RDMA programs, unmodified, on the emulator, in a network namespace of their own; everything they send is captured and
-# must pass tshark without a malformed frame. Usage: programs.sh FOLDER-OF-SOFTVERBS GROUP  (pingpong, perftest or ucx)
+# must pass tshark without a malformed frame. Usage: programs.sh SOFTVERBS GROUP  (pingpong, perftest or ucx)
 set -u
-bin=$(realpath "$1")
+bin=$(dirname "$(realpath "$1")")
 group=$2
+[ -z "${MESON_EXE_WRAPPER:-}" ] || { echo "programs: SKIPPED: this machine's RDMA programs cannot load a library for another processor"; exit 77; }
 ns=svprog$$
 work=$(mktemp -d)
 pids=()

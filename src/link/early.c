@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payloads, credits and announcements that came before they were asked for. What is kept for one peer is bounded: at half of
+ * TUTTI_EARLY the peer is told to hold its small payloads back until they are asked for, as it does with large ones; it does so
+ * by itself while a quarter waits to be acknowledged. So only a peer that breaks this rule can reach the bound.
+ */
+#include "link/internal.h"
+
+#include "base/param.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct unexpected *early_find(struct link *link, const struct wire_tag *tag, unsigned kind)
+{
+    if (!link->early)
+        return NULL;
+    list_each (node, &link->arrived[match_bucket(tag)]) {
+        struct unexpected *item = list_entry(node, struct unexpected, node);
+        if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
+            return item;
+    }
+    return NULL;
+}
+
+static void tell(struct link *link, unsigned kind)
+{
+    struct wire_message head = {.kind = (uint8_t)kind};
+    link->holding = kind == WIRE_HOLD;
+    message_send(link, &head, NULL, 0);
+}
+
+static void lose(struct link *link)
+{
+    char why[160];
+    snprintf(why, sizeof why, "it sent more than %zu bytes that nobody here has asked for, though it was told to hold them (TUTTI_EARLY)",
+             link->most_early);
+    lanes_lose(link, why);
+}
+
+void early_keep(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    size_t size = sizeof(struct unexpected) + length;
+    if (size > link->most_early - link->early) {
+        lose(link);
+        return;
+    }
+    struct unexpected *item = malloc(size);
+    if (!item) {
+        lanes_lose(link, "no memory to keep an early message");
+        return;
+    }
+    item->head = *head;
+    item->length = length;
+    if (length)
+        memcpy(item->body, body, length);
+    list_push(&link->arrived[match_bucket(&head->tag)], &item->node);
+    link->early += size;
+    if (!link->holding && head->kind == WIRE_EAGER && link->early > link->most_early / 2)
+        tell(link, WIRE_HOLD);
+}
+
+static void unlist(struct link *link, struct unexpected *item)
+{
+    link->early -= sizeof *item + item->length;
+    list_remove(&item->node);
+}
+
+static void relax(struct link *link)
+{
+    if (link->holding && link->early < link->most_early / 4)
+        tell(link, WIRE_GO_ON);
+}
+
+void early_take(struct link *link, struct unexpected *item)
+{
+    unlist(link, item);
+    relax(link);
+}
+
+bool early_held(const struct link *link)
+{
+    return link->held || link->outgoing_bytes > link->most_early / 4;
+}
+
+void early_drop_all(struct link *link)
+{
+    struct list *node;
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        while ((node = list_pop(&link->arrived[i])))
+            free(list_entry(node, struct unexpected, node));
+    link->early = 0;
+}
+
+static void forget(struct link *link, uint32_t comm)
+{
+    for (int i = 0; i < LINK_BUCKETS; i++)
+        list_each_safe (node, &link->arrived[i]) {
+            struct unexpected *item = list_entry(node, struct unexpected, node);
+            if (item->head.tag.comm == comm) {
+                unlist(link, item);
+                free(item);
+            }
+        }
+    relax(link);
+}
+
+void link_forget_comm(struct link_domain *domain, uint32_t comm)
+{
+    list_each (node, &domain->links)
+        forget(list_entry(node, struct link, node), comm);
+}

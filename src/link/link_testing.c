@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scripted transport: what goes over a lane lies in a list until the script takes it out. */
+#include "link/link_testing_lane.h"
+
+#include <string.h>
+
+static struct script *opening;
+static int opening_side;
+
+/* ---- Parcels ------------------------------------------------------------------------------------------------------- */
+
+struct parcel *script_parcel_new(size_t length)
+{
+    struct parcel *parcel = calloc(1, sizeof *parcel + length);
+    REQUIRE(parcel);
+    list_init(&parcel->node);
+    list_init(&parcel->source);
+    parcel->length = length;
+    parcel->from = parcel->bytes;
+    return parcel;
+}
+
+void script_parcel_settle(struct parcel *parcel)
+{
+    if (list_empty(&parcel->node) && list_empty(&parcel->source))
+        free(parcel);
+}
+
+/* From now on it is independent of the memory that it came from. */
+static void read_source(struct parcel *parcel)
+{
+    memcpy(parcel->bytes, parcel->from, parcel->length);
+    parcel->from = parcel->bytes;
+    list_remove(&parcel->source);
+}
+
+void script_drop_flight(struct script_lane *lane)
+{
+    struct list *node;
+    while ((node = list_pop(&lane->flight)))
+        script_parcel_settle(list_entry(node, struct parcel, node));
+}
+
+static void drop_sources(struct script_lane *lane)
+{
+    while (!list_empty(&lane->sources)) {
+        struct parcel *parcel = list_entry(lane->sources.next, struct parcel, source);
+        read_source(parcel);
+        script_parcel_settle(parcel);
+    }
+}
+
+/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+
+static struct script_lane *of(struct lane *lane)
+{
+    struct script_lane *mine = (struct script_lane *)lane;
+    REQUIRE(!mine->closed);
+    return mine;
+}
+
+
+static void lane_free(struct script_lane *lane)
+{
+    if (lane->other)
+        lane->other->other = NULL;
+    script_drop_flight(lane);
+    drop_sources(lane);
+    list_remove(&lane->node);
+    free(lane);
+}
+
+/* Nothing can come of it any more. */
+static bool is_over(const struct script_lane *lane)
+{
+    return lane->closed && !lane->connecting && (!lane->other || lane->other->closed || lane->broken);
+}
+
+void script_bury(struct script *script)
+{
+    if (script->depth)
+        return;
+    for (int side = 0; side < 2; side++) {
+        if (!script->side[side].transport)
+            continue;
+        list_each_safe (node, &script->side[side].transport->lanes) {
+            struct script_lane *lane = list_entry(node, struct script_lane, node);
+            if (is_over(lane))
+                lane_free(lane);
+        }
+    }
+}
+
+static tutti_result_t on_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
+                              struct transport **out)
+{
+    struct transport *transport = calloc(1, sizeof *transport);
+    REQUIRE(transport && opening);
+    transport->script = opening;
+    transport->side = opening_side;
+    transport->owner = *owner;
+    list_init(&transport->lanes);
+    memset(self->uuid, opening_side + 1, sizeof self->uuid); /* side 0 connects again */
+    self->pid = 1000 + (uint32_t)opening_side;
+    opening->side[opening_side].transport = transport;
+    *out = transport;
+    return TUTTI_SUCCESS;
+}
+
+static void on_close(struct transport *transport)
+{
+    list_each_safe (node, &transport->lanes) {
+        struct script_lane *lane = list_entry(node, struct script_lane, node);
+        REQUIRE(lane->closed || transport->script->shape.alone);
+        lane_free(lane);
+    }
+    transport->script->side[transport->side].transport = NULL;
+    free(transport);
+}
+
+static int on_reach(struct transport *transport, const struct wire_process *peer)
+{
+    return peer->uuid[0] == 2 - transport->side ? 1 : -1;
+}
+
+static int on_lanes(struct transport *transport, const struct wire_process *peer)
+{
+    return transport->script->shape.lanes;
+}
+
+static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                                   void *user, struct lane **out)
+{
+    if (transport->script->fail_opens) {
+        transport->script->fail_opens--;
+        return error_note(TUTTI_SYSTEM_ERROR, "the script opens no lane");
+    }
+    struct script_lane *lane = script_lane_new(transport, index, epoch, user);
+    lane->connecting = true;
+    transport->script->opened++;
+    *out = &lane->lane;
+    return TUTTI_SUCCESS;
+}
+
+static void on_lane_close(struct lane *base)
+{
+    struct script_lane *lane = of(base);
+    lane->closed = true;
+    drop_sources(lane);
+}
+
+bool script_lane_dead(const struct script_lane *lane)
+{
+    return lane->broken || lane->down || (lane->other && lane->other->closed);
+}
+
+void script_tell_down(struct script_lane *lane, tutti_result_t why)
+{
+    struct transport *transport = lane->lane.transport;
+    lane->down = true;
+    lane->connecting = false;
+    error_note(why, "the script broke lane %u", lane->index);
+    transport->script->depth++;
+    if (transport->owner.down)
+        transport->owner.down(&lane->lane, why);
+    transport->script->depth--;
+}
+
+static tutti_result_t refused(struct script_lane *lane)
+{
+    REQUIRE(lane->up);
+    if (lane->broken || lane->down) {
+        if (lane->lane.transport->script->down_inside && !lane->down)
+            script_tell_down(lane, TUTTI_REMOTE_ERROR);
+        return error_note(TUTTI_REMOTE_ERROR, "lane %u is broken", lane->index);
+    }
+    lane->wants_room |= lane->full;
+    return lane->full ? TUTTI_IN_PROGRESS : TUTTI_SUCCESS;
+}
+
+static void tell_writable(struct script_lane *lane)
+{
+    struct transport *transport = lane->lane.transport;
+    transport->script->depth++;
+    if (transport->owner.writable)
+        transport->owner.writable(&lane->lane);
+    transport->script->depth--;
+}
+
+static tutti_result_t on_msg(struct lane *base, const struct iovec *parts, int count)
+{
+    struct script_lane *lane = of(base);
+    size_t length = 0, used = 0;
+    tutti_result_t result = refused(lane);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    for (int i = 0; i < count; i++)
+        length += parts[i].iov_len;
+    REQUIRE(length && length <= base->ops->max_msg);
+    struct parcel *parcel = script_parcel_new(length);
+    for (int i = 0; i < count; used += parts[i++].iov_len)
+        if (parts[i].iov_len)
+            memcpy(parcel->bytes + used, parts[i].iov_base, parts[i].iov_len);
+    list_push(&lane->flight, &parcel->node);
+    if (base->transport->script->room_inside)
+        tell_writable(lane);
+    return TUTTI_SUCCESS;
+}
+
+void script_tell_sent(struct script_lane *lane)
+{
+    struct transport *transport = lane->lane.transport;
+    struct parcel *parcel = list_entry(lane->sources.next, struct parcel, source);
+    uint64_t token = parcel->token;
+    read_source(parcel);
+    script_parcel_settle(parcel);
+    transport->script->depth++;
+    transport->owner.sent(&lane->lane, token);
+    transport->script->depth--;
+}
+
+static tutti_result_t on_put(struct lane *base, const struct put *put)
+{
+    struct script_lane *lane = of(base);
+    tutti_result_t result = refused(lane);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    REQUIRE(put->length);
+    struct parcel *parcel = script_parcel_new(put->length);
+    parcel->put = true;
+    parcel->from = put->source;
+    parcel->imm = put->imm;
+    parcel->offset = put->offset;
+    parcel->token = put->token;
+    list_push(&lane->flight, &parcel->node);
+    list_push(&lane->sources, &parcel->source);
+    if (base->transport->script->sent_at_once)
+        script_tell_sent(lane);
+    return TUTTI_SUCCESS;
+}
+
+static void on_describe(struct transport *transport, void *address, size_t length, struct wire_key *out)
+{
+    memset(out, 0, sizeof *out);
+}
+
+static tutti_result_t on_share(struct lane *lane, uint64_t key, int fd)
+{
+    return error_note(TUTTI_INVALID_USAGE, "the script shares nothing");
+}
+
+static int on_poll(struct transport *transport)
+{
+    struct script *script = transport->script;
+    if (script->automatic)
+        return script_settle(script);
+    return script->poll ? script->poll(script) : 0;
+}
+
+static bool on_arm(struct transport *transport)
+{
+    return true;
+}
+
+static void on_disarm(struct transport *transport)
+{
+}
+
+static struct transport_ops script_ops = {
+    .name = "script",
+    .open = on_open,
+    .close = on_close,
+    .reach = on_reach,
+    .lanes = on_lanes,
+    .lane_open = on_lane_open,
+    .lane_close = on_lane_close,
+    .msg = on_msg,
+    .put = on_put,
+    .describe = on_describe,
+    .share = on_share,
+    .poll = on_poll,
+    .arm = on_arm,
+    .disarm = on_disarm,
+};
+
+void script_opening(struct script *script, int side)
+{
+    opening = script;
+    opening_side = side;
+    script_ops.caps = script->shape.caps;
+    script_ops.max_msg = script->shape.max_msg ? script->shape.max_msg : 16384;
+}
+
+struct transport *script_mute_transport(struct wire_process *self)
+{
+    static const struct transport_owner nobody;
+    struct transport *transport = NULL;
+    on_open(&nobody, NULL, self, &transport);
+    return transport;
+}
+
+void script_close_mute(struct transport *transport)
+{
+    on_close(transport);
+}
+
+/* In place of the library's own. */
+const struct transport_ops *const transport_registry[] = {&script_ops, NULL};
+
+struct script_lane *script_lane_new(struct transport *transport, uint16_t index, uint32_t epoch, void *user)
+{
+    struct script_lane *lane = calloc(1, sizeof *lane);
+    REQUIRE(lane);
+    lane->lane = (struct lane){.ops = &script_ops, .transport = transport, .user = user};
+    lane->index = index;
+    lane->epoch = epoch;
+    list_init(&lane->flight);
+    list_init(&lane->sources);
+    list_push(&transport->lanes, &lane->node);
+    return lane;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to lanes of the scripted transport when the script says so. */
+#include "link/link_testing_lane.h"
+
+#include <string.h>
+
+/* ---- Actions: each returns false if it cannot happen to this lane ---------------------------------------------------- */
+
+static struct script_lane *accept_at(struct transport *to, uint16_t index, uint32_t epoch, const struct wire_process *from)
+{
+    struct wire_hello hello = {.lane = index, .epoch = epoch, .from = *from};
+    struct script_lane *fresh = script_lane_new(to, index, epoch, NULL);
+    fresh->up = true;
+    to->script->depth++;
+    if (to->owner.accepted)
+        to->owner.accepted(to->owner.context, &fresh->lane, &hello);
+    to->script->depth--;
+    return fresh;
+}
+
+static bool act_connect(struct script_lane *lane)
+{
+    struct script *script = lane->lane.transport->script;
+    int side = lane->lane.transport->side;
+    struct transport *to = script->side[1 - side].transport;
+    if (!lane->connecting || lane->broken || lane->accepted || !to)
+        return false;
+    lane->accepted = true;
+    struct script_lane *fresh = accept_at(to, lane->index, lane->epoch, &script->side[side].self);
+    fresh->other = lane;
+    lane->other = fresh;
+    if (lane->closed)
+        lane->connecting = false;
+    return true;
+}
+
+static bool act_refuse(struct script_lane *lane)
+{
+    if (!lane->connecting || lane->accepted)
+        return false;
+    if (lane->closed)
+        lane->connecting = false;
+    else
+        script_tell_down(lane, TUTTI_REMOTE_ERROR);
+    return true;
+}
+
+static bool act_up(struct script_lane *lane)
+{
+    if (!lane->connecting || !lane->accepted || lane->closed || lane->broken)
+        return false;
+    lane->connecting = false;
+    if (!lane->other || (lane->other->closed && list_empty(&lane->other->flight))) {
+        script_tell_down(lane, TUTTI_SYSTEM_ERROR);
+        return true;
+    }
+    struct transport *transport = lane->lane.transport;
+    lane->up = true;
+    transport->script->depth++;
+    if (transport->owner.up)
+        transport->owner.up(&lane->lane);
+    transport->script->depth--;
+    return true;
+}
+
+/* Bytes [begin, end) of a put land where the owner says. */
+static void land(struct script_lane *to, struct parcel *parcel, size_t end)
+{
+    struct transport_owner *owner = &to->lane.transport->owner;
+    size_t length = end - parcel->landed;
+    void *target = length ? owner->target(&to->lane, parcel->imm, parcel->offset + parcel->landed, length) : NULL;
+    if (target)
+        memcpy(target, parcel->from + parcel->landed, length);
+    parcel->landed = end;
+}
+
+static struct script_lane *receiver(struct script_lane *lane)
+{
+    struct script_lane *to = lane->other;
+    return list_empty(&lane->flight) || !to || !to->up || to->closed || to->down ? NULL : to;
+}
+
+static bool act_deliver(struct script_lane *lane)
+{
+    struct script_lane *to = receiver(lane);
+    if (!to)
+        return false;
+    struct parcel *parcel = list_entry(lane->flight.next, struct parcel, node);
+    struct transport_owner *owner = &to->lane.transport->owner;
+    unsigned *depth = &to->lane.transport->script->depth;
+    list_remove(&parcel->node);
+    ++*depth;
+    if (owner->message && !parcel->put) {
+        to->lane.transport->script->current = parcel->bytes;
+        to->lane.transport->script->current_length = parcel->length;
+        owner->message(&to->lane, parcel->from, parcel->length);
+    } else if (owner->arrived && parcel->put) {
+        land(to, parcel, parcel->length);
+        owner->arrived(&to->lane, parcel->imm, parcel->offset, parcel->length);
+    }
+    --*depth;
+    script_parcel_settle(parcel);
+    return true;
+}
+
+static bool act_part(struct script_lane *lane)
+{
+    struct script_lane *to = receiver(lane);
+    struct parcel *parcel = to ? list_entry(lane->flight.next, struct parcel, node) : NULL;
+    if (!parcel || !parcel->put || parcel->landed || !to->lane.transport->owner.target)
+        return false;
+    land(to, parcel, parcel->length / 2);
+    return true;
+}
+
+static bool act_sent(struct script_lane *lane)
+{
+    if (list_empty(&lane->sources) || lane->closed || lane->down)
+        return false;
+    script_tell_sent(lane);
+    return true;
+}
+
+static bool act_kill(struct script_lane *lane)
+{
+    if (lane->broken)
+        return false;
+    lane->broken = true;
+    script_drop_flight(lane);
+    if (lane->closed)
+        lane->connecting = false;
+    if (lane->other) {
+        lane->other->broken = true;
+        script_drop_flight(lane->other);
+    }
+    return true;
+}
+
+static bool act_down(struct script_lane *lane)
+{
+    bool refused_there = lane->connecting && lane->accepted && (!lane->other || lane->other->closed);
+    if (lane->closed || lane->down || (!refused_there && !script_lane_dead(lane) && (!lane->up || lane->other)))
+        return false;
+    script_tell_down(lane, TUTTI_SYSTEM_ERROR);
+    return true;
+}
+
+static bool act_full(struct script_lane *lane)
+{
+    if (lane->full || lane->closed || !lane->up)
+        return false;
+    lane->full = true;
+    return true;
+}
+
+static bool act_room(struct script_lane *lane)
+{
+    struct transport *transport = lane->lane.transport;
+    if (!lane->full || lane->closed)
+        return false;
+    lane->full = false;
+    if (!lane->wants_room || script_lane_dead(lane))
+        return true;
+    lane->wants_room = false;
+    transport->script->depth++;
+    if (transport->owner.writable)
+        transport->owner.writable(&lane->lane);
+    transport->script->depth--;
+    return true;
+}
+
+static bool act_on(struct script_lane *lane, int index, enum script_action action)
+{
+    static bool (*const acts[SCRIPT_ACTIONS])(struct script_lane *) = {act_connect, act_refuse, act_up,   act_deliver, act_part,
+                                                                       act_sent,    act_kill,   act_down, act_full,    act_room};
+    return lane->index == index && acts[action](lane);
+}
+
+bool script_act(struct script *script, int side, int index, enum script_action action)
+{
+    struct transport *transport = script->side[side].transport;
+    script_bury(script);
+    if (!transport)
+        return false;
+    struct list *head = &transport->lanes;
+    for (struct list *node = script->newest ? head->prev : head->next; node != head; node = script->newest ? node->prev : node->next)
+        if (act_on(list_entry(node, struct script_lane, node), index, action))
+            return true;
+    return false;
+}
+
+int script_act_all(struct script *script, int side, enum script_action action)
+{
+    int done = 0;
+    for (int index = 0; index < LINK_MAX_LANES; index++)
+        while (script_act(script, side, index, action))
+            done++;
+    return done;
+}
+
+int script_settle(struct script *script)
+{
+    static const enum script_action good[] = {SCRIPT_CONNECT, SCRIPT_UP, SCRIPT_ROOM, SCRIPT_DELIVER, SCRIPT_SENT, SCRIPT_DOWN};
+    int total = 0, done = 1;
+    while (done) {
+        done = 0;
+        for (int side = 0; side < 2; side++)
+            for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+                done += script_act_all(script, side, good[i]);
+        total += done;
+    }
+    return total;
+}
+
+void script_tick(struct script *script, uint64_t ms)
+{
+    for (int side = 0; side < 2; side++)
+        if (script->side[side].domain)
+            link_tick(script->side[side].domain, clock_deadline_ms(ms));
+}
+
+/* ---- A side without a domain ----------------------------------------------------------------------------------------- */
+
+bool script_dial(struct script *script, int index, uint32_t epoch)
+{
+    struct script_lane *lane = script_lane_new(script->side[1].transport, (uint16_t)index, epoch, NULL);
+    lane->connecting = true;
+    return act_connect(lane) && act_up(lane);
+}
+
+static struct script_lane *speaker(struct script *script, int index)
+{
+    script_bury(script);
+    struct list *head = &script->side[1].transport->lanes;
+    for (struct list *node = head->prev; node != head; node = node->prev) {
+        struct script_lane *lane = list_entry(node, struct script_lane, node);
+        struct script_lane *to = lane->other;
+        if (lane->index == index && to && to->up && !to->closed && !to->down && !to->broken)
+            return lane;
+    }
+    return NULL;
+}
+
+bool script_say(struct script *script, int index, const void *bytes, size_t length)
+{
+    struct script_lane *lane = speaker(script, index);
+    if (!lane || !length)
+        return false;
+    struct parcel *parcel = script_parcel_new(length);
+    memcpy(parcel->bytes, bytes, length);
+    list_push(&lane->flight, &parcel->node);
+    return act_deliver(lane);
+}
+
+bool script_throw(struct script *script, int index, uint32_t imm, uint64_t offset, size_t length, size_t told)
+{
+    struct script_lane *lane = speaker(script, index);
+    if (!lane || !length || offset > UINT64_MAX - length)
+        return false;
+    struct parcel *parcel = script_parcel_new(length);
+    parcel->put = true;
+    parcel->imm = imm;
+    parcel->offset = offset;
+    list_push(&lane->flight, &parcel->node);
+    if (told)
+        return act_deliver(lane);
+    act_part(lane);
+    script_drop_flight(lane);
+    return true;
+}
