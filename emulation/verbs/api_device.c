@@ -347,6 +347,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 __attribute__((destructor)) static void forget_devices(void)
 {
     bool open = false;
+    engine_settle();
     list_each(node, &device_table)
         open |= !list_empty(&list_entry(node, struct device, node)->contexts);
     if (!open)

@@ -10,6 +10,7 @@
 #include "input.h"
 #include "netlink.h"
 #include "qp.h"
+#include "transport.h"
 #include "wire.h"
 
 #include "base/clock.h"
@@ -26,17 +27,22 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SLOT_SIZE    (1u << SLOT_BITS)
 #define SLOT_COUNT   (1u << (24 - SLOT_BITS))
 #define ROUNDS_MAX   16
+#define BATCHES      8 /* divides ROUNDS_MAX */
 #define POLLS_IN_VAIN 64
 #define YIELD_EVERY_NS (4 * NS_PER_MS)
 #define POLLER_NS    (200 * NS_PER_US)  /* a poller was seen this recently: it is at work */
 #define YIELD_NS     (500 * NS_PER_US)  /* how long the thread leaves the sockets to it */
 #define DISTRUST_MIN (10 * NS_PER_MS)
-#define DISTRUST_MAX NS_PER_S
+#define DISTRUST_MAX (100 * NS_PER_MS)
+#define STREAM_BYTES (32 * 1024)        /* so much in one go is a stream, of which more is near */
+#define LOOK_MAX     (200 * NS_PER_US)
+#define SLICE_NS     (100 * NS_PER_US)  /* the shortest there is */
 #define LINGER_NS    (100 * NS_PER_MS) /* the thread keeps a deadline this long after the last timer, sparing wake-ups */
 
 _Atomic uint64_t counters[COUNTER_COUNT];
@@ -219,16 +225,26 @@ void engine_mark(struct qp *qp)
         list_push(&engine.dirty, &qp->dirty_node);
 }
 
-void engine_arm(struct qp *qp, uint64_t deadline)
+static void arm(struct qp *qp, uint64_t deadline, uint64_t tolerance)
 {
     if (list_empty(&qp->timer_node))
         list_push(&engine.timers, &qp->timer_node);
     if (!engine.next_deadline || deadline < engine.next_deadline)
         engine.next_deadline = deadline;
-    if (engine.sleeping_until > deadline) {
+    if (engine.sleeping_until > deadline + tolerance) {
         engine.sleeping_until = deadline;
         wake();
     }
+}
+
+void engine_arm(struct qp *qp, uint64_t deadline)
+{
+    arm(qp, deadline, 0);
+}
+
+void engine_arm_loosely(struct qp *qp, uint64_t deadline)
+{
+    arm(qp, deadline, YIELD_NS);
 }
 
 void engine_alarm(uint64_t deadline)
@@ -282,27 +298,40 @@ static void hand_over(void)
     wake();
 }
 
+static bool poller_active(uint64_t now)
+{
+    uint64_t at = atomic_load_explicit(&engine.polled_at, memory_order_relaxed);
+    return at && now < at + POLLER_NS;
+}
+
+/* A long burst by a poller does not make it look absent. */
 void engine_push(void)
 {
-    run_dirty(clock_ns());
+    uint64_t now = clock_ns();
+    bool polls = poller_active(now);
+    run_dirty(now);
     wire_flush();
+    if (polls)
+        engine_polled();
     hand_over();
 }
 
-/* Returns whether a packet came. */
+/* Returns whether a packet came. In a stream answers leave after a few batches: one acknowledgement for all of them. */
 static bool progress(void)
 {
     bool any = false;
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        bool came = wire_receive(input_arrival);
+        enum wire_came came = wire_receive(input_arrival);
         uint64_t now = clock_ns();
         if (engine.fault_deadline && now >= engine.fault_deadline)
             engine.fault_deadline = fault_release(now, input_checked);
         if (!came || round == ROUNDS_MAX - 1)
             run_timers(now); /* not before what waited was read: it may be what a timer waits for */
+        any |= came != WIRE_NOTHING;
+        if (came == WIRE_MANY && round % BATCHES != BATCHES - 1)
+            continue;
         bool ran = run_dirty(now);
         wire_flush();
-        any |= came;
         if (!came && !ran)
             break;
     }
@@ -333,8 +362,8 @@ void engine_poll(void)
     if (engine.running)
         came = progress();
     hand_over();
+    engine_polled();
     engine_unlock();
-    atomic_store_explicit(&engine.polled_at, clock_ns(), memory_order_relaxed);
     vain = came ? 0 : vain + 1;
     if (vain > POLLS_IN_VAIN)
         give_way();
@@ -350,12 +379,6 @@ void engine_watch(void)
     atomic_store_explicit(&engine.polled_at, 0, memory_order_relaxed);
     if (atomic_load_explicit(&engine.yielding, memory_order_relaxed))
         wake();
-}
-
-static bool poller_active(uint64_t now)
-{
-    uint64_t at = atomic_load_explicit(&engine.polled_at, memory_order_relaxed);
-    return at && now < at + POLLER_NS;
 }
 
 static void drain(int fd)
@@ -381,7 +404,17 @@ static uint64_t choose_sleep(uint64_t now, bool yield, uint64_t last_timer)
     return until;
 }
 
-static void sleep_until(uint64_t now, uint64_t until, bool yield)
+/* In a stream the next burst is near and waking up costs more than looking around for it. */
+static bool look(struct pollfd *fds, nfds_t n, uint64_t until)
+{
+    static const struct timespec at_once;
+    while (clock_ns() < until)
+        if (ppoll(fds, n, &at_once, NULL))
+            return true;
+    return false;
+}
+
+static void sleep_until(uint64_t now, uint64_t until, bool yield, uint64_t look_ns)
 {
     struct pollfd fds[4 + SLOTS_MAX] = {
         {.fd = engine.wake_fd, .events = POLLIN},
@@ -396,7 +429,8 @@ static void sleep_until(uint64_t now, uint64_t until, bool yield)
     struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
     atomic_store_explicit(&engine.yielding, yield, memory_order_relaxed);
     engine_unlock();
-    ppoll(fds, (nfds_t)(4 + n), until == UINT64_MAX ? NULL : &timeout, NULL);
+    if (!look(fds, (nfds_t)(4 + n), ns < look_ns ? until : now + look_ns))
+        ppoll(fds, (nfds_t)(4 + n), until == UINT64_MAX ? NULL : &timeout, NULL);
     engine_lock();
     atomic_store_explicit(&engine.yielding, false, memory_order_relaxed);
     engine.sleeping_until = 0;
@@ -414,14 +448,35 @@ static void sleep_until(uint64_t now, uint64_t until, bool yield)
 /* After leaving the sockets to a poller that has gone: packets that waited cost trust. */
 static void judge(uint64_t now, bool came)
 {
-    if (poller_active(now))
+    if (poller_active(now)) {
+        engine.distrust /= 2;
         return;
+    }
     if (!came) {
         engine.distrust = 0;
         return;
     }
-    engine.distrust = !engine.distrust ? DISTRUST_MIN : engine.distrust * 2 < DISTRUST_MAX ? engine.distrust * 2 : DISTRUST_MAX;
+    engine.distrust = engine.distrust * 2 < DISTRUST_MIN ? DISTRUST_MIN : engine.distrust * 2;
+    if (engine.distrust > DISTRUST_MAX)
+        engine.distrust = DISTRUST_MAX;
     engine.distrust_until = now + engine.distrust;
+}
+
+/* Since Linux 6.12 a thread that asks for short slices runs at once when it wakes, whoever holds the processor: a program that spins
+ * on memory, or a compiler, would keep it for milliseconds. Older kernels ignore it. */
+static void ask_for_short_slices(void)
+{
+    struct { /* sched_setattr(2); libc has no such call yet and the kernel's header does not go with libc's */
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attr = {.size = sizeof(attr)};
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
+        return;
+    attr.runtime = SLICE_NS;
+    syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 static void *run(void *arg)
@@ -429,13 +484,17 @@ static void *run(void *arg)
     uint64_t last_timer = 0;
     prctl(PR_SET_NAME, "softverbs");
     prctl(PR_SET_TIMERSLACK, 1);
+    ask_for_short_slices();
     engine_lock();
     bool yielded = false;
     while (!engine.stop) {
         uint64_t now = clock_ns();
         bool active = poller_active(now);
+        uint64_t begun = now, bytes = counter_read(COUNT_received_bytes);
         bool came = yielded && active ? false : progress();
         now = clock_ns();
+        bool stream = counter_read(COUNT_received_bytes) - bytes >= STREAM_BYTES;
+        uint64_t look_ns = !stream || active ? 0 : now - begun < LOOK_MAX ? now - begun : LOOK_MAX;
         if (yielded)
             judge(now, came);
         if (yielded && active)
@@ -443,10 +502,28 @@ static void *run(void *arg)
         if (engine.next_deadline)
             last_timer = now;
         yielded = poller_active(now) && now >= engine.distrust_until && list_empty(&engine.dirty);
-        sleep_until(now, choose_sleep(now, yielded, last_timer), yielded);
+        sleep_until(now, choose_sleep(now, yielded, last_timer), yielded, look_ns);
     }
     engine_unlock();
     return NULL;
+}
+
+static void settle(struct qp *qp, void *arg)
+{
+    responder_settle(qp);
+}
+
+/* The program ends with queue pairs that live: the peer must not wait for an acknowledgement that was held back. */
+void engine_settle(void)
+{
+    struct timespec patience;
+    clock_gettime(CLOCK_REALTIME, &patience);
+    patience.tv_sec++;
+    if (!engine.running || pthread_mutex_timedlock(&engine.lock, &patience))
+        return;
+    engine_each_qp(settle, NULL);
+    wire_flush();
+    engine_unlock();
 }
 
 static void close_fds(void)

@@ -26,6 +26,9 @@ void engine_mark(struct qp *qp);
 /* The queue pair has a timer that ends at `deadline`. */
 void engine_arm(struct qp *qp, uint64_t deadline);
 
+/* As engine_arm, but a sleeping thread is not woken to be on time to less than half a millisecond. Pollers are. */
+void engine_arm_loosely(struct qp *qp, uint64_t deadline);
+
 /* fault_release must run at `deadline`. */
 void engine_alarm(uint64_t deadline);
 
@@ -37,6 +40,9 @@ void engine_poll(void);
 
 /* A thread polls and found something: it will be back for more. */
 void engine_polled(void);
+
+/* At the end of the process. */
+void engine_settle(void);
 
 /* The program goes to sleep: the thread must watch. */
 void engine_watch(void);

@@ -198,6 +198,9 @@ struct responder {
     uint32_t psn, msn; /* expected, completed messages */
     enum operation last;
     bool in_message, nak_sent, ack_due, message_dropped;
+    uint64_t ack_at;   /* an acknowledgement that is due may wait until then; 0: leaves at once */
+    uint64_t asked_at; /* when a message came that the program has not answered by one of its own; 0: none */
+    uint8_t replies;   /* messages in a row that were answered quickly */
     uint64_t va;
     uint32_t rkey, left, received; /* of an RDMA WRITE or a SEND in progress */
     bool have_wqe;

@@ -7,6 +7,7 @@
 #include "event.h"
 #include "qp_state.h"
 #include "transport.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -126,6 +127,8 @@ static void forget(struct qp *qp)
 void qp_destroy(struct qp *qp)
 {
     struct list *node;
+    responder_settle(qp);
+    wire_flush();
     forget(qp);
     event_forget(qp->context, qp);
     engine_remove_qp(qp);
@@ -146,6 +149,7 @@ void qp_flush(struct qp *qp)
 void qp_fail(struct qp *qp, int event)
 {
     bool before = qp->state == IBV_QPS_ERR;
+    responder_settle(qp);
     qp->state = qp_ibv(qp)->state = IBV_QPS_ERR;
     qp_flush(qp);
     if (before)
@@ -160,6 +164,7 @@ static void reset(struct qp *qp)
 {
     struct requester *req = &qp->req;
     struct responder *resp = &qp->resp;
+    responder_settle(qp);
     req->head = req->next = req->tail = req->offset = 0;
     req->read_head = req->read_tail = 0;
     req->ack_deadline = req->rnr_deadline = 0;
@@ -168,7 +173,8 @@ static void reset(struct qp *qp)
     resp->queue_head = resp->queue_tail = 0;
     memset(resp->kept, 0, MAX_RD_ATOMIC * sizeof(*resp->kept));
     resp->in_message = resp->nak_sent = resp->ack_due = resp->have_wqe = resp->communication = false;
-    resp->msn = 0;
+    resp->ack_at = resp->asked_at = 0;
+    resp->msn = resp->replies = 0;
     qp->forced_port = 0;
     qp->state = IBV_QPS_RESET;
     memset(&qp->attr, 0, sizeof(qp->attr));
@@ -290,16 +296,23 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
     *init = qp->init;
 }
 
+/* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has the answer in
+ * its memory when it stops polling, and does not wait for it without making progress. */
 void qp_run(struct qp *qp, uint64_t now)
 {
-    if (qp_receives(qp))
-        responder_run(qp);
+    bool replying = qp->req.next != qp->req.tail;
+    bool late = replying && qp->resp.ack_at;
+    if (qp_receives(qp) && !late)
+        responder_run(qp, now, replying);
     requester_run(qp, now);
+    if (qp_receives(qp) && late)
+        responder_run(qp, now, replying);
 }
 
 uint64_t qp_timer(struct qp *qp, uint64_t now)
 {
-    return requester_timer(qp, now);
+    uint64_t sends = requester_timer(qp, now), answers = responder_timer(qp, now);
+    return !sends || (answers && answers < sends) ? answers : sends;
 }
 
 bool qp_in_group(const struct qp *qp, const uint8_t *address, bool v6)

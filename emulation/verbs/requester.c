@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BUDGET         64 /* packets of an unacknowledged service in one go */
-#define ACK_EVERY_MASK 15 /* one packet in 16 of a long message asks for an acknowledgement */
+#define ACK_EVERY_MASK 63 /* one packet in 64 of a long message asks for an acknowledgement */
 
 static const enum ibv_wc_opcode wc_opcodes[] = {
     [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,

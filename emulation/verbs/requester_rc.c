@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 
+#include <net/if_arp.h>
+
 #define TIMEOUT_UNIT_NS 4096ull /* times 2^timeout */
 #define RNR_FOR_EVER    7
 #define GOBACK_HOLD_NS  (2 * NS_PER_MS)
@@ -54,11 +56,13 @@ static void shrink(struct requester *req)
     req->window_credit = 0;
 }
 
-static void grow(struct requester *req, uint32_t acked)
+static void grow(struct qp *qp, uint32_t acked)
 {
+    struct requester *req = &qp->req;
+    uint32_t most = qp->context->device->hardware == ARPHRD_LOOPBACK ? WINDOW_LOCAL : WINDOW_MAX;
     req->window_credit += acked;
     for (; req->window_credit > req->window / 4; req->window_credit -= req->window / 4 + 1)
-        req->window += req->window < WINDOW_MAX;
+        req->window += req->window < most;
 }
 
 static void finish_acked(struct qp *qp)
@@ -84,7 +88,7 @@ static void advance(struct qp *qp, uint32_t psn, uint64_t now)
     req->retry_left = qp->attr.retry_cnt;
     req->rnr_left = qp->attr.rnr_retry;
     req->ack_deadline = psn == req->highest || !qp->attr.timeout ? 0 : now + requester_timeout(qp);
-    grow(req, (uint32_t)acked);
+    grow(qp, (uint32_t)acked);
     bool behind = psn_diff(psn, req->psn) > 0;
     finish_acked(qp);
     if (behind)

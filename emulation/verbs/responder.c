@@ -8,9 +8,15 @@
 #include "qp.h"
 #include "transport.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
-#define READ_BURST 64 /* packets of read responses in one go */
+#define READ_BURST      64 /* packets of read responses in one go */
+#define REPLY_NS        (100 * NS_PER_US) /* a program's answer that comes so soon is one */
+#define HOLD_NS         (50 * NS_PER_US)  /* how long an acknowledgement waits for it */
+#define REPLIES_TRUSTED 4
+#define REPLIES_MAX     8
 
 static struct answer_entry *queue_answer(struct qp *qp)
 {
@@ -26,7 +32,48 @@ static struct answer_entry *queue_answer(struct qp *qp)
 static void acknowledge(struct qp *qp)
 {
     qp->resp.ack_due = true;
+    qp->resp.ack_at = 0;
     engine_mark(qp);
+}
+
+/* A program that has answered the last messages with one of its own will answer this one, so the acknowledgement may wait a little and
+ * leave with it: half of the packets and of the wake-ups. A second message before the answer is a stream, acknowledged at once. */
+static void acknowledge_message(struct qp *qp)
+{
+    struct responder *resp = &qp->resp;
+    uint64_t now = clock_ns();
+    acknowledge(qp);
+    if (resp->asked_at)
+        resp->replies = 0;
+    resp->asked_at = now;
+    if (resp->replies >= REPLIES_TRUSTED)
+        resp->ack_at = now + HOLD_NS;
+}
+
+/* The program sends something: is it an answer? */
+static void note_reply(struct responder *resp, uint64_t now)
+{
+    if (!resp->asked_at)
+        return;
+    if (now - resp->asked_at >= REPLY_NS)
+        resp->replies = 0;
+    else if (resp->replies < REPLIES_MAX)
+        resp->replies++;
+    resp->asked_at = 0;
+}
+
+/* Whether the acknowledgement waits for the program's answer. */
+static bool held(struct qp *qp, uint64_t now, bool replying)
+{
+    struct responder *resp = &qp->resp;
+    if (!resp->ack_at || replying)
+        return false;
+    if (now < resp->ack_at) {
+        engine_arm_loosely(qp, resp->ack_at);
+        return true;
+    }
+    resp->replies = 0;
+    return false;
 }
 
 static void negative(struct qp *qp, uint8_t syndrome)
@@ -48,7 +95,7 @@ static void fatal(struct qp *qp, enum nak nak, enum ibv_event_type event)
     if (nak == NAK_REMOTE_ACCESS)
         count(access_error);
     negative(qp, SYNDROME_NAK | nak);
-    responder_run(qp); /* the error state sends nothing any more */
+    responder_run(qp, UINT64_MAX, false); /* the error state sends nothing any more */
     qp_fail(qp, (int)event);
 }
 
@@ -98,7 +145,11 @@ static void accepted(struct qp *qp, const struct packet *packet, unsigned flags,
     resp->last = OPERATION(packet->opcode);
     if (flags & HAS_LAST)
         resp->msn = (resp->msn + 1) & 0xffffff;
-    if (packet->ack_request && !(flags & HAS_ATOMIC) && OPERATION(packet->opcode) != OP_READ_REQUEST)
+    if (!packet->ack_request || flags & HAS_ATOMIC || OPERATION(packet->opcode) == OP_READ_REQUEST)
+        return;
+    if (flags & HAS_LAST)
+        acknowledge_message(qp);
+    else
         acknowledge(qp);
 }
 
@@ -359,9 +410,31 @@ static bool send_answer(struct qp *qp, struct answer_entry *entry)
     return !transport_send(&qp->path, &packet, size, fill, &source);
 }
 
-void responder_run(struct qp *qp)
+uint64_t responder_timer(struct qp *qp, uint64_t now)
+{
+    const struct responder *resp = &qp->resp;
+    if (!resp->ack_due || !resp->ack_at)
+        return 0;
+    if (now >= resp->ack_at)
+        engine_mark(qp);
+    return now >= resp->ack_at ? 0 : resp->ack_at;
+}
+
+static void send_ack(struct qp *qp)
 {
     struct responder *resp = &qp->resp;
+    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
+    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
+    resp->ack_due = false;
+    resp->ack_at = 0;
+    send_answer(qp, &ack);
+}
+
+void responder_run(struct qp *qp, uint64_t now, bool replying)
+{
+    struct responder *resp = &qp->resp;
+    if (replying)
+        note_reply(resp, now);
     for (int budget = READ_BURST; resp->queue_head != resp->queue_tail; budget--) {
         struct answer_entry *entry = &resp->queue[resp->queue_head % ANSWERS_MAX];
         if (!budget) {
@@ -376,10 +449,13 @@ void responder_run(struct qp *qp)
         if (entry->kind != ANSWER_READ || ++entry->done == entry->packets)
             resp->queue_head++;
     }
-    if (!resp->ack_due)
+    if (!resp->ack_due || held(qp, now, replying))
         return;
-    resp->ack_due = false;
-    struct answer_entry ack = {.kind = ANSWER_ACK, .psn = psn_add(resp->psn, PSN_MASK), .msn = resp->msn};
-    ack.syndrome = SYNDROME_ACK | CREDIT_NONE;
-    send_answer(qp, &ack);
+    send_ack(qp);
+}
+
+void responder_settle(struct qp *qp)
+{
+    if (qp->resp.ack_due && qp->resp.ack_at && qp_receives(qp))
+        send_ack(qp);
 }

@@ -13,7 +13,7 @@ int transport_send(const struct path *path, struct packet *packet, uint32_t size
     size_t total = headers + size + packet->pad + PACKET_ICRC_SIZE;
     uint8_t *bytes = wire_begin(path, total, &flow), *at = bytes + headers;
     packet_build(packet, bytes);
-    uint32_t crc = icrc_bth(icrc_begin(&flow, total), bytes);
+    uint32_t crc = icrc_begin(&flow, bytes, total);
     crc = icrc_add(crc, bytes + PACKET_BTH_SIZE, headers - PACKET_BTH_SIZE);
     int err = size ? fill(arg, at, size, &crc) : 0;
     if (err) {

@@ -17,9 +17,13 @@ void requester_flush(struct qp *qp);
 void requester_complete(struct qp *qp, enum ibv_wc_status status);
 
 void responder_request(struct qp *qp, const struct packet *packet);
-/* Sends answers that are due. */
-void responder_run(struct qp *qp);
+/* Sends answers that are due. `replying`: the program has something to send as well. */
+void responder_run(struct qp *qp, uint64_t now, bool replying);
+/* When an acknowledgement that waits must leave; 0: none waits. */
+uint64_t responder_timer(struct qp *qp, uint64_t now);
 void responder_flush(struct qp *qp);
+/* An acknowledgement that waits for the program's answer leaves now: the queue pair goes. */
+void responder_settle(struct qp *qp);
 
 void responder_uc(struct qp *qp, const struct packet *packet);
 void responder_ud(struct qp *qp, const struct packet *packet, const struct arrival *arrival);

@@ -35,8 +35,9 @@ int wire_listen(const uint32_t *slots, int n);
 int wire_fd4(void);
 int wire_fd6(void);
 
-/* Takes what has come, one batch; false when nothing had. */
-bool wire_receive(wire_deliver_fn deliver);
+/* Takes what has come, one batch. WIRE_MANY: a full one, more may wait. */
+enum wire_came { WIRE_NOTHING, WIRE_SOME, WIRE_MANY };
+enum wire_came wire_receive(wire_deliver_fn deliver);
 
 /* Splits and checks a frame; exported for the fuzzer. `segment` is the size of the pieces of a super-packet, 0 for a plain one. */
 void wire_split(const uint8_t *ip, size_t size, size_t segment, int ifindex, wire_deliver_fn deliver);

@@ -12,11 +12,12 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RX_BATCH       8
+#define RX_BATCH       4
 #define RX_FRAME       (66 * 1024)
 #define RX_BUFFER      (64 * 1024 * 1024)
 #define FILTER_MAX     (20 + SLOTS_MAX)
@@ -131,6 +132,7 @@ static int open_sink(int family)
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+    setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)); /* else the kernel cuts each super-packet before it drops it */
     if (family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
     const struct sockaddr *address = family == AF_INET6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
@@ -261,7 +263,7 @@ static int receive_from(struct receiver *receiver, wire_deliver_fn deliver)
 }
 
 /* IPv6 is asked less often until the first such packet, to spare a spinning poller the second system call. */
-bool wire_receive(wire_deliver_fn deliver)
+enum wire_came wire_receive(wire_deliver_fn deliver)
 {
     int n = receive_from(&receivers[0], deliver);
     if (v6_seen || (n <= 0 && ++idle_rounds % V6_IDLE_PERIOD == 0)) {
@@ -269,5 +271,5 @@ bool wire_receive(wire_deliver_fn deliver)
         v6_seen |= six > 0;
         n = six > 0 ? six : n;
     }
-    return n > 0;
+    return n <= 0 ? WIRE_NOTHING : n < RX_BATCH ? WIRE_SOME : WIRE_MANY;
 }

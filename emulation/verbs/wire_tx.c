@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define ARENA_SIZE  (256 * 1024)
+#define ARENA_SIZE  (128 * 1024)
 #define ENTRIES_MAX 64
 #define PORTS_MAX   256
 #define SUPER_MAX   65000 /* bytes of a super-packet after its UDP header */

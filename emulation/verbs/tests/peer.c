@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -405,6 +407,8 @@ int main(int argc, char **argv)
         return 1;
     pid_t child = fork();
     me = child == 0;
+    if (!child && (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() == 1))
+        return 1; /* a parent that is killed leaves nothing behind */
     sock = pair[me];
     close(pair[!me]);
     int result = run(seconds, seed);
