@@ -15,6 +15,7 @@ SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release
+	@rm -rf $(BUILD)/include/tutti $(BUILD)/include/nccl.h # installed ones would be found before the sources'
 	@ninja -C $(BUILD)
 	@meson install -C $(BUILD) --no-rebuild --quiet
 
