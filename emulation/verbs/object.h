@@ -172,6 +172,8 @@ struct requester {
     struct pending_read *reads;
     uint32_t read_head, read_tail, read_capacity;
     uint32_t window, window_credit;
+    uint32_t until;   /* packets before this PSN may leave now */
+    uint32_t unasked; /* packets since one that asked for an acknowledgement */
     uint32_t goback_psn;
     uint64_t goback_until; /* do not go back to goback_psn again before this */
     uint64_t ack_deadline, rnr_deadline; /* 0: not running */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BUDGET         64 /* packets of an unacknowledged service in one go */
-#define ACK_EVERY_MASK 63 /* one packet in 64 of a long message asks for an acknowledgement */
+#define ACK_EVERY      (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in so many asks for an acknowledgement */
 
 static const enum ibv_wc_opcode wc_opcodes[] = {
     [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -122,6 +122,42 @@ static uint8_t service_of(const struct qp *qp)
     return qp_is(qp, IBV_QPT_RC) ? SERVICE_RC : qp_is(qp, IBV_QPT_UC) ? SERVICE_UC : SERVICE_UD;
 }
 
+static bool may_start(const struct qp *qp)
+{
+    return qp->state == IBV_QPS_RTS && !qp->req.draining;
+}
+
+static bool read_fits(const struct requester *req)
+{
+    return req->read_tail - req->read_head < req->read_capacity;
+}
+
+/* Whether the request behind the one being sent is certain to leave right after it, so that its acknowledgement serves both. */
+static bool another_follows(struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+    uint32_t index = req->next + 1;
+    if (index == req->tail)
+        return false;
+    const struct send_wqe *wqe = qp_send_wqe(qp, index);
+    if (wqe->state != WQE_POSTED)
+        return wqe->status == IBV_WC_SUCCESS && (!requester_is_read(wqe) || read_fits(req));
+    if (!may_start(qp) || (wqe->flags & IBV_SEND_FENCE) || (requester_is_read(wqe) && !read_fits(req)))
+        return false;
+    return check(qp, wqe, qp_send_sges(qp, index)) == IBV_WC_SUCCESS;
+}
+
+/* The peer acknowledges what it is asked to: the last packet before a pause, and in a stream one now and then. */
+static bool wants_ack(struct qp *qp, bool last)
+{
+    struct requester *req = &qp->req;
+    bool full = psn_add(req->psn, 1) == req->until;
+    bool wants = ++req->unasked >= ACK_EVERY || full || (last && !another_follows(qp));
+    if (wants)
+        req->unasked = 0;
+    return wants;
+}
+
 /* The next packet of a SEND or a WRITE. */
 static int send_part(struct qp *qp, struct send_wqe *wqe)
 {
@@ -141,8 +177,7 @@ static int send_part(struct qp *qp, struct send_wqe *wqe)
         .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
         .source_qpn = qp_number(qp),
     };
-    bool full = (uint32_t)psn_diff(req->psn, req->unacked) + 1 >= req->window;
-    packet.ack_request = qp_is(qp, IBV_QPT_RC) && (last || full || (req->psn & ACK_EVERY_MASK) == ACK_EVERY_MASK);
+    packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, last);
     struct source source = {qp, wqe, qp_send_sges(qp, req->next), done};
     return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source);
 }
@@ -189,16 +224,25 @@ static void step(struct qp *qp, struct send_wqe *wqe, uint32_t packets)
     }
 }
 
-static bool may_start(const struct qp *qp)
+/* Memory that cannot be read any more ends a request before its last packet asks for an acknowledgement: the one before it asks
+ * instead, once more. */
+static bool give_up(struct qp *qp, struct send_wqe *wqe)
 {
-    return qp->state == IBV_QPS_RTS && !qp->req.draining;
+    struct requester *req = &qp->req;
+    wqe->status = IBV_WC_LOC_PROT_ERR;
+    if (req->next == req->head || psn_diff(wqe->first_psn, req->unacked) <= 0 || requester_is_read(qp_send_wqe(qp, req->next - 1)))
+        return false;
+    req->next--;
+    req->psn = psn_add(wqe->first_psn, PSN_MASK);
+    req->offset = qp_send_wqe(qp, req->next)->packets - 1;
+    return true;
 }
 
 /* Sends the next packet of the next request if nothing holds it back. */
 static bool send_next_rc(struct qp *qp)
 {
     struct requester *req = &qp->req;
-    if (req->next == req->tail || (uint32_t)psn_diff(req->psn, req->unacked) >= req->window)
+    if (req->next == req->tail || psn_diff(req->psn, req->until) >= 0)
         return false;
     struct send_wqe *wqe = qp_send_wqe(qp, req->next);
     bool reads = req->read_head != req->read_tail;
@@ -210,14 +254,12 @@ static bool send_next_rc(struct qp *qp)
     if (wqe->status != IBV_WC_SUCCESS)
         return false;
     if (!requester_is_read(wqe)) {
-        if (send_part(qp, wqe)) {
-            wqe->status = IBV_WC_LOC_PROT_ERR;
-            return false;
-        }
+        if (send_part(qp, wqe))
+            return give_up(qp, wqe);
         step(qp, wqe, 1);
         return true;
     }
-    if (req->read_tail - req->read_head >= req->read_capacity)
+    if (!read_fits(req))
         return false;
     step(qp, wqe, send_read(qp, wqe));
     return true;
@@ -240,13 +282,27 @@ static void drained(struct qp *qp)
         event_qp(qp, IBV_EVENT_SQ_DRAINED);
 }
 
+/* Sets how far the window lets packets go now. In a stream whole super-packets leave, and none for a little room: the packets in
+ * flight, of which the last one asks for an acknowledgement, will make more. */
+static bool open_window(struct requester *req)
+{
+    uint32_t flying = (uint32_t)psn_diff(req->psn, req->unacked), room = req->window > flying ? req->window - flying : 0;
+    uint32_t least = req->window / 4 < ACK_EVERY ? req->window / 4 : ACK_EVERY;
+    if (flying && room < least)
+        return false;
+    if (flying && least)
+        room -= room % least;
+    req->until = psn_add(req->psn, room);
+    return room;
+}
+
 static void run_rc(struct qp *qp, uint64_t now)
 {
     struct requester *req = &qp->req;
     if (req->rnr_deadline || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
         return;
-    bool sent = false;
-    while (send_next_rc(qp))
+    bool sent = false, open = open_window(req);
+    while (open && send_next_rc(qp))
         sent = true;
     if (sent && !req->ack_deadline && qp->attr.timeout) {
         req->ack_deadline = now + requester_timeout(qp);

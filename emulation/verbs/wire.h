@@ -9,6 +9,7 @@
 
 #define WIRE_PAYLOAD_MAX 4096
 #define WIRE_PACKET_MAX  (PACKET_HEADERS_MAX + WIRE_PAYLOAD_MAX + 4 + PACKET_ICRC_SIZE)
+#define WIRE_SUPER_PACKETS 15 /* full packets that one super-packet holds */
 #define SLOT_BITS        12 /* queue pair numbers come in slots of this many bits, one process a slot */
 #define SLOTS_MAX        16
 

@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define ARENA_SIZE  (128 * 1024)
+#define ARENA_SIZE  (128 * 1024) /* two super-packets: what was built is still in the cache when the kernel copies it */
 #define ENTRIES_MAX 64
 #define PORTS_MAX   256
 #define SUPER_MAX   65000 /* bytes of a super-packet after its UDP header */
@@ -188,10 +188,11 @@ static bool can_append(const struct entry *last, const struct path *path, size_t
 
 uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow)
 {
-    if (arena_used + size > ARENA_SIZE || entry_count == ENTRIES_MAX)
-        wire_flush();
     struct entry *last = entry_count ? &entries[entry_count - 1] : NULL;
     if (!last || !can_append(last, path, size)) {
+        if (arena_used + SUPER_MAX > ARENA_SIZE || entry_count == ENTRIES_MAX)
+            wire_flush(); /* not in the middle of a super-packet */
+        last = entry_count ? last : NULL;
         if (last)
             last->closed = true;
         last = &entries[entry_count++];
