@@ -148,6 +148,7 @@ struct send_wqe {
     enum ibv_wc_status status; /* anything but success: found bad before it was sent, completes when its turn comes */
     enum wqe_state state;
     bool signaled;
+    bool apart; /* a WRITE of which each packet is a WRITE of its own: equally long ones make one super-packet */
     uint32_t imm, rkey, length, packets, first_psn;
     int count;         /* of sges */
     uint8_t *inlined;  /* the bytes, for an inline request */

@@ -88,6 +88,7 @@ static void start(struct qp *qp, struct send_wqe *wqe)
     wqe->status = check(qp, wqe, qp_send_sges(qp, qp->req.next));
     wqe->first_psn = qp->req.psn;
     wqe->packets = is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
+    wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins();
 }
 
 struct source {
@@ -111,7 +112,7 @@ static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset)
 {
     bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM;
     bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    bool first = offset == 0, last = offset + 1 == wqe->packets;
+    bool first = wqe->apart || offset == 0, last = wqe->apart || offset + 1 == wqe->packets;
     unsigned base = send ? OP_SEND_FIRST : OP_WRITE_FIRST;
     unsigned step = first && last ? 4u + imm : last ? 2u + imm : first ? 0 : 1;
     return (uint8_t)(base + step);
@@ -170,9 +171,9 @@ static int send_part(struct qp *qp, struct send_wqe *wqe)
         .qpn = datagram ? wqe->qpn : qp->attr.dest_qp_num,
         .psn = req->psn,
         .solicited = last && (wqe->flags & IBV_SEND_SOLICITED),
-        .va = wqe->remote,
+        .va = wqe->remote + (wqe->apart ? done : 0),
         .rkey = wqe->rkey,
-        .dma_length = wqe->length,
+        .dma_length = wqe->apart ? size : wqe->length,
         .imm = wqe->imm,
         .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
         .source_qpn = qp_number(qp),

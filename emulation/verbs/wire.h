@@ -49,6 +49,9 @@ void wire_commit(void);
 void wire_cancel(void);
 void wire_flush(void);
 
+/* Whether equally long packets leave as super-packets now. */
+bool wire_joins(void);
+
 /* Sends bytes that were made earlier (a delayed packet). */
 void wire_resend(const struct path *path, const uint8_t *bytes, size_t size);
 

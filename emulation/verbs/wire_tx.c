@@ -180,9 +180,14 @@ static bool same_flow(const struct path *a, const struct path *b)
            !memcmp(a->destination, b->destination, sizeof(a->destination)) && !memcmp(a->source, b->source, sizeof(a->source));
 }
 
+bool wire_joins(void)
+{
+    return offload && !fault_touches_packets();
+}
+
 static bool can_append(const struct entry *last, const struct path *path, size_t size)
 {
-    return offload && !fault_touches_packets() && !last->closed && size <= last->segment && last->count < SEGMENT_MAX &&
+    return wire_joins() && !last->closed && size <= last->segment && last->count < SEGMENT_MAX &&
            last->size + size <= SUPER_MAX && same_flow(&last->path, path);
 }
 
