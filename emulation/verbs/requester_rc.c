@@ -61,8 +61,10 @@ static void grow(struct qp *qp, uint32_t acked)
     struct requester *req = &qp->req;
     uint32_t most = qp->context->device->hardware == ARPHRD_LOOPBACK ? WINDOW_LOCAL : WINDOW_MAX;
     req->window_credit += acked;
-    for (; req->window_credit > req->window / 4; req->window_credit -= req->window / 4 + 1)
+    while (req->window_credit > req->window / 4) {
+        req->window_credit -= req->window / 4 + 1; /* before the window grows: never more than there is */
         req->window += req->window < most;
+    }
 }
 
 static void finish_acked(struct qp *qp)
