@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#define KNOWN      16
 #define POLYNOMIAL 0xedb88320u /* x^32 + ... reflected: bit 31 is x^0 */
 
 typedef uint32_t (*crc_fn)(uint32_t state, uint8_t *to, const uint8_t *from, size_t size);
@@ -242,12 +243,10 @@ static void put16(uint8_t *p, size_t value)
     p[1] = (uint8_t)value;
 }
 
-/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones, and so does the base
- * header's reserved byte. */
-uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size)
+/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones. */
+static uint32_t after_udp(const struct icrc_flow *flow, size_t size)
 {
-    pthread_once(&once, setup);
-    uint8_t bytes[48 + PACKET_BTH_SIZE];
+    uint8_t bytes[48];
     size_t ip = flow->v6 ? 40 : 20;
     memset(bytes, 0xff, sizeof(bytes));
     if (flow->v6) {
@@ -268,9 +267,34 @@ uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t siz
     put16(bytes + ip, flow->source_port);
     put16(bytes + ip + 2, ROCE_UDP_PORT);
     put16(bytes + ip + 4, size + 8);
-    memcpy(bytes + ip + 8, bth, PACKET_BTH_SIZE);
-    bytes[ip + 8 + 4] = 0xff;
-    return crc_tables(start_state, NULL, bytes, ip + 8 + PACKET_BTH_SIZE);
+    return crc_tables(start_state, NULL, bytes, ip + 8);
+}
+
+static bool same_flow(const struct icrc_flow *a, const struct icrc_flow *b)
+{
+    return a->v6 == b->v6 && a->source_port == b->source_port && a->ip_id == b->ip_id && a->ip_fragment == b->ip_fragment &&
+           !memcmp(a->source, b->source, sizeof(a->source)) && !memcmp(a->destination, b->destination, sizeof(a->destination));
+}
+
+/* The packets of a super-packet differ in their identification only, and those of the next one are the same again. */
+uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size)
+{
+    static _Thread_local struct {
+        struct icrc_flow flow;
+        size_t size;
+        uint32_t state;
+    } known[KNOWN];
+    uint8_t bytes[PACKET_BTH_SIZE];
+    unsigned k = flow->ip_id % KNOWN;
+    if (known[k].size != size || !same_flow(&known[k].flow, flow)) {
+        pthread_once(&once, setup);
+        known[k].flow = *flow;
+        known[k].size = size;
+        known[k].state = after_udp(flow, size);
+    }
+    memcpy(bytes, bth, PACKET_BTH_SIZE);
+    bytes[4] = 0xff; /* reserved: counts as ones, too */
+    return crc_tables(known[k].state, NULL, bytes, PACKET_BTH_SIZE);
 }
 
 void icrc_end(uint32_t state, uint8_t *out)
