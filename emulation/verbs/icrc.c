@@ -32,12 +32,23 @@ static uint32_t step8(uint32_t state, uint64_t word)
            table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^ table[1][word >> 48 & 255] ^ table[0][word >> 56];
 }
 
+static uint32_t step4(uint32_t state, const uint8_t *p)
+{
+    return table[3][(state ^ p[0]) & 255] ^ table[2][(state >> 8 ^ p[1]) & 255] ^ table[1][(state >> 16 ^ p[2]) & 255] ^
+           table[0][(state >> 24 ^ p[3]) & 255];
+}
+
 static uint32_t crc_tables(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
 {
     if (to)
         memcpy(to, from, size);
     for (; size >= 8; from += 8, size -= 8)
         state = step8(state, load64(from));
+    if (size >= 4) {
+        state = step4(state, from);
+        from += 4;
+        size -= 4;
+    }
     for (; size; from++, size--)
         state = state >> 8 ^ table[0][(state ^ *from) & 255];
     return state;
@@ -286,8 +297,8 @@ uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t siz
     } known[KNOWN];
     uint8_t bytes[PACKET_BTH_SIZE];
     unsigned k = flow->ip_id % KNOWN;
-    if (known[k].size != size || !same_flow(&known[k].flow, flow)) {
-        pthread_once(&once, setup);
+    pthread_once(&once, setup);
+    if (!size || known[k].size != size || !same_flow(&known[k].flow, flow)) {
         known[k].flow = *flow;
         known[k].size = size;
         known[k].state = after_udp(flow, size);
