@@ -193,6 +193,7 @@ struct answer_entry {
     uint32_t msn;
     uint8_t syndrome;
     bool valid;
+    bool repeated; /* by packets: something did not work */
 };
 
 #define ANSWERS_MAX 256
@@ -224,6 +225,7 @@ struct qp {
     struct ibv_qp_init_attr init;
     enum ibv_qp_state state;
     bool signal_all, extended, dirty, dead;
+    bool hands; /* data for the peer is handed over: hand.h */
     uint32_t mtu;
     struct path path;
     uint16_t forced_port; /* by mlx5dv_modify_qp_udp_sport, 0: none */

@@ -88,7 +88,7 @@ static void start(struct qp *qp, struct send_wqe *wqe)
     wqe->status = check(qp, wqe, qp_send_sges(qp, qp->req.next));
     wqe->first_psn = qp->req.psn;
     wqe->packets = is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
-    wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins();
+    wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins() && !qp->hands;
 }
 
 struct source {
@@ -107,12 +107,12 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
     return 0;
 }
 
-/* The opcode for the part of a SEND or WRITE that is at `offset` packets. */
-static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset)
+/* The opcode for the part of a SEND or WRITE that is at `offset` packets and as long as `packets`. */
+static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset, uint32_t packets)
 {
     bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM;
     bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    bool first = wqe->apart || offset == 0, last = wqe->apart || offset + 1 == wqe->packets;
+    bool first = wqe->apart || offset == 0, last = wqe->apart || offset + packets == wqe->packets;
     unsigned base = send ? OP_SEND_FIRST : OP_WRITE_FIRST;
     unsigned step = first && last ? 4u + imm : last ? 2u + imm : first ? 0 : 1;
     return (uint8_t)(base + step);
@@ -149,25 +149,42 @@ static bool another_follows(struct qp *qp)
 }
 
 /* The peer acknowledges what it is asked to: the last packet before a pause, and in a stream one now and then. */
-static bool wants_ack(struct qp *qp, bool last)
+static bool wants_ack(struct qp *qp, uint32_t packets, bool last)
 {
     struct requester *req = &qp->req;
-    bool full = psn_add(req->psn, 1) == req->until;
-    bool wants = ++req->unasked >= ACK_EVERY || full || (last && !another_follows(qp));
+    bool full = psn_add(req->psn, packets) == req->until;
+    req->unasked += packets;
+    bool wants = req->unasked >= ACK_EVERY || full || (last && !another_follows(qp));
     if (wants)
         req->unasked = 0;
     return wants;
 }
 
-/* The next packet of a SEND or a WRITE. */
-static int send_part(struct qp *qp, struct send_wqe *wqe)
+/* How many packets of the request may be handed over at once; fewer than two are sent. */
+static uint32_t handable(struct qp *qp, const struct send_wqe *wqe, struct transport_pieces *to)
+{
+    const struct requester *req = &qp->req;
+    uint32_t packets = wqe->packets - req->offset, room = (uint32_t)psn_diff(req->until, req->psn);
+    if (!qp->hands || wqe->inlined || psn_diff(req->psn, req->highest) < 0) /* what is sent again is sent by packets */
+        return 1;
+    packets = packets < room ? packets : room;
+    packets = packets < HAND_PACKETS ? packets : HAND_PACKETS;
+    uint64_t done = (uint64_t)req->offset * qp->mtu, left = wqe->length - done, bytes = (uint64_t)packets * qp->mtu;
+    to->n = sgl_pieces(qp_pd(qp), qp_send_sges(qp, req->next), wqe->count, done, bytes < left ? bytes : left, to->pieces, HAND_PIECES);
+    return to->n ? packets : 1;
+}
+
+/* The next part of a SEND or a WRITE. The number of packets that it is, 0 when the memory cannot be read. */
+static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
 {
     struct requester *req = &qp->req;
+    struct transport_pieces handed;
+    uint32_t packets = handable(qp, wqe, &handed);
     uint64_t done = (uint64_t)req->offset * qp->mtu, left = wqe->length - done;
     uint32_t size = left < qp->mtu ? (uint32_t)left : qp->mtu;
-    bool last = req->offset + 1 == wqe->packets, datagram = qp_is(qp, IBV_QPT_UD);
+    bool last = req->offset + packets == wqe->packets, datagram = qp_is(qp, IBV_QPT_UD);
     struct packet packet = {
-        .opcode = service_of(qp) | part_opcode(wqe, req->offset),
+        .opcode = (packets > 1 ? SERVICE_HAND : service_of(qp)) | part_opcode(wqe, req->offset, packets),
         .qpn = datagram ? wqe->qpn : qp->attr.dest_qp_num,
         .psn = req->psn,
         .solicited = last && (wqe->flags & IBV_SEND_SOLICITED),
@@ -178,9 +195,11 @@ static int send_part(struct qp *qp, struct send_wqe *wqe)
         .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
         .source_qpn = qp_number(qp),
     };
-    packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, last);
+    packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, packets, last);
     struct source source = {qp, wqe, qp_send_sges(qp, req->next), done};
-    return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source);
+    if (packets > 1)
+        return transport_send(&qp->path, &packet, (uint32_t)handed.n * HAND_REF_SIZE, transport_fill_pieces, &handed) ? 0 : packets;
+    return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source) ? 0 : 1;
 }
 
 /* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent again ends
@@ -255,9 +274,10 @@ static bool send_next_rc(struct qp *qp)
     if (wqe->status != IBV_WC_SUCCESS)
         return false;
     if (!requester_is_read(wqe)) {
-        if (send_part(qp, wqe))
+        uint32_t packets = send_part(qp, wqe);
+        if (!packets)
             return give_up(qp, wqe);
-        step(qp, wqe, 1);
+        step(qp, wqe, packets);
         return true;
     }
     if (!read_fits(req))
@@ -323,7 +343,7 @@ static void run_unreliable(struct qp *qp)
         struct send_wqe *wqe = qp_send_wqe(qp, req->next);
         if (wqe->state == WQE_POSTED)
             start(qp, wqe);
-        if (wqe->status == IBV_WC_SUCCESS && send_part(qp, wqe))
+        if (wqe->status == IBV_WC_SUCCESS && !send_part(qp, wqe))
             wqe->status = IBV_WC_LOC_PROT_ERR;
         if (wqe->status != IBV_WC_SUCCESS) {
             push_completion(qp, wqe, wqe->status);
