@@ -111,7 +111,9 @@ size_t wire_local_headers(uint8_t *out, const struct path *path, size_t size, si
     at += ETH_HLEN;
     at += path->v6 ? put_ip6(at, path, size, &pseudo) : put_ip4(at, path, size, &pseudo);
     offload.csum_start = (uint16_t)(at - out - (ptrdiff_t)sizeof(offload));
-    offload.hdr_len = (uint16_t)(offload.csum_start + UDP_SIZE);
+    /* all of it: the kernel then takes one block of memory, the one that was freed last. The small pages of a frame in pieces go
+     * round through the lists of two processors and come back cold. */
+    offload.hdr_len = (uint16_t)(offload.csum_start + UDP_SIZE + size);
     offload.gso_type = segment ? GSO_UDP : VIRTIO_NET_HDR_GSO_NONE;
     offload.gso_size = (uint16_t)segment;
     put16(at, path->source_port);
