@@ -31,6 +31,7 @@
     X(dropped_duplicate)                                                                                                    \
     X(dropped_answer)                                                                                                       \
     X(dropped_handover)                                                                                                     \
+    X(sent_frames)                                                                                                          \
     X(sent_handed)                                                                                                          \
     X(dropped_port_down)                                                                                                    \
     X(dropped_by_socket)                                                                                                    \

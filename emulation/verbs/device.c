@@ -4,6 +4,7 @@
 #include "event.h"
 #include "netlink.h"
 #include "wire.h"
+#include "wire_hop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,6 +204,7 @@ static bool update_gids(struct device *device, const struct sights *sights)
 int device_refresh(void)
 {
     struct sights sights = {0};
+    wire_hop_forget();
     list_each(node, &device_table)
         list_entry(node, struct device, node)->seen = false;
     int err = netlink_links(on_link, NULL);

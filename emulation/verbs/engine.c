@@ -62,6 +62,7 @@ static struct {
     uint32_t serial;
     struct list dirty, timers;
     uint64_t next_deadline; /* no timer ends before; 0: none */
+    uint64_t look_ns;        /* the last stream was worth looking around for so long */
     uint64_t sleeping_until; /* of the thread; 0: it is awake, UINT64_MAX: for ever */
     uint64_t fault_deadline;
     _Atomic uint64_t polled_at;
@@ -429,9 +430,12 @@ static void sleep_until(uint64_t now, uint64_t until, bool yield, uint64_t look_
     struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
     atomic_store_explicit(&engine.yielding, yield, memory_order_relaxed);
     engine_unlock();
-    if (!look(fds, (nfds_t)(4 + n), ns < look_ns ? until : now + look_ns))
+    bool found = look_ns && look(fds, (nfds_t)(4 + n), ns < look_ns ? until : now + look_ns);
+    if (!found)
         ppoll(fds, (nfds_t)(4 + n), until == UINT64_MAX ? NULL : &timeout, NULL);
     engine_lock();
+    if (look_ns)
+        engine.look_ns = !found ? look_ns / 2 : look_ns * 2 < LOOK_MAX ? look_ns * 2 : LOOK_MAX;
     atomic_store_explicit(&engine.yielding, false, memory_order_relaxed);
     engine.sleeping_until = 0;
     if (fds[0].revents)
@@ -494,7 +498,7 @@ static void *run(void *arg)
         bool came = yielded && active ? false : progress();
         now = clock_ns();
         bool stream = counter_read(COUNT_received_bytes) - bytes >= STREAM_BYTES;
-        uint64_t look_ns = !stream || active ? 0 : now - begun < LOOK_MAX ? now - begun : LOOK_MAX;
+        uint64_t look_ns = now - begun < engine.look_ns ? engine.look_ns : now - begun;
         if (yielded)
             judge(now, came);
         if (yielded && active)
@@ -502,6 +506,7 @@ static void *run(void *arg)
         if (engine.next_deadline)
             last_timer = now;
         yielded = poller_active(now) && now >= engine.distrust_until && list_empty(&engine.dirty);
+        look_ns = !stream || active ? 0 : look_ns < LOOK_MAX ? look_ns : LOOK_MAX;
         sleep_until(now, choose_sleep(now, yielded, last_timer), yielded, look_ns);
     }
     engine_unlock();

@@ -26,6 +26,19 @@ struct netlink_address {
 int netlink_links(void (*each)(const struct netlink_link *link, void *arg), void *arg);
 int netlink_addresses(void (*each)(const struct netlink_address *address, void *arg), void *arg);
 
+/* UDP packets. Addresses of IPv4 are the first four bytes. */
+struct netlink_flow {
+    int index; /* of the interface that they leave by */
+    bool v6;
+    uint8_t traffic_class;
+    uint16_t source_port, destination_port;
+    const uint8_t *source, *destination;
+};
+
+/* The hardware address, of six bytes, that such packets would leave to. 0 or errno: ENOENT when the kernel knows none, or would not just
+ * send them by this interface. */
+int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6]);
+
 /* A socket that receives a message on each change. -1 with errno. */
 int netlink_monitor(void);
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one super-packet that the
- * kernel (or nobody, on a local link) cuts again. One UDP socket per interface, family and source port, bound to the interface; only
- * what stays on the loopback interface goes by wire_local.c. */
+ * kernel (or nobody, on a local link) cuts again. The long way is a UDP socket per interface, family and source port, bound to the
+ * interface, the short one wire_frame.c. */
 #include "counters.h"
 #include "fault.h"
 #include "wire.h"
-#include "wire_local.h"
+#include "wire_frame.h"
+#include "wire_hop.h"
+
+#include "base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +44,8 @@ struct entry {
     int fd;
     size_t start, size, segment;
     unsigned count;
-    bool closed;
+    bool closed, framed;
+    uint8_t to[6]; /* hardware address of a frame */
 };
 
 static struct port ports[PORTS_MAX];
@@ -72,14 +76,15 @@ static bool kernel_offloads(void)
 int wire_open(void)
 {
     offload = kernel_offloads();
-    wire_local_open();
+    wire_frame_open();
     return wire_open_receivers();
 }
 
 void wire_close(void)
 {
     wire_close_receivers();
-    wire_local_close();
+    wire_frame_close();
+    wire_hop_forget();
     for (unsigned i = 0; i < port_count; i++)
         close(ports[i].fd);
     for (int i = 0; i < 2; i++) {
@@ -280,7 +285,7 @@ void wire_resend(const struct path *path, const uint8_t *bytes, size_t size)
 struct outgoing {
     struct iovec parts[2];
     struct sockaddr_ll link;
-    uint8_t headers[WIRE_LOCAL_HEADERS];
+    uint8_t headers[WIRE_FRAME_HEADERS];
     struct sockaddr_in6 six;
     struct sockaddr_in four;
     char control[CONTROL_MAX] __attribute__((aligned(8)));
@@ -315,8 +320,8 @@ static void fill_address(struct msghdr *message, struct outgoing *out, const str
 
 static void fill_frame(struct msghdr *message, struct outgoing *out, const struct entry *entry)
 {
-    size_t size = wire_local_headers(out->headers, &entry->path, entry->size, entry->count > 1 ? entry->segment : 0);
-    wire_local_address(&out->link, &entry->path);
+    size_t size = wire_frame_headers(out->headers, &entry->path, entry->to, entry->size, entry->count > 1 ? entry->segment : 0);
+    wire_frame_address(&out->link, &entry->path);
     out->parts[0] = (struct iovec){out->headers, size};
     out->parts[1] = (struct iovec){arena + entry->start, entry->size};
     *message = (struct msghdr){.msg_name = &out->link, .msg_namelen = sizeof(out->link), .msg_iov = out->parts, .msg_iovlen = 2};
@@ -370,24 +375,39 @@ static void send_all(int fd, struct mmsghdr *messages, unsigned n)
     }
 }
 
+static bool leaves_alike(const struct entry *a, const struct entry *b)
+{
+    return a->segment <= b->segment && same_flow(&a->path, &b->path);
+}
+
+static void choose_way(struct entry *entry, const struct entry *before, uint64_t now)
+{
+    if (before && leaves_alike(entry, before)) {
+        entry->fd = before->fd;
+        entry->framed = before->framed;
+        memcpy(entry->to, before->to, sizeof(entry->to));
+        return;
+    }
+    entry->fd = wire_frame_fd(&entry->path, entry->segment, now, entry->to);
+    entry->framed = entry->fd >= 0;
+    if (!entry->framed && port_fd(&entry->path, &entry->fd))
+        entry->fd = -1;
+}
+
 void wire_flush(void)
 {
     static struct mmsghdr messages[ENTRIES_MAX];
     static struct outgoing out[ENTRIES_MAX];
     unsigned n = entry_count, i = 0;
+    uint64_t now = n ? clock_ns() : 0;
     entry_count = 0; /* port_fd may come back here */
     for (unsigned k = 0; k < n; k++)
-        if (k && entries[k].path.device == entries[k - 1].path.device && same_flow(&entries[k].path, &entries[k - 1].path))
-            entries[k].fd = entries[k - 1].fd;
-        else if ((entries[k].fd = wire_local_fd(&entries[k].path)) >= 0)
-            continue;
-        else if (port_fd(&entries[k].path, &entries[k].fd))
-            entries[k].fd = -1;
+        choose_way(&entries[k], k ? &entries[k - 1] : NULL, now);
     while (i < n) {
         unsigned group = 0;
         int fd = entries[i].fd;
         for (; i < n && entries[i].fd == fd; i++, group++)
-            if (fd >= 0 && fd == wire_local_fd(&entries[i].path))
+            if (entries[i].framed)
                 fill_frame(&messages[group].msg_hdr, &out[group], &entries[i]);
             else
                 fill_datagram(&messages[group].msg_hdr, &out[group], &entries[i]);
@@ -395,6 +415,7 @@ void wire_flush(void)
             send_all(fd, messages, group);
         else
             count_add(send_failed, group);
+        count_add(sent_frames, fd >= 0 && entries[i - 1].framed ? group : 0);
     }
     arena_used = 0;
 }

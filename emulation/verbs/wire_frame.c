@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The short way out for packets that stay on the loopback interface: whole frames by a packet socket, without the kernel's UDP, routing
- * and, on the way in, its search for a UDP socket that wants them. The frames are those that the long way makes, but for their
- * destination's hardware address, by which the kernel's own stack leaves them alone. */
-#include "wire_local.h"
+/* The short way out: whole frames by a packet socket, without the kernel's UDP and routing. The frames are those that the long way
+ * makes. On the loopback interface their destination's hardware address is nobody's, by which the kernel's own stack leaves them alone
+ * and does not search for a UDP socket that wants them; on Ethernet it is the next hop's. */
+#include "wire_frame.h"
 #include "wire.h"
+#include "wire_hop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
 #include <net/if_arp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,35 +20,51 @@
 #define GSO_UDP     5 /* VIRTIO_NET_HDR_GSO_UDP_L4, which older headers lack */
 #define HOPS        64
 #define UDP_SIZE    8
+#define IP6_SIZE    40
 #define SEND_BUFFER (8 * 1024 * 1024)
 
-static int local_fd = -1;
+static int frame_fd = -1;
 
-void wire_local_open(void)
+/* SOFTVERBS_FRAMES=0: everything through the kernel's stack, also what its firewall or IPsec would do something to. */
+static bool wanted(void)
+{
+    const char *wish = getenv("SOFTVERBS_FRAMES");
+    return !wish || *wish != '0';
+}
+
+void wire_frame_open(void)
 {
     int on = 1, size = SEND_BUFFER;
-    local_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (local_fd < 0)
+    if (!wanted())
         return;
-    if (setsockopt(local_fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-        setsockopt(local_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    if (setsockopt(local_fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)))
-        wire_local_close();
+    frame_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (frame_fd < 0)
+        return;
+    if (setsockopt(frame_fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+        setsockopt(frame_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    if (setsockopt(frame_fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)))
+        wire_frame_close();
 }
 
-void wire_local_close(void)
+void wire_frame_close(void)
 {
-    if (local_fd >= 0)
-        close(local_fd);
-    local_fd = -1;
+    if (frame_fd >= 0)
+        close(frame_fd);
+    frame_fd = -1;
 }
 
-/* Multicast needs the kernel's copies. */
-int wire_local_fd(const struct path *path)
+/* Multicast needs the kernel's copies; what is too long for the interface, its refusal. */
+int wire_frame_fd(const struct path *path, size_t size, uint64_t now, uint8_t to[6])
 {
+    static const uint8_t nobody[6] = {2}; /* locally administered */
     uint8_t first = path->destination[0];
     bool multicast = path->v6 ? first == 0xff : first >> 4 == 0xe;
-    return path->device->hardware == ARPHRD_LOOPBACK && !multicast ? local_fd : -1;
+    if (frame_fd < 0 || multicast || size + IP6_SIZE + UDP_SIZE > path->device->mtu)
+        return -1;
+    if (path->device->hardware != ARPHRD_LOOPBACK)
+        return wire_hop_find(path, now, to) ? frame_fd : -1;
+    memcpy(to, nobody, sizeof(nobody));
+    return frame_fd;
 }
 
 static void put16(uint8_t *at, size_t value)
@@ -100,13 +118,13 @@ static size_t put_ip6(uint8_t *at, const struct path *path, size_t size, uint32_
     return 40;
 }
 
-size_t wire_local_headers(uint8_t *out, const struct path *path, size_t size, size_t segment)
+size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t to[6], size_t size, size_t segment)
 {
     struct virtio_net_hdr offload = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .csum_offset = 6};
     uint8_t *at = out + sizeof(offload);
     uint32_t pseudo = 0;
-    memset(at, 0, ETH_HLEN);
-    at[0] = 2; /* locally administered, and nobody's */
+    memcpy(at, to, ETH_ALEN);
+    memcpy(at + ETH_ALEN, path->device->mac, ETH_ALEN);
     put16(at + 12, path->v6 ? ETH_P_IPV6 : ETH_P_IP);
     at += ETH_HLEN;
     at += path->v6 ? put_ip6(at, path, size, &pseudo) : put_ip4(at, path, size, &pseudo);
@@ -124,7 +142,7 @@ size_t wire_local_headers(uint8_t *out, const struct path *path, size_t size, si
     return (size_t)(at - out) + UDP_SIZE;
 }
 
-void wire_local_address(struct sockaddr_ll *out, const struct path *path)
+void wire_frame_address(struct sockaddr_ll *out, const struct path *path)
 {
     *out = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_halen = ETH_ALEN, .sll_ifindex = path->device->ifindex};
     out->sll_protocol = htons(path->v6 ? ETH_P_IPV6 : ETH_P_IP);
