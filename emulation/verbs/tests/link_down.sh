@@ -33,7 +33,8 @@ export SOFTVERBS_POLL=sleep SOFTVERBS_DEVICES=soft=e0
 listens() { ip netns exec $b grep -q "$(printf ':%04X .* 0A ' $1)" /proc/net/tcp; }
 
 # The specification lets each of the 1 + retry_cnt timeouts take from 4.096 us * 2^timeout to four times as long; perftest's retry_cnt
-# is 7. The last acknowledgement may have come a little before the link went down. The slack is for perftest's end and a machine that has other work.
+# is 7. The last acknowledgement may have come a little before the link went down. The slack is for perftest's end and a machine that
+# has other work.
 cut_the_link() { # timeout
     local port=$((18600 + $1)) least=$((8 * 4096 * (1 << $1) / 1000000)) begin ms status watcher client sent port_error
     local most=$((4 * least + 5000))
