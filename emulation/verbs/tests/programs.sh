@@ -31,13 +31,13 @@ ip -n $ns link set lo up
 ip netns exec $ns ethtool -K lo tx-udp-segmentation off >/dev/null 2>&1
 ip netns exec $ns tcpdump -i lo -B 65536 -s 128 -w $work/cap --immediate-mode udp port 4791 2>$work/tcpdump &
 pids+=($!)
-for _ in $(seq 100); do grep -q listening $work/tcpdump && break; sleep 0.1; done
+for _ in $(seq 100); do grep -q listening $work/tcpdump 2>/dev/null && break; sleep 0.1; done
 
 export SOFTVERBS_POLL=sleep # the machine that tests has other work
 run() { ip netns exec $ns timeout ${limit:-60} "$bin/softverbs" run -- "$@"; }
 failed=0
 check() { # name, status
-    if [ "$2" = 0 ]; then echo "ok   $1"; else failed=$((failed + 1)); echo "FAIL $1"; grep -v '^softverbs' $work/client | tail -n 5; grep -v '^softverbs' $work/server | tail -n 5; fi
+    if [ "$2" = 0 ]; then echo "ok   $1"; else failed=$((failed + 1)); echo "FAIL $1"; for side in client server; do echo "$side:"; grep -vE '^softverbs|^ *$|^---' $work/$side; done; fi
 }
 # The client asks again until the server listens.
 both() {
@@ -53,6 +53,8 @@ both() {
     [ $status = 0 ] || ! lost_patience || return 3
     check "$*" $status
 }
+# A timeout of half a second, eight times: pauses of a machine that has other work do not count as a lost peer.
+perf() { both $1 -d soft_lo -x 0 -F -u 17 "${@:2}"; }
 # The pingpong's timeout cannot be set and is short: where the machine paused for longer, again.
 lost_patience() { [ -n "${again:-}" ] && grep -q 'retry counter exceeded' $work/client $work/server; }
 patient() {
@@ -62,27 +64,27 @@ patient() {
 if [ $group = pingpong ]; then
     run ibv_devices >$work/client 2>&1 && grep -q soft_lo $work/client; check ibv_devices $?
     run ibv_devinfo -v >$work/client 2>&1 && grep -q 'RoCE v2' $work/client; check ibv_devinfo $?
-    both ibv_rc_pingpong -g 0 -n 200
-    both ibv_rc_pingpong -g 0 -n 200 -e -m 4096 -s 20000
-    both ibv_rc_pingpong -g 1 -n 200 # IPv6
-    both ibv_rc_pingpong -g 0 -n 200 -N # ibv_wr_* calls
-    both ibv_rc_pingpong -g 0 -n 200 -t # completion timestamps, extended queue
+    patient ibv_rc_pingpong -g 0 -n 200
+    patient ibv_rc_pingpong -g 0 -n 200 -e -m 4096 -s 20000
+    patient ibv_rc_pingpong -g 1 -n 200 # IPv6
+    patient ibv_rc_pingpong -g 0 -n 200 -N # ibv_wr_* calls
+    patient ibv_rc_pingpong -g 0 -n 200 -t # completion timestamps, extended queue
     both ibv_uc_pingpong -g 0 -n 200
     both ibv_ud_pingpong -g 0 -n 200
 elif [ $group = perftest ]; then
-    for t in ib_write_bw ib_read_bw ib_send_bw; do both $t -d soft_lo -x 0 -F -n 200; done
-    both ib_write_bw -d soft_lo -x 0 -F -n 200 -q 4 -b
-    both ib_send_bw -d soft_lo -x 0 -F -n 200 -q 4 -b -e
-    both ib_read_bw -d soft_lo -x 0 -F -n 200 -e
-    both ib_send_bw -d soft_lo -x 0 -F -n 200 -c UD -s 2048
-    both ib_send_bw -d soft_lo -x 0 -F -n 200 -c UC
-    both ib_send_bw -d soft_lo -x 0 -F -n 200 --use-srq
-    both ib_write_bw -d soft_lo -x 0 -F -n 200 --use_old_post_send
-    both ib_write_bw -d soft_lo -x 0 -F -n 200 --tclass=104
-    both ib_atomic_bw -d soft_lo -x 0 -F -n 200
-    both ib_atomic_bw -d soft_lo -x 0 -F -n 200 -A CMP_AND_SWAP
-    for t in ib_write_lat ib_read_lat ib_send_lat; do both $t -d soft_lo -x 0 -F -n 200; done
-    both ib_send_lat -d soft_lo -x 0 -F -n 200 -e
+    for t in ib_write_bw ib_read_bw ib_send_bw; do perf $t -n 200; done
+    perf ib_write_bw -n 200 -q 4 -b
+    perf ib_send_bw -n 200 -q 4 -b -e
+    perf ib_read_bw -n 200 -e
+    perf ib_send_bw -n 200 -c UD -s 2048
+    perf ib_send_bw -n 200 -c UC
+    perf ib_send_bw -n 200 --use-srq
+    perf ib_write_bw -n 200 --use_old_post_send
+    perf ib_write_bw -n 200 --tclass=104
+    perf ib_atomic_bw -n 200
+    perf ib_atomic_bw -n 200 -A CMP_AND_SWAP
+    for t in ib_write_lat ib_read_lat ib_send_lat; do perf $t -n 200; done
+    perf ib_send_lat -n 200 -e
 elif [ $group = lossy ]; then # everything reliable, over a network that is not: each side treats both directions so
     faults=drop=0.01,dup=0.01,reorder=0.01 limit=120
     export SOFTVERBS_STATS=1
@@ -90,16 +92,15 @@ elif [ $group = lossy ]; then # everything reliable, over a network that is not:
     export SOFTVERBS_FAULT=$faults,seed=7,count=40
     patient ibv_rc_pingpong -g 0 -n 1000 -c
     patient ibv_rc_pingpong -g 0 -n 300 -c -e -m 4096 -s 20000
-    # 2^17 * 4 us is half a second, eight times: pauses of a machine that has other work do not count as a lost peer
     export SOFTVERBS_FAULT=$faults,seed=8
     for t in ib_write_bw ib_read_bw ib_send_bw; do
-        both $t -d soft_lo -x 0 -F -u 17 -n 200
-        both $t -d soft_lo -x 0 -F -u 17 -n 50 -q 4 -b
+        perf $t -n 200
+        perf $t -n 50 -q 4 -b
     done
-    both ib_send_bw -d soft_lo -x 0 -F -u 17 -n 100 --use-srq
-    both ib_atomic_bw -d soft_lo -x 0 -F -u 17 -n 200
-    both ib_atomic_bw -d soft_lo -x 0 -F -u 17 -n 200 -A CMP_AND_SWAP
-    for t in ib_write_lat ib_read_lat ib_send_lat; do both $t -d soft_lo -x 0 -F -u 17 -n 200; done
+    perf ib_send_bw -n 100 --use-srq
+    perf ib_atomic_bw -n 200
+    perf ib_atomic_bw -n 200 -A CMP_AND_SWAP
+    for t in ib_write_lat ib_read_lat ib_send_lat; do perf $t -n 200; done
 else
     export UCX_NET_DEVICES=soft_lo:1
     for tls in rc_verbs,ud_verbs ud_verbs; do
