@@ -17,25 +17,25 @@ static CUresult load(CUmodule *out, const void *image)
 
 EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
     state_lock();

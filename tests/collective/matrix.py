@@ -41,6 +41,7 @@ GPU_WAYS = {
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "two blocks": {"TUTTI_BLOCKS": "2"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1"},
+    "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
 }
 
 
