@@ -118,8 +118,10 @@ static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card
         return result;
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
-    for (int rank = 0; rank < fabric->nranks; rank++)
+    for (int rank = 0; rank < fabric->nranks; rank++) {
         fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES));
+        fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
+    }
     mine->reaches = find_reachable(fabric, all);
     result = tell_all(team, mine, all);
     if (result != TUTTI_SUCCESS)
@@ -149,6 +151,9 @@ static tutti_result_t open_here(struct fabric *fabric, int board)
     if (result != TUTTI_SUCCESS)
         return result;
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
+    result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result != TUTTI_SUCCESS)
+        return result;
     fabric->copies = fabric->device->memops && param_int(PARAM_COPY_FROM) > 0;
     fabric->copy_from = (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, &mine, all);
@@ -165,8 +170,8 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
-    list_init(&fabric->pending);
-    list_init(&fabric->retired);
+    list_init(&fabric->parcels);
+    list_init(&fabric->quiet);
     pthread_mutex_init(&fabric->lock, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)
@@ -182,6 +187,7 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
         fabric_close(fabric);
         return result;
     }
+    quiet_join(fabric);
     *out = fabric;
     return TUTTI_SUCCESS;
 }
@@ -203,8 +209,10 @@ void fabric_close(struct fabric *fabric)
         if (fabric->order)
             wait_for_own_work(fabric);
         staged_close(fabric->staged);
+        quiet_leave(fabric);
         helper_stop(fabric);
         copy_close(fabric);
+        import_close(fabric);
         if (fabric->order)
             fabric->cu->EventDestroy(fabric->order);
         scratch_close(fabric);
