@@ -105,6 +105,12 @@ static tutti_result_t use_device_windows(struct fabric *fabric, struct card *min
     return told;
 }
 
+/* The user wants none where nothing is reduced. */
+static bool no_kernels(void)
+{
+    return param_int(PARAM_CTA_POLICY) % 3 == 2; /* by word or by number */
+}
+
 static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card *all)
 {
     struct team *team = fabric->team;
@@ -119,7 +125,7 @@ static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES));
+        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || no_kernels());
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
     }
     mine->reaches = find_reachable(fabric, all);
@@ -154,8 +160,8 @@ static tutti_result_t open_here(struct fabric *fabric, int board)
     result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS)
         return result;
-    fabric->copies = fabric->device->memops && param_int(PARAM_COPY_FROM) > 0;
-    fabric->copy_from = (size_t)param_int(PARAM_COPY_FROM);
+    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || no_kernels());
+    fabric->copy_from = no_kernels() ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, &mine, all);
     return result == TUTTI_SUCCESS ? helper_start(fabric) : result;
 }
