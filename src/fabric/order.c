@@ -34,12 +34,14 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
         fabric->last = stream;
         atomic_store_explicit(&fabric->any, true, memory_order_release);
     }
-    if (issued != TUTTI_SUCCESS) /* half of it may be there, and peers wait for the other half */
-        team_fail(fabric->team, issued, fabric->rank, error_last());
+    if (issued != TUTTI_SUCCESS)
+        result = issued;
+    if (result != TUTTI_SUCCESS) /* half of it may be there, and peers wait for the other half */
+        team_fail(fabric->team, result, fabric->rank, error_last());
     quiet_settle();
     if (atomic_load(&fabric->team->failed) && fabric->board) /* it may have failed after order_begin(): what was issued since must be told too */
         board_ring(fabric->board, fabric->rank);
-    return issued == TUTTI_SUCCESS ? result : issued;
+    return result;
 }
 
 tutti_result_t fabric_synchronize(struct fabric *fabric)
@@ -50,6 +52,8 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
         result = cuda_check(fabric->cu->EventSynchronize(fabric->order), "waiting for the last operation");
         cuda_leave();
     }
+    if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
+        team_fail(fabric->team, result, fabric->rank, error_last());
     tutti_result_t failure = team_failure(fabric->team);
     return failure == TUTTI_SUCCESS ? result : failure;
 }

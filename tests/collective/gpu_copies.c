@@ -60,17 +60,22 @@ static uint32_t *memory(size_t words)
 }
 
 /* To the next rank, and from the last; `words` each. */
-static void pass_on(uint32_t *send, uint32_t *recv, size_t words, unsigned round)
+static void issue(uint32_t *send, uint32_t *recv, size_t words)
 {
     int next = (rank + 1) % nranks, last = (rank + nranks - 1) % nranks;
-    for (size_t i = 0; i < words; i++) {
-        send[i] = value(rank, next, round, i);
-        recv[i] = 0;
-    }
     OK(tutti_group_start());
     OK(tutti_send(send, words, TUTTI_UINT32, next, comm, NULL));
     OK(tutti_recv(recv, words, TUTTI_UINT32, last, comm, NULL));
     OK(tutti_group_end());
+}
+
+static void pass_on(uint32_t *send, uint32_t *recv, size_t words, unsigned round)
+{
+    for (size_t i = 0; i < words; i++) {
+        send[i] = value(rank, (rank + 1) % nranks, round, i);
+        recv[i] = 0;
+    }
+    issue(send, recv, words);
 }
 
 static void check(const uint32_t *recv, size_t words, unsigned round)
@@ -121,8 +126,9 @@ static void buffers_stay(void)
 {
     uint32_t *send = memory(WORDS), *recv = memory(WORDS);
     unsigned round = until_mapped(send, recv, WORDS, 0);
+    pass_on(send, recv, WORDS, round);
     for (int i = 0; i < 100; i++) { /* nobody waits in between; each overwrites the last */
-        pass_on(send, recv, WORDS, round);
+        issue(send, recv, WORDS);
         if (i % 40 == 39) /* a program's own calls may wait for the context */
             OK(tutti_device_mem_free(memory(10)));
     }

@@ -4,6 +4,7 @@
  * no buffer afterwards, and be able to go on without the lost one.
  */
 #include "family.h"
+#include "gpu.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -213,7 +214,7 @@ static void try_death(int count, int variant, uint64_t seed, const char *algorit
     family_nap((int)(data_hash(seed, 2) % 40));
     kill(pid, SIGKILL);
     right &= family_wait(family, 30);
-    right &= box_tells(family, pid);
+    right &= gpu_wanted() || box_tells(family, pid);
     for (int rank = 0; rank < count; rank++) {
         const struct family_report *report = &family->report[rank];
         if (rank == victim)
@@ -364,6 +365,25 @@ static void remove_box_folder(const char *folder)
     rmdir(folder);
 }
 
+/* Each way of the GPU code, with a rank that dies, one that aborts while the others' GPUs wait, and ranks that leave early. */
+static void try_gpus(uint64_t seed, bool quick)
+{
+    static const char *const ways[][3] = {{"TUTTI_COPY_FROM", "0", "0"},      {"TUTTI_COPY_FROM", "1K", "0"}, {"TUTTI_COPY_FROM", "1K", "1"},
+                                          {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}};
+    setenv("TUTTI_COPY_PROCESSES", "1", 1);
+    setenv("TUTTI_COPY_STAGE", "16K", 1);
+    for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++) {
+        setenv(ways[i][0], ways[i][1], 1);
+        setenv("TUTTI_EMULATED_BLOCK", ways[i][2], 1);
+        for (int k = 0; k < (quick ? 1 : 2); k++)
+            try_death(2 + (i + k) % 3, i + 3 * k, seed + (uint64_t)(8 * i + k), NULL);
+        try_abort(2 + i % 3, i, seed + (uint64_t)i);
+        for (int k = 0; k < (quick ? 1 : 3); k++)
+            try_leaving(2 + (i + k) % 3, i + k, seed + (uint64_t)(8 * i + k));
+        unsetenv(ways[i][0]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     char boxes[] = "/dev/shm/tutti-test-XXXXXX";
@@ -373,11 +393,18 @@ int main(int argc, char **argv)
     bool quick = getenv("TUTTI_TEST_QUICK") != NULL;
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     tutti_program = argv[1];
-    setenv("TUTTI_TRANSPORT", argv[2], 1);
+    if (!gpu_wanted())
+        setenv("TUTTI_TRANSPORT", argv[2], 1);
     setenv("TUTTI_TIMEOUT", "3s", 1);
     setenv("TUTTI_DEBUG", "none", 0);
     if (!make_box_folder(boxes))
         return 2;
+    if (gpu_wanted()) {
+        try_gpus(seed, quick);
+        remove_box_folder(boxes);
+        printf("%d scenarios, %d failed\n", scenarios, failures);
+        return failures != 0;
+    }
     try_disagreements(seed);
     for (int i = 0; i < (quick ? 6 : 24); i++)
         try_death(2 + i % 5, i, seed + (uint64_t)i, algorithms[i / LOOPS % 4]);
