@@ -69,7 +69,15 @@ struct board_rank {
     struct board_buffer bulk;
 };
 
+/* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here. */
+struct board_failure {
+    _Atomic uint32_t state; /* 0: none; 1: being written; 2: told */
+    int32_t culprit;
+    char sentence[256];
+};
+
 struct board {
+    struct board_failure failure;
     struct board_rank rank[KERNEL_RANKS];
     struct board_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
     struct board_offer offer[KERNEL_RANKS][KERNEL_RANKS][BOARD_OFFERS]; /* [owner][who may map it] */

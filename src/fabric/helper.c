@@ -47,9 +47,33 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
 }
 
+static tutti_result_t hear_failure(struct fabric *fabric)
+{
+    const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
+    if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
+        return TUTTI_SUCCESS;
+    return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
+}
+
+void fabric_tell_failure(struct fabric *fabric)
+{
+    struct board *board = fabric->board;
+    uint32_t none = 0;
+    if (!board || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
+        return;
+    board->failure.culprit = fabric->team->culprit;
+    memcpy(board->failure.sentence, fabric->team->sentence, sizeof board->failure.sentence);
+    atomic_store_explicit(&board->failure.state, 2, memory_order_release);
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (rank != fabric->rank)
+            board_ring(board, rank);
+}
+
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
     tutti_result_t result = team_failure(fabric->team);
+    if (result == TUTTI_SUCCESS)
+        result = hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }
@@ -69,6 +93,7 @@ tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
 /* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
 static void give_up(struct fabric *fabric)
 {
+    fabric_tell_failure(fabric);
     atomic_store(&fabric->board->rank[fabric->rank].abort, 1);
     message_give_up(fabric);
 }
@@ -98,7 +123,7 @@ static void *helper(void *argument)
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
-        int lost = lost_rank(fabric);
+        int lost = hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
         if (lost >= 0 && lost != looked_at) {
             spread(fabric, lost);
             look_at_loss(fabric, lost);

@@ -214,6 +214,7 @@ void fabric_close(struct fabric *fabric)
         cuda_enter(fabric->device);
         if (fabric->order)
             wait_for_own_work(fabric);
+        fabric_tell_failure(fabric);
         staged_close(fabric->staged);
         quiet_leave(fabric);
         helper_stop(fabric);
