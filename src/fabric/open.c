@@ -217,8 +217,8 @@ void fabric_close(struct fabric *fabric)
         fabric_tell_failure(fabric);
         staged_close(fabric->staged);
         quiet_leave(fabric);
+        copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
         helper_stop(fabric);
-        copy_close(fabric);
         import_close(fabric);
         if (fabric->order)
             fabric->cu->EventDestroy(fabric->order);

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS  300000 /* of each rank's block: a large reduction */
-#define ROUNDS 6
+#define WORDS  150000 /* of each rank's block: a large reduction */
+#define ROUNDS 4
 
 static const char *only;
+static bool quick;
 
 static tutti_result_t wait_for(tutti_comm_t comm, tutti_result_t issued)
 {
@@ -97,9 +98,9 @@ static int try_all(const char *way, const char *const *faults)
 {
     int failures = 0;
     for (int i = 0; faults[i]; i++) {
-        if (only && strcmp(only, faults[i]) != 0)
+        if (only ? strcmp(only, faults[i]) != 0 : quick && i % 2 == 0)
             continue;
-        int count = 2 + i % 2;
+        int count = quick ? 2 : 2 + i % 2;
         struct family *family = family_start_with(count, i / 2 % count, faults[i], 0, 1, work);
         failures += !judge(family, way);
         family_free(family);
@@ -117,6 +118,7 @@ int main(int argc, char **argv)
                                          "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky", NULL};
     static const char *const staged[] = {"cuMemHostAlloc:1", "cuMemHostAlloc:2", "cuMemcpyAsync:2", "cuEventSynchronize:4", "cuStreamWriteValue32:2",
                                          "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
+    quick = getenv("TUTTI_TEST_QUICK") != NULL;
     only = argc > 1 ? argv[1] : NULL;
     setenv("TUTTI_TEST_GPU", "1", 1);
     setenv("TUTTI_DEBUG", "none", 0);

@@ -375,11 +375,11 @@ static void try_gpus(uint64_t seed, bool quick)
     for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++) {
         setenv(ways[i][0], ways[i][1], 1);
         setenv("TUTTI_EMULATED_BLOCK", ways[i][2], 1);
-        for (int k = 0; k < (quick ? 1 : 2); k++)
-            try_death(2 + (i + k) % 3, i + 3 * k, seed + (uint64_t)(8 * i + k), NULL);
-        try_abort(2 + i % 3, i, seed + (uint64_t)i);
-        for (int k = 0; k < (quick ? 1 : 3); k++)
-            try_leaving(2 + (i + k) % 3, i + k, seed + (uint64_t)(8 * i + k));
+        try_death(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i, NULL);
+        if (!quick || i < 3)
+            try_abort(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i);
+        if (!quick || i > 1)
+            try_leaving(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i);
         unsetenv(ways[i][0]);
     }
 }
