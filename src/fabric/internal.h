@@ -73,6 +73,7 @@ struct fabric {
 
     CUevent order; /* after the last operation outside of graphs */
     CUstream last;
+    bool untracked;        /* the event could not be recorded */
     _Atomic bool any;      /* there was one */
     _Atomic bool captured; /* there was one in a graph: the event tells nothing of those */
 

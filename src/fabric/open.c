@@ -200,10 +200,7 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
 
 static void wait_for_own_work(struct fabric *fabric)
 {
-    if (fabric->any && !atomic_load(&fabric->team->failed))
-        fabric_synchronize(fabric);
-    else if (fabric->any)
-        fabric->cu->EventSynchronize(fabric->order); /* kernels and streams were told to give up */
+    fabric_synchronize(fabric); /* after a failure kernels and streams have been told to give up */
 }
 
 void fabric_close(struct fabric *fabric)

@@ -31,6 +31,7 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
         atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
     } else {
         result = cuda_check(fabric->cu->EventRecord(fabric->order, stream), "marking the end of an operation");
+        fabric->untracked |= result != TUTTI_SUCCESS;
         fabric->last = stream;
         atomic_store_explicit(&fabric->any, true, memory_order_release);
     }
@@ -49,7 +50,8 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
     tutti_result_t result = TUTTI_SUCCESS;
     if (fabric->any) {
         cuda_enter(fabric->device);
-        result = cuda_check(fabric->cu->EventSynchronize(fabric->order), "waiting for the last operation");
+        result = cuda_check(fabric->untracked ? fabric->cu->StreamSynchronize(fabric->last) : fabric->cu->EventSynchronize(fabric->order),
+                            "waiting for the last operation");
         cuda_leave();
     }
     if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
