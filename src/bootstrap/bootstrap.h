@@ -41,6 +41,8 @@ tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_u
 /* True once all ranks have joined or been told of the failure, or the first rank's time is up. The sockets are closed then; only
  * bootstrap_root_close is left to do. From any thread. */
 bool bootstrap_root_done(const struct bootstrap_root *root);
+/* True once every rank has been told: it is done as soon as they have hung up. From any thread. */
+bool bootstrap_root_answered(const struct bootstrap_root *root);
 /* Frees it. Ranks that still wait for it fail. In the thread that runs the poller, or when none does. NULL is fine. */
 void bootstrap_root_close(struct bootstrap_root *root);
 

@@ -52,7 +52,7 @@ struct bootstrap_root {
     bool stay;                   /* there is room to hold all connections */
     uint64_t deadline, latest;   /* of the least and most patient rank; 0 before the first */
     struct boot_failed verdict;  /* reason 0: none yet */
-    _Atomic bool done;
+    _Atomic bool answered, done;
 };
 
 static void set_timer(struct bootstrap_root *root, uint64_t every)
@@ -96,6 +96,7 @@ static void mark_told(struct bootstrap_root *root, uint32_t rank)
 {
     root->told += !root->seats[rank].told;
     root->seats[rank].told = true;
+    atomic_store_explicit(&root->answered, root->told == root->nranks, memory_order_release);
 }
 
 /* Sends a sealed frame on a connection whose random numbers are known. */
@@ -442,6 +443,11 @@ tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_u
 bool bootstrap_root_done(const struct bootstrap_root *root)
 {
     return atomic_load_explicit(&root->done, memory_order_acquire);
+}
+
+bool bootstrap_root_answered(const struct bootstrap_root *root)
+{
+    return atomic_load_explicit(&root->answered, memory_order_acquire);
 }
 
 void bootstrap_root_close(struct bootstrap_root *root)

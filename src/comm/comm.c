@@ -83,7 +83,7 @@ void comm_free(struct tutti_comm *comm)
     if (comm->team)
         team_close(comm->team);
     choice_close(comm->choices);
-    roots_sweep(false);
+    roots_settle();
     engine_release(comm->engine);
     pthread_mutex_destroy(&comm->joining);
     comm->magic = 0;

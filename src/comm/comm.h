@@ -69,7 +69,10 @@ tutti_result_t comm_join_wait(struct tutti_comm *comm);
 tutti_result_t roots_open(tutti_unique_id_t *id);
 struct env_identity;
 tutti_result_t roots_open_env(struct env_identity *identity);
-void roots_sweep(bool all);
+/* Closes those that have done their work. */
+void roots_sweep(void);
+/* The same, after waiting (bounded) for ranks that have been told all but not yet hung up. */
+void roots_settle(void);
 
 /* share.c: what the ranks of one host share: direct memory of the team, and a fabric for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);

@@ -148,7 +148,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
         team_fail(comm->team, result, -1, comm->sentence);
     }
     atomic_store_explicit(&comm->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
-    roots_sweep(false);
+    roots_sweep();
     return result;
 }
 

@@ -3,9 +3,13 @@
 #include "bootstrap/env.h"
 #include "comm/comm.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <stdlib.h>
+#include <unistd.h>
+
+#define SETTLE_MS 2000
 
 struct root {
     struct list node;
@@ -15,6 +19,7 @@ struct root {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list roots = {&roots, &roots};
+static _Atomic pid_t owner; /* of the roots; 0: there were none */
 
 typedef tutti_result_t open_fn(void *context, struct poller *poller, struct bootstrap_root **out);
 
@@ -45,6 +50,7 @@ static tutti_result_t open_with(open_fn *open, void *context)
         return result;
     }
     pthread_mutex_lock(&lock);
+    owner = getpid();
     list_push(&roots, &root->node);
     pthread_mutex_unlock(&lock);
     return TUTTI_SUCCESS;
@@ -70,8 +76,8 @@ tutti_result_t roots_open_env(struct env_identity *identity)
     return open_with(open_env, identity);
 }
 
-/* Closes those that have done their work; `all`: every one, at the process's end. */
-void roots_sweep(bool all)
+/* Takes out those that have done their work, or all; frees them. */
+static void sweep(bool all)
 {
     struct list done;
     list_init(&done);
@@ -86,4 +92,39 @@ void roots_sweep(bool all)
     pthread_mutex_unlock(&lock);
     while (!list_empty(&done))
         root_free(list_entry(list_pop(&done), struct root, node));
+}
+
+void roots_sweep(void)
+{
+    sweep(false);
+}
+
+static bool any_hangs(void)
+{
+    bool any = false;
+    pthread_mutex_lock(&lock);
+    list_each (node, &roots) {
+        const struct bootstrap_root *service = list_entry(node, struct root, node)->service;
+        any |= bootstrap_root_answered(service) && !bootstrap_root_done(service);
+    }
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
+void roots_settle(void)
+{
+    uint64_t deadline = clock_deadline_ms(SETTLE_MS);
+    while (any_hangs() && !clock_passed(deadline))
+        usleep(200);
+    sweep(false);
+}
+
+/*
+ * A meeting point that nobody came to would keep the engine from its goodbye to the peers. Not in a forked child, which has
+ * no engine's thread.
+ */
+__attribute__((destructor)) static void close_at_exit(void)
+{
+    if (owner == getpid())
+        sweep(true);
 }
