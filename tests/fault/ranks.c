@@ -345,6 +345,44 @@ static void try_abort(int count, int variant, uint64_t seed)
     family_free(family);
 }
 
+/* All but the last rank call: their GPUs wait until rank 0 gives up in another thread. */
+static void wait_in_vain(struct family *family, int rank, tutti_comm_t comm)
+{
+    struct job job = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = family->variant % 2 ? LARGE : 100};
+    tutti_result_t result;
+    pthread_t thread;
+    if (rank == family->count - 1) {
+        while (!atomic_load(&family->stop))
+            family_nap(1);
+        family_end(family, rank, comm, TUTTI_REMOTE_ERROR);
+        tutti_comm_destroy(comm);
+        return;
+    }
+    if (rank == 0 && pthread_create(&thread, NULL, abort_soon, comm) != 0)
+        exit(5);
+    result = family_run(family, rank, rank, family->count, comm, &job);
+    family_end(family, rank, comm, result);
+    if (rank == 0)
+        pthread_join(thread, NULL);
+    tutti_comm_destroy(comm);
+    job_free(&job);
+    atomic_fetch_add(&family->report[rank].rounds, 1);
+}
+
+static void try_vain(int count, int variant, uint64_t seed)
+{
+    struct family *family = family_start(count, -1, variant, seed, wait_in_vain);
+    bool right = family_wait_joined(family);
+    for (int i = 0; i < 20000 && right && !atomic_load(&family->report[0].rounds); i++)
+        family_nap(1);
+    atomic_store(&family->stop, true);
+    right &= family_wait(family, 30);
+    for (int rank = 0; rank < count; rank++)
+        right &= family->report[rank].result == TUTTI_REMOTE_ERROR;
+    judge(right, family, "abort while GPUs wait");
+    family_free(family);
+}
+
 /* Black boxes of the dead stay: they go into a folder of this test. */
 static bool make_box_folder(char *folder)
 {
@@ -378,6 +416,8 @@ static void try_gpus(uint64_t seed, bool quick)
         try_death(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i, NULL);
         if (!quick || i < 3)
             try_abort(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i);
+        if (!quick || i == 2 || i == 3)
+            try_vain(quick ? 2 : 2 + i % 3, i, seed);
         if (!quick || i > 1)
             try_leaving(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i);
         unsetenv(ways[i][0]);
