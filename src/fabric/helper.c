@@ -117,17 +117,15 @@ static void *helper(void *argument)
     struct fabric *fabric = argument;
     _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* looking at an event spoils no capture of another thread */
-    int looked_at = -1;
     uint64_t pause = LOOK_US;
     cuda_enter(fabric->device);
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
         int lost = hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
-        if (lost >= 0 && lost != looked_at) {
+        if (lost >= 0) {
             spread(fabric, lost);
             look_at_loss(fabric, lost);
-            looked_at = lost;
         }
         bool failed = atomic_load(&fabric->team->failed);
         if (failed)
@@ -138,6 +136,12 @@ static void *helper(void *argument)
     }
     cuda_leave();
     return NULL;
+}
+
+void helper_look_again(struct fabric *fabric)
+{
+    if (fabric->board && (atomic_load(&fabric->team->failed) || lost_rank(fabric) >= 0))
+        board_ring(fabric->board, fabric->rank);
 }
 
 /* Called by whoever learns of it, under any lock. */

@@ -153,6 +153,8 @@ void quiet_end(void);
 /* helper.c: the thread that acts on news of peers */
 tutti_result_t helper_start(struct fabric *fabric);
 void helper_stop(struct fabric *fabric);
+/* Something was issued while a peer was being lost or the team failed: the helper may have looked before it was there. */
+void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */

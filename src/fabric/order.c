@@ -33,15 +33,14 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
         result = cuda_check(fabric->cu->EventRecord(fabric->order, stream), "marking the end of an operation");
         fabric->untracked |= result != TUTTI_SUCCESS;
         fabric->last = stream;
-        atomic_store_explicit(&fabric->any, true, memory_order_release);
+        atomic_store(&fabric->any, true);
     }
     if (issued != TUTTI_SUCCESS)
         result = issued;
     if (result != TUTTI_SUCCESS) /* half of it may be there, and peers wait for the other half */
         team_fail(fabric->team, result, fabric->rank, error_last());
     quiet_settle();
-    if (atomic_load(&fabric->team->failed) && fabric->board) /* it may have failed after order_begin(): what was issued since must be told too */
-        board_ring(fabric->board, fabric->rank);
+    helper_look_again(fabric);
     return result;
 }
 
