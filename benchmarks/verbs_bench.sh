@@ -62,8 +62,10 @@ for round in $(seq "$rounds"); do
     for place in loopback lab; do
         to=$(address)
         blaster
-        verbs write_bw 4 ib_write_bw -s 65536 -n 20000
-        verbs send_bw 4 ib_send_bw -s 65536 -n 20000
+        verbs write_bw 4 ib_write_bw -s 65536 -n 40000
+        verbs send_bw 4 ib_send_bw -s 65536 -n 40000
+        verbs read_bw 4 ib_read_bw -s 65536 -n 40000
+        [ $place = loopback ] && SOFTVERBS_HANDOVER=1 verbs handed_bw 4 ib_write_bw -s 65536 -n 40000
         verbs write_lat 5 ib_write_lat -s 8 -n 10000
         verbs send_lat 5 ib_send_lat -s 8 -n 10000
         iperf
@@ -75,6 +77,8 @@ for place in loopback lab; do
     row "bare UDP, MB/s" blaster_bw blaster_bw
     row "ib_write_bw 64 KiB, MB/s" write_bw blaster_bw
     row "ib_send_bw 64 KiB, MB/s" send_bw blaster_bw
+    row "ib_read_bw 64 KiB, MB/s" read_bw blaster_bw
+    [ $place = loopback ] && row "ib_write_bw 64 KiB, handed over, MB/s" handed_bw blaster_bw
     row "iperf3 (TCP), MB/s" iperf3 blaster_bw
     row "bare UDP 8 B, half of the round trip, us" blaster_lat blaster_lat
     row "ib_write_lat 8 B, us" write_lat blaster_lat

@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "event.h"
 #include "fault.h"
+#include "hand.h"
 #include "qp.h"
 #include "softverbs.h"
 #include "wire.h"
@@ -48,8 +49,12 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
+    bool asks = ibv->qp_type == IBV_QPT_RC && (mask & IBV_QP_DEST_QPN) && (mask & IBV_QP_AV);
+    bool hands = asks && hand_ask((struct qp *)ibv, attr);
     engine_lock();
     int err = fault_fails(FAULT_MODIFY) ? ENOMEM : qp_modify((struct qp *)ibv, attr, mask);
+    if (asks && !err)
+        ((struct qp *)ibv)->hands = hands;
     engine_push();
     engine_unlock();
     return err;

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "engine.h"
 #include "fault.h"
+#include "hand.h"
 #include "qp.h"
 #include "softverbs.h"
 
@@ -132,11 +133,18 @@ static int gid_shift(struct text *text, char *args)
     return 0;
 }
 
+static pid_t caller; /* whose command is being run: the kernel said so */
+
+static int hand(struct text *text, char *args)
+{
+    return hand_answer(caller, args);
+}
+
 static const struct {
     const char *name;
     int (*run)(struct text *text, char *args);
 } commands[] = {{"stats", stats}, {"info", info},     {"fault", set_fault}, {"clear", clear},
-                {"kill", kill_qp}, {"freeze", freeze}, {"thaw", thaw},       {"gid-shift", gid_shift}};
+                {"kill", kill_qp}, {"freeze", freeze}, {"thaw", thaw},       {"gid-shift", gid_shift}, {"hand", hand}};
 
 int control_run(const char *command, char *answer, size_t size)
 {
@@ -157,13 +165,14 @@ int control_run(const char *command, char *answer, size_t size)
     return EINVAL;
 }
 
-static bool is_trusted(struct msghdr *message)
+static bool is_trusted(struct msghdr *message, pid_t *pid)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
         struct ucred who;
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS)
             continue;
         memcpy(&who, CMSG_DATA(at), sizeof(who));
+        *pid = who.pid;
         return who.uid == 0 || who.uid == geteuid();
     }
     return false;
@@ -176,7 +185,7 @@ void control_serve(int fd)
     struct iovec part = {command, sizeof(command) - 1};
     struct msghdr message = {&from, sizeof(from), &part, 1, control, sizeof(control), 0};
     ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT);
-    if (n < 0 || !is_trusted(&message))
+    if (n < 0 || !is_trusted(&message, &caller))
         return;
     command[n] = 0;
     int err = control_run(command, answer + 16, sizeof(answer) - 16);
@@ -191,6 +200,7 @@ int softverbs_control(const char *command, char *answer, size_t size)
     if (!size)
         return EINVAL;
     engine_lock();
+    caller = 0;
     int err = control_run(command, answer, size);
     engine_unlock();
     return err;

@@ -30,6 +30,8 @@
     X(dropped_no_receive)                                                                                                   \
     X(dropped_duplicate)                                                                                                    \
     X(dropped_answer)                                                                                                       \
+    X(dropped_handover)                                                                                                     \
+    X(sent_handed)                                                                                                          \
     X(dropped_port_down)                                                                                                    \
     X(dropped_by_socket)                                                                                                    \
     X(out_of_sequence)                                                                                                      \

@@ -67,6 +67,7 @@ static const struct key {
     {"fail-poll", KIND_COUNT, offsetof(struct settings, fail[FAULT_POLL])},
     {"fail-reg", KIND_COUNT, offsetof(struct settings, fail[FAULT_REGISTER])},
     {"fail-modify", KIND_COUNT, offsetof(struct settings, fail[FAULT_MODIFY])},
+    {"fail-hand", KIND_COUNT, offsetof(struct settings, fail[FAULT_HAND])},
 };
 
 static bool set_direction(unsigned *out, const char *value)

@@ -7,7 +7,7 @@
 #include "wire.h"
 
 enum fault_direction { FAULT_OUT = 1, FAULT_IN = 2 };
-enum fault_call { FAULT_POST_SEND, FAULT_POST_RECV, FAULT_POLL, FAULT_REGISTER, FAULT_MODIFY, FAULT_CALLS };
+enum fault_call { FAULT_POST_SEND, FAULT_POST_RECV, FAULT_POLL, FAULT_REGISTER, FAULT_MODIFY, FAULT_HAND, FAULT_CALLS };
 
 /* Replaces or extends the settings by a text such as "drop=0.01,dup=0.01,seed=7". On error nothing changes and *why says why. */
 bool fault_set(const char *text, const char **why);

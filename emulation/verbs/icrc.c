@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#define KNOWN      16
 #define POLYNOMIAL 0xedb88320u /* x^32 + ... reflected: bit 31 is x^0 */
 
 typedef uint32_t (*crc_fn)(uint32_t state, uint8_t *to, const uint8_t *from, size_t size);
@@ -31,12 +32,23 @@ static uint32_t step8(uint32_t state, uint64_t word)
            table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^ table[1][word >> 48 & 255] ^ table[0][word >> 56];
 }
 
+static uint32_t step4(uint32_t state, const uint8_t *p)
+{
+    return table[3][(state ^ p[0]) & 255] ^ table[2][(state >> 8 ^ p[1]) & 255] ^ table[1][(state >> 16 ^ p[2]) & 255] ^
+           table[0][(state >> 24 ^ p[3]) & 255];
+}
+
 static uint32_t crc_tables(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
 {
     if (to)
         memcpy(to, from, size);
     for (; size >= 8; from += 8, size -= 8)
         state = step8(state, load64(from));
+    if (size >= 4) {
+        state = step4(state, from);
+        from += 4;
+        size -= 4;
+    }
     for (; size; from++, size--)
         state = state >> 8 ^ table[0][(state ^ *from) & 255];
     return state;
@@ -242,12 +254,10 @@ static void put16(uint8_t *p, size_t value)
     p[1] = (uint8_t)value;
 }
 
-/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones, and so does the base
- * header's reserved byte. */
-uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size)
+/* Fields that routers may change (type of service, time to live, flow label, checksums) count as all ones. */
+static uint32_t after_udp(const struct icrc_flow *flow, size_t size)
 {
-    pthread_once(&once, setup);
-    uint8_t bytes[48 + PACKET_BTH_SIZE];
+    uint8_t bytes[48];
     size_t ip = flow->v6 ? 40 : 20;
     memset(bytes, 0xff, sizeof(bytes));
     if (flow->v6) {
@@ -268,9 +278,34 @@ uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t siz
     put16(bytes + ip, flow->source_port);
     put16(bytes + ip + 2, ROCE_UDP_PORT);
     put16(bytes + ip + 4, size + 8);
-    memcpy(bytes + ip + 8, bth, PACKET_BTH_SIZE);
-    bytes[ip + 8 + 4] = 0xff;
-    return crc_tables(start_state, NULL, bytes, ip + 8 + PACKET_BTH_SIZE);
+    return crc_tables(start_state, NULL, bytes, ip + 8);
+}
+
+static bool same_flow(const struct icrc_flow *a, const struct icrc_flow *b)
+{
+    return a->v6 == b->v6 && a->source_port == b->source_port && a->ip_id == b->ip_id && a->ip_fragment == b->ip_fragment &&
+           !memcmp(a->source, b->source, sizeof(a->source)) && !memcmp(a->destination, b->destination, sizeof(a->destination));
+}
+
+/* The packets of a super-packet differ in their identification only, and those of the next one are the same again. */
+uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size)
+{
+    static _Thread_local struct {
+        struct icrc_flow flow;
+        size_t size;
+        uint32_t state;
+    } known[KNOWN];
+    uint8_t bytes[PACKET_BTH_SIZE];
+    unsigned k = flow->ip_id % KNOWN;
+    pthread_once(&once, setup);
+    if (!size || known[k].size != size || !same_flow(&known[k].flow, flow)) {
+        known[k].flow = *flow;
+        known[k].size = size;
+        known[k].state = after_udp(flow, size);
+    }
+    memcpy(bytes, bth, PACKET_BTH_SIZE);
+    bytes[4] = 0xff; /* reserved: counts as ones, too */
+    return crc_tables(known[k].state, NULL, bytes, PACKET_BTH_SIZE);
 }
 
 void icrc_end(uint32_t state, uint8_t *out)

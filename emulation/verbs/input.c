@@ -5,6 +5,7 @@
 #include "device.h"
 #include "engine.h"
 #include "fault.h"
+#include "hand.h"
 #include "qp.h"
 #include "transport.h"
 
@@ -21,14 +22,19 @@ static void count_parse(enum packet_error error)
     atomic_fetch_add_explicit(&counters[causes[error]], 1, memory_order_relaxed);
 }
 
+static int loopback_index(void)
+{
+    static int loopback;
+    if (!loopback)
+        loopback = (int)if_nametoindex("lo");
+    return loopback;
+}
+
 /* A local link carries packets between any two addresses of the host. */
 static bool right_interface(const struct qp *qp, const struct arrival *arrival)
 {
     const struct device *device = qp->context->device;
-    static int loopback;
-    if (!loopback)
-        loopback = (int)if_nametoindex("lo");
-    return arrival->ifindex == device->ifindex || arrival->ifindex == loopback;
+    return arrival->ifindex == device->ifindex || arrival->ifindex == loopback_index();
 }
 
 static bool from_peer(const struct qp *qp, const struct icrc_flow *flow)
@@ -41,12 +47,27 @@ static bool from_peer(const struct qp *qp, const struct icrc_flow *flow)
 static void dispatch_rc(struct qp *qp, const struct packet *packet)
 {
     unsigned flags = packet_flags(packet->opcode);
-    if (packet->length > qp->mtu)
+    if (packet->length > packet->span * qp->mtu)
         count(dropped_long);
     else if (flags & HAS_REQUEST)
         responder_request(qp, packet);
     else
         requester_answer(qp, packet, clock_ns());
+}
+
+/* What cannot be fetched counts as lost; the sender sends it again by packets. */
+static void dispatch_handed(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
+{
+    struct packet taken = *packet;
+    if (arrival->ifindex != loopback_index()) {
+        count(dropped_service);
+    } else if (hand_take(qp, &taken)) {
+        dispatch_rc(qp, &taken);
+    } else {
+        count(dropped_handover);
+        if (packet_flags(packet->opcode) & HAS_REQUEST)
+            responder_missed(qp, packet);
+    }
 }
 
 static void deliver_connected(struct qp *qp, const struct packet *packet, const struct arrival *arrival)
@@ -55,6 +76,8 @@ static void deliver_connected(struct qp *qp, const struct packet *packet, const 
         count(dropped_source);
     else if (qp_is(qp, IBV_QPT_RC) && SERVICE(packet->opcode) == SERVICE_RC)
         dispatch_rc(qp, packet);
+    else if (qp_is(qp, IBV_QPT_RC) && SERVICE(packet->opcode) == SERVICE_HAND)
+        dispatch_handed(qp, packet, arrival);
     else if (qp_is(qp, IBV_QPT_UC) && SERVICE(packet->opcode) == SERVICE_UC)
         responder_uc(qp, packet);
     else

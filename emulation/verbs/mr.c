@@ -245,3 +245,27 @@ int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t o
     }
     return err ? err : size ? EFAULT : 0;
 }
+
+int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out)
+{
+    *out = (struct iovec){mr->host + (va - mr->iova), size};
+    return mr->foreign ? 0 : 1;
+}
+
+int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out, int most)
+{
+    int count = 0;
+    for (int i = 0; i < n && size; i++) {
+        if (offset >= list[i].length) {
+            offset -= list[i].length;
+            continue;
+        }
+        size_t part = list[i].length - offset < size ? list[i].length - offset : size;
+        struct mr *mr = mr_find(pd, list[i].lkey, list[i].addr + offset, part, 0);
+        if (count == most || !mr || !mr_piece(mr, list[i].addr + offset, part, &out[count++]))
+            return 0;
+        size -= part;
+        offset = 0;
+    }
+    return size ? 0 : count;
+}

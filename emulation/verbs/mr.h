@@ -5,6 +5,8 @@
 
 #include "object.h"
 
+#include <sys/uio.h>
+
 /* NULL with errno set. */
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
 void mr_deregister(struct mr *mr);
@@ -21,6 +23,9 @@ int mr_atomic(const struct mr *mr, uint64_t va, bool swap, uint64_t compare, uin
 /* `size` bytes from the bytes that the list describes, beginning `offset` bytes into them. 0, or errno when a key is not good. */
 int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size, uint32_t *crc);
 int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, const void *from, size_t size);
+/* Where these bytes are, in at most `most` pieces: their number, 0 when another process cannot read them there. */
+int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out, int most);
+int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out);
 uint64_t sgl_size(const struct ibv_sge *list, int n);
 bool sgl_valid(const struct pd *pd, const struct ibv_sge *list, int n, int access);
 

@@ -148,6 +148,7 @@ struct send_wqe {
     enum ibv_wc_status status; /* anything but success: found bad before it was sent, completes when its turn comes */
     enum wqe_state state;
     bool signaled;
+    bool apart; /* a WRITE of which each packet is a WRITE of its own: equally long ones make one super-packet */
     uint32_t imm, rkey, length, packets, first_psn;
     int count;         /* of sges */
     uint8_t *inlined;  /* the bytes, for an inline request */
@@ -172,6 +173,8 @@ struct requester {
     struct pending_read *reads;
     uint32_t read_head, read_tail, read_capacity;
     uint32_t window, window_credit;
+    uint32_t until;   /* packets before this PSN may leave now */
+    uint32_t unasked; /* packets since one that asked for an acknowledgement */
     uint32_t goback_psn;
     uint64_t goback_until; /* do not go back to goback_psn again before this */
     uint64_t ack_deadline, rnr_deadline; /* 0: not running */
@@ -190,6 +193,7 @@ struct answer_entry {
     uint32_t msn;
     uint8_t syndrome;
     bool valid;
+    bool repeated; /* by packets: something did not work */
 };
 
 #define ANSWERS_MAX 256
@@ -221,6 +225,7 @@ struct qp {
     struct ibv_qp_init_attr init;
     enum ibv_qp_state state;
     bool signal_all, extended, dirty, dead;
+    bool hands; /* data for the peer is handed over: hand.h */
     uint32_t mtu;
     struct path path;
     uint16_t forced_port; /* by mlx5dv_modify_qp_udp_sport, 0: none */

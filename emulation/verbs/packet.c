@@ -46,6 +46,8 @@ unsigned packet_flags(uint8_t opcode)
         return 0;
     if (SERVICE(opcode) == SERVICE_RC)
         return operations[op];
+    if (SERVICE(opcode) == SERVICE_HAND)
+        return operations[op] & HAS_PAYLOAD ? operations[op] : 0;
     if (SERVICE(opcode) == SERVICE_UC)
         return op <= OP_WRITE_ONLY_IMM ? operations[op] : 0;
     if (SERVICE(opcode) == SERVICE_UD)
@@ -157,6 +159,7 @@ enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t 
     if (rest > UINT32_MAX || (rest && !(flags & HAS_PAYLOAD)))
         return PACKET_LONG;
     out->length = (uint32_t)rest - out->pad;
+    out->span = 1;
     return PACKET_OK;
 }
 

@@ -18,7 +18,7 @@
 #define PKEY_DEFAULT       0xffffu
 
 /* The upper three bits of an opcode name the service, the lower five the operation. */
-enum { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_UD = 0x60 };
+enum { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_UD = 0x60, SERVICE_HAND = 0xc0 }; /* the last: a manufacturer's, see hand.h */
 enum operation {
     OP_SEND_FIRST,
     OP_SEND_MIDDLE,
@@ -83,6 +83,7 @@ struct packet {
     uint32_t qkey, source_qpn;
     const uint8_t *payload;
     uint32_t length; /* of the payload, without pad */
+    uint32_t span;   /* sequence numbers that it stands for: 1 but for data that was handed over */
 };
 
 enum packet_error { PACKET_OK, PACKET_SHORT, PACKET_VERSION, PACKET_OPCODE, PACKET_PAD, PACKET_LONG };

@@ -46,7 +46,7 @@ static void every_opcode_round_trips(void **state)
         assert_int_equal(out.imm, flags & HAS_IMM ? in.imm : 0);
         assert_int_equal(out.source_qpn, flags & HAS_DETH ? in.source_qpn : 0);
     }
-    assert_int_equal(known, 21 + 12 + 2);
+    assert_int_equal(known, 21 + 12 + 2 + 16);
 }
 
 static void bad_packets_are_named(void **state)

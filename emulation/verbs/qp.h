@@ -7,7 +7,7 @@
 
 #define WINDOW_START 128 /* packets in flight */
 #define WINDOW_MAX   256
-#define WINDOW_LOCAL 512 /* within a host nothing queues but the receiver's socket */
+#define WINDOW_LOCAL 240 /* within a host nothing queues but the receiver's socket */
 #define WINDOW_MIN   2
 
 struct qp *qp_create(struct context *context, const struct ibv_qp_init_attr_ex *init);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BUDGET         64 /* packets of an unacknowledged service in one go */
-#define ACK_EVERY_MASK 63 /* one packet in 64 of a long message asks for an acknowledgement */
+#define ACK_EVERY      (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in so many asks for an acknowledgement */
 
 static const enum ibv_wc_opcode wc_opcodes[] = {
     [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -88,6 +88,7 @@ static void start(struct qp *qp, struct send_wqe *wqe)
     wqe->status = check(qp, wqe, qp_send_sges(qp, qp->req.next));
     wqe->first_psn = qp->req.psn;
     wqe->packets = is_atomic(wqe) || !wqe->length ? 1 : (wqe->length + qp->mtu - 1) / qp->mtu;
+    wqe->apart = wqe->opcode == IBV_WR_RDMA_WRITE && qp_is(qp, IBV_QPT_RC) && wire_joins() && !qp->hands;
 }
 
 struct source {
@@ -106,12 +107,12 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
     return 0;
 }
 
-/* The opcode for the part of a SEND or WRITE that is at `offset` packets. */
-static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset)
+/* The opcode for the part of a SEND or WRITE that is at `offset` packets and as long as `packets`. */
+static uint8_t part_opcode(const struct send_wqe *wqe, uint32_t offset, uint32_t packets)
 {
     bool send = wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM;
     bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    bool first = offset == 0, last = offset + 1 == wqe->packets;
+    bool first = wqe->apart || offset == 0, last = wqe->apart || offset + packets == wqe->packets;
     unsigned base = send ? OP_SEND_FIRST : OP_WRITE_FIRST;
     unsigned step = first && last ? 4u + imm : last ? 2u + imm : first ? 0 : 1;
     return (uint8_t)(base + step);
@@ -122,29 +123,83 @@ static uint8_t service_of(const struct qp *qp)
     return qp_is(qp, IBV_QPT_RC) ? SERVICE_RC : qp_is(qp, IBV_QPT_UC) ? SERVICE_UC : SERVICE_UD;
 }
 
-/* The next packet of a SEND or a WRITE. */
-static int send_part(struct qp *qp, struct send_wqe *wqe)
+static bool may_start(const struct qp *qp)
+{
+    return qp->state == IBV_QPS_RTS && !qp->req.draining;
+}
+
+static bool read_fits(const struct requester *req)
+{
+    return req->read_tail - req->read_head < req->read_capacity;
+}
+
+/* Whether the request behind the one being sent is certain to leave right after it, so that its acknowledgement serves both. */
+static bool another_follows(struct qp *qp)
+{
+    const struct requester *req = &qp->req;
+    uint32_t index = req->next + 1;
+    if (index == req->tail)
+        return false;
+    const struct send_wqe *wqe = qp_send_wqe(qp, index);
+    if (wqe->state != WQE_POSTED)
+        return wqe->status == IBV_WC_SUCCESS && (!requester_is_read(wqe) || read_fits(req));
+    if (!may_start(qp) || (wqe->flags & IBV_SEND_FENCE) || (requester_is_read(wqe) && !read_fits(req)))
+        return false;
+    return check(qp, wqe, qp_send_sges(qp, index)) == IBV_WC_SUCCESS;
+}
+
+/* The peer acknowledges what it is asked to: the last packet before a pause, and in a stream one now and then. */
+static bool wants_ack(struct qp *qp, uint32_t packets, bool last)
 {
     struct requester *req = &qp->req;
+    bool full = psn_add(req->psn, packets) == req->until;
+    req->unasked += packets;
+    bool wants = req->unasked >= ACK_EVERY || full || (last && !another_follows(qp));
+    if (wants)
+        req->unasked = 0;
+    return wants;
+}
+
+/* How many packets of the request may be handed over at once; fewer than two are sent. */
+static uint32_t handable(struct qp *qp, const struct send_wqe *wqe, struct transport_pieces *to)
+{
+    const struct requester *req = &qp->req;
+    uint32_t packets = wqe->packets - req->offset, room = (uint32_t)psn_diff(req->until, req->psn);
+    if (!qp->hands || wqe->inlined || psn_diff(req->psn, req->highest) < 0) /* what is sent again is sent by packets */
+        return 1;
+    packets = packets < room ? packets : room;
+    packets = packets < HAND_PACKETS ? packets : HAND_PACKETS;
+    uint64_t done = (uint64_t)req->offset * qp->mtu, left = wqe->length - done, bytes = (uint64_t)packets * qp->mtu;
+    to->n = sgl_pieces(qp_pd(qp), qp_send_sges(qp, req->next), wqe->count, done, bytes < left ? bytes : left, to->pieces, HAND_PIECES);
+    return to->n ? packets : 1;
+}
+
+/* The next part of a SEND or a WRITE. The number of packets that it is, 0 when the memory cannot be read. */
+static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
+{
+    struct requester *req = &qp->req;
+    struct transport_pieces handed;
+    uint32_t packets = handable(qp, wqe, &handed);
     uint64_t done = (uint64_t)req->offset * qp->mtu, left = wqe->length - done;
     uint32_t size = left < qp->mtu ? (uint32_t)left : qp->mtu;
-    bool last = req->offset + 1 == wqe->packets, datagram = qp_is(qp, IBV_QPT_UD);
+    bool last = req->offset + packets == wqe->packets, datagram = qp_is(qp, IBV_QPT_UD);
     struct packet packet = {
-        .opcode = service_of(qp) | part_opcode(wqe, req->offset),
+        .opcode = (packets > 1 ? SERVICE_HAND : service_of(qp)) | part_opcode(wqe, req->offset, packets),
         .qpn = datagram ? wqe->qpn : qp->attr.dest_qp_num,
         .psn = req->psn,
         .solicited = last && (wqe->flags & IBV_SEND_SOLICITED),
-        .va = wqe->remote,
+        .va = wqe->remote + (wqe->apart ? done : 0),
         .rkey = wqe->rkey,
-        .dma_length = wqe->length,
+        .dma_length = wqe->apart ? size : wqe->length,
         .imm = wqe->imm,
         .qkey = wqe->qkey & 0x80000000u ? qp->attr.qkey : wqe->qkey,
         .source_qpn = qp_number(qp),
     };
-    bool full = (uint32_t)psn_diff(req->psn, req->unacked) + 1 >= req->window;
-    packet.ack_request = qp_is(qp, IBV_QPT_RC) && (last || full || (req->psn & ACK_EVERY_MASK) == ACK_EVERY_MASK);
+    packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, packets, last);
     struct source source = {qp, wqe, qp_send_sges(qp, req->next), done};
-    return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source);
+    if (packets > 1)
+        return transport_send(&qp->path, &packet, (uint32_t)handed.n * HAND_REF_SIZE, transport_fill_pieces, &handed) ? 0 : packets;
+    return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source) ? 0 : 1;
 }
 
 /* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent again ends
@@ -189,16 +244,25 @@ static void step(struct qp *qp, struct send_wqe *wqe, uint32_t packets)
     }
 }
 
-static bool may_start(const struct qp *qp)
+/* Memory that cannot be read any more ends a request before its last packet asks for an acknowledgement: the one before it asks
+ * instead, once more. */
+static bool give_up(struct qp *qp, struct send_wqe *wqe)
 {
-    return qp->state == IBV_QPS_RTS && !qp->req.draining;
+    struct requester *req = &qp->req;
+    wqe->status = IBV_WC_LOC_PROT_ERR;
+    if (req->next == req->head || psn_diff(wqe->first_psn, req->unacked) <= 0 || requester_is_read(qp_send_wqe(qp, req->next - 1)))
+        return false;
+    req->next--;
+    req->psn = psn_add(wqe->first_psn, PSN_MASK);
+    req->offset = qp_send_wqe(qp, req->next)->packets - 1;
+    return true;
 }
 
 /* Sends the next packet of the next request if nothing holds it back. */
 static bool send_next_rc(struct qp *qp)
 {
     struct requester *req = &qp->req;
-    if (req->next == req->tail || (uint32_t)psn_diff(req->psn, req->unacked) >= req->window)
+    if (req->next == req->tail || psn_diff(req->psn, req->until) >= 0)
         return false;
     struct send_wqe *wqe = qp_send_wqe(qp, req->next);
     bool reads = req->read_head != req->read_tail;
@@ -210,14 +274,13 @@ static bool send_next_rc(struct qp *qp)
     if (wqe->status != IBV_WC_SUCCESS)
         return false;
     if (!requester_is_read(wqe)) {
-        if (send_part(qp, wqe)) {
-            wqe->status = IBV_WC_LOC_PROT_ERR;
-            return false;
-        }
-        step(qp, wqe, 1);
+        uint32_t packets = send_part(qp, wqe);
+        if (!packets)
+            return give_up(qp, wqe);
+        step(qp, wqe, packets);
         return true;
     }
-    if (req->read_tail - req->read_head >= req->read_capacity)
+    if (!read_fits(req))
         return false;
     step(qp, wqe, send_read(qp, wqe));
     return true;
@@ -240,13 +303,27 @@ static void drained(struct qp *qp)
         event_qp(qp, IBV_EVENT_SQ_DRAINED);
 }
 
+/* Sets how far the window lets packets go now. In a stream whole super-packets leave, and none for a little room: the packets in
+ * flight, of which the last one asks for an acknowledgement, will make more. */
+static bool open_window(struct requester *req)
+{
+    uint32_t flying = (uint32_t)psn_diff(req->psn, req->unacked), room = req->window > flying ? req->window - flying : 0;
+    uint32_t least = req->window / 4 < ACK_EVERY ? req->window / 4 : ACK_EVERY;
+    if (flying && room < least)
+        return false;
+    if (flying && least)
+        room -= room % least;
+    req->until = psn_add(req->psn, room);
+    return room;
+}
+
 static void run_rc(struct qp *qp, uint64_t now)
 {
     struct requester *req = &qp->req;
     if (req->rnr_deadline || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
         return;
-    bool sent = false;
-    while (send_next_rc(qp))
+    bool sent = false, open = open_window(req);
+    while (open && send_next_rc(qp))
         sent = true;
     if (sent && !req->ack_deadline && qp->attr.timeout) {
         req->ack_deadline = now + requester_timeout(qp);
@@ -266,7 +343,7 @@ static void run_unreliable(struct qp *qp)
         struct send_wqe *wqe = qp_send_wqe(qp, req->next);
         if (wqe->state == WQE_POSTED)
             start(qp, wqe);
-        if (wqe->status == IBV_WC_SUCCESS && send_part(qp, wqe))
+        if (wqe->status == IBV_WC_SUCCESS && !send_part(qp, wqe))
             wqe->status = IBV_WC_LOC_PROT_ERR;
         if (wqe->status != IBV_WC_SUCCESS) {
             push_completion(qp, wqe, wqe->status);

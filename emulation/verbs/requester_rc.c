@@ -61,8 +61,10 @@ static void grow(struct qp *qp, uint32_t acked)
     struct requester *req = &qp->req;
     uint32_t most = qp->context->device->hardware == ARPHRD_LOOPBACK ? WINDOW_LOCAL : WINDOW_MAX;
     req->window_credit += acked;
-    for (; req->window_credit > req->window / 4; req->window_credit -= req->window / 4 + 1)
+    while (req->window_credit > req->window / 4) {
+        req->window_credit -= req->window / 4 + 1; /* before the window grows: never more than there is */
         req->window += req->window < most;
+    }
 }
 
 static void finish_acked(struct qp *qp)
@@ -209,7 +211,7 @@ static bool expected(struct qp *qp, const struct packet *packet, uint64_t now)
 }
 
 /* One part of the data of the oldest request is here: store it and step on. */
-static void take_data(struct qp *qp, uint32_t psn, uint64_t offset, const void *data, uint32_t size, uint64_t now)
+static void take_data(struct qp *qp, uint32_t end, uint64_t offset, const void *data, uint32_t size, uint64_t now)
 {
     struct requester *req = &qp->req;
     struct send_wqe *wqe = qp_send_wqe(qp, req->head);
@@ -217,9 +219,9 @@ static void take_data(struct qp *qp, uint32_t psn, uint64_t offset, const void *
         requester_complete(qp, IBV_WC_LOC_PROT_ERR);
         return;
     }
-    if (psn_add(psn, 1) == req->reads[req->read_head % req->read_capacity].end)
+    if (end == req->reads[req->read_head % req->read_capacity].end)
         req->read_head++;
-    advance(qp, psn_add(psn, 1), now);
+    advance(qp, end, now);
 }
 
 static void read_response(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -230,11 +232,13 @@ static void read_response(struct qp *qp, const struct packet *packet, uint64_t n
     struct send_wqe *wqe = qp_send_wqe(qp, req->head);
     uint64_t offset = (uint64_t)psn_diff(packet->psn, wqe->first_psn) * qp->mtu;
     uint64_t left = offset <= wqe->length ? wqe->length - offset : 0;
-    if (wqe->opcode != IBV_WR_RDMA_READ || packet->length != (left < qp->mtu ? left : qp->mtu)) {
+    uint32_t end = psn_add(packet->psn, packet->span), most = packet->span * qp->mtu;
+    bool long_one = psn_diff(end, first_read(req)->end) > 0;
+    if (wqe->opcode != IBV_WR_RDMA_READ || long_one || packet->length != (left < most ? left : most)) {
         requester_complete(qp, IBV_WC_BAD_RESP_ERR);
         return;
     }
-    take_data(qp, packet->psn, offset, packet->payload, packet->length, now);
+    take_data(qp, end, offset, packet->payload, packet->length, now);
 }
 
 static void atomic_response(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -248,7 +252,7 @@ static void atomic_response(struct qp *qp, const struct packet *packet, uint64_t
         return;
     }
     uint64_t original = packet->original;
-    take_data(qp, packet->psn, 0, &original, sizeof(original), now);
+    take_data(qp, psn_add(packet->psn, 1), 0, &original, sizeof(original), now);
 }
 
 void requester_answer(struct qp *qp, const struct packet *packet, uint64_t now)

@@ -169,7 +169,7 @@ static void take_send(struct qp *qp, const struct packet *packet, unsigned flags
         return;
     }
     resp->received += packet->length;
-    accepted(qp, packet, flags, 1);
+    accepted(qp, packet, flags, packet->span);
     if (flags & HAS_LAST)
         complete_receive(qp, packet, resp->received, false);
 }
@@ -203,7 +203,7 @@ static void take_write(struct qp *qp, const struct packet *packet, unsigned flag
     }
     resp->va += packet->length;
     resp->left -= packet->length;
-    accepted(qp, packet, flags, 1);
+    accepted(qp, packet, flags, packet->span);
     if (flags & HAS_IMM)
         complete_receive(qp, packet, resp->received, true);
 }
@@ -299,6 +299,7 @@ static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
         entry->va = packet->va;
         entry->length = packet->dma_length;
         entry->done = 0;
+        entry->repeated = true;
         return;
     }
     count(dropped_duplicate);
@@ -327,7 +328,7 @@ static bool right_size(const struct qp *qp, const struct packet *packet, unsigne
     if (!(flags & HAS_PAYLOAD))
         return true;
     if (!(flags & HAS_LAST))
-        return packet->length == qp->mtu;
+        return packet->length == packet->span * qp->mtu;
     return (flags & HAS_FIRST) || packet->length;
 }
 
@@ -345,6 +346,23 @@ static void take(struct qp *qp, const struct packet *packet, unsigned flags)
         take_read(qp, packet, flags);
 }
 
+static void gap(struct qp *qp)
+{
+    count(out_of_sequence);
+    if (!qp->resp.nak_sent) {
+        count(nak_sent);
+        negative(qp, SYNDROME_NAK | NAK_SEQUENCE);
+    }
+}
+
+void responder_missed(struct qp *qp, const struct packet *packet)
+{
+    if (psn_diff(packet->psn, qp->resp.psn) < 0)
+        duplicate(qp, packet, packet_flags(packet->opcode));
+    else
+        gap(qp);
+}
+
 void responder_request(struct qp *qp, const struct packet *packet)
 {
     struct responder *resp = &qp->resp;
@@ -357,11 +375,7 @@ void responder_request(struct qp *qp, const struct packet *packet)
     if (ahead < 0) {
         duplicate(qp, packet, flags);
     } else if (ahead > 0) {
-        count(out_of_sequence);
-        if (!resp->nak_sent) {
-            count(nak_sent);
-            negative(qp, SYNDROME_NAK | NAK_SEQUENCE);
-        }
+        gap(qp);
     } else {
         take(qp, packet, flags);
     }
@@ -381,10 +395,26 @@ static int fill(void *arg, uint8_t *to, uint32_t size, uint32_t *crc)
     return mr ? mr_read(mr, va, to, size, crc) : -1;
 }
 
-static uint8_t read_opcode(const struct answer_entry *entry)
+static uint8_t read_opcode(const struct answer_entry *entry, uint32_t packets)
 {
-    bool first = entry->done == 0, last = entry->done + 1 == entry->packets;
+    bool first = entry->done == 0, last = entry->done + packets == entry->packets;
     return first && last ? OP_READ_ONLY : first ? OP_READ_FIRST : last ? OP_READ_LAST : OP_READ_MIDDLE;
+}
+
+/* Sends the next part of a READ's answer by saying where it is. The number of packets that it stands for, 0 when that cannot be. */
+static uint32_t hand_answer_part(struct qp *qp, const struct answer_entry *entry, struct packet *packet)
+{
+    uint32_t rest = entry->packets - entry->done, packets = rest < HAND_PACKETS ? rest : HAND_PACKETS;
+    uint64_t done = (uint64_t)entry->done * qp->mtu, left = entry->length - done, bytes = (uint64_t)packets * qp->mtu;
+    size_t size = bytes < left ? bytes : left;
+    if (!qp->hands || entry->repeated || packets < 2)
+        return 0;
+    struct mr *mr = mr_find(qp_pd(qp), entry->rkey, entry->va + done, size, IBV_ACCESS_REMOTE_READ);
+    struct transport_pieces to = {.n = 1};
+    if (!mr || !mr_piece(mr, entry->va + done, size, &to.pieces[0]))
+        return 0;
+    packet->opcode = SERVICE_HAND | read_opcode(entry, packets);
+    return transport_send(&qp->path, packet, HAND_REF_SIZE, transport_fill_pieces, &to) ? 0 : packets;
 }
 
 /* Sends the next packet of an answer. False when the memory has gone meanwhile. */
@@ -403,11 +433,19 @@ static bool send_answer(struct qp *qp, struct answer_entry *entry)
     if (entry->kind == ANSWER_ATOMIC)
         packet.opcode = OP_ATOMIC_ACK;
     if (entry->kind == ANSWER_READ) {
+        uint32_t handed = hand_answer_part(qp, entry, &packet);
+        if (handed) {
+            entry->done += handed;
+            return true;
+        }
         uint64_t left = entry->length - (uint64_t)entry->done * qp->mtu;
         size = left < qp->mtu ? (uint32_t)left : qp->mtu;
-        packet.opcode = read_opcode(entry);
+        packet.opcode = read_opcode(entry, 1);
     }
-    return !transport_send(&qp->path, &packet, size, fill, &source);
+    if (transport_send(&qp->path, &packet, size, fill, &source))
+        return false;
+    entry->done++;
+    return true;
 }
 
 uint64_t responder_timer(struct qp *qp, uint64_t now)
@@ -446,7 +484,7 @@ void responder_run(struct qp *qp, uint64_t now, bool replying)
             fatal(qp, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
             return;
         }
-        if (entry->kind != ANSWER_READ || ++entry->done == entry->packets)
+        if (entry->kind != ANSWER_READ || entry->done == entry->packets)
             resp->queue_head++;
     }
     if (!resp->ack_due || held(qp, now, replying))

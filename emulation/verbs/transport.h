@@ -3,8 +3,11 @@
 #ifndef VERBS_TRANSPORT_H
 #define VERBS_TRANSPORT_H
 
+#include "hand.h"
 #include "object.h"
 #include "wire.h"
+
+#include <sys/uio.h>
 
 /* Sends requests as far as window, credits and timers allow. */
 void requester_run(struct qp *qp, uint64_t now);
@@ -17,6 +20,8 @@ void requester_flush(struct qp *qp);
 void requester_complete(struct qp *qp, enum ibv_wc_status status);
 
 void responder_request(struct qp *qp, const struct packet *packet);
+/* A request came of which the data could not be fetched. */
+void responder_missed(struct qp *qp, const struct packet *packet);
 /* Sends answers that are due. `replying`: the program has something to send as well. */
 void responder_run(struct qp *qp, uint64_t now, bool replying);
 /* When an acknowledgement that waits must leave; 0: none waits. */
@@ -34,6 +39,12 @@ void responder_complete(struct qp *qp, const struct ibv_wc *wc, bool solicited);
 
 /* Builds one packet around the headers; `fill` adds `size` bytes of payload. 0 or what fill returned. */
 typedef int (*payload_fn)(void *arg, uint8_t *to, uint32_t size, uint32_t *crc);
+/* A payload that says where the data is. `arg` is a struct transport_pieces. */
+struct transport_pieces {
+    struct iovec pieces[HAND_PIECES];
+    int n;
+};
+int transport_fill_pieces(void *arg, uint8_t *to, uint32_t size, uint32_t *crc);
 int transport_send(const struct path *path, struct packet *packet, uint32_t size, payload_fn fill, void *arg);
 
 #endif

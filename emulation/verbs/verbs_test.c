@@ -426,6 +426,116 @@ static void foreign_memory_is_copied(void **state)
     softverbs_set_memory(NULL);
 }
 
+static int reads_left;
+
+static int fail_once(void *to, const void *from, size_t size)
+{
+    memcpy(to, from, size);
+    return reads_left-- ? 0 : EIO;
+}
+
+/* Several requests in one call. Without a timeout: what was not asked to be acknowledged would never be complete. */
+static void post_chain(struct pair *pair, const enum ibv_wr_opcode *opcodes, int n, uint32_t size)
+{
+    struct ibv_sge sge = {(uintptr_t)pair->memory, size, pair->mr->lkey};
+    struct ibv_send_wr wr[16] = {0}, *bad;
+    for (int i = 0; i < n; i++) {
+        wr[i] = (struct ibv_send_wr){.wr_id = (uint64_t)i, .sg_list = &sge, .num_sge = 1, .opcode = opcodes[i]};
+        wr[i].send_flags = IBV_SEND_SIGNALED | (opcodes[i] == IBV_WR_RDMA_READ ? IBV_SEND_FENCE : 0);
+        wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+        wr[i].wr.rdma.remote_addr = remote_of(pair, 1);
+        wr[i].wr.rdma.rkey = pair->mr->rkey;
+    }
+    assert_int_equal(ibv_post_send(pair->qp[0], wr, &bad), 0);
+}
+
+static void every_request_of_a_stream_completes(void **state)
+{
+    static const enum ibv_wr_opcode opcodes[16] = {[3] = IBV_WR_RDMA_READ, [4] = IBV_WR_RDMA_READ, [9] = IBV_WR_RDMA_READ};
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 0, 7, 7);
+    for (int round = 0; round < 20; round++) {
+        post_chain(&pair, opcodes, 16, 1 + 700 * (uint32_t)round);
+        for (int i = 0; i < 16; i++) {
+            struct ibv_wc wc = wait_for(pair.cq[0]);
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            assert_int_equal(wc.wr_id, i);
+        }
+    }
+    teardown(&pair);
+}
+
+static void memory_that_fails_ends_its_request_only(void **state)
+{
+    static const struct softverbs_memory hook = {owns, fail_once, copy};
+    static const enum ibv_wr_opcode opcodes[2] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE};
+    for (int extra = 0; extra < 3; extra++) {
+        struct pair pair;
+        softverbs_set_memory(&hook);
+        setup(&pair, IBV_QPT_RC, 0, 7, 7);
+        reads_left = 3 + extra; /* then the last packet of the first request is read again */
+        post_chain(&pair, opcodes, 2, 3000);
+        assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+        assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_LOC_PROT_ERR);
+        teardown(&pair);
+        softverbs_set_memory(NULL);
+    }
+}
+
+/* Writes, reads and sends by handing over. Returns how many packets handed data over. */
+static uint64_t hand_over(const char *fault)
+{
+    struct pair pair;
+    char answer[64];
+    uint64_t before = counter_read(COUNT_sent_handed);
+    assert_int_equal(setenv("SOFTVERBS_HANDOVER", "1", 1), 0);
+    softverbs_control(fault, answer, sizeof(answer));
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    for (uint32_t i = 0; i < SIZE; i++)
+        pair.memory[i] = (uint8_t)(i * 7 + i / 251);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 50001, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, 50001);
+    memset(pair.memory, 0, SIZE);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_READ, 50001, remote_of(&pair, 1), pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, 50001);
+    memset(pair.memory + SIZE, 0, SIZE);
+    assert_int_equal(post_receive(&pair, 1, SIZE, pair.mr->lkey), 0);
+    assert_int_equal(post(&pair, 0, IBV_WR_SEND, 50001, 0, 0), 0);
+    assert_int_equal(wait_for(pair.cq[1]).byte_len, 50001);
+    assert_memory_equal(pair.memory, pair.memory + SIZE, 50001);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
+    memset(pair.memory, 0x33, SIZE);
+    assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 5000, remote_of(&pair, 1) + SIZE - 4999, pair.mr->rkey), 0);
+    assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_REM_ACCESS_ERR);
+    teardown(&pair);
+    unsetenv("SOFTVERBS_HANDOVER");
+    return counter_read(COUNT_sent_handed) - before;
+}
+
+static void data_is_handed_over(void **state)
+{
+    uint64_t dropped = counter_read(COUNT_dropped_handover);
+    assert_int_equal(hand_over("clear"), 3 * 3 + 1); /* 49 packets are 3 times 16 and one */
+    assert_int_equal(counter_read(COUNT_dropped_handover), dropped);
+}
+
+/* The first fetch is that of the question, one for each queue pair: a refusal leaves one of them with packets. Later ones are lost
+ * packets. */
+static void refused_data_goes_by_packets(void **state)
+{
+    uint64_t dropped = counter_read(COUNT_dropped_handover);
+    assert_int_equal(hand_over("fault fail-hand=1"), 3); /* the answers to the READ */
+    assert_int_equal(counter_read(COUNT_dropped_handover), dropped);
+    for (int n = 3; n < 12; n++) {
+        char fault[32];
+        snprintf(fault, sizeof(fault), "fault fail-hand=%d", n);
+        hand_over(fault);
+    }
+    assert_int_equal(counter_read(COUNT_dropped_handover), dropped + 9);
+}
+
 /* A device may be closed first; what is left can still be destroyed. */
 static void closing_in_the_wrong_order(void **state)
 {
@@ -465,7 +575,9 @@ int main(void)
         cmocka_unit_test(bad_arguments_change_nothing),    cmocka_unit_test(source_port_is_chosen),
         cmocka_unit_test(calls_fail_on_demand),            cmocka_unit_test(hostile_packets_are_counted),
         cmocka_unit_test(foreign_memory_is_copied),        cmocka_unit_test(closing_in_the_wrong_order),
-        cmocka_unit_test(a_thousand_queue_pairs),
+        cmocka_unit_test(a_thousand_queue_pairs),          cmocka_unit_test(every_request_of_a_stream_completes),
+        cmocka_unit_test(data_is_handed_over),             cmocka_unit_test(refused_data_goes_by_packets),
+        cmocka_unit_test(memory_that_fails_ends_its_request_only),
     };
     struct ibv_context *context = open_loopback();
     if (!context) {

@@ -9,6 +9,7 @@
 
 #define WIRE_PAYLOAD_MAX 4096
 #define WIRE_PACKET_MAX  (PACKET_HEADERS_MAX + WIRE_PAYLOAD_MAX + 4 + PACKET_ICRC_SIZE)
+#define WIRE_SUPER_PACKETS 15 /* full packets that one super-packet holds */
 #define SLOT_BITS        12 /* queue pair numbers come in slots of this many bits, one process a slot */
 #define SLOTS_MAX        16
 
@@ -47,6 +48,9 @@ uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow
 void wire_commit(void);
 void wire_cancel(void);
 void wire_flush(void);
+
+/* Whether equally long packets leave as super-packets now. */
+bool wire_joins(void);
 
 /* Sends bytes that were made earlier (a delayed packet). */
 void wire_resend(const struct path *path, const uint8_t *bytes, size_t size);

@@ -20,7 +20,7 @@
 #define RX_BATCH       4
 #define RX_FRAME       (66 * 1024)
 #define RX_BUFFER      (64 * 1024 * 1024)
-#define FILTER_MAX     (20 + SLOTS_MAX)
+#define FILTER_MAX     (22 + SLOTS_MAX)
 #define V6_IDLE_PERIOD 16
 #define GSO_UDP        5 /* VIRTIO_NET_HDR_GSO_UDP_L4, which older headers lack */
 
@@ -52,7 +52,7 @@ static int build_filter(struct sock_filter *code, bool v6, const uint32_t *slots
         {BPF_LD | BPF_B | BPF_ABS, v6 ? net + 6 : net, v6 ? IPPROTO_UDP : 0x45, BPF_JEQ},
         {BPF_LD | BPF_H | BPF_ABS, net + transport + 2, ROCE_UDP_PORT, BPF_JEQ},
     };
-    int total = 2 * 3 + 5 + n + 2 + 2;
+    int total = 2 * 3 + 7 + n + 2 + 2;
     int drop = total - 1;
     for (int i = 0; i < 3; i++) {
         code[at++] = (struct sock_filter)BPF_STMT(tests[i].load, tests[i].offset);
@@ -60,7 +60,9 @@ static int build_filter(struct sock_filter *code, bool v6, const uint32_t *slots
         at++;
     }
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
-    code[at] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OTHERHOST, (uint8_t)(drop - at - 1), 0);
+    code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OTHERHOST, 0, 2);
+    code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE)); /* see wire_local.c */
+    code[at] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARPHRD_LOOPBACK, 0, (uint8_t)(drop - at - 1));
     at++;
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, net + transport + 8 + 4);
     code[at++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QPN_MASK);

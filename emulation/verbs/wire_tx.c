@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one super-packet that the
- * kernel (or nobody, on a local link) cuts again. One UDP socket per interface, family and source port, bound to the interface. */
+ * kernel (or nobody, on a local link) cuts again. One UDP socket per interface, family and source port, bound to the interface; only
+ * what stays on the loopback interface goes by wire_local.c. */
 #include "counters.h"
 #include "fault.h"
 #include "wire.h"
+#include "wire_local.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +19,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define ARENA_SIZE  (128 * 1024)
+#define ARENA_SIZE  (128 * 1024) /* two super-packets: what was built is still in the cache when the kernel copies it */
 #define ENTRIES_MAX 64
 #define PORTS_MAX   256
 #define SUPER_MAX   65000 /* bytes of a super-packet after its UDP header */
@@ -70,12 +72,14 @@ static bool kernel_offloads(void)
 int wire_open(void)
 {
     offload = kernel_offloads();
+    wire_local_open();
     return wire_open_receivers();
 }
 
 void wire_close(void)
 {
     wire_close_receivers();
+    wire_local_close();
     for (unsigned i = 0; i < port_count; i++)
         close(ports[i].fd);
     for (int i = 0; i < 2; i++) {
@@ -180,18 +184,24 @@ static bool same_flow(const struct path *a, const struct path *b)
            !memcmp(a->destination, b->destination, sizeof(a->destination)) && !memcmp(a->source, b->source, sizeof(a->source));
 }
 
+bool wire_joins(void)
+{
+    return offload && !fault_touches_packets();
+}
+
 static bool can_append(const struct entry *last, const struct path *path, size_t size)
 {
-    return offload && !fault_touches_packets() && !last->closed && size <= last->segment && last->count < SEGMENT_MAX &&
+    return wire_joins() && !last->closed && size <= last->segment && last->count < SEGMENT_MAX &&
            last->size + size <= SUPER_MAX && same_flow(&last->path, path);
 }
 
 uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow)
 {
-    if (arena_used + size > ARENA_SIZE || entry_count == ENTRIES_MAX)
-        wire_flush();
     struct entry *last = entry_count ? &entries[entry_count - 1] : NULL;
     if (!last || !can_append(last, path, size)) {
+        if (arena_used + SUPER_MAX > ARENA_SIZE || entry_count == ENTRIES_MAX)
+            wire_flush(); /* not in the middle of a super-packet */
+        last = entry_count ? last : NULL;
         if (last)
             last->closed = true;
         last = &entries[entry_count++];
@@ -268,7 +278,9 @@ void wire_resend(const struct path *path, const uint8_t *bytes, size_t size)
 }
 
 struct outgoing {
-    struct iovec part;
+    struct iovec parts[2];
+    struct sockaddr_ll link;
+    uint8_t headers[WIRE_LOCAL_HEADERS];
     struct sockaddr_in6 six;
     struct sockaddr_in four;
     char control[CONTROL_MAX] __attribute__((aligned(8)));
@@ -301,7 +313,16 @@ static void fill_address(struct msghdr *message, struct outgoing *out, const str
     }
 }
 
-static void fill(struct msghdr *message, struct outgoing *out, const struct entry *entry)
+static void fill_frame(struct msghdr *message, struct outgoing *out, const struct entry *entry)
+{
+    size_t size = wire_local_headers(out->headers, &entry->path, entry->size, entry->count > 1 ? entry->segment : 0);
+    wire_local_address(&out->link, &entry->path);
+    out->parts[0] = (struct iovec){out->headers, size};
+    out->parts[1] = (struct iovec){arena + entry->start, entry->size};
+    *message = (struct msghdr){.msg_name = &out->link, .msg_namelen = sizeof(out->link), .msg_iov = out->parts, .msg_iovlen = 2};
+}
+
+static void fill_datagram(struct msghdr *message, struct outgoing *out, const struct entry *entry)
 {
     const struct path *path = &entry->path;
     int class = path->traffic_class;
@@ -309,8 +330,8 @@ static void fill(struct msghdr *message, struct outgoing *out, const struct entr
     memset(message, 0, sizeof(*message));
     memset(out->control, 0, sizeof(out->control));
     fill_address(message, out, path);
-    out->part = (struct iovec){arena + entry->start, entry->size};
-    message->msg_iov = &out->part;
+    out->parts[0] = (struct iovec){arena + entry->start, entry->size};
+    message->msg_iov = out->parts;
     message->msg_iovlen = 1;
     message->msg_control = out->control;
     struct cmsghdr *at = (struct cmsghdr *)(void *)out->control;
@@ -358,13 +379,18 @@ void wire_flush(void)
     for (unsigned k = 0; k < n; k++)
         if (k && entries[k].path.device == entries[k - 1].path.device && same_flow(&entries[k].path, &entries[k - 1].path))
             entries[k].fd = entries[k - 1].fd;
+        else if ((entries[k].fd = wire_local_fd(&entries[k].path)) >= 0)
+            continue;
         else if (port_fd(&entries[k].path, &entries[k].fd))
             entries[k].fd = -1;
     while (i < n) {
         unsigned group = 0;
         int fd = entries[i].fd;
         for (; i < n && entries[i].fd == fd; i++, group++)
-            fill(&messages[group].msg_hdr, &out[group], &entries[i]);
+            if (fd >= 0 && fd == wire_local_fd(&entries[i].path))
+                fill_frame(&messages[group].msg_hdr, &out[group], &entries[i]);
+            else
+                fill_datagram(&messages[group].msg_hdr, &out[group], &entries[i]);
         if (fd >= 0)
             send_all(fd, messages, group);
         else
