@@ -53,8 +53,9 @@ both() {
     [ $status = 0 ] || ! lost_patience || return 3
     check "$*" $status
 }
-# A timeout of half a second, eight times: pauses of a machine that has other work do not count as a lost peer.
-perf() { both $1 -d soft_lo -x 0 -F -u 17 "${@:2}"; }
+# A timeout of half a second, eight times: pauses of a machine that has other work do not count as a lost peer. Shorter where packets are
+# lost, for many losses are only noticed by it.
+perf() { both $1 -d soft_lo -x 0 -F -u ${timeout:-17} "${@:2}"; }
 # The pingpong's timeout cannot be set and is short: where the machine paused for longer, again.
 lost_patience() { [ -n "${again:-}" ] && grep -q 'retry counter exceeded' $work/client $work/server; }
 patient() {
@@ -86,7 +87,7 @@ elif [ $group = perftest ]; then
     for t in ib_write_lat ib_read_lat ib_send_lat; do perf $t -n 200; done
     perf ib_send_lat -n 200 -e
 elif [ $group = lossy ]; then # everything reliable, over a network that is not: each side treats both directions so
-    faults=drop=0.01,dup=0.01,reorder=0.01 limit=120
+    faults=drop=0.01,dup=0.01,reorder=0.01 limit=120 timeout=15
     export SOFTVERBS_STATS=1
     # A pingpong ends without a goodbye: a last acknowledgement that is lost cannot come again. So its faults end before it does.
     export SOFTVERBS_FAULT=$faults,seed=7,count=40
