@@ -67,6 +67,22 @@ static CUresult check(unsigned need)
     return need & CALL_UNSAFE && capture_forbids() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
+/* What a real driver may do, as its manual says of implicit synchronisation: no work can be handed to the context meanwhile. */
+static void block(unsigned need)
+{
+    CUcontext context = config_get()->block ? context_current() : NULL;
+    if (!context || !(need & CALL_BLOCKS || (need & CALL_CONTEXT) == CALL_CONTEXT))
+        return;
+    while (context->blocked)
+        state_wait();
+    if (need & CALL_BLOCKS) {
+        context->blocked = true;
+        context_drain(context);
+        context->blocked = false;
+        state_changed();
+    }
+}
+
 CUresult call_enter(const char *name, unsigned need)
 {
     bool sticky;
@@ -80,6 +96,8 @@ CUresult call_enter(const char *name, unsigned need)
         context_fail(context_current(), result);
     if (!result)
         result = check(need);
+    if (!result)
+        block(need);
     state_unlock();
     return result;
 }

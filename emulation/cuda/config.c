@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _MEMORY, _P2P, _POISON, _JITTER and _FAULT. */
+/* The environment: TUTTI_EMULATED_GPUS, _MEMORY, _P2P, _POISON, _BLOCK, _JITTER and _FAULT. */
 #include "config.h"
 
 #include "base/random.h"
@@ -39,10 +39,10 @@ static size_t read_size(const char *name, size_t otherwise)
     return unit ? (size_t)value << 10 * (unit - units + 1) : (size_t)value;
 }
 
-static bool read_flag(const char *name)
+static bool read_flag(const char *name, bool otherwise)
 {
     const char *text = getenv(name);
-    return !text || strcmp(text, "0");
+    return text && *text ? strcmp(text, "0") != 0 : otherwise;
 }
 
 static CUresult read_error(const char *text)
@@ -101,8 +101,9 @@ void config_reload(void)
     const char *jitter = getenv("TUTTI_EMULATED_JITTER"), *seed = jitter ? strchr(jitter, ':') : NULL;
     config.devices = devices < 0 ? 0 : devices > CONFIG_DEVICES_MAX ? CONFIG_DEVICES_MAX : devices;
     config.memory = read_size("TUTTI_EMULATED_MEMORY", (size_t)1 << 30);
-    config.peers = read_flag("TUTTI_EMULATED_P2P");
-    config.poison = read_flag("TUTTI_EMULATED_POISON");
+    config.peers = read_flag("TUTTI_EMULATED_P2P", true);
+    config.poison = read_flag("TUTTI_EMULATED_POISON", true);
+    config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
     config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
     config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;
     atomic_store(&random_state, mix64(config.seed));

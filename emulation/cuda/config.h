@@ -13,6 +13,7 @@ struct config {
     size_t memory; /* of each device */
     bool peers;    /* devices reach each other's memory */
     bool poison;   /* fresh cuMemAlloc memory is not zero */
+    bool block;    /* calls that make, map or free memory wait for the context's work */
     unsigned jitter_us;
     uint64_t seed;
 };

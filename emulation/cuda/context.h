@@ -9,6 +9,7 @@ struct CUctx_st {
     int device;
     unsigned flags, refs, peers; /* peers: devices whose memory it has access to, a bit each */
     bool primary, active;
+    bool blocked; /* a call waits for all its work */
     unsigned long long id;
     _Atomic CUresult error; /* sticky: what killed it */
     CUstream streams, legacy;

@@ -89,7 +89,7 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, unsigned flags)
 {
     struct handle handle;
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     memcpy(&handle, &given, sizeof(handle));
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC || !device_get((int)handle.device))
         return CUDA_ERROR_INVALID_VALUE;
@@ -105,7 +105,7 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, un
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     state_lock();
     struct range *range = range_find((void *)(uintptr_t)address);
     CUresult result = range && range->kind == RANGE_IMPORTED && (uintptr_t)range->base == address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

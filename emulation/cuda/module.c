@@ -17,25 +17,28 @@ static CUresult load(CUmodule *out, const void *image)
 
 EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE);
+    CUresult entered = call_enter(__func__, CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    bool dead = entered && context_current() && context_current()->error; /* the code goes all the same */
+    if (entered && !dead)
+        return entered;
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
     state_lock();
@@ -47,7 +50,7 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
     }
     free(module);
     state_unlock();
-    return CUDA_SUCCESS;
+    return entered;
 }
 
 /* The same function for the same name, as handles are compared. */

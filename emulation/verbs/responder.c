@@ -278,6 +278,17 @@ static void take_atomic(struct qp *qp, const struct packet *packet, unsigned fla
     keep(qp, entry);
 }
 
+/* Who asks again from `psn` on will ask for all that follows too: answers that wait to leave would only delay those he wants now, until
+ * he loses patience and asks for more. */
+static void forget_answers(struct responder *resp, uint32_t psn)
+{
+    for (; resp->queue_tail != resp->queue_head; resp->queue_tail--) {
+        const struct answer_entry *entry = &resp->queue[(resp->queue_tail - 1) % ANSWERS_MAX];
+        if (entry->kind == ANSWER_ACK || psn_diff(entry->psn, psn) < 0)
+            return;
+    }
+}
+
 /* The answers to reads and atomics are kept: a read is done again, an atomic answered from memory. */
 static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
 {
@@ -290,6 +301,7 @@ static void repeat(struct qp *qp, const struct packet *packet, unsigned flags)
         bool same = inside && (kept->kind == ANSWER_ATOMIC) == !!(flags & HAS_ATOMIC);
         if (!same || (kept->kind == ANSWER_READ && packet->va - kept->va != (uint64_t)into * qp->mtu))
             continue;
+        forget_answers(resp, packet->psn);
         struct answer_entry *entry = queue_answer(qp);
         if (!entry)
             return;

@@ -239,21 +239,32 @@ static void local_errors_have_their_status(void **state)
     teardown(&pair);
 }
 
-static void retries_end(void **state)
+/* The timeout comes 1 + retry_cnt times, each not before 4.096 us * 2^timeout. */
+static void retries_take_their_time(uint8_t timeout, uint8_t retries)
 {
     struct pair pair;
     struct timespec begin, end;
-    setup(&pair, IBV_QPT_RC, 12, 2, 1);
     char answer[64];
+    setup(&pair, IBV_QPT_RC, timeout, retries, 1);
+    uint64_t before = counter_read(COUNT_ack_timeout);
     assert_int_equal(softverbs_control("freeze soft_lo", answer, sizeof(answer)), 0);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
     assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_RETRY_EXC_ERR);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    double ms = (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) / 1e6;
-    assert_true(ms >= 3 * 4.096 * 4096 / 1000); /* 1 + retry_cnt times 4.096 us * 2^timeout, and not earlier */
+    double ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+    assert_true(ns >= (1.0 + retries) * 4096 * (1u << timeout));
+    assert_int_equal(counter_read(COUNT_ack_timeout) - before, 1 + retries);
     assert_int_equal(softverbs_control("thaw soft_lo", answer, sizeof(answer)), 0);
     teardown(&pair);
+}
+
+static void retries_end(void **state)
+{
+    struct pair pair;
+    retries_take_their_time(12, 2);
+    retries_take_their_time(14, 0);
+    retries_take_their_time(10, 7);
     setup(&pair, IBV_QPT_RC, 14, 7, 1);
     assert_int_equal(post(&pair, 0, IBV_WR_SEND, 8, 0, 0), 0);
     assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_RNR_RETRY_EXC_ERR);

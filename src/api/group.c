@@ -30,7 +30,6 @@ struct record {
     struct p2p_item item;
     size_t *counts;    /* of alltoallv: owned until the operation takes it */
     tutti_comm_t *out; /* of an init or a split */
-    bool pushes;       /* to a fabric: what it left waiting for peers is looked at again at the end */
     struct split split;
 };
 
@@ -76,8 +75,6 @@ static tutti_result_t add(const struct record *record)
     tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         group.record[group.count++] = *record;
-    if (result == TUTTI_SUCCESS && record->comm->fabric)
-        group.record[group.count - 1].pushes = true;
     return result;
 }
 
@@ -278,13 +275,6 @@ static tutti_result_t prepare_all(void)
     return result;
 }
 
-static void push_all(void)
-{
-    for (size_t i = 0; i < group.count; i++)
-        if (group.record[i].pushes)
-            comm_push(group.record[i].comm);
-}
-
 static tutti_result_t issue_all(void)
 {
     tutti_result_t result = issue_inits();
@@ -301,7 +291,6 @@ static tutti_result_t issue_all(void)
             result = first_error(result, issue_p2p(i));
         }
     }
-    push_all();
     return result;
 }
 

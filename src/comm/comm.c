@@ -93,7 +93,8 @@ void comm_free(struct tutti_comm *comm)
 tutti_result_t comm_wait(struct tutti_comm *comm)
 {
     tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
-    return result == TUTTI_SUCCESS && comm->fabric ? fabric_synchronize(comm->fabric) : result;
+    tutti_result_t on_gpu = comm->fabric ? fabric_synchronize(comm->fabric) : TUTTI_SUCCESS; /* also after a failure: nothing is touched later */
+    return result == TUTTI_SUCCESS ? on_gpu : result;
 }
 
 tutti_result_t comm_finalize(struct tutti_comm *comm)

@@ -81,8 +81,6 @@ tutti_result_t share_all(struct tutti_comm *comm);
 tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call);
 tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
 tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream);
-/* After all calls of a group. */
-void comm_push(struct tutti_comm *comm);
 
 /* child.c */
 tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out);

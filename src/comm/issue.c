@@ -22,9 +22,3 @@ tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, i
 {
     return comm->fabric ? fabric_p2p(comm->fabric, items, count, stream) : p2p_issue(comm->team, items, count, stream);
 }
-
-void comm_push(struct tutti_comm *comm)
-{
-    if (comm->fabric)
-        fabric_push(comm->fabric);
-}

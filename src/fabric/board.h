@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory that the ranks of a fabric share: words that streams wait for, posts of receive buffers, news of peers. */
+/* Host memory that the ranks of a fabric share: words that streams wait for, posts of buffers, news of peers. */
 #ifndef TUTTI_FABRIC_BOARD_H
 #define TUTTI_FABRIC_BOARD_H
 
@@ -12,7 +12,9 @@
 #include <stdint.h>
 
 #define BOARD_SPARE 4096 /* bytes behind a window that only its owner touches: where barriers send from and to */
-#define BOARD_POSTS 64 /* receives of one pair that its sender has not taken yet */
+#define BOARD_POSTS 64 /* messages of one pair for which only one end's call has come */
+#define BOARD_OFFERS 64 /* buffers of a rank that a peer may have mapped at a time */
+#define BOARD_DEPTH 2  /* pieces of a staged message that are under way */
 
 /* Memory of one process, as another can find it. */
 struct board_buffer {
@@ -21,19 +23,41 @@ struct board_buffer {
     uint64_t base;    /* of its allocation there */
 };
 
-/* A receive buffer, for the sender to write to. */
-struct board_post {
-    _Atomic uint32_t sequence; /* stored last */
-    struct board_buffer buffer;
-    uint64_t bytes;
+/* How a message goes; the end whose call comes first decides. */
+enum board_way {
+    BOARD_HERE,   /* both ends live in one process: `address` is good for both */
+    BOARD_MAPPED, /* `address` counts from where the peer has mapped the offer */
+    BOARD_STAGED  /* through the receiver's scratch, which everybody has mapped from the start */
 };
 
-/* From one rank to another. Streams write and wait for the first two. */
+/* One end of a message: where its data are, or are to go. */
+struct board_post {
+    uint64_t address, bytes;
+    uint32_t way, offer;
+};
+
+/* From one rank to another. Streams write and wait for the words; each has one writer, and only grows. */
 struct board_pair {
-    _Alignas(CACHE_LINE) _Atomic uint32_t ready; /* by the receiver's stream: it has come to this receive */
-    _Alignas(CACHE_LINE) _Atomic uint32_t done;  /* by the sender's stream: the data of this send is there */
-    _Alignas(CACHE_LINE) _Atomic uint32_t taken; /* by the sender's host: this post may be overwritten */
-    struct board_post post[BOARD_POSTS];
+    /* numbers of messages */
+    _Alignas(CACHE_LINE) _Atomic uint32_t at_send; /* the sender's stream has come to it */
+    _Alignas(CACHE_LINE) _Atomic uint32_t at_recv; /* the receiver's stream */
+    _Alignas(CACHE_LINE) _Atomic uint32_t pushed;  /* the sender has copied it */
+    _Alignas(CACHE_LINE) _Atomic uint32_t pulled;  /* the receiver has */
+    /* numbers of pieces of staged messages */
+    _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
+    _Alignas(CACHE_LINE) _Atomic uint32_t freed;
+    /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */
+    _Alignas(CACHE_LINE) _Atomic uint32_t called[2];
+    _Atomic uint64_t first[BOARD_POSTS]; /* number << 1 | the end that came first */
+    struct board_post post[2][BOARD_POSTS];
+};
+
+/* A buffer that its owner lets a peer map. Written by the owner only when the last one was answered. */
+struct board_offer {
+    _Atomic uint32_t number; /* stored last; 0: none */
+    _Atomic uint32_t answer; /* number << 1 | 1: mapped; | 0: not */
+    uint64_t key;            /* of its descriptor; 0: it needs none */
+    struct board_buffer buffer; /* handle.how 0: the peer is to close what it had */
 };
 
 struct board_rank {
@@ -45,9 +69,18 @@ struct board_rank {
     struct board_buffer bulk;
 };
 
+/* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here. */
+struct board_failure {
+    _Atomic uint32_t state; /* 0: none; 1: being written; 2: told */
+    int32_t culprit;
+    char sentence[256];
+};
+
 struct board {
+    struct board_failure failure;
     struct board_rank rank[KERNEL_RANKS];
     struct board_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
+    struct board_offer offer[KERNEL_RANKS][KERNEL_RANKS][BOARD_OFFERS]; /* [owner][who may map it] */
     /* windows follow, where GPUs cannot write to one another's memory */
 };
 

@@ -6,6 +6,7 @@
 
 #define SELF_FROM (256u << 10) /* bytes for itself that a rank copies by copy engine */
 
+/* `what`: what is left for a kernel. */
 static bool others(const struct fabric *fabric, const struct kernel_exchange *what)
 {
     uint64_t any = 0;
@@ -71,14 +72,14 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
     struct kernel_exchange small = *what;
     uint32_t sends = 0, recvs = 0;
     tutti_result_t result = fabric_needs(fabric, sent_to(fabric, what));
-    if (result == TUTTI_SUCCESS)
-        result = copy_to_self(fabric, &small, stream);
     if (fabric->copies && !capturing) {
         sends = large(fabric, what->send_bytes);
         recvs = large(fabric, what->recv_bytes);
     }
     leave_out(small.send_bytes, sends);
     leave_out(small.recv_bytes, recvs);
+    if (result == TUTTI_SUCCESS)
+        result = copy_to_self(fabric, &small, stream);
     if (result == TUTTI_SUCCESS)
         result = launch(fabric, &small, stream);
     if (result == TUTTI_SUCCESS && (sends || recvs))

@@ -33,8 +33,6 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call);
 tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream);
 /* Sends and receives of one group, at the same time. */
 tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream);
-/* Hands on what waited for peers, as far as they have answered; the rest follows by itself. */
-void fabric_push(struct fabric *fabric);
 
 /* Waits for all that was issued outside of graphs. */
 tutti_result_t fabric_synchronize(struct fabric *fabric);

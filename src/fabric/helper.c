@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps until there is news: a receiver has posted its buffer, a peer's process was lost, the team has failed.
+ * A thread that sleeps until there is news: a peer offers a buffer, its process was lost, the team has failed.
  * Kernels and streams that wait for a peer know nothing of its death: they are told here.
  */
 #include "fabric/internal.h"
@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define AGAIN_US 20000 /* between words of a failed team that are put right again */
+#define LOOK_US  1000  /* between looks for a quiet time; more and more */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
 /* A rank that left in order is not lost: what it had sent is there. */
@@ -45,9 +47,33 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
 }
 
+static tutti_result_t hear_failure(struct fabric *fabric)
+{
+    const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
+    if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
+        return TUTTI_SUCCESS;
+    return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
+}
+
+void fabric_tell_failure(struct fabric *fabric)
+{
+    struct board *board = fabric->board;
+    uint32_t none = 0;
+    if (!board || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
+        return;
+    board->failure.culprit = fabric->team->culprit;
+    memcpy(board->failure.sentence, fabric->team->sentence, sizeof board->failure.sentence);
+    atomic_store_explicit(&board->failure.state, 2, memory_order_release);
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (rank != fabric->rank)
+            board_ring(board, rank);
+}
+
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
     tutti_result_t result = team_failure(fabric->team);
+    if (result == TUTTI_SUCCESS)
+        result = hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }
@@ -67,15 +93,9 @@ tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
 /* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
 static void give_up(struct fabric *fabric)
 {
-    struct board *board = fabric->board;
-    int me = fabric->rank;
-    atomic_store(&board->rank[me].abort, 1);
-    copy_drop(fabric);
-    for (int peer = 0; peer < fabric->nranks; peer++) {
-        atomic_store(&board->pair[me][peer].ready, fabric->sent[peer]);
-        atomic_store(&board->pair[me][peer].done, fabric->sent[peer]);
-        atomic_store(&board->pair[peer][me].done, fabric->received[peer]);
-    }
+    fabric_tell_failure(fabric);
+    atomic_store(&fabric->board->rank[fabric->rank].abort, 1);
+    message_give_up(fabric);
 }
 
 /* A peer that left in order has no work of ours unfinished. */
@@ -96,23 +116,32 @@ static void *helper(void *argument)
 {
     struct fabric *fabric = argument;
     _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
-    int looked_at = -1;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* looking at an event spoils no capture of another thread */
+    uint64_t pause = LOOK_US;
     cuda_enter(fabric->device);
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
-        int lost = lost_rank(fabric);
-        if (lost >= 0 && lost != looked_at) {
+        int lost = hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
+        if (lost >= 0) {
             spread(fabric, lost);
             look_at_loss(fabric, lost);
-            looked_at = lost;
         }
-        if (atomic_load(&fabric->team->failed))
+        bool failed = atomic_load(&fabric->team->failed);
+        if (failed)
             give_up(fabric);
-        copy_pending(fabric);
-        futex_wait(bell, news, 60u * 1000 * 1000);
+        bool left = !failed && (import_deliver(fabric) | import_look(fabric));
+        pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
+        futex_wait(bell, news, failed ? AGAIN_US : left ? pause : 60u * 1000 * 1000);
     }
     cuda_leave();
     return NULL;
+}
+
+void helper_look_again(struct fabric *fabric)
+{
+    if (fabric->board && (atomic_load(&fabric->team->failed) || lost_rank(fabric) >= 0))
+        board_ring(fabric->board, fabric->rank);
 }
 
 /* Called by whoever learns of it, under any lock. */

@@ -14,36 +14,39 @@
 
 #include <pthread.h>
 
-#define IMPORTS      64 /* buffers of one peer that stay mapped */
-#define RETIRED_MOST 32 /* mappings that nobody wants any more, before they are closed */
-
-/* A peer's allocation that is mapped here. */
+/* A peer's buffer that is mapped here: the answer to one of its offers. */
 struct import {
-    uint64_t id, base, used; /* used: 0: this place is free */
+    uint32_t number;
+    bool mapped;
     struct cuda_handle handle;
     CUdeviceptr address;
 };
 
-struct retired {
-    struct list node;
-    struct cuda_handle handle;
-    CUdeviceptr address;
+/* What this rank knows of an offer that it made. */
+struct offered {
+    uint32_t number; /* 0: none */
+    uint64_t id, base, size;
+    uint64_t used;                /* when, for the choice of what makes room */
+    uint32_t pushed, pulled;      /* the last messages that peers copy to and from it */
 };
 
-/* Where the stream stood when sends were issued. */
-struct mark {
-    CUevent event;
-    int users;
+/* A descriptor that goes to a peer when the link is there. */
+struct parcel {
+    struct list node;
+    int peer, fd;
+    uint64_t key;
 };
 
-/* A send by copy engine whose receiver has not said where to. */
-struct transfer {
-    struct list node;
+/* A message by copy engine between its two halves: what is begun and what the user's stream waits for. */
+struct message {
     int peer;
-    const void *from;
+    bool sends;
+    char *memory;
     uint64_t bytes;
-    uint32_t sequence;
-    struct mark *mark;
+    uint32_t number;
+    bool copies; /* this rank does the copying */
+    enum board_way way;
+    uint32_t piece; /* the first one's number, of a staged message */
 };
 
 struct fabric {
@@ -56,6 +59,7 @@ struct fabric {
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     size_t copy_from;      /* bytes of a message from which on it is copied */
+    size_t stage;          /* bytes of a piece of a staged message; 0: there are none */
 
     struct board *board;
     bool board_registered;
@@ -69,17 +73,21 @@ struct fabric {
 
     CUevent order; /* after the last operation outside of graphs */
     CUstream last;
+    bool untracked;        /* the event could not be recorded */
     _Atomic bool any;      /* there was one */
     _Atomic bool captured; /* there was one in a graph: the event tells nothing of those */
 
-    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS];
-    pthread_mutex_t lock; /* guards what follows, and marks */
-    struct list pending;  /* transfers, in the order of their calls */
-    CUstream copy[KERNEL_RANKS];
-    struct import import[KERNEL_RANKS][IMPORTS];
-    uint64_t imports_used;
-    struct list retired;
-    _Atomic int retired_count;
+    /* messages and pieces, by peer; the helper reads them when the team has failed */
+    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
+    CUevent mark;                      /* where a stream stood */
+    CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
+    struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
+    uint64_t offers_used;
+    struct import import[KERNEL_RANKS][BOARD_OFFERS]; /* changed only while nothing is issued: quiet.c */
+    pthread_mutex_t lock;              /* guards parcels */
+    struct list parcels;
+    _Atomic bool unanswered;           /* peers have made offers */
+    struct list quiet;                 /* in the process's list of fabrics */
 
     pthread_t helper;
     bool helper_runs;
@@ -95,6 +103,8 @@ tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdevice
 
 /* scratch.c: windows, and the larger scratch that is made at its first use */
 tutti_result_t scratch_window(struct fabric *fabric);
+/* Where a piece from `peer` lies in rank `rank`'s window. */
+CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece);
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
@@ -109,17 +119,46 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
 tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
-void copy_pending(struct fabric *fabric);
-void copy_drop(struct fabric *fabric);
-/* Closes mappings that are not wanted any more, if nothing is under way. */
-void copy_tidy(struct fabric *fabric);
 void copy_close(struct fabric *fabric);
+
+/* message.c: one message. Between the halves others may begin. */
+tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUstream stream);
+/* The user's stream goes on when it is done. */
+tutti_result_t message_end(struct fabric *fabric, const struct message *message, CUstream stream);
+/* A piece of a staged message; false: there are no more. Receivers take pieces of several messages in turn. */
+bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result);
+/* Lets go all streams that wait for words. */
+void message_give_up(struct fabric *fabric);
+
+/* offer.c: which buffers of this rank peers have mapped */
+/* -1: not (yet); an offer was made, if one can be. */
+int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range);
+void offer_use(struct fabric *fabric, int peer, int offer, const struct message *message);
+
+/* import.c: peers' buffers that are mapped here */
+/* Maps what peers offer, if nothing is under way. Returns whether something is left to do. */
+bool import_look(struct fabric *fabric);
+/* Gives peers the descriptors that go with offers. Returns whether some are left. */
+bool import_deliver(struct fabric *fabric);
+void import_close(struct fabric *fabric);
+
+/* quiet.c: times when no call of this process is under way on any GPU */
+void quiet_join(struct fabric *fabric);
+void quiet_leave(struct fabric *fabric);
+void quiet_disturb(void);  /* a call is being issued */
+void quiet_settle(void);   /* it has been */
+bool quiet_try(void);      /* true: nothing is under way, nor will be until quiet_end() */
+void quiet_end(void);
 
 /* helper.c: the thread that acts on news of peers */
 tutti_result_t helper_start(struct fabric *fabric);
 void helper_stop(struct fabric *fabric);
+/* Something was issued while a peer was being lost or the team failed: the helper may have looked before it was there. */
+void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
+/* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
+void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */
 tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks);
 

@@ -105,6 +105,12 @@ static tutti_result_t use_device_windows(struct fabric *fabric, struct card *min
     return told;
 }
 
+/* The user wants none where nothing is reduced. */
+static bool no_kernels(void)
+{
+    return param_int(PARAM_CTA_POLICY) % 3 == 2; /* by word or by number */
+}
+
 static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card *all)
 {
     struct team *team = fabric->team;
@@ -118,8 +124,10 @@ static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card
         return result;
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
-    for (int rank = 0; rank < fabric->nranks; rank++)
-        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES));
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || no_kernels());
+        fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
+    }
     mine->reaches = find_reachable(fabric, all);
     result = tell_all(team, mine, all);
     if (result != TUTTI_SUCCESS)
@@ -149,8 +157,11 @@ static tutti_result_t open_here(struct fabric *fabric, int board)
     if (result != TUTTI_SUCCESS)
         return result;
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
-    fabric->copies = fabric->device->memops && param_int(PARAM_COPY_FROM) > 0;
-    fabric->copy_from = (size_t)param_int(PARAM_COPY_FROM);
+    result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || no_kernels());
+    fabric->copy_from = no_kernels() ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, &mine, all);
     return result == TUTTI_SUCCESS ? helper_start(fabric) : result;
 }
@@ -165,8 +176,8 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
-    list_init(&fabric->pending);
-    list_init(&fabric->retired);
+    list_init(&fabric->parcels);
+    list_init(&fabric->quiet);
     pthread_mutex_init(&fabric->lock, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)
@@ -182,16 +193,14 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
         fabric_close(fabric);
         return result;
     }
+    quiet_join(fabric);
     *out = fabric;
     return TUTTI_SUCCESS;
 }
 
 static void wait_for_own_work(struct fabric *fabric)
 {
-    if (fabric->any && !atomic_load(&fabric->team->failed))
-        fabric_synchronize(fabric);
-    else if (fabric->any)
-        fabric->cu->EventSynchronize(fabric->order); /* kernels and streams were told to give up */
+    fabric_synchronize(fabric); /* after a failure kernels and streams have been told to give up */
 }
 
 void fabric_close(struct fabric *fabric)
@@ -202,9 +211,12 @@ void fabric_close(struct fabric *fabric)
         cuda_enter(fabric->device);
         if (fabric->order)
             wait_for_own_work(fabric);
+        fabric_tell_failure(fabric);
         staged_close(fabric->staged);
+        quiet_leave(fabric);
+        copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
         helper_stop(fabric);
-        copy_close(fabric);
+        import_close(fabric);
         if (fabric->order)
             fabric->cu->EventDestroy(fabric->order);
         scratch_close(fabric);

@@ -10,14 +10,17 @@
 tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (atomic_load_explicit(&fabric->unanswered, memory_order_relaxed))
+        import_look(fabric);
+    quiet_disturb();
     tutti_result_t result = fabric_failure(fabric);
     if (result == TUTTI_SUCCESS)
         result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     *capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
-    if (result == TUTTI_SUCCESS && !*capturing && atomic_load_explicit(&fabric->retired_count, memory_order_relaxed) > RETIRED_MOST)
-        copy_tidy(fabric);
     if (result == TUTTI_SUCCESS && atomic_load(&fabric->any) && fabric->last != stream && !*capturing)
         result = cuda_check(fabric->cu->StreamWaitEvent(stream, fabric->order, 0), "ordering two streams");
+    if (result != TUTTI_SUCCESS)
+        quiet_settle();
     return result;
 }
 
@@ -28,12 +31,17 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
         atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
     } else {
         result = cuda_check(fabric->cu->EventRecord(fabric->order, stream), "marking the end of an operation");
+        fabric->untracked |= result != TUTTI_SUCCESS;
         fabric->last = stream;
-        atomic_store_explicit(&fabric->any, true, memory_order_release);
+        atomic_store(&fabric->any, true);
     }
-    if (atomic_load(&fabric->team->failed) && fabric->board) /* it may have failed after order_begin(): what was issued since must be told too */
-        board_ring(fabric->board, fabric->rank);
-    return issued == TUTTI_SUCCESS ? result : issued;
+    if (issued != TUTTI_SUCCESS)
+        result = issued;
+    if (result != TUTTI_SUCCESS) /* half of it may be there, and peers wait for the other half */
+        team_fail(fabric->team, result, fabric->rank, error_last());
+    quiet_settle();
+    helper_look_again(fabric);
+    return result;
 }
 
 tutti_result_t fabric_synchronize(struct fabric *fabric)
@@ -41,9 +49,12 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
     tutti_result_t result = TUTTI_SUCCESS;
     if (fabric->any) {
         cuda_enter(fabric->device);
-        result = cuda_check(fabric->cu->EventSynchronize(fabric->order), "waiting for the last operation");
+        result = cuda_check(fabric->untracked ? fabric->cu->StreamSynchronize(fabric->last) : fabric->cu->EventSynchronize(fabric->order),
+                            "waiting for the last operation");
         cuda_leave();
     }
+    if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
+        team_fail(fabric->team, result, fabric->rank, error_last());
     tutti_result_t failure = team_failure(fabric->team);
     return failure == TUTTI_SUCCESS ? result : failure;
 }

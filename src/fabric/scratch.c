@@ -35,7 +35,14 @@ static tutti_result_t allocate(struct fabric *fabric, size_t size, CUdeviceptr *
 
 tutti_result_t scratch_window(struct fabric *fabric)
 {
-    return allocate(fabric, KERNEL_WINDOW_BYTES + BOARD_SPARE, &fabric->window);
+    size_t pieces = fabric->stage ? (size_t)(fabric->nranks - 1) * BOARD_DEPTH : 0;
+    return allocate(fabric, KERNEL_WINDOW_BYTES + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+}
+
+CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
+{
+    size_t place = (size_t)(peer < rank ? peer : peer - 1) * BOARD_DEPTH + piece % BOARD_DEPTH;
+    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + KERNEL_WINDOW_BYTES + BOARD_SPARE + place * fabric->stage;
 }
 
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out)
@@ -50,7 +57,7 @@ tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struc
         return error_set(TUTTI_INVALID_ARGUMENT, "%p is not memory of device %d", (void *)(uintptr_t)memory, fabric->device->ordinal);
     out->address = memory;
     out->base = range.base;
-    if (fabric->nranks == 1 || range.vmm)
+    if (fabric->nranks == 1)
         out->handle = (struct cuda_handle){.id = range.id, .size = range.size};
     else
         result = cuda_export(&range, &out->handle, &fd);
@@ -64,9 +71,6 @@ tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board
         *out = theirs->address;
         return TUTTI_SUCCESS;
     }
-    if (!theirs->handle.how)
-        return error_set(TUTTI_INVALID_USAGE, "rank %d's buffer was not allocated so that other processes can map it; "
-                                              "set TUTTI_COPY_FROM=0 on all ranks", peer);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     tutti_result_t result = cuda_import(fabric->device, &theirs->handle, -1, out);

@@ -6,6 +6,7 @@
  */
 #include "fabric/staged.h"
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "device/cuda/driver.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #define SLICES      3
-#define SLICE_BYTES ((size_t)4 << 20) /* of input and of output in pinned memory, unless one element of each block is more */
+#define SLICE_BYTES ((size_t)4 << 20) /* of input and of output; and what is sent to a peer at a time */
 
 /* A collective, or the sends and receives of a group. */
 struct job {
@@ -29,8 +30,7 @@ struct job {
 };
 
 struct slice {
-    void *memory; /* pinned; input, then output */
-    size_t size;
+    char *memory; /* pinned; input, then output */
     CUevent copied_in, copied_out;
     uint64_t position; /* in the team's queue */
     size_t from, count; /* elements of each block */
@@ -48,33 +48,17 @@ struct staged {
     CUstream in, out;
     _Atomic uint32_t *done; /* pinned: the last job that is complete */
     CUdeviceptr done_device;
+    void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     struct slice slice[SLICES];
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct list jobs;
     uint32_t issued;
-    size_t pinned;
     pthread_t thread;
     bool thread_runs, stop;
 };
 
 /* ---- Slices -------------------------------------------------------------------------------------------------------- */
-
-static tutti_result_t provide(struct staged *staged, struct slice *slice, size_t bytes)
-{
-    if (slice->size >= bytes)
-        return TUTTI_SUCCESS;
-    if (slice->memory)
-        staged->cu->MemFreeHost(slice->memory);
-    staged->pinned -= slice->size;
-    slice->memory = NULL;
-    slice->size = 0;
-    tutti_result_t result = cuda_check(staged->cu->MemHostAlloc(&slice->memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "allocating pinned memory");
-    if (result == TUTTI_SUCCESS)
-        slice->size = bytes;
-    staged->pinned += slice->size;
-    return result;
-}
 
 static struct layout layout_of(const struct staged *staged, const struct call *call)
 {
@@ -118,7 +102,7 @@ static tutti_result_t copy_blocks(struct staged *staged, const struct slice *sli
 
 static char *out_part(const struct slice *slice, struct layout layout, size_t size)
 {
-    return (char *)slice->memory + layout.in_blocks * slice->count * size;
+    return slice->memory + layout.in_blocks * slice->count * size;
 }
 
 /* ---- The three stages of a slice ----------------------------------------------------------------------------------- */
@@ -127,8 +111,6 @@ static tutti_result_t begin_slice(struct staged *staged, const struct job *job, 
 {
     size_t size = type_size(job->call.type);
     tutti_result_t result = cuda_check(staged->cu->EventSynchronize(slice->copied_out), "waiting for a slice's memory");
-    if (result == TUTTI_SUCCESS)
-        result = provide(staged, slice, (layout.in_blocks + layout.out_blocks) * slice->count * size + 64);
     if (result == TUTTI_SUCCESS)
         result = copy_blocks(staged, slice, (void *)(uintptr_t)job->call.in, slice->memory, layout.in_blocks, job->call.count, size, false);
     return result == TUTTI_SUCCESS ? cuda_check(staged->cu->EventRecord(slice->copied_in, staged->in), "marking a copy") : result;
@@ -205,28 +187,28 @@ static tutti_result_t copy_item(struct staged *staged, const struct p2p_item *it
                       "staging through host memory");
 }
 
-/* Bytes of an item in round `from`; both ends cut alike. */
-static size_t item_bytes(const struct p2p_item *item, size_t from, size_t piece)
+/* Bytes of an item from `from` on that are carried at a time; both ends cut alike. */
+static size_t item_bytes(const struct p2p_item *item, size_t from)
 {
     size_t bytes = item->count * type_size(item->type);
-    return from >= bytes ? 0 : bytes - from < piece ? bytes - from : piece;
+    return from >= bytes ? 0 : bytes - from < SLICE_BYTES ? bytes - from : SLICE_BYTES;
 }
 
-static tutti_result_t run_round(struct staged *staged, const struct job *job, struct p2p_item *items, size_t from, size_t piece)
+/* One piece of every item that is not at its end. `place`: where pieces lie in host memory. */
+static tutti_result_t run_round(struct staged *staged, const struct job *job, char *const *place, struct p2p_item *items, size_t from)
 {
-    char *memory = staged->slice[0].memory;
     int count = 0;
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < job->count && result == TUTTI_SUCCESS; i++) {
-        size_t bytes = item_bytes(&job->items[i], from, piece);
+        size_t bytes = item_bytes(&job->items[i], from);
         if (!bytes && from)
             continue;
         items[count] = job->items[i];
-        items[count].data = memory + (size_t)i * piece;
+        items[count].data = place[i];
         items[count].type = TUTTI_UINT8;
         items[count++].count = bytes;
         if (job->items[i].sends && bytes)
-            result = copy_item(staged, &job->items[i], memory + (size_t)i * piece, from, bytes, false);
+            result = copy_item(staged, &job->items[i], place[i], from, bytes, false);
     }
     if (result == TUTTI_SUCCESS)
         result = cuda_check(staged->cu->StreamSynchronize(staged->in), "staging through host memory");
@@ -235,29 +217,58 @@ static tutti_result_t run_round(struct staged *staged, const struct job *job, st
     if (result == TUTTI_SUCCESS)
         result = team_wait(staged->team, atomic_load(&staged->team->issued));
     for (int i = 0; i < job->count && result == TUTTI_SUCCESS; i++) {
-        size_t bytes = item_bytes(&job->items[i], from, piece);
+        size_t bytes = item_bytes(&job->items[i], from);
         if (!job->items[i].sends && bytes)
-            result = copy_item(staged, &job->items[i], memory + (size_t)i * piece, from, bytes, true);
+            result = copy_item(staged, &job->items[i], place[i], from, bytes, true);
     }
     return result == TUTTI_SUCCESS ? cuda_check(staged->cu->StreamSynchronize(staged->out), "staging through host memory") : result;
 }
 
+static size_t padded(size_t bytes)
+{
+    return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+/* Items get pinned memory as far as it goes round. The rest is carried by pageable memory, which is slower. */
+static tutti_result_t find_places(struct staged *staged, const struct job *job, char **place, char **pageable)
+{
+    size_t left = SLICES * 2 * SLICE_BYTES, more = 0;
+    for (int i = 0; i < job->count; i++) {
+        size_t bytes = padded(item_bytes(&job->items[i], 0));
+        bool fits = bytes <= left;
+        place[i] = fits ? (char *)staged->pinned + SLICES * 2 * SLICE_BYTES - left : NULL;
+        left -= fits ? bytes : 0;
+        more += fits ? 0 : bytes;
+    }
+    *pageable = more ? malloc(more) : NULL;
+    if (more && !*pageable)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu bytes of sends and receives", more);
+    for (int i = job->count - 1; i >= 0; i--)
+        if (!place[i])
+            place[i] = *pageable + (more -= padded(item_bytes(&job->items[i], 0)));
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t run_p2p(struct staged *staged, const struct job *job)
 {
-    size_t longest = 0, piece = SLICE_BYTES;
+    size_t longest = 0;
     struct p2p_item *items = calloc((size_t)job->count, sizeof *items);
-    if (!items)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", job->count);
+    char **place = calloc((size_t)job->count, sizeof *place), *pageable = NULL;
+    tutti_result_t result = items && place ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", job->count);
     for (int i = 0; i < job->count; i++) {
         size_t bytes = job->items[i].count * type_size(job->items[i].type);
         longest = bytes > longest ? bytes : longest;
     }
-    tutti_result_t result = cuda_check(staged->cu->EventSynchronize(staged->slice[0].copied_out), "waiting for a slice's memory");
     if (result == TUTTI_SUCCESS)
-        result = provide(staged, &staged->slice[0], (longest < piece ? longest + 64 : piece) * (size_t)job->count);
-    piece = longest < piece ? longest + 64 : piece;
+        result = find_places(staged, job, place, &pageable);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(staged->cu->StreamSynchronize(staged->out), "waiting for the slices' memory");
     for (size_t from = 0; (from < longest || !from) && result == TUTTI_SUCCESS; from += SLICE_BYTES)
-        result = run_round(staged, job, items, from, piece);
+        result = run_round(staged, job, place, items, from);
+    if (result != TUTTI_SUCCESS)
+        staged->cu->StreamSynchronize(staged->in); /* it may still be reading what is freed here */
+    free(pageable);
+    free(place);
     free(items);
     return result;
 }
@@ -274,6 +285,7 @@ static void run_job(struct staged *staged, struct job *job)
         result = cuda_check(staged->cu->StreamWriteValue32(staged->out, staged->done_device, job->sequence, 0), "ending a job");
     if (result != TUTTI_SUCCESS) {
         team_fail(staged->team, result, staged->team->rank, error_last());
+        staged->cu->StreamSynchronize(staged->out); /* an earlier job's number must not come after this one */
         atomic_store(staged->done, job->sequence);
     }
     staged->cu->EventDestroy(job->ready);
@@ -374,7 +386,7 @@ tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, i
 
 size_t staged_memory(const struct staged *staged)
 {
-    return staged->pinned;
+    return sizeof *staged + SLICES * 2 * SLICE_BYTES;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------------------------------- */
@@ -390,6 +402,10 @@ static tutti_result_t make_streams(struct staged *staged)
         if (result == TUTTI_SUCCESS)
             result = cuda_check(cu->EventCreate(&staged->slice[i].copied_out, CU_EVENT_DISABLE_TIMING), "making an event");
     }
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(cu->MemHostAlloc(&staged->pinned, SLICES * 2 * SLICE_BYTES, CU_MEMHOSTALLOC_PORTABLE), "allocating pinned memory");
+    for (int i = 0; i < SLICES && result == TUTTI_SUCCESS; i++)
+        staged->slice[i].memory = (char *)staged->pinned + (size_t)i * 2 * SLICE_BYTES;
     void *word = NULL;
     if (result == TUTTI_SUCCESS)
         result = cuda_check(cu->MemHostAlloc(&word, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "allocating pinned memory");
@@ -440,8 +456,6 @@ void staged_close(struct staged *staged)
         struct slice *slice = &staged->slice[i];
         if (slice->copied_out)
             staged->cu->EventSynchronize(slice->copied_out);
-        if (slice->memory)
-            staged->cu->MemFreeHost(slice->memory);
         if (slice->copied_in)
             staged->cu->EventDestroy(slice->copied_in);
         if (slice->copied_out)
@@ -451,6 +465,8 @@ void staged_close(struct staged *staged)
         staged->cu->StreamDestroy(staged->in);
     if (staged->out)
         staged->cu->StreamDestroy(staged->out);
+    if (staged->pinned)
+        staged->cu->MemFreeHost(staged->pinned);
     if (staged->done)
         staged->cu->MemFreeHost((void *)staged->done);
     pthread_mutex_destroy(&staged->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forked ranks and what they report. */
 #include "family.h"
+#include "gpu.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,10 @@ tutti_result_t family_run(struct family *family, int rank, int place, int nranks
     atomic_fetch_add(&family->report[rank].begun, 1);
     tutti_result_t result = job_issue(job, NULL);
     atomic_fetch_add(&family->report[rank].issued, 1);
-    return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
+    if (result != TUTTI_SUCCESS && !gpu_wanted())
+        return result;
+    tutti_result_t end = tutti_comm_synchronize(comm); /* what a GPU was given before a call failed may still be running */
+    return result == TUTTI_SUCCESS ? end : result;
 }
 
 tutti_result_t family_job(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job)
@@ -57,10 +61,15 @@ static void child(struct family *family, int rank, family_work work)
     }
     while (!atomic_load(&family->id_made))
         family_nap(1);
-    tutti_result_t result = tutti_comm_init_rank(&comm, family->count, &family->id, rank, NULL);
+    if (rank == family->victim && family->fault[0])
+        setenv("TUTTI_EMULATED_FAULT", family->fault, 1);
+    if (gpu_wanted())
+        gpu_select(rank);
+    tutti_config_t config = gpu_config();
+    tutti_result_t result = tutti_comm_init_rank(&comm, family->count, &family->id, rank, &config);
     if (result != TUTTI_SUCCESS) {
         family_end(family, rank, NULL, result);
-        exit(4);
+        exit(family->fault[0] ? 0 : 4);
     }
     atomic_fetch_add(&family->joined, 1);
     work(family, rank, comm);
@@ -70,6 +79,11 @@ static void child(struct family *family, int rank, family_work work)
 
 struct family *family_start(int count, int victim, int variant, uint64_t seed, family_work work)
 {
+    return family_start_with(count, victim, "", variant, seed, work);
+}
+
+struct family *family_start_with(int count, int victim, const char *fault, int variant, uint64_t seed, family_work work)
+{
     struct family *family = mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (family == MAP_FAILED)
         abort();
@@ -77,6 +91,7 @@ struct family *family_start(int count, int victim, int variant, uint64_t seed, f
     family->victim = victim;
     family->variant = variant;
     family->seed = seed;
+    snprintf(family->fault, sizeof family->fault, "%s", fault);
     fflush(NULL);
     for (int rank = 0; rank < count; rank++) {
         pid_t pid = fork();
@@ -107,7 +122,7 @@ static bool reap(struct family *family, int rank, bool *right)
     if (waitpid(family->pid[rank], &status, WNOHANG) != family->pid[rank])
         return false;
     family->pid[rank] = 0;
-    if (rank != family->victim && status != 0) {
+    if ((rank != family->victim || family->fault[0]) && status != 0) {
         fprintf(stderr, "  rank %d ended with status %#x: %s\n", rank, (unsigned)status, family->report[rank].sentence);
         *right = false;
     }

@@ -30,6 +30,7 @@ struct family {
     _Atomic int joined;
     _Atomic bool stop;
     int victim; /* -1: none */
+    char fault[80]; /* of the stand-in CUDA driver, in the victim */
     uint64_t seed;
     int variant;
     struct family_report report[FAMILY_MOST];
@@ -40,6 +41,8 @@ typedef void (*family_work)(struct family *family, int rank, tutti_comm_t comm);
 
 /* Forks `count` ranks, each of which joins and works. */
 struct family *family_start(int count, int victim, int variant, uint64_t seed, family_work work);
+/* The victim's driver has a fault (TUTTI_EMULATED_FAULT), by which ranks may also fail to join. */
+struct family *family_start_with(int count, int victim, const char *fault, int variant, uint64_t seed, family_work work);
 /* Waits for ranks to end; kills them after `seconds`. Returns whether all ended by themselves with status 0, but the victim. */
 bool family_wait(struct family *family, int seconds);
 void family_free(struct family *family);

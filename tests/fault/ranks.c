@@ -4,6 +4,7 @@
  * no buffer afterwards, and be able to go on without the lost one.
  */
 #include "family.h"
+#include "gpu.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -213,7 +214,7 @@ static void try_death(int count, int variant, uint64_t seed, const char *algorit
     family_nap((int)(data_hash(seed, 2) % 40));
     kill(pid, SIGKILL);
     right &= family_wait(family, 30);
-    right &= box_tells(family, pid);
+    right &= gpu_wanted() || box_tells(family, pid);
     for (int rank = 0; rank < count; rank++) {
         const struct family_report *report = &family->report[rank];
         if (rank == victim)
@@ -344,6 +345,44 @@ static void try_abort(int count, int variant, uint64_t seed)
     family_free(family);
 }
 
+/* All but the last rank call: their GPUs wait until rank 0 gives up in another thread. */
+static void wait_in_vain(struct family *family, int rank, tutti_comm_t comm)
+{
+    struct job job = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = family->variant % 2 ? LARGE : 100};
+    tutti_result_t result;
+    pthread_t thread;
+    if (rank == family->count - 1) {
+        while (!atomic_load(&family->stop))
+            family_nap(1);
+        family_end(family, rank, comm, TUTTI_REMOTE_ERROR);
+        tutti_comm_destroy(comm);
+        return;
+    }
+    if (rank == 0 && pthread_create(&thread, NULL, abort_soon, comm) != 0)
+        exit(5);
+    result = family_run(family, rank, rank, family->count, comm, &job);
+    family_end(family, rank, comm, result);
+    if (rank == 0)
+        pthread_join(thread, NULL);
+    tutti_comm_destroy(comm);
+    job_free(&job);
+    atomic_fetch_add(&family->report[rank].rounds, 1);
+}
+
+static void try_vain(int count, int variant, uint64_t seed)
+{
+    struct family *family = family_start(count, -1, variant, seed, wait_in_vain);
+    bool right = family_wait_joined(family);
+    for (int i = 0; i < 20000 && right && !atomic_load(&family->report[0].rounds); i++)
+        family_nap(1);
+    atomic_store(&family->stop, true);
+    right &= family_wait(family, 30);
+    for (int rank = 0; rank < count; rank++)
+        right &= family->report[rank].result == TUTTI_REMOTE_ERROR;
+    judge(right, family, "abort while GPUs wait");
+    family_free(family);
+}
+
 /* Black boxes of the dead stay: they go into a folder of this test. */
 static bool make_box_folder(char *folder)
 {
@@ -364,6 +403,27 @@ static void remove_box_folder(const char *folder)
     rmdir(folder);
 }
 
+/* Each way of the GPU code, with a rank that dies, one that aborts while the others' GPUs wait, and ranks that leave early. */
+static void try_gpus(uint64_t seed, bool quick)
+{
+    static const char *const ways[][3] = {{"TUTTI_COPY_FROM", "0", "0"},      {"TUTTI_COPY_FROM", "1K", "0"}, {"TUTTI_COPY_FROM", "1K", "1"},
+                                          {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}};
+    setenv("TUTTI_COPY_PROCESSES", "1", 1);
+    setenv("TUTTI_COPY_STAGE", "16K", 1);
+    for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++) {
+        setenv(ways[i][0], ways[i][1], 1);
+        setenv("TUTTI_EMULATED_BLOCK", ways[i][2], 1);
+        try_death(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i, NULL);
+        if (!quick || i < 3)
+            try_abort(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i);
+        if (!quick || i == 2 || i == 3)
+            try_vain(quick ? 2 : 2 + i % 3, i, seed);
+        if (!quick || i > 1)
+            try_leaving(quick ? 2 : 2 + i % 3, i, seed + (uint64_t)i);
+        unsetenv(ways[i][0]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     char boxes[] = "/dev/shm/tutti-test-XXXXXX";
@@ -373,11 +433,18 @@ int main(int argc, char **argv)
     bool quick = getenv("TUTTI_TEST_QUICK") != NULL;
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     tutti_program = argv[1];
-    setenv("TUTTI_TRANSPORT", argv[2], 1);
+    if (!gpu_wanted())
+        setenv("TUTTI_TRANSPORT", argv[2], 1);
     setenv("TUTTI_TIMEOUT", "3s", 1);
     setenv("TUTTI_DEBUG", "none", 0);
     if (!make_box_folder(boxes))
         return 2;
+    if (gpu_wanted()) {
+        try_gpus(seed, quick);
+        remove_box_folder(boxes);
+        printf("%d scenarios, %d failed\n", scenarios, failures);
+        return failures != 0;
+    }
     try_disagreements(seed);
     for (int i = 0; i < (quick ? 6 : 24); i++)
         try_death(2 + i % 5, i, seed + (uint64_t)i, algorithms[i / LOOPS % 4]);

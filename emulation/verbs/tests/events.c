@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints asynchronous events of a device until one PORT_ERR, PORT_ACTIVE and GID_CHANGE each came. Exit 1 after 60 s without.
+/* Prints asynchronous events of a device, with the wall clock's milliseconds, until one PORT_ERR, PORT_ACTIVE and GID_CHANGE each came. Exit 1 after 60 s without.
  * Usage: events DEVICE */
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PATIENCE_MS 60000
 
@@ -31,9 +32,11 @@ int main(int argc, char **argv)
     while (!(down && up && gid)) {
         struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
         struct ibv_async_event event;
+        struct timespec now;
         if (poll(&ready, 1, PATIENCE_MS) != 1 || ibv_get_async_event(context, &event))
             return 1;
-        puts(ibv_event_type_str(event.event_type));
+        clock_gettime(CLOCK_REALTIME, &now);
+        printf("%lld %s\n", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, ibv_event_type_str(event.event_type));
         fflush(stdout);
         down |= event.event_type == IBV_EVENT_PORT_ERR;
         up |= event.event_type == IBV_EVENT_PORT_ACTIVE && down;

@@ -25,20 +25,22 @@
         }                                                                                                                   \
     } while (0)
 #define ROUNDS_A_CONNECTION 40
+#define SOURCE_SIZE         (4 * SLOT_SIZE)
 
 struct card {
-    uint32_t qpn, psn, rkey_out, rkey_in, rkey_words;
-    uint64_t out, in, words;
+    uint32_t qpn, psn, rkey_source, rkey_in, rkey_words;
+    uint64_t source, in, words;
     union ibv_gid gid;
 };
 
 static int me, sock;
 static unsigned now_round;
-static uint8_t *out, *in, *landing; /* what the peer reads, what it writes, where reads land */
+static uint8_t *out, *in, *landing; /* what is sent, what the peer writes, where reads land */
+static uint64_t *source, *wanted;   /* what the peer reads, and what its own holds */
 static uint64_t *words, *shadow, *results;
 static struct ibv_context *context;
 static struct ibv_pd *pd;
-static struct ibv_mr *mr_out, *mr_in, *mr_landing, *mr_words, *mr_results;
+static struct ibv_mr *mr_out, *mr_source, *mr_in, *mr_landing, *mr_words, *mr_results;
 static struct ibv_cq *send_cq, *recv_cq;
 static struct ibv_comp_channel *channel;
 static struct ibv_srq *srq;
@@ -88,16 +90,19 @@ static void setup(void)
     out = malloc(size);
     in = malloc(size);
     landing = malloc(size);
+    source = malloc(SOURCE_SIZE);
+    wanted = malloc(SOURCE_SIZE);
     words = calloc(SLOTS, 8);
     shadow = calloc(SLOTS, 8);
     results = calloc(SLOTS, 8);
-    CHECK(out && in && landing && words && shadow && results);
+    CHECK(out && in && landing && source && wanted && words && shadow && results);
     CHECK((pd = ibv_alloc_pd(context)));
-    CHECK((mr_out = ibv_reg_mr(pd, out, size, all)));
+    CHECK((mr_out = ibv_reg_mr(pd, out, size, 0)));
+    CHECK((mr_source = ibv_reg_mr(pd, source, SOURCE_SIZE, IBV_ACCESS_REMOTE_READ)));
     CHECK((mr_in = ibv_reg_mr(pd, in, size, all)));
-    CHECK((mr_landing = ibv_reg_mr(pd, landing, size, all)));
+    CHECK((mr_landing = ibv_reg_mr(pd, landing, size, IBV_ACCESS_LOCAL_WRITE)));
     CHECK((mr_words = ibv_reg_mr(pd, words, SLOTS * 8, all)));
-    CHECK((mr_results = ibv_reg_mr(pd, results, SLOTS * 8, all)));
+    CHECK((mr_results = ibv_reg_mr(pd, results, SLOTS * 8, IBV_ACCESS_LOCAL_WRITE)));
     CHECK((channel = ibv_create_comp_channel(context)));
     CHECK((send_cq = ibv_create_cq(context, 4 * SLOTS, NULL, channel, 0)));
     CHECK((recv_cq = ibv_create_cq(context, 4 * SLOTS, NULL, channel, 0)));
@@ -127,8 +132,19 @@ static void to_ready(const uint64_t *draws)
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
+/* A READ request that the network has copied is executed when the copy comes, be it rounds after the requester's completion; its
+ * answer is then dropped. So what may be read keeps its content as long as the queue pair lives: each READ takes another part of it. */
+static void fill_source(uint64_t *to, int side)
+{
+    uint64_t state = (uint64_t)now_round << 1 | (unsigned)side;
+    for (size_t i = 0; i < SOURCE_SIZE / sizeof(*to); i++)
+        to[i] = peer_random(&state);
+}
+
 static void connect_peers(uint64_t *state)
 {
+    fill_source(source, me);
+    fill_source(wanted, !me);
     uint64_t draws[4] = {peer_random(state), peer_random(state), peer_random(state), peer_random(state)};
     struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4 * SLOTS, .max_sge = PIECES}};
     struct ibv_qp_init_attr init = {
@@ -141,11 +157,11 @@ static void connect_peers(uint64_t *state)
         CHECK((srq = ibv_create_srq(pd, &shared)));
     init.srq = srq;
     CHECK((qp = ibv_create_qp(pd, &init)));
-    mine = (struct card){.qpn = qp->qp_num, .rkey_out = mr_out->rkey, .rkey_in = mr_in->rkey, .rkey_words = mr_words->rkey};
+    mine = (struct card){.qpn = qp->qp_num, .rkey_source = mr_source->rkey, .rkey_in = mr_in->rkey, .rkey_words = mr_words->rkey};
     mine.psn = (uint32_t)(draws[1] >> 32 ^ (uint32_t)me * 77777u) & 0xffffff;
     if (draws[2] & 0x100)
         mine.psn = 0xfffff0; /* wraps soon */
-    mine.out = (uintptr_t)out;
+    mine.source = (uintptr_t)source;
     mine.in = (uintptr_t)in;
     mine.words = (uintptr_t)words;
     CHECK(!ibv_query_gid(context, 1, 0, &mine.gid));
@@ -214,6 +230,11 @@ static int post_receives(const struct plan *plan, int n)
     return posted;
 }
 
+static uint32_t source_offset(const struct plan *plan)
+{
+    return (uint32_t)(plan->operand % (SOURCE_SIZE - plan->size));
+}
+
 static void set_remote(struct ibv_send_wr *wr, const struct plan *plan, int slot)
 {
     uint64_t offset = (uint64_t)slot * SLOT_SIZE;
@@ -230,8 +251,8 @@ static void set_remote(struct ibv_send_wr *wr, const struct plan *plan, int slot
         break;
     case PLAN_READ:
         wr->opcode = IBV_WR_RDMA_READ;
-        wr->wr.rdma.remote_addr = theirs.out + offset;
-        wr->wr.rdma.rkey = theirs.rkey_out;
+        wr->wr.rdma.remote_addr = theirs.source + source_offset(plan);
+        wr->wr.rdma.rkey = theirs.rkey_source;
         break;
     default:
         wr->opcode = plan->kind == PLAN_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -322,8 +343,8 @@ static void wait_all(const struct plan *own, int n, const struct plan *peer, int
 static void verify(const struct plan *own, int n, const struct plan *peer, int m)
 {
     for (int i = 0; i < n; i++) {
-        for (uint32_t k = 0; own[i].kind == PLAN_READ && k < own[i].size; k++)
-            CHECK(landing[(size_t)i * SLOT_SIZE + k] == pattern(now_round, i, !me, k));
+        if (own[i].kind == PLAN_READ)
+            CHECK(!memcmp(landing + (size_t)i * SLOT_SIZE, (uint8_t *)wanted + source_offset(&own[i]), own[i].size));
         if (own[i].kind < PLAN_ADD)
             continue;
         CHECK(results[i] == shadow[i]);
@@ -362,11 +383,13 @@ static void teardown(void)
 {
     disconnect();
     CHECK(!ibv_destroy_cq(send_cq) && !ibv_destroy_cq(recv_cq) && !ibv_destroy_comp_channel(channel));
-    CHECK(!ibv_dereg_mr(mr_out) && !ibv_dereg_mr(mr_in) && !ibv_dereg_mr(mr_landing) && !ibv_dereg_mr(mr_words));
-    CHECK(!ibv_dereg_mr(mr_results) && !ibv_dealloc_pd(pd) && !ibv_close_device(context));
+    CHECK(!ibv_dereg_mr(mr_out) && !ibv_dereg_mr(mr_source) && !ibv_dereg_mr(mr_in) && !ibv_dereg_mr(mr_landing));
+    CHECK(!ibv_dereg_mr(mr_words) && !ibv_dereg_mr(mr_results) && !ibv_dealloc_pd(pd) && !ibv_close_device(context));
     free(out);
     free(in);
     free(landing);
+    free(source);
+    free(wanted);
     free(words);
     free(shadow);
     free(results);

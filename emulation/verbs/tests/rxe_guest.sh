@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ours against the kernel's soft-RoCE: boots Debian's kernel with rdma_rxe in QEMU, linked to a network namespace by a tap, and runs the
 # pingpongs and perftest between guest (rxe) and host (ours), each in both roles. Needs root, qemu-system-x86_64, linux-image-amd64,
-# busybox-static, cpio, ibverbs-utils, perftest, rdma and ip. About three minutes. Usage: rxe_guest.sh FOLDER-OF-SOFTVERBS [PCAP]
+# busybox-static, cpio, ibverbs-utils, perftest, rdma, ip, tcpdump and tshark. About three minutes; waits long enough for a machine that has other work.
+# Usage: rxe_guest.sh FOLDER-OF-SOFTVERBS [PCAP]
 set -u
 lib=$(realpath "$1")
-pcap=${2:-}
 ns=svrxe$$
 work=$(mktemp -d)
+pcap=${2:-$work/cap}
 kernel=$(ls /lib/modules 2>/dev/null | head -1)
-for need in qemu-system-x86_64 busybox cpio ib_write_bw ibv_rc_pingpong rdma ip; do
+for need in qemu-system-x86_64 busybox cpio ib_write_bw ibv_rc_pingpong rdma ip tcpdump tshark; do
     command -v $need >/dev/null || { echo "rxe_guest: SKIPPED: no $need"; exit 77; }
 done
 [ "$(id -u)" = 0 ] && [ -n "$kernel" ] || { echo "rxe_guest: SKIPPED: needs root and linux-image-amd64"; exit 77; }
@@ -52,17 +53,27 @@ ip addr add 10.99.0.2/24 dev eth0; ip link set eth0 mtu 4200; ip link set eth0 u
 /bin/real_rdma link add rxe0 type rxe netdev eth0
 cat /sys/class/infiniband/rxe0/ports/1/gids/* | head -3
 echo GUEST-READY
-while true; do nc -l -p 9000 -e /bin/sh; done
+while true; do nc -ll -p 9000 -e /bin/sh; done # each line at once, also while another runs
 I
     chmod +x $root/init
     (cd $root && find . | cpio -o -H newc --quiet | gzip -1 >$work/initrd)
 }
 
+patience=150 # seconds: the processor of the guest is emulated
 guest() { # runs a line in the guest, prints what it prints; the last line is its exit status
-    ip netns exec $ns timeout ${2:-60} busybox nc -w ${2:-60} 10.99.0.2 9000 <<<"($1) 2>&1; echo guest-status \$?; exit"
+    ip netns exec $ns timeout $((patience + 30)) busybox nc -w $((patience + 10)) 10.99.0.2 9000 <<<"($1) 2>&1; echo guest-status \$?; exit"
 }
 
-ours() { LD_LIBRARY_PATH=$lib LD_PRELOAD=$lib/libsoftverbs_paths.so SOFTVERBS_DEVICES=soft=tap0 ip netns exec $ns timeout 50 "$@"; }
+export SOFTVERBS_POLL=${SOFTVERBS_POLL:-sleep} # the processors are the guest's too
+ours() { LD_LIBRARY_PATH=$lib LD_PRELOAD=$lib/libsoftverbs_paths.so SOFTVERBS_DEVICES=soft=tap0 ip netns exec $ns timeout $patience "$@"; }
+
+# A server that died never listens: then the client fails, and says why. Each test has a port of its own, so no old server answers.
+port=18514
+listener() { # a line that waits until somebody listens
+    printf 'i=0; until grep -qi ":%04X .* 0A " /proc/net/tcp /proc/net/tcp6; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.2; done' $port
+}
+wait_for_guest() { guest "$(listener)" >/dev/null; }
+wait_for_ours() { ip netns exec $ns sh -c "$(listener)"; }
 
 passed=0 failed=0
 verdict() { # name, status of ours, text of the guest
@@ -73,18 +84,20 @@ verdict() { # name, status of ours, text of the guest
     fi
 }
 guest_is_server() {
-    guest "/bin/real_$1 -d rxe0 ${*:3}" >$work/guest & local g=$!
-    sleep 2
-    ours $1 -d soft $2 "${@:5}" 10.99.0.2 >$work/ours 2>&1
+    port=$((port + 1))
+    guest "timeout $patience /bin/real_$1 -p $port -d rxe0 ${*:3}" >$work/guest & local g=$!
+    wait_for_guest
+    ours $1 -p $port -d soft $2 "${@:5}" 10.99.0.2 >$work/ours 2>&1
     local s=$?
     wait $g
     verdict "$1 ${*:5}: ours is the client" $s "$(cat $work/guest)"
 }
 guest_is_client() {
-    ours $1 -d soft $2 "${@:5}" >$work/ours 2>&1 & local o=$!
-    sleep 1
+    port=$((port + 1))
+    ours $1 -p $port -d soft $2 "${@:5}" >$work/ours 2>&1 & local o=$!
+    wait_for_ours
     local text
-    text=$(guest "/bin/real_$1 -d rxe0 ${*:3} 10.99.0.1")
+    text=$(guest "timeout $patience /bin/real_$1 -p $port -d rxe0 ${*:3} 10.99.0.1")
     wait $o
     verdict "$1 ${*:5}: ours is the server" $? "$text"
 }
@@ -99,14 +112,14 @@ ip netns exec $ns qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 
     -netdev tap,id=n0,ifname=tap0,script=no,downscript=no -device virtio-net-pci,netdev=n0,host_mtu=4200 \
     -kernel /boot/vmlinuz-$kernel -initrd $work/initrd -append "console=ttyS0 panic=-1 quiet" </dev/null >$work/console 2>&1 &
 pids+=($!)
-for _ in $(seq 120); do grep -q GUEST-READY $work/console && break; sleep 0.5; done
+for _ in $(seq 600); do grep -q GUEST-READY $work/console && break; sleep 0.5; done
 grep -q GUEST-READY $work/console || { echo "rxe_guest: the guest did not come up"; tail $work/console; exit 1; }
-if [ -n "$pcap" ]; then
-    ip netns exec $ns tcpdump -i tap0 -s 200 -w "$pcap" udp port 4791 2>/dev/null & pids+=($!)
-    sleep 1
-fi
-gid=$(guest 'cat /sys/class/infiniband/rxe0/ports/1/gids/1' 10 | head -1)
-echo "guest gid 1: $gid"
+ip netns exec $ns tcpdump -i tap0 -B 65536 -s 200 -w "$pcap" --immediate-mode udp port 4791 2>$work/tcpdump & capture=$!
+pids+=($capture)
+for _ in $(seq 100); do grep -q listening $work/tcpdump 2>/dev/null && break; sleep 0.1; done
+# the shell server listens a moment after it said so
+for _ in $(seq 100); do gid=$(guest 'cat /sys/class/infiniband/rxe0/ports/1/gids/1' 2>/dev/null) && break; sleep 0.2; done
+echo "guest gid 1: $(head -1 <<<"$gid")"
 for role in guest_is_server guest_is_client; do
     for t in rc uc ud; do $role ibv_${t}_pingpong "-g 0" -g 1 -n 200; done
     for t in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat; do
@@ -115,5 +128,9 @@ for role in guest_is_server guest_is_client; do
         $role $t "-x 0" -x 1 -F -n 200 $size
     done
 done
-echo "passed $passed failed $failed"
-[ $failed = 0 ]
+kill -INT $capture && wait $capture
+frames=$(tshark -r "$pcap" -T fields -e infiniband.bth.opcode 2>/dev/null | grep -c .)
+# as in programs.sh: what tshark guesses inside payloads does not count
+malformed=$(tshark -r "$pcap" -Y '_ws.malformed' -T fields -e frame.protocols 2>/dev/null | grep -vc ':infiniband:[a-z]')
+echo "passed $passed of $((passed + failed)); captured $frames frames, $malformed malformed"
+[ $failed = 0 ] && [ "$frames" -gt 1000 ] && [ "$malformed" = 0 ]

@@ -91,6 +91,14 @@ tutti_result_t cuda_driver(const struct cuda_driver **out)
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t cuda_note(CUresult result, const char *tried)
+{
+    char text[200];
+    if (result == CUDA_SUCCESS)
+        return TUTTI_SUCCESS;
+    return error_note(TUTTI_DEVICE_ERROR, "%s: %s", tried, cuda_result_text(result, text, sizeof text));
+}
+
 tutti_result_t cuda_check(CUresult result, const char *tried)
 {
     char text[200];

@@ -25,6 +25,9 @@ tutti_result_t cuda_driver(const struct cuda_driver **out);
 /* TUTTI_SUCCESS, or TUTTI_DEVICE_ERROR with a sentence: what was tried, and the driver's name and text for the result. */
 tutti_result_t cuda_check(CUresult result, const char *tried);
 
+/* As cuda_check, without a log line: for what may well fail. */
+tutti_result_t cuda_note(CUresult result, const char *tried);
+
 /* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", as the driver says it, into out. */
 const char *cuda_result_text(CUresult result, char *out, size_t size);
 

@@ -33,7 +33,7 @@ static uint64_t this_process(void)
 
 static tutti_result_t cannot_share(const struct cuda_range *range, const char *why)
 {
-    return error_set(TUTTI_INVALID_USAGE,
+    return error_note(TUTTI_INVALID_USAGE,
                      "share the %zu bytes at 0x%llx of GPU %d with other processes: %s; allocate with tutti_device_mem_alloc() or "
                      "cudaMalloc()",
                      range->size, range->base, range->ordinal, why);
@@ -121,7 +121,7 @@ static tutti_result_t import_descriptor(const struct cuda_driver *driver, struct
         driver->MemRelease(handle);
     }
     cuda_quiet_leave(&quiet);
-    return cuda_check(got, "map a descriptor of another process's device memory");
+    return cuda_note(got, "map a descriptor of another process's device memory");
 }
 
 static bool ours(const struct cuda_handle *handle)
@@ -155,7 +155,7 @@ static tutti_result_t import_ipc(const struct cuda_driver *driver, struct cuda_d
     cuda_quiet_enter(device, &quiet);
     CUresult got = driver->IpcOpenMemHandle(out, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     cuda_quiet_leave(&quiet);
-    return cuda_check(got, "open an IPC handle of another process's device memory");
+    return cuda_note(got, "open an IPC handle of another process's device memory");
 }
 
 tutti_result_t cuda_import(struct cuda_device *device, const struct cuda_handle *handle, int fd, CUdeviceptr *out)

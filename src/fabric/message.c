@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One message between two ranks by copy engine. Once both calls have returned, it needs no host any more: all that it takes lies
+ * in streams. The end whose call comes first says how it is to go and where its data are; the other one does the copying, in
+ * either direction. So nobody has to come back to a message later, and a host that is stopped in the driver stops no message.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+
+#include <sched.h>
+
+static struct board_pair *pair_of(const struct fabric *fabric, const struct message *message)
+{
+    struct board *board = fabric->board;
+    return message->sends ? &board->pair[fabric->rank][message->peer] : &board->pair[message->peer][fabric->rank];
+}
+
+static int end_of(const struct message *message)
+{
+    return message->sends ? 0 : 1;
+}
+
+/* ---- What streams do ----------------------------------------------------------------------------------------------- */
+
+static tutti_result_t wait_word(struct fabric *fabric, CUstream stream, _Atomic uint32_t *word, uint32_t value)
+{
+    return cuda_check(fabric->cu->StreamWaitValue32(stream, board_address(fabric, word), value, CU_STREAM_WAIT_VALUE_GEQ), "waiting for a peer");
+}
+
+static tutti_result_t write_word(struct fabric *fabric, CUstream stream, _Atomic uint32_t *word, uint32_t value)
+{
+    return cuda_check(fabric->cu->StreamWriteValue32(stream, board_address(fabric, word), value, 0), "telling a peer");
+}
+
+static tutti_result_t copy(struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
+{
+    return cuda_check(fabric->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying between GPUs");
+}
+
+/* A stream beside the user's, which goes on from where that stands. */
+static tutti_result_t branch(struct fabric *fabric, const struct message *message, CUstream stream, CUstream *out)
+{
+    CUstream *side = &fabric->copy[end_of(message)][message->peer];
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!*side)
+        result = cuda_check(fabric->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(fabric->cu->EventRecord(fabric->mark, stream), "marking a stream");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy");
+    *out = *side;
+    return result;
+}
+
+static tutti_result_t copy_whole(struct fabric *fabric, const struct message *message, const struct board_post *theirs, CUstream stream)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    CUdeviceptr mine = (CUdeviceptr)(uintptr_t)message->memory, there = theirs->address;
+    CUstream side;
+    if (theirs->way == BOARD_MAPPED)
+        there += fabric->import[message->peer][theirs->offer].address;
+    tutti_result_t result = branch(fabric, message, stream, &side);
+    if (result == TUTTI_SUCCESS)
+        result = wait_word(fabric, side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
+    if (result == TUTTI_SUCCESS)
+        result = copy(fabric, side, message->sends ? there : mine, message->sends ? mine : there, message->bytes);
+    return result == TUTTI_SUCCESS ? write_word(fabric, side, message->sends ? &pair->pushed : &pair->pulled, message->number) : result;
+}
+
+static uint32_t pieces(const struct fabric *fabric, uint64_t bytes)
+{
+    return (uint32_t)((bytes + fabric->stage - 1) / fabric->stage);
+}
+
+static uint64_t piece_bytes(const struct fabric *fabric, const struct message *message, uint64_t from)
+{
+    return message->bytes - from < fabric->stage ? message->bytes - from : fabric->stage;
+}
+
+static tutti_result_t send_pieces(struct fabric *fabric, const struct message *message, CUstream stream)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    CUstream side;
+    tutti_result_t result = branch(fabric, message, stream, &side);
+    uint32_t piece = message->piece;
+    for (uint64_t from = 0; from < message->bytes && result == TUTTI_SUCCESS; from += fabric->stage, piece++) {
+        result = wait_word(fabric, side, &pair->freed, piece - BOARD_DEPTH);
+        if (result == TUTTI_SUCCESS)
+            result = copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece),
+                          (CUdeviceptr)(uintptr_t)(message->memory + from), piece_bytes(fabric, message, from));
+        if (result == TUTTI_SUCCESS)
+            result = write_word(fabric, side, &pair->arrived, piece);
+    }
+    return result;
+}
+
+bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    uint64_t from = (uint64_t)index * fabric->stage;
+    uint32_t piece = message->piece + index;
+    if (message->sends || message->way != BOARD_STAGED || from >= message->bytes || *result != TUTTI_SUCCESS)
+        return false;
+    *result = wait_word(fabric, stream, &pair->arrived, piece);
+    if (*result == TUTTI_SUCCESS)
+        *result = copy(fabric, stream, (CUdeviceptr)(uintptr_t)(message->memory + from), scratch_stage(fabric, fabric->rank, message->peer, piece),
+                       piece_bytes(fabric, message, from));
+    if (*result == TUTTI_SUCCESS)
+        *result = write_word(fabric, stream, &pair->freed, piece);
+    return true;
+}
+
+/* ---- Who comes first ----------------------------------------------------------------------------------------------- */
+
+static tutti_result_t wait_for_place(struct fabric *fabric, const struct board_pair *pair, const struct message *message)
+{
+    const _Atomic uint32_t *called = &pair->called[!end_of(message)];
+    while ((int32_t)(message->number - atomic_load_explicit(called, memory_order_acquire)) > BOARD_POSTS) {
+        tutti_result_t result = fabric_failure(fabric);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        sched_yield();
+    }
+    return TUTTI_SUCCESS;
+}
+
+/* Memory that the peer cannot map, or has not mapped yet, or not as a whole, is staged. */
+static tutti_result_t describe(struct fabric *fabric, const struct message *message, struct board_post *post)
+{
+    struct cuda_range range;
+    *post = (struct board_post){.address = (uintptr_t)message->memory, .bytes = message->bytes, .way = BOARD_HERE};
+    if (fabric->here[message->peer])
+        return TUTTI_SUCCESS;
+    post->way = BOARD_STAGED;
+    tutti_result_t result = cuda_range_of(message->memory, &range);
+    if (result != TUTTI_SUCCESS || range.kind != CUDA_DEVICE || range.ordinal != fabric->device->ordinal)
+        return result;
+    uint64_t offset = post->address - range.base;
+    int offer = offset + message->bytes <= range.size ? offer_find(fabric, message->peer, &range) : -1;
+    if (offer < 0)
+        return TUTTI_SUCCESS;
+    post->way = BOARD_MAPPED;
+    post->offer = (uint32_t)offer;
+    post->address = offset;
+    return TUTTI_SUCCESS;
+}
+
+static bool is_taken(const struct board_pair *pair, uint32_t number)
+{
+    return atomic_load_explicit(&pair->first[number % BOARD_POSTS], memory_order_acquire) >> 1 == number;
+}
+
+/* False: the other end was faster. */
+static bool come_first(struct board_pair *pair, const struct message *message, const struct board_post *post)
+{
+    uint32_t slot = message->number % BOARD_POSTS;
+    int end = end_of(message);
+    uint64_t before = atomic_load_explicit(&pair->first[slot], memory_order_acquire);
+    pair->post[end][slot] = *post;
+    return before >> 1 != message->number &&
+           atomic_compare_exchange_strong_explicit(&pair->first[slot], &before, (uint64_t)message->number << 1 | (uint64_t)end,
+                                                   memory_order_acq_rel, memory_order_acquire);
+}
+
+static tutti_result_t check_lengths(const struct fabric *fabric, const struct message *message, uint64_t theirs)
+{
+    unsigned long long here = message->bytes, there = theirs;
+    int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
+    if (here == there)
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_INVALID_USAGE, "rank %d sends %llu bytes to rank %d, which expects %llu", from, message->sends ? here : there, to,
+                     message->sends ? there : here);
+}
+
+/* Both ends count alike: by what the first one has decided. */
+static void number_pieces(struct fabric *fabric, struct message *message)
+{
+    _Atomic uint32_t *count = message->sends ? &fabric->sent_pieces[message->peer] : &fabric->received_pieces[message->peer];
+    uint32_t before = atomic_load_explicit(count, memory_order_relaxed);
+    message->piece = before + 1;
+    atomic_store_explicit(count, before + pieces(fabric, message->bytes), memory_order_relaxed);
+}
+
+static tutti_result_t issue(struct fabric *fabric, struct message *message, const struct board_post *post, CUstream stream)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    if (message->way == BOARD_STAGED) {
+        number_pieces(fabric, message);
+        return message->sends ? send_pieces(fabric, message, stream) : TUTTI_SUCCESS;
+    }
+    if (message->copies)
+        return copy_whole(fabric, message, post, stream);
+    if (message->way == BOARD_MAPPED)
+        offer_use(fabric, message->peer, (int)post->offer, message);
+    return write_word(fabric, stream, message->sends ? &pair->at_send : &pair->at_recv, message->number);
+}
+
+tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUstream stream)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    _Atomic uint32_t *count = message->sends ? &fabric->sent[message->peer] : &fabric->received[message->peer];
+    struct board_post post;
+    message->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
+    atomic_store_explicit(count, message->number, memory_order_relaxed);
+    tutti_result_t result = wait_for_place(fabric, pair, message);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    bool second = is_taken(pair, message->number);
+    if (!second) {
+        result = describe(fabric, message, &post);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        second = !come_first(pair, message, &post);
+    }
+    if (second) {
+        post = pair->post[!end_of(message)][message->number % BOARD_POSTS];
+        result = check_lengths(fabric, message, post.bytes);
+    }
+    message->way = (enum board_way)post.way;
+    message->copies = second && message->way != BOARD_STAGED;
+    if (result == TUTTI_SUCCESS)
+        result = issue(fabric, message, &post, stream);
+    atomic_store_explicit(&pair->called[end_of(message)], message->number, memory_order_release);
+    return result;
+}
+
+tutti_result_t message_end(struct fabric *fabric, const struct message *message, CUstream stream)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    if (message->way != BOARD_STAGED)
+        return wait_word(fabric, stream, message->sends == message->copies ? &pair->pushed : &pair->pulled, message->number);
+    /* a receiver's stream has waited for every piece */
+    return message->sends ? wait_word(fabric, stream, &pair->arrived, message->piece + pieces(fabric, message->bytes) - 1) : TUTTI_SUCCESS;
+}
+
+/* ---- When it comes to nothing -------------------------------------------------------------------------------------- */
+
+static void raise_to(_Atomic uint32_t *word, uint32_t value)
+{
+    if ((int32_t)(value - atomic_load(word)) > 0)
+        atomic_store(word, value);
+}
+
+/* To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
+void message_give_up(struct fabric *fabric)
+{
+    for (int peer = 0; peer < fabric->nranks; peer++) {
+        struct board_pair *to = &fabric->board->pair[fabric->rank][peer], *from = &fabric->board->pair[peer][fabric->rank];
+        uint32_t sent = atomic_load(&fabric->sent[peer]), received = atomic_load(&fabric->received[peer]);
+        raise_to(&to->at_recv, sent);
+        raise_to(&to->pushed, sent);
+        raise_to(&to->pulled, sent);
+        raise_to(&to->arrived, atomic_load(&fabric->sent_pieces[peer]));
+        raise_to(&to->freed, atomic_load(&fabric->sent_pieces[peer]));
+        raise_to(&from->at_send, received);
+        raise_to(&from->pushed, received);
+        raise_to(&from->pulled, received);
+        raise_to(&from->arrived, atomic_load(&fabric->received_pieces[peer]));
+    }
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers of this rank that peers may map, so that messages go from buffer to buffer. A message whose buffer is not mapped at the
+ * other end goes through scratch, and the buffer is offered to the peer, which maps it when nothing is under way (import.c).
+ */
+#include "fabric/internal.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct board_offer *place_of(const struct fabric *fabric, int peer, int offer)
+{
+    return &fabric->board->offer[fabric->rank][peer][offer];
+}
+
+static bool is_answered(const struct fabric *fabric, int peer, int offer)
+{
+    uint32_t answer = atomic_load_explicit(&place_of(fabric, peer, offer)->answer, memory_order_acquire);
+    return answer >> 1 == fabric->offered[peer][offer].number;
+}
+
+static bool is_mapped(const struct fabric *fabric, int peer, int offer)
+{
+    return atomic_load_explicit(&place_of(fabric, peer, offer)->answer, memory_order_acquire) == (fabric->offered[peer][offer].number << 1 | 1);
+}
+
+/* Neither is the peer looking at the place, nor copying to or from the buffer. */
+static bool may_change(const struct fabric *fabric, int peer, int offer)
+{
+    const struct offered *mine = &fabric->offered[peer][offer];
+    uint32_t pushed = atomic_load(&fabric->board->pair[peer][fabric->rank].pushed), pulled = atomic_load(&fabric->board->pair[fabric->rank][peer].pulled);
+    return !mine->number || (is_answered(fabric, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
+}
+
+static void publish(struct fabric *fabric, int peer, int offer, const struct cuda_range *range, const struct cuda_handle *handle, uint64_t key)
+{
+    struct board_offer *place = place_of(fabric, peer, offer);
+    struct offered *mine = &fabric->offered[peer][offer];
+    uint32_t number = (mine->number + 1) & 0x7fffffff;
+    *mine = (struct offered){.number = number ? number : 1,
+                             .id = range->id,
+                             .base = range->base,
+                             .size = range->size,
+                             .used = ++fabric->offers_used,
+                             .pushed = atomic_load(&fabric->board->pair[peer][fabric->rank].pushed),
+                             .pulled = atomic_load(&fabric->board->pair[fabric->rank][peer].pulled)};
+    place->buffer = (struct board_buffer){.handle = *handle, .address = range->base, .base = range->base};
+    place->key = key;
+    atomic_store_explicit(&place->number, mine->number, memory_order_release);
+    board_ring(fabric->board, peer);
+}
+
+/* The peer keeps memory alive that this process has given back: it shall let go. */
+static void withdraw_old(struct fabric *fabric, int peer)
+{
+    static const struct cuda_range nothing = {.ordinal = -1};
+    static const struct cuda_handle none;
+    for (int i = 0; i < BOARD_OFFERS; i++) {
+        const struct offered *mine = &fabric->offered[peer][i];
+        struct cuda_range now;
+        if (!mine->size || !is_mapped(fabric, peer, i) || !may_change(fabric, peer, i))
+            continue;
+        if (cuda_range_of((void *)(uintptr_t)mine->base, &now) == TUTTI_SUCCESS && (now.id != mine->id || now.base != mine->base))
+            publish(fabric, peer, i, &nothing, &none, 0);
+    }
+}
+
+static int find_room(struct fabric *fabric, int peer)
+{
+    int oldest = -1;
+    for (int i = 0; i < BOARD_OFFERS; i++)
+        if (may_change(fabric, peer, i) && (oldest < 0 || fabric->offered[peer][i].used < fabric->offered[peer][oldest].used))
+            oldest = i;
+    return oldest;
+}
+
+static bool keep_parcel(struct fabric *fabric, int peer, int fd, uint64_t key)
+{
+    struct parcel *parcel = malloc(sizeof *parcel);
+    if (!parcel)
+        return false;
+    *parcel = (struct parcel){.peer = peer, .fd = fd, .key = key};
+    pthread_mutex_lock(&fabric->lock);
+    list_push(&fabric->parcels, &parcel->node);
+    pthread_mutex_unlock(&fabric->lock);
+    board_ring(fabric->board, fabric->rank);
+    return true;
+}
+
+static void make_offer(struct fabric *fabric, int peer, const struct cuda_range *range)
+{
+    struct cuda_handle handle = {0};
+    int fd = -1;
+    withdraw_old(fabric, peer);
+    int offer = find_room(fabric, peer);
+    if (offer < 0)
+        return;
+    uint64_t key = 0, place = (uint64_t)(fabric->rank * KERNEL_RANKS + peer) * BOARD_OFFERS + (uint64_t)offer;
+    if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
+        handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
+    if (fd >= 0) {
+        key = mix64(mix64(fabric->team->trace_id + place) + fabric->offered[peer][offer].number);
+        if (!keep_parcel(fabric, peer, fd, key)) {
+            close(fd);
+            return;
+        }
+    }
+    publish(fabric, peer, offer, range, &handle, key);
+}
+
+int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range)
+{
+    for (int i = 0; i < BOARD_OFFERS; i++) {
+        struct offered *mine = &fabric->offered[peer][i];
+        if (!mine->number || !mine->size || mine->id != range->id || mine->base != range->base)
+            continue;
+        mine->used = ++fabric->offers_used;
+        return is_mapped(fabric, peer, i) ? i : -1;
+    }
+    make_offer(fabric, peer, range);
+    return -1;
+}
+
+void offer_use(struct fabric *fabric, int peer, int offer, const struct message *message)
+{
+    struct offered *mine = &fabric->offered[peer][offer];
+    if (message->sends)
+        mine->pulled = message->number;
+    else
+        mine->pushed = message->number;
+}

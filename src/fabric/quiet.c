@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times when no call of this process is under way on any of its GPUs. What graphs replay is not seen: it needs no host. */
+#include "fabric/internal.h"
+
+static pthread_rwlock_t issuing = PTHREAD_RWLOCK_INITIALIZER; /* read: a call is being issued; written: nothing is under way */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list fabrics = {&fabrics, &fabrics};
+
+void quiet_join(struct fabric *fabric)
+{
+    pthread_mutex_lock(&lock);
+    list_push(&fabrics, &fabric->quiet);
+    pthread_mutex_unlock(&lock);
+}
+
+void quiet_leave(struct fabric *fabric)
+{
+    pthread_mutex_lock(&lock);
+    list_remove(&fabric->quiet);
+    pthread_mutex_unlock(&lock);
+}
+
+void quiet_disturb(void)
+{
+    pthread_rwlock_rdlock(&issuing);
+}
+
+void quiet_settle(void)
+{
+    pthread_rwlock_unlock(&issuing);
+}
+
+bool quiet_try(void)
+{
+    if (pthread_rwlock_trywrlock(&issuing) != 0)
+        return false;
+    bool quiet = true;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* somebody may be capturing a graph */
+    const struct cuda_driver *cu = NULL;
+    if (cuda_driver(&cu) != TUTTI_SUCCESS)
+        quiet = false;
+    else
+        cu->ThreadExchangeStreamCaptureMode(&mode);
+    pthread_mutex_lock(&lock);
+    list_each (node, &fabrics) {
+        const struct fabric *fabric = list_entry(node, struct fabric, quiet);
+        quiet = quiet && !(atomic_load(&fabric->any) && cu->EventQuery(fabric->order) == CUDA_ERROR_NOT_READY);
+    }
+    pthread_mutex_unlock(&lock);
+    if (cu)
+        cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (!quiet)
+        pthread_rwlock_unlock(&issuing);
+    return quiet;
+}
+
+void quiet_end(void)
+{
+    pthread_rwlock_unlock(&issuing);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the stand-in
+ * driver, one process a rank: tutti run -n 3 -- gpu_copies stay.
+ */
+#include "gpu.h"
+
+#include "device/cuda/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORDS   20000
+#define BUFFERS 80 /* more than can be offered at a time */
+#define PIECE   (2u << 20)
+
+static tutti_comm_t comm;
+static int rank, nranks;
+static const struct cuda_driver *cu;
+static char log_file[] = "/tmp/gpu_copies_XXXXXX";
+
+static void require(bool right, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, tutti_get_last_error(comm));
+    unlink(log_file);
+    exit(1);
+}
+
+#define OK(call)   require((call) == TUTTI_SUCCESS, #call)
+#define DONE(call) require((call) == CUDA_SUCCESS, #call)
+
+static uint32_t value(int from, int to, unsigned round, size_t i)
+{
+    return (uint32_t)(from * 1000003 + to * 40503) + round * 2654435761u + (uint32_t)i;
+}
+
+/* Lines of this process's log that say so. */
+static int logged(const char *what)
+{
+    char line[400];
+    int count = 0;
+    FILE *file = fopen(log_file, "re");
+    while (file && fgets(line, sizeof line, file))
+        count += strstr(line, what) != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static uint32_t *memory(size_t words)
+{
+    void *out = NULL;
+    OK(tutti_device_mem_alloc(&out, words * sizeof(uint32_t)));
+    return out;
+}
+
+/* To the next rank, and from the last; `words` each. */
+static void issue(uint32_t *send, uint32_t *recv, size_t words)
+{
+    int next = (rank + 1) % nranks, last = (rank + nranks - 1) % nranks;
+    OK(tutti_group_start());
+    OK(tutti_send(send, words, TUTTI_UINT32, next, comm, NULL));
+    OK(tutti_recv(recv, words, TUTTI_UINT32, last, comm, NULL));
+    OK(tutti_group_end());
+}
+
+static void pass_on(uint32_t *send, uint32_t *recv, size_t words, unsigned round)
+{
+    for (size_t i = 0; i < words; i++) {
+        send[i] = value(rank, (rank + 1) % nranks, round, i);
+        recv[i] = 0;
+    }
+    issue(send, recv, words);
+}
+
+static void check(const uint32_t *recv, size_t words, unsigned round)
+{
+    int last = (rank + nranks - 1) % nranks;
+    for (size_t i = 0; i < words; i++)
+        if (recv[i] != value(last, rank, round, i)) {
+            fprintf(stderr, "rank %d: round %u, word %zu of %zu is %#x\n", rank, round, i, words, recv[i]);
+            unlink(log_file);
+            exit(1);
+        }
+}
+
+static void round_trip(uint32_t *send, uint32_t *recv, size_t words, unsigned round)
+{
+    pass_on(send, recv, words, round);
+    OK(tutti_comm_synchronize(comm));
+    check(recv, words, round);
+}
+
+/* All ranks: has anybody seen it? */
+static bool one_says(bool mine)
+{
+    static int32_t *word;
+    if (!word)
+        word = (int32_t *)(void *)memory(2);
+    word[0] = mine;
+    OK(tutti_allreduce(word, word + 1, 1, TUTTI_INT32, TUTTI_MAX, comm, NULL));
+    OK(tutti_comm_synchronize(comm));
+    return word[1] != 0;
+}
+
+/* Rounds until some rank has mapped more than `before` buffers: it does when its GPU has nothing to do, and a peer's call came first. */
+static unsigned until_mapped(uint32_t *send, uint32_t *recv, size_t words, int before)
+{
+    time_t end = time(NULL) + 30;
+    unsigned round = 0;
+    do {
+        round_trip(send, recv, words, round++);
+        require(time(NULL) < end, "no buffer was mapped in time");
+    } while (!one_says(logged(" mapped ") > before));
+    for (int i = 0; i < 5; i++)
+        round_trip(send, recv, words, round++);
+    return round;
+}
+
+static void buffers_stay(void)
+{
+    uint32_t *send = memory(WORDS), *recv = memory(WORDS);
+    unsigned round = until_mapped(send, recv, WORDS, 0);
+    pass_on(send, recv, WORDS, round);
+    for (int i = 0; i < 100; i++) { /* nobody waits in between; each overwrites the last */
+        issue(send, recv, WORDS);
+        if (i % 40 == 39) /* a program's own calls may wait for the context */
+            OK(tutti_device_mem_free(memory(10)));
+    }
+    OK(tutti_comm_synchronize(comm));
+    check(recv, WORDS, round);
+    OK(tutti_device_mem_free(send));
+    OK(tutti_device_mem_free(recv));
+}
+
+static void buffers_go(void)
+{
+    for (unsigned round = 0; round < 30; round++) {
+        uint32_t *send = memory(WORDS), *recv = memory(WORDS + round % 3 * 2000);
+        round_trip(send, recv, WORDS, round);
+        OK(tutti_device_mem_free(send));
+        OK(tutti_device_mem_free(recv));
+    }
+}
+
+static void many_buffers(void)
+{
+    uint32_t *send[BUFFERS], *recv[BUFFERS];
+    for (int i = 0; i < BUFFERS; i++) {
+        send[i] = memory(2000);
+        recv[i] = memory(2000);
+    }
+    for (unsigned round = 0; round < 3; round++) {
+        for (int i = 0; i < BUFFERS; i++)
+            pass_on(send[i], recv[i], 2000, round);
+        OK(tutti_comm_synchronize(comm));
+        for (int i = 0; i < BUFFERS; i++)
+            check(recv[i], 2000, round);
+    }
+    for (int i = 0; i < BUFFERS; i++) {
+        OK(tutti_device_mem_free(send[i]));
+        OK(tutti_device_mem_free(recv[i]));
+    }
+}
+
+/* ---- Memory in pieces, as PyTorch's expandable segments ------------------------------------------------------------ */
+
+static void map_piece(CUdeviceptr at, bool shareable)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, rank}};
+    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, rank}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    DONE(cu->MemCreate(&handle, PIECE, &prop, 0));
+    DONE(cu->MemMap(at, PIECE, 0, handle, 0));
+    DONE(cu->MemSetAccess(at, PIECE, &who, 1));
+    DONE(cu->MemRelease(handle));
+}
+
+static void pieces(bool shareable)
+{
+    CUdeviceptr base = 0;
+    DONE(cu->MemAddressReserve(&base, 4 * (size_t)PIECE, 0, 0, 0));
+    for (int i = 0; i < 4; i++)
+        map_piece(base + (CUdeviceptr)i * PIECE, shareable);
+    uint32_t *send = (uint32_t *)(uintptr_t)(base + 100), *recv = (uint32_t *)(uintptr_t)(base + 2 * PIECE + 36);
+    unsigned round = 0;
+    if (shareable)
+        round = until_mapped(send, recv, WORDS, logged(" mapped "));
+    round_trip(send, recv, PIECE / 4 + WORDS, round++); /* over the end of a piece */
+    for (int i = 0; i < 3; i++) { /* other memory at the same addresses */
+        for (int piece = 0; piece < 4; piece += 2) {
+            DONE(cu->MemUnmap(base + (CUdeviceptr)piece * PIECE, PIECE));
+            map_piece(base + (CUdeviceptr)piece * PIECE, shareable);
+        }
+        if (shareable && i == 2)
+            until_mapped(send, recv, WORDS, logged(" mapped "));
+        for (int again = 0; again < 4; again++)
+            round_trip(send, recv, WORDS, round++);
+    }
+    for (int i = 0; i < 4; i++)
+        DONE(cu->MemUnmap(base + (CUdeviceptr)i * PIECE, PIECE));
+    DONE(cu->MemAddressFree(base, 4 * (size_t)PIECE));
+}
+
+/* ---- No kernel where nothing is reduced ---------------------------------------------------------------------------- */
+
+/* The first launch of a kernel fails: all but the reduction must do without. */
+static void no_kernels(void)
+{
+    static const size_t counts[] = {1, 1000, WORDS};
+    size_t n = (size_t)nranks;
+    uint32_t *send = memory(n * WORDS), *recv = memory(n * WORDS);
+    for (int i = 0; i < 3; i++) {
+        size_t count = counts[i];
+        round_trip(send, recv, count, (unsigned)i);
+        OK(tutti_broadcast(send, recv, count, TUTTI_UINT32, i % nranks, comm, NULL));
+        OK(tutti_allgather(send, recv, count, TUTTI_UINT32, comm, NULL));
+        OK(tutti_gather(send, recv, count, TUTTI_UINT32, i % nranks, comm, NULL));
+        OK(tutti_scatter(send, recv, count, TUTTI_UINT32, i % nranks, comm, NULL));
+        OK(tutti_alltoall(send, recv, count, TUTTI_UINT32, comm, NULL));
+        OK(tutti_barrier(comm, NULL));
+        OK(tutti_comm_synchronize(comm));
+    }
+    tutti_comm_t other; /* so that nobody is still waiting when it fails */
+    OK(tutti_comm_split(comm, 0, rank, &other, NULL));
+    OK(tutti_barrier(comm, NULL));
+    OK(tutti_comm_synchronize(comm));
+    require(tutti_allreduce(send, recv, 10, TUTTI_UINT32, TUTTI_SUM, other, NULL) != TUTTI_SUCCESS, "a reduction without a kernel");
+    tutti_comm_destroy(other);
+    OK(tutti_device_mem_free(send));
+    OK(tutti_device_mem_free(recv));
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    int file = mkstemp(log_file);
+    if (file < 0)
+        return 2;
+    close(file);
+    setenv("TUTTI_DEBUG", "info", 1);
+    setenv("TUTTI_DEBUG_FILE", log_file, 1);
+    gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
+    OK(cuda_driver(&cu));
+    tutti_config_t config = gpu_config();
+    OK(tutti_comm_init_from_env(&comm, &config));
+    OK(tutti_comm_rank(comm, &rank));
+    OK(tutti_comm_count(comm, &nranks));
+    if (strcmp(name, "none") == 0) {
+        no_kernels();
+    } else {
+        buffers_stay();
+        buffers_go();
+        many_buffers();
+        pieces(true);
+        pieces(false);
+    }
+    tutti_comm_destroy(comm);
+    unlink(log_file);
+    return 0;
+}
