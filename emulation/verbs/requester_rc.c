@@ -7,6 +7,7 @@
 #include "mr.h"
 #include "qp.h"
 #include "requester.h"
+#include "wire_hop.h"
 
 #include "base/clock.h"
 
@@ -282,6 +283,7 @@ static void time_out(struct qp *qp, uint64_t now)
 {
     struct requester *req = &qp->req;
     count(ack_timeout);
+    wire_hop_forget(); /* the way may have changed: the kernel knows */
     if (!req->retry_left) {
         count(retry_exceeded);
         requester_complete(qp, IBV_WC_RETRY_EXC_ERR);

@@ -21,6 +21,7 @@
 #define HOPS        64
 #define UDP_SIZE    8
 #define IP6_SIZE    40
+#define ETHER_LEAST 1024 /* bytes: with small packets as frames, ping-pong by WRITEs sometimes fell into a slow mode (docs/performance.md) */
 #define SEND_BUFFER (8 * 1024 * 1024)
 
 static int frame_fd = -1;
@@ -62,7 +63,7 @@ int wire_frame_fd(const struct path *path, size_t size, uint64_t now, uint8_t to
     if (frame_fd < 0 || multicast || size + IP6_SIZE + UDP_SIZE > path->device->mtu)
         return -1;
     if (path->device->hardware != ARPHRD_LOOPBACK)
-        return wire_hop_find(path, now, to) ? frame_fd : -1;
+        return size >= ETHER_LEAST && wire_hop_find(path, now, to) ? frame_fd : -1;
     memcpy(to, nobody, sizeof(nobody));
     return frame_fd;
 }

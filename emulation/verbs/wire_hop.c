@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a path's frames go. The kernel's stack sees some packets again and again: it keeps the neighbour alive, and what it says of the
- * path is never older than FRESH_NS. Paths that send rarely are not worth a question. */
+ * path is never older than FRESH_NS. Not shorter: the kernel answers under a lock that whoever makes or removes an interface holds for
+ * milliseconds, and nothing moves here meanwhile. Paths that send rarely are not worth a question. */
 #include "wire_hop.h"
 #include "netlink.h"
 
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #define SLOTS    256
-#define FRESH_NS (20 * NS_PER_MS)
+#define FRESH_NS (500 * NS_PER_MS)
 #define LONG_WAY 4 /* so many go through the stack before the question */
 
 struct hop {

@@ -9,7 +9,7 @@
  * do not leave by this interface, or because it is time that the kernel sees one and looks after its neighbour. */
 bool wire_hop_find(const struct path *path, uint64_t now, uint8_t to[6]);
 
-/* Something has changed. */
+/* Something has changed, or may have: packets go through the kernel's stack at first. */
 void wire_hop_forget(void);
 
 #endif
