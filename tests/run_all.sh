@@ -21,7 +21,7 @@ run() {
         ninja -C "$folder" >"$folder.log" 2>&1; then
         rm -f "$folder.log"
         # shellcheck disable=SC2086
-        meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes 2 $tests
+        meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes 3 $tests
         results="$results $folder/meson-logs/testlog.json"
     else
         echo "$name: the build failed:"
