@@ -130,7 +130,8 @@ static void *helper(void *argument)
         bool failed = atomic_load(&fabric->team->failed);
         if (failed)
             give_up(fabric);
-        bool left = !failed && (import_deliver(fabric) | import_look(fabric));
+        bool undelivered = !failed && import_deliver(fabric), unmapped = !failed && import_look(fabric);
+        bool left = undelivered || unmapped;
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         futex_wait(bell, news, failed ? AGAIN_US : left ? pause : 60u * 1000 * 1000);
     }
