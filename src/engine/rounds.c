@@ -182,17 +182,21 @@ static void post(struct context *c, struct run *run, const struct action *action
     }
 }
 
-static void post_action(struct context *c, struct run *run, const struct action *action)
+/* One message, or one for each block where blocks lie apart at either end. `bounce`: where to receive instead of in place, or NULL. */
+static void post_action(struct context *c, struct run *run, const struct action *action, unsigned char *bounce)
 {
     uint8_t buffer = action->kind == ACTION_SEND ? action->src_buffer : action->dst_buffer;
     int32_t block = action->kind == ACTION_SEND ? action->src_block : action->dst_block;
     if (contiguous(c, action) || (buffer == BUFFER_SCRATCH && c->op->call.coll == COLL_BARRIER)) {
-        void *data = action->nblocks ? place(c, run, buffer, block) : NULL;
+        void *data = bounce ? bounce : action->nblocks ? place(c, run, buffer, block) : NULL;
         post(c, run, action, data, run_length(c, run, action));
         return;
     }
-    for (int32_t i = 0; i < action->nblocks && run->result == TUTTI_SUCCESS; i++)
-        post(c, run, action, place(c, run, buffer, block + i), block_count(c, run, action, action->block + i) * c->size);
+    for (int32_t i = 0; i < action->nblocks && run->result == TUTTI_SUCCESS; i++) {
+        size_t length = block_count(c, run, action, action->block + i) * c->size;
+        post(c, run, action, bounce ? bounce : place(c, run, buffer, block + i), length);
+        bounce = bounce ? bounce + length : NULL;
+    }
 }
 
 /* ---- A round ------------------------------------------------------------------------------------------------------- */
@@ -266,16 +270,15 @@ static tutti_result_t post_round(struct context *c, struct run *run)
     for (int i = 0; i < run->actions && run->result == TUTTI_SUCCESS; i++) {
         const struct action *action = &run->action[i];
         if (action->kind == ACTION_RECV) {
-            post_action(c, run, action);
+            post_action(c, run, action, NULL);
         } else if (action->kind == ACTION_RECV_REDUCE) {
-            size_t length = run_length(c, run, action);
-            post(c, run, action, run->bounce + bounce, length);
-            bounce += length;
+            post_action(c, run, action, run->bounce + bounce);
+            bounce += run_length(c, run, action);
         }
     }
     for (int i = 0; i < run->actions && run->result == TUTTI_SUCCESS; i++)
         if (run->action[i].kind == ACTION_SEND)
-            post_action(c, run, &run->action[i]);
+            post_action(c, run, &run->action[i], NULL);
     return TUTTI_SUCCESS;
 }
 

@@ -33,17 +33,23 @@ def can_be_another(program):
         return False
 
 
-def run(tutti, matrix, transport, ranks, choice, arguments, before=()):
-    env = dict(os.environ, TUTTI_TRANSPORT=transport, TUTTI_TIMEOUT="60s")
+def run(tutti, matrix, transport, ranks, choice, arguments, before=(), settings=()):
+    env = dict(os.environ, TUTTI_TRANSPORT=transport, TUTTI_TIMEOUT="60s", **dict(settings))
     env.pop("TUTTI_ALGO", None)
     if choice:
         env["TUTTI_ALGO"] = choice
     command = [*EMULATOR, tutti, "run", "-n", str(ranks), "--timeout", "240", "--", *before, *EMULATOR, matrix, *arguments]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode:
-        print(f"FAILED ({done.returncode}): TUTTI_TRANSPORT={transport} TUTTI_ALGO={choice} {' '.join(command)}")
+        shown = " ".join(f"{name}={value}" for name, value in dict(settings).items())
+        print(f"FAILED ({done.returncode}): {shown} TUTTI_TRANSPORT={transport} TUTTI_ALGO={choice} {' '.join(command)}")
         print(done.stdout[-3000:], done.stderr[-3000:])
     return done.returncode == 0
+
+
+# Vectors of 1001 elements are then cut into slices, with each algorithm; by default only the longest are.
+SLICED = {"TUTTI_SLICE": "4K"}
+SLICED_RANKS = (4, 6)
 
 
 # What ways of the GPU code a run is to take.
@@ -104,8 +110,9 @@ def main():
                 job = collective.replace("-", "_")
                 arguments = ["-s", str(seed), "-k", str(stride if full else stride * 3), "-c", job]
             choice = f"{collective}:{name}" if collective else None
-            failures += not run(tutti, matrix, transport, ranks, choice, arguments)
-            runs += 1
+            for settings in [{}, SLICED] if collective and ranks in SLICED_RANKS else [{}]:
+                failures += not run(tutti, matrix, transport, ranks, choice, arguments, settings=settings)
+                runs += 1
         print(f"{transport}, {ranks} ranks: {time.time() - began:.1f} s", flush=True)
         if failures > 5:
             break

@@ -209,7 +209,7 @@ static bool to_net(const struct wire_address *from, struct net_address *to)
     return true;
 }
 
-static int count_addresses(const struct wire_process *process)
+int tcp_addresses(const struct wire_process *process)
 {
     int count = 0;
     while (count < WIRE_ADDRESSES && process->tcp[count].family)
@@ -224,7 +224,7 @@ static int count_addresses(const struct wire_process *process)
 static void bind_source(int fd, const struct wire_process *self, uint16_t index, uint32_t epoch, const struct net_address *to)
 {
     struct net_address from;
-    int count = count_addresses(self);
+    int count = tcp_addresses(self);
     if (count < 2 || epoch % 2 || !to_net(&self->tcp[index % count], &from))
         return;
     if (from.any.sa_family != to->any.sa_family || net_is_loopback(&from) != net_is_loopback(to))
@@ -239,7 +239,7 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
 {
     struct transport *transport = lane->base.lane.transport;
     struct net_address to;
-    int count = count_addresses(peer);
+    int count = tcp_addresses(peer);
     if (!count || !to_net(&peer->tcp[lane->index % count], &to))
         return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no TCP address");
     int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

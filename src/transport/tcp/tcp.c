@@ -83,22 +83,14 @@ static tutti_result_t tcp_open(const struct transport_owner *owner, struct polle
     return TUTTI_SUCCESS;
 }
 
-static int count_addresses(const struct wire_process *process)
-{
-    int count = 0;
-    while (count < WIRE_ADDRESSES && process->tcp[count].family)
-        count++;
-    return count;
-}
-
 static int tcp_reach(struct transport *transport, const struct wire_process *peer)
 {
-    return count_addresses(peer) ? 100 : -1;
+    return tcp_addresses(peer) ? 100 : -1;
 }
 
 static int tcp_lanes(struct transport *transport, const struct wire_process *peer)
 {
-    int lanes = (int)param_int(PARAM_TCP_LANES), addresses = count_addresses(peer);
+    int lanes = (int)param_int(PARAM_TCP_LANES), addresses = tcp_addresses(peer);
     return lanes > addresses ? lanes : addresses;
 }
 

@@ -89,6 +89,8 @@ void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
 void tcp_lane_touch(struct tcp_lane *lane);
 void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
 void tcp_tune(int fd);
+/* How many the process listens on. */
+int tcp_addresses(const struct wire_process *process);
 /* The lane fails: nothing more is sent or received, and down() follows. */
 tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error);
 
