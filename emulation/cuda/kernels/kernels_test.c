@@ -51,7 +51,10 @@ static void fill(tutti_type_t type, unsigned char *p, size_t count)
     }
 }
 
+struct exchange;
+
 struct trial {
+    struct exchange *exchange; /* if it is not a reduction */
     enum kernel_id kernel;
     enum kernel_mode mode;
     tutti_type_t type;
@@ -180,12 +183,17 @@ static void check_rank(const struct trial *t, int p)
         assert_int_equal(*at, 0xa5);
 }
 
+static void check_exchange(struct exchange *x);
+
 /* Runs what has been gathered, all of it in a row, and compares. */
 static void flush(void)
 {
     team_run(jobs, pending, 0, team.n);
     for (size_t i = 0; i < pending; i++)
-        for (int p = 0; p < team.n; p++) {
+        if (trials[i].exchange)
+            check_exchange(trials[i].exchange);
+    for (size_t i = 0; i < pending; i++)
+        for (int p = 0; p < team.n && !trials[i].exchange; p++) {
             check_rank(&trials[i], p);
             free(trials[i].memory[p][0]);
             free(trials[i].memory[p][1]);
@@ -417,6 +425,29 @@ static void test_long_exchanges(void **state)
     }
 }
 
+/* Some operations acknowledge what they read and some imply it. */
+static void test_mixed(void **state)
+{
+    static struct exchange exchanges[BATCH];
+    for (int n = 2; n <= 5; n++) {
+        assert_true(team_init(&team, n));
+        team_count_from(&team, (uint32_t)-30);
+        for (int i = 0; i < (quick() ? 60 : 400); i++) {
+            const enum kernel_mode mode = (enum kernel_mode)below(3);
+            if (below(2)) {
+                add_random(mode == KERNEL_REDUCE_SCATTER || below(2) ? KERNEL_REDUCE_ONE : KERNEL_REDUCE_TWO, mode, TUTTI_FLOAT32, TUTTI_SUM);
+                continue;
+            }
+            make_exchange(&exchanges[pending], &jobs[pending], random_bytes_of_message);
+            trials[pending] = (struct trial){.exchange = &exchanges[pending]};
+            if (++pending == BATCH)
+                flush();
+        }
+        flush();
+        team_free(&team);
+    }
+}
+
 /* ---- giving up ---- */
 
 static void *run_lonely(void *arg)
@@ -470,7 +501,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
         cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap),
-        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

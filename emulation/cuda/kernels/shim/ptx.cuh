@@ -18,6 +18,7 @@
 #define ROLLED
 #define KERNEL(threads) extern "C" void
 #define PARAMETER(type) type
+#define BLOCK_OF(threads) 1
 
 static const struct cuda_index threadIdx = {0, 0, 0}, blockDim = {1, 1, 1};
 #define blockIdx cuda_block_index
@@ -26,6 +27,12 @@ static const struct cuda_index threadIdx = {0, 0, 0}, blockDim = {1, 1, 1};
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
+{
+    for (int i = 0; i < 4; i++)
+        x[i] = __atomic_load_n(at + i, __ATOMIC_ACQUIRE);
 }
 
 DEVICE uint32_t load_acquire(const uint32_t *at)

@@ -23,7 +23,7 @@ typedef uint32_t stripe_words[KERNEL_STRIPES][KERNEL_RANKS];
 
 struct alignas(256) window {
     /* the owner's own */
-    stripe_words ll_sent, ll_received;
+    stripe_words ll_sent, ll_received, ll_implied;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
     stripe_words plain_sent, plain_received;
     /* written by the peer that the last index names */
