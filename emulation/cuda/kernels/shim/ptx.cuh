@@ -35,6 +35,16 @@ DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
         x[i] = __atomic_load_n(at + i, __ATOMIC_ACQUIRE);
 }
 
+DEVICE void load_ahead(const unsigned char *at)
+{
+    (void)at;
+}
+
+DEVICE void not_before(uint32_t *x)
+{
+    (void)x;
+}
+
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);

@@ -50,7 +50,8 @@ struct kernel_team {
 /*
  * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. out may be in (the own
  * block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each contribution is first
- * multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
+ * multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar. The kernels for
+ * small vectors (one, two) count bytes in 32 bits.
  */
 struct kernel_reduce {
     struct kernel_team team;

@@ -28,6 +28,18 @@ DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "l"(at) : "memory");
 }
 
+/* Begins to load what will be loaded again, from the nearest cache then. */
+DEVICE void load_ahead(const unsigned char *at)
+{
+    asm volatile("prefetch.global.L1 [%0];" : : "l"(at) : "memory");
+}
+
+/* Nothing is computed from x before this, where the compiler would otherwise wait for the load that brings it. */
+DEVICE void not_before(uint32_t *x)
+{
+    asm volatile("" : "+r"(*x) : : "memory");
+}
+
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
     uint32_t x;

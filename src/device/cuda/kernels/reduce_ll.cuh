@@ -44,7 +44,8 @@ template <class E> struct ll_run {
 
 /* Something in parts, one for each rank: from one to the next, the length of the longest, and of all. */
 struct cut {
-    uint64_t stride, each, all;
+    uint64_t stride;
+    uint32_t each, all;
 };
 
 /* ---- numbers: every thread has them all ---- */
@@ -74,6 +75,12 @@ template <int N> DEVICE bool ll_begin(ll_numbers<N> *k, const struct kernel_team
 {
     uint32_t full = 0;
     bool good = true;
+    UNROLL for (int p = 0; p < N; p++) {
+        not_before(&k->sent[p]);
+        not_before(&k->received[p]);
+        not_before(&k->acked[p]);
+        not_before(&k->read[p]);
+    }
     UNROLL for (int p = 0; p < N; p++) {
         k->sent[p] += has(sends, p);
         k->received[p] += has(receives, p);
@@ -130,10 +137,21 @@ template <int N> DEVICE void replace(uint64_t *unit, int p, uint64_t x)
 }
 
 /* Bytes of part p from unit i on. */
-DEVICE uint64_t part_left(const struct cut &c, int p, uint32_t i)
+DEVICE uint32_t part_left(const struct cut &c, int p, uint32_t i)
 {
-    const uint64_t before = c.each * (uint64_t)p + 8 * (uint64_t)i;
-    return before < c.all && 8 * (uint64_t)i < c.each ? least(c.all - before, c.each - 8 * i) : 0;
+    const uint32_t before = c.each * (uint32_t)p + 8 * i;
+    if (before >= c.all || 8 * i >= c.each)
+        return 0;
+    return c.all - before < c.each - 8 * i ? c.all - before : c.each - 8 * i;
+}
+
+/* What the first pass of a round is going to fetch. */
+DEVICE void fetch_ahead(const unsigned char *base, const struct cut &c, int n)
+{
+    if (8 * threadIdx.x < c.each)
+        for (int p = 0; p < (c.stride ? n : 1); p++)
+            if (part_left(c, p, threadIdx.x))
+                load_ahead(base + c.stride * p + 8 * threadIdx.x);
 }
 
 /* Are units i of all parts whole, and need no look at each? */
@@ -158,7 +176,7 @@ template <class E, int N> DEVICE void fetch(const ll_run<E> &r, uint64_t *unit, 
             unit[p] = p < n ? *(const uint64_t *)(base + c.stride * p + 8 * i) : 0;
     } else {
         ROLLED for (int p = 0; p < n; p++) {
-            const uint64_t left = part_left(c, p, i);
+            const uint32_t left = part_left(c, p, i);
             replace<N>(unit, p, left ? load_unit(base + c.stride * p + 8 * i, left) : 0);
         }
     }
@@ -355,40 +373,66 @@ template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, 
     return r;
 }
 
+struct small_span {
+    uint32_t begin, end;
+};
+
+/* Small vectors are counted in 32 bits: they are far shorter. */
+DEVICE struct small_span small_stripe(uint32_t bytes)
+{
+    const uint32_t each = ((bytes + gridDim.x - 1) / gridDim.x + 15) & ~15u, begin = each * blockIdx.x;
+    struct small_span s;
+    s.begin = begin < bytes ? begin : bytes;
+    s.end = s.begin + each < bytes ? s.begin + each : bytes;
+    return s;
+}
+
+DEVICE struct cut cut_of_one(const struct small_span &mine, uint32_t at, uint64_t block)
+{
+    const struct cut c = {block, (uint32_t)least(mine.end - at, KERNEL_LL_BYTES), ~0u};
+    return c;
+}
+
+DEVICE struct cut cut_of_two(const struct small_span &mine, uint32_t at, uint32_t n)
+{
+    const uint32_t bytes = (uint32_t)least(mine.end - at, n * KERNEL_LL_BYTES), each = ((bytes + n - 1) / n + 15) & ~15u;
+    const struct cut c = {each, each, bytes};
+    return c;
+}
+
 template <class E, int N> DEVICE void reduce_one(const struct kernel_reduce &what)
 {
-    const arithmetic<E> a = arithmetic_of<E>(what);
-    const ll_run<E> r = ll_run_of(what, a);
     ll_numbers<N> k;
-    ll_open(&k, what.team, r.stripe);
-    const uint64_t bytes = what.count * E::BYTES;
-    const struct span mine = span_part(bytes, blockIdx.x, gridDim.x);
+    ll_open(&k, what.team, blockIdx.x);
+    const unsigned char *in = (const unsigned char *)what.in;
+    const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? what.count * E::BYTES : 0;
+    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES);
     if (mine.begin == mine.end)
         return;
-    for (uint64_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES) {
-        const struct cut c = {what.mode == KERNEL_REDUCE_SCATTER ? bytes : 0, least(mine.end - at, KERNEL_LL_BYTES), ~(uint64_t)0};
-        if (!one_round(r, &k, r.in + at, r.out + at, c))
+    fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
+    const arithmetic<E> a = arithmetic_of<E>(what);
+    const ll_run<E> r = ll_run_of(what, a);
+    for (uint32_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
+        if (!one_round(r, &k, in + at, r.out + at, cut_of_one(mine, at, block)))
             return;
-    }
     ll_close(k, what.team, r.stripe);
 }
 
 template <class E, int N> DEVICE void reduce_two(const struct kernel_reduce &what)
 {
-    const arithmetic<E> a = arithmetic_of<E>(what);
-    const ll_run<E> r = ll_run_of(what, a);
     ll_numbers<N> k;
-    ll_open(&k, what.team, r.stripe);
-    const struct span mine = span_part(what.count * E::BYTES, blockIdx.x, gridDim.x);
-    const uint64_t n = (uint64_t)what.team.nranks, round = n * KERNEL_LL_BYTES;
+    ll_open(&k, what.team, blockIdx.x);
+    const unsigned char *in = (const unsigned char *)what.in;
+    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES);
+    const uint32_t n = (uint32_t)what.team.nranks;
     if (mine.begin == mine.end)
         return;
-    for (uint64_t at = mine.begin; at < mine.end; at += round) {
-        const uint64_t bytes = least(mine.end - at, round), each = round_up_16((bytes + n - 1) / n);
-        const struct cut c = {each, each, bytes};
-        if (!two_round(r, &k, r.in + at, r.out + at, c))
+    fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
+    const arithmetic<E> a = arithmetic_of<E>(what);
+    const ll_run<E> r = ll_run_of(what, a);
+    for (uint32_t at = mine.begin; at < mine.end; at += n * KERNEL_LL_BYTES)
+        if (!two_round(r, &k, in + at, r.out + at, cut_of_two(mine, at, n)))
             return;
-    }
     ll_close(k, what.team, r.stripe);
 }
 
