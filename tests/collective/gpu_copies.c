@@ -168,6 +168,21 @@ static void many_buffers(void)
     }
 }
 
+/* A context takes half a second to make, and half a gigabyte of its GPU. */
+static void only_own_context(void)
+{
+    CUdevice device;
+    unsigned flags;
+    int count = 0, active;
+    DONE(cu->DeviceGetCount(&count));
+    require(count >= nranks, "a GPU for each rank");
+    for (int i = 0; i < count; i++) {
+        DONE(cu->DeviceGet(&device, i));
+        DONE(cu->DevicePrimaryCtxGetState(device, &flags, &active));
+        require(active == (i == rank), "a context on the own GPU and on no other");
+    }
+}
+
 /* ---- Memory in pieces, as PyTorch's expandable segments ------------------------------------------------------------ */
 
 static void map_piece(CUdeviceptr at, bool shareable)
@@ -253,6 +268,8 @@ int main(int argc, char **argv)
     OK(tutti_comm_init_from_env(&comm, &config));
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
+    only_own_context();
+    require(logged(" made its fabric in ") == 1, "a line on what took the time");
     if (strcmp(name, "none") == 0) {
         no_kernels();
     } else {
@@ -262,6 +279,7 @@ int main(int argc, char **argv)
         pieces(true);
         pieces(false);
     }
+    only_own_context();
     tutti_comm_destroy(comm);
     unlink(log_file);
     return 0;
