@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "base/futex.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
+#define TELL_TURNS 10000 /* that another rank of this host may take to write down its failure */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
 /* A rank that left in order is not lost: what it had sent is there. */
@@ -47,7 +49,7 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
 }
 
-static tutti_result_t hear_failure(struct fabric *fabric)
+tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
     if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
@@ -58,9 +60,14 @@ static tutti_result_t hear_failure(struct fabric *fabric)
 void fabric_tell_failure(struct fabric *fabric)
 {
     struct board *board = fabric->board;
-    uint32_t none = 0;
-    if (!board || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
+    uint32_t state = 0;
+    if (!board || !atomic_load(&fabric->team->failed))
         return;
+    if (!atomic_compare_exchange_strong(&board->failure.state, &state, 1)) {
+        for (int i = 0; state == 1 && i < TELL_TURNS; i++, state = atomic_load(&board->failure.state))
+            sched_yield();
+        return;
+    }
     board->failure.culprit = fabric->team->culprit;
     memcpy(board->failure.sentence, fabric->team->sentence, sizeof board->failure.sentence);
     atomic_store_explicit(&board->failure.state, 2, memory_order_release);
@@ -73,7 +80,7 @@ tutti_result_t fabric_failure(struct fabric *fabric)
 {
     tutti_result_t result = team_failure(fabric->team);
     if (result == TUTTI_SUCCESS)
-        result = hear_failure(fabric);
+        result = fabric_hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }
@@ -90,7 +97,10 @@ tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
     return TUTTI_SUCCESS;
 }
 
-/* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
+/*
+ * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. It is on the board
+ * before any stream is let go, where peers find it when they ask whether the data are right.
+ */
 static void give_up(struct fabric *fabric)
 {
     fabric_tell_failure(fabric);
@@ -122,7 +132,7 @@ static void *helper(void *argument)
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
-        int lost = hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
+        int lost = fabric_hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
         if (lost >= 0) {
             spread(fabric, lost);
             look_at_loss(fabric, lost);
