@@ -19,6 +19,7 @@ struct card {
     struct board_buffer window;
     uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
     uint32_t wants_host;
+    uint32_t blocks, policy; /* as ordered */
 };
 
 /* What takes the time of making one, for the log. */
@@ -52,6 +53,16 @@ static tutti_result_t tell_all(struct team *team, const struct card *mine, struc
     struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = sizeof *mine, .op = -1, .in = mine, .out = all};
     tutti_result_t result = team_collective(team, &call, NULL, NULL);
     return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
+}
+
+/* Ranks that launch kernels of different grids would wait for one another for ever. */
+static tutti_result_t check_alike(const struct card *all, int nranks)
+{
+    for (int rank = 1; rank < nranks; rank++)
+        if (all[rank].blocks != all[0].blocks || all[rank].policy != all[0].policy)
+            return error_set(TUTTI_INVALID_USAGE, "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
+                             all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
+    return TUTTI_SUCCESS;
 }
 
 static tutti_result_t check_distinct(const struct card *all, int nranks)
@@ -137,29 +148,27 @@ static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *
     return told;
 }
 
-/* The user wants none where nothing is reduced. */
-static bool no_kernels(void)
-{
-    return param_int(PARAM_CTA_POLICY) % 3 == 2; /* by word or by number */
-}
-
 static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
 {
     struct team *team = fabric->team;
     struct card *mine = &opening->mine, *all = opening->all;
     memcpy(mine->gpu, fabric->device->uuid, sizeof mine->gpu);
     memcpy(mine->process, team->process[fabric->rank].uuid, sizeof mine->process);
+    mine->blocks = fabric->most_blocks;
+    mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0;
     tutti_result_t result = tell_all(team, mine, all);
     if (result == TUTTI_SUCCESS)
         result = check_distinct(all, fabric->nranks);
+    if (result == TUTTI_SUCCESS)
+        result = check_alike(all, fabric->nranks);
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || no_kernels());
+        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
     }
     mine->reaches = find_reachable(fabric, all);
@@ -196,8 +205,8 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS)
         return result;
-    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || no_kernels());
-    fabric->copy_from = no_kernels() ? 1 : (size_t)param_int(PARAM_COPY_FROM);
+    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels);
+    fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, opening);
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS)
@@ -206,7 +215,13 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     return result;
 }
 
-tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fabric **out)
+struct fabric_order fabric_order(void)
+{
+    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
+    return (struct fabric_order){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
+}
+
+tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, int board, struct fabric **out)
 {
     if (board >= 0 && team->nranks > KERNEL_RANKS)
         return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
@@ -217,12 +232,14 @@ tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fab
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
+    fabric->most_blocks = (unsigned)order->blocks;
+    fabric->no_kernels = order->policy == TUTTI_POLICY_ZERO;
     list_init(&fabric->parcels);
     list_init(&fabric->quiet);
     pthread_mutex_init(&fabric->lock, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)
-        result = cuda_device_acquire(ordinal, &fabric->device);
+        result = cuda_device_acquire(order->device, &fabric->device);
     spend(&opening, PART_CONTEXT);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_load(fabric->device); /* not later: loading may wait for kernels that wait for this rank */
