@@ -111,6 +111,8 @@ tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struc
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
 tutti_result_t scratch_take_bulk(struct fabric *fabric);
+/* Peers' windows are not used any more. */
+void scratch_give_back_windows(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
 
