@@ -67,7 +67,7 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
     return cuda_launch(fabric->device, &how, TUTTI_UINT8, what, stream);
 }
 
-tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, CUstream stream, bool capturing)
+tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing)
 {
     struct kernel_exchange small = *what;
     uint32_t sends = 0, recvs = 0;
@@ -83,6 +83,6 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
     if (result == TUTTI_SUCCESS)
         result = launch(fabric, &small, stream);
     if (result == TUTTI_SUCCESS && (sends || recvs))
-        result = copy_exchange(fabric, what, sends, recvs, stream);
+        result = copy_exchange(fabric, what, sends, recvs, collective, stream);
     return result;
 }
