@@ -88,6 +88,7 @@ struct fabric {
     struct list parcels;
     _Atomic bool unanswered;           /* peers have made offers */
     struct list quiet;                 /* in the process's list of fabrics */
+    int visitors;                      /* peers that issue on this fabric's streams; guarded by that list's lock */
 
     pthread_t helper;
     bool helper_runs;
@@ -151,6 +152,9 @@ void quiet_disturb(void);  /* a call is being issued */
 void quiet_settle(void);   /* it has been */
 bool quiet_try(void);      /* true: nothing is under way, nor will be until quiet_end() */
 void quiet_end(void);
+/* The fabric of another rank of the communicator that lives in this process; it stays until quiet_go(). NULL: there is none. */
+struct fabric *quiet_visit(const struct fabric *fabric, int rank);
+void quiet_go(struct fabric *visited);
 
 /* helper.c: the thread that acts on news of peers */
 tutti_result_t helper_start(struct fabric *fabric);
