@@ -20,7 +20,7 @@ static enum kernel_mode mode_of(enum coll coll)
 
 static void choose(const struct fabric *fabric, const struct call *call, struct kernel_launch *how)
 {
-    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), (unsigned)param_int(PARAM_BLOCKS), how);
+    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), fabric->most_blocks, how);
 }
 
 static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUstream stream)

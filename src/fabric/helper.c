@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
@@ -50,7 +51,11 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
 tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
-    if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
+    if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
+        return team_failure(fabric->team);
+    for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
+        usleep(1000); /* it is being written; or its writer was lost */
+    if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
         return team_failure(fabric->team);
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
 }

@@ -58,6 +58,8 @@ struct fabric {
     bool copies;           /* copy engines may carry large messages */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
+    unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
+    bool no_kernels;       /* where nothing is reduced: the user wants none */
     size_t copy_from;      /* bytes of a message from which on it is copied */
     size_t stage;          /* bytes of a piece of a staged message; 0: there are none */
 
@@ -163,6 +165,8 @@ void helper_stop(struct fabric *fabric);
 void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
+/* The same, but looks only at the board, where peers tell. */
+tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */
