@@ -84,7 +84,7 @@ static void describe_vector(const struct fabric *fabric, const struct call *call
 /* Everybody hears of everybody, by words behind this rank's own window that nobody reads. */
 static void describe_barrier(const struct fabric *fabric, struct kernel_exchange *what)
 {
-    const unsigned char *scratch = fabric->kernels.window[fabric->rank] + KERNEL_WINDOW_BYTES;
+    const unsigned char *scratch = fabric->kernels.window[fabric->rank] + kernel_window_bytes(fabric->nranks);
     for (int peer = 0; peer < fabric->nranks; peer++)
         if (peer != fabric->rank) {
             send_to(what, peer, scratch, 4);

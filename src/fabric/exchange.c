@@ -3,8 +3,9 @@
 #include "fabric/internal.h"
 
 #include "base/error.h"
+#include "base/param.h"
 
-#define SELF_FROM (256u << 10) /* bytes for itself that a rank copies by copy engine */
+#define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
 /* `what`: what is left for a kernel. */
 static bool others(const struct fabric *fabric, const struct kernel_exchange *what)
@@ -15,6 +16,7 @@ static bool others(const struct fabric *fabric, const struct kernel_exchange *wh
     return any != 0;
 }
 
+/* A call of its own costs more than the copy, unless that is long: then the kernel would last longer for it. */
 static tutti_result_t copy_to_self(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
 {
     int me = fabric->rank;
@@ -63,6 +65,7 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
     if (!any)
         return TUTTI_SUCCESS;
     what->team = fabric->kernels;
+    what->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
     kernel_choose_exchange(what, &how);
     return cuda_launch(fabric->device, &how, TUTTI_UINT8, what, stream);
 }

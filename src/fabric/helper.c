@@ -16,14 +16,18 @@
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
-/* A rank that left in order is not lost: what it had sent is there. */
+/*
+ * A rank that left in order is not lost: what it had sent is there. Where all is staged through the host the team knows whose
+ * messages are still to come, and fails by itself.
+ */
 static int lost_rank(const struct fabric *fabric)
 {
     const struct team *team = fabric->team;
+    if (!fabric->board)
+        return -1;
     for (int rank = 0; rank < team->nranks; rank++) {
         bool gone = atomic_load_explicit(&team->gone[rank], memory_order_acquire);
-        if (fabric->board)
-            gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
+        gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
         if (gone)
             return rank;
     }
