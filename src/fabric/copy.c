@@ -42,10 +42,21 @@ static tutti_result_t begin_pair(struct fabric *fabric, const struct kernel_exch
     return result;
 }
 
+static tutti_result_t copy_own(struct fabric *fabric, const struct kernel_exchange *what, CUstream stream)
+{
+    int me = fabric->rank;
+    if (!what->send_bytes[me] || what->send[me] == what->recv[me])
+        return TUTTI_SUCCESS;
+    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)what->recv[me], (CUdeviceptr)(uintptr_t)what->send[me],
+                                                  what->send_bytes[me], stream),
+                      "copying to this rank itself");
+}
+
 /*
- * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it. `in_step`: a
- * step waits for the one before. Otherwise two GPUs may come to push to the same one at a time, which halves the speed of both, and
- * stay so. Sends and receives of a group must not wait for one another: their peers may order them in any way.
+ * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it, at last to
+ * itself while the step before is under way. `in_step`: other steps wait for the one before. Otherwise two GPUs may come to push to
+ * the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must not wait for one another:
+ * their peers may order them in any way.
  */
 tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
                              CUstream stream)
@@ -54,9 +65,10 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
     const uint32_t ways[2] = {sends, recvs};
     int count = 0, n = fabric->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++) {
-        result = begin_pair(fabric, what, ways, (fabric->rank - k + n) % n, (fabric->rank + k) % n, list, &count, stream);
-        if (result == TUTTI_SUCCESS && (in_step || k == n - 1)) {
+    for (int k = 1; k <= n && result == TUTTI_SUCCESS; k++) {
+        result = k == n ? copy_own(fabric, what, stream)
+                        : begin_pair(fabric, what, ways, (fabric->rank - k + n) % n, (fabric->rank + k) % n, list, &count, stream);
+        if (result == TUTTI_SUCCESS && (k == n || (in_step && k < n - 1))) {
             result = end_all(fabric, list, count, stream);
             count = 0;
         }
