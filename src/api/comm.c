@@ -201,6 +201,8 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
         *state = (tutti_result_t)atomic_load(&comm->failed);
         break;
     default:
+        if (comm->fabric)
+            fabric_hear_failure(comm->fabric);
         *state = (tutti_result_t)atomic_load_explicit(&comm->team->failed, memory_order_acquire);
     }
     return TUTTI_SUCCESS;

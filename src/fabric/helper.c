@@ -8,23 +8,26 @@
 #include "base/error.h"
 #include "base/futex.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
-#define TELL_TURNS 10000 /* that another rank of this host may take to write down its failure */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
-/* A rank that left in order is not lost: what it had sent is there. */
+/*
+ * A rank that left in order is not lost: what it had sent is there. Where all is staged through the host the team knows whose
+ * messages are still to come, and fails by itself.
+ */
 static int lost_rank(const struct fabric *fabric)
 {
     const struct team *team = fabric->team;
+    if (!fabric->board)
+        return -1;
     for (int rank = 0; rank < team->nranks; rank++) {
         bool gone = atomic_load_explicit(&team->gone[rank], memory_order_acquire);
-        if (fabric->board)
-            gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
+        gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
         if (gone)
             return rank;
     }
@@ -52,22 +55,21 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
 tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
-    if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
-        return TUTTI_SUCCESS;
+    if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
+        return team_failure(fabric->team);
+    for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
+        usleep(1000); /* it is being written; or its writer was lost */
+    if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
+        return team_failure(fabric->team);
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
 }
 
 void fabric_tell_failure(struct fabric *fabric)
 {
     struct board *board = fabric->board;
-    uint32_t state = 0;
-    if (!board || !atomic_load(&fabric->team->failed))
+    uint32_t none = 0;
+    if (!board || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
         return;
-    if (!atomic_compare_exchange_strong(&board->failure.state, &state, 1)) {
-        for (int i = 0; state == 1 && i < TELL_TURNS; i++, state = atomic_load(&board->failure.state))
-            sched_yield();
-        return;
-    }
     board->failure.culprit = fabric->team->culprit;
     memcpy(board->failure.sentence, fabric->team->sentence, sizeof board->failure.sentence);
     atomic_store_explicit(&board->failure.state, 2, memory_order_release);
@@ -78,9 +80,7 @@ void fabric_tell_failure(struct fabric *fabric)
 
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
-    tutti_result_t result = team_failure(fabric->team);
-    if (result == TUTTI_SUCCESS)
-        result = fabric_hear_failure(fabric);
+    tutti_result_t result = fabric_hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }
@@ -97,10 +97,7 @@ tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
     return TUTTI_SUCCESS;
 }
 
-/*
- * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. It is on the board
- * before any stream is let go, where peers find it when they ask whether the data are right.
- */
+/* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
 static void give_up(struct fabric *fabric)
 {
     fabric_tell_failure(fabric);

@@ -90,6 +90,7 @@ struct fabric {
     struct list parcels;
     _Atomic bool unanswered;           /* peers have made offers */
     struct list quiet;                 /* in the process's list of fabrics */
+    int visitors;                      /* peers that issue on this fabric's streams; guarded by that list's lock */
 
     pthread_t helper;
     bool helper_runs;
@@ -116,11 +117,13 @@ void scratch_give_back_windows(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
 
-/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each */
-tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, CUstream stream, bool capturing);
+/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
+ * for one another. */
+tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
 
 /* copy.c: large messages, by copy engine */
-tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, CUstream stream);
+tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
+                             CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
 void copy_close(struct fabric *fabric);
@@ -153,6 +156,9 @@ void quiet_disturb(void);  /* a call is being issued */
 void quiet_settle(void);   /* it has been */
 bool quiet_try(void);      /* true: nothing is under way, nor will be until quiet_end() */
 void quiet_end(void);
+/* The fabric of another rank of the communicator that lives in this process; it stays until quiet_go(). NULL: there is none. */
+struct fabric *quiet_visit(const struct fabric *fabric, int rank);
+void quiet_go(struct fabric *visited);
 
 /* helper.c: the thread that acts on news of peers */
 tutti_result_t helper_start(struct fabric *fabric);
@@ -161,8 +167,6 @@ void helper_stop(struct fabric *fabric);
 void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
-/* The same, but looks only at the board, where peers tell. */
-tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */
