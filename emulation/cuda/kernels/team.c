@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The words of a window come first: five of the channel for small messages, counting families of the other one twice. */
-#define NUMBERS ((3 + 2 * 4) * KERNEL_STRIPES * KERNEL_RANKS)
+/* The words of a window come first: three for small messages, seven for reductions, three for broadcasts. */
+#define NUMBERS ((3 + 7 + 3) * KERNEL_STRIPES * KERNEL_RANKS)
 
 static unsigned char *zeroed(uint64_t bytes)
 {

@@ -23,7 +23,7 @@ struct cuda_device {
     uint64_t peers;      /* ordinals whose memory kernels of this device may address */
     _Atomic bool loaded; /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction exchange, reduce[3][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk */
+    CUfunction exchange, chain, reduce[3][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */

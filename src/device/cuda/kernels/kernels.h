@@ -28,6 +28,9 @@
 #define KERNEL_WINDOW_BYTES   ((uint64_t)4 << 20)
 #define KERNEL_EXCHANGE_BYTES ((uint64_t)4 << 10) /* of a message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST  32                  /* stripes of a message */
+#define KERNEL_CHAIN_THREADS  544                 /* 32 of them wait for others */
+#define KERNEL_CHAIN_CHUNK    ((uint64_t)16 << 10) /* least bytes of a chunk, by default */
+#define KERNEL_CHAIN_EACH     ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE };
 
@@ -65,6 +68,18 @@ struct kernel_exchange {
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
 };
 
+/*
+ * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out. fan, chunk (0:
+ * the default): how, the same on all ranks. Needs bulk and two ranks or more.
+ */
+struct kernel_chain {
+    struct kernel_team team;
+    const void *in;
+    void *out;
+    uint64_t bytes, chunk;
+    int32_t root, fan;
+};
+
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
 #define KERNEL_INTEGERS(X)                                                                                                    \
     X(TUTTI_INT8, int8)                                                                                                       \
@@ -92,6 +107,43 @@ KERNEL_SHARED uint32_t kernel_exchange_stripes(uint64_t bytes)
 {
     uint64_t stripes = bytes / KERNEL_EXCHANGE_BYTES + (bytes % KERNEL_EXCHANGE_BYTES != 0);
     return stripes < KERNEL_EXCHANGE_MOST ? (uint32_t)stripes : KERNEL_EXCHANGE_MOST;
+}
+
+/* The rank that a broadcast comes to in a stripe of a fan, before the others. */
+KERNEL_SHARED int32_t kernel_chain_middle(const struct kernel_chain *what, uint32_t stripe)
+{
+    return (what->root + 1 + (int32_t)(stripe % (uint32_t)(what->team.nranks - 1))) % what->team.nranks;
+}
+
+/* The ranks that this one sends a stripe of a broadcast to. */
+KERNEL_SHARED uint32_t kernel_chain_next(const struct kernel_chain *what, uint32_t stripe)
+{
+    const int32_t me = what->team.rank, n = what->team.nranks, next = (me + 1) % n, middle = kernel_chain_middle(what, stripe);
+    if (!what->fan)
+        return next == what->root ? 0 : 1u << next;
+    if (me == what->root)
+        return 1u << middle;
+    return me == middle ? ((1u << n) - 1) & ~(1u << me | 1u << what->root) : 0;
+}
+
+/* The rank that this one gets it from; -1: none, it is the root. */
+KERNEL_SHARED int32_t kernel_chain_source(const struct kernel_chain *what, uint32_t stripe)
+{
+    const int32_t me = what->team.rank, n = what->team.nranks, middle = kernel_chain_middle(what, stripe);
+    if (me == what->root)
+        return -1;
+    if (!what->fan)
+        return (me + n - 1) % n;
+    return me == middle ? what->root : middle;
+}
+
+/* The ranks that this one sends any of `stripes` stripes to. */
+KERNEL_SHARED uint32_t kernel_chain_receivers(const struct kernel_chain *what, uint32_t stripes)
+{
+    uint32_t ranks = 0;
+    for (uint32_t stripe = 0; stripe < stripes; stripe++)
+        ranks |= kernel_chain_next(what, stripe);
+    return ranks;
 }
 
 #endif

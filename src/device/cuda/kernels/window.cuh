@@ -25,9 +25,11 @@ struct alignas(256) window {
     /* the owner's own */
     stripe_words ll_sent, ll_received;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
+    stripe_words chain_received;
     /* written by the peer that the last index names */
     stripe_words ll_acked, bulk_acked;
     stripe_words bulk_arrived[BULK_FAMILIES];
+    stripe_words chain_acked, chain_arrived;
     struct packet inbox[KERNEL_RANKS - 1][KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
 };
 
