@@ -4,8 +4,8 @@
  * there to all others (a fan; stripes take turns with the rank in the middle, so that links are used alike), or from rank to
  * rank (a chain). A rank stores a chunk in its own buffer and in the next ranks' scratch, from one load.
  *
- * The last warp of a block does not touch data. While the others move chunk t, it fences and announces chunk t-1, gives its slot
- * back, and looks whether chunk t+1 has come and has room where it goes. So one barrier a chunk is enough as long as it does.
+ * The last two warps of a block do not touch data. While the others move chunk t, one fences and announces chunk t-1 and gives its
+ * slot back, and one looks whether chunk t+1 has come and has room where it goes. As long as it does, one barrier a chunk is enough.
  *
  * In a rank's scratch only chunks of one source lie where that source writes, in any launch, and a kernel ends when all that
  * its rank has sent has been read: the next launch may cut the scratch in another way.
@@ -14,7 +14,7 @@
 
 #define CHAIN_DEPTH   KERNEL_BULK_DEPTH
 #define CHAIN_VECTORS 8  /* in flight of a thread */
-#define CHAIN_CLERKS  32 /* threads of a block that wait and tell; one is enough for a rank */
+#define CHAIN_CLERKS  32 /* threads that tell, and as many that look; one is enough for a rank */
 #define CHAIN_STEPS   16 /* chunks of a stripe: more of them fill the way sooner, fewer have fewer fences */
 #define CHAIN_LOOKS   3  /* for the next chunk, until the block meets: about as long as a chunk is moved */
 
@@ -28,20 +28,21 @@ struct chain_run {
     int from;                   /* -1: none, this is the root */
 };
 
-/* Numbers of the last chunks before this launch; clerk p uses those of rank p. */
+/* Numbers of the last chunks before this launch, and the last that was seen to have come from a rank or to have been read by it. */
 struct chain_numbers {
-    uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS];
+    uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], seen[KERNEL_RANKS];
 };
 
-/* On a GPU thread p of the last warp; on the CPU the only thread of a block is everything in turn. */
-#define EACH_CLERK(p, n)                                                                                                      \
-    for (int p = blockDim.x == 1 ? 0 : (int)threadIdx.x - (int)(blockDim.x - CHAIN_CLERKS); p >= 0 && p < (n);                \
-         p += blockDim.x == 1 ? 1 : CHAIN_CLERKS)
+/* On a GPU thread p of the warp that has this office; on the CPU the only thread of a block is everything in turn. */
+enum chain_office { LOOKS, TELLS, OFFICES };
+#define EACH_CLERK(office, p, n)                                                                                              \
+    for (int p = blockDim.x == 1 ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS);                  \
+         p >= 0 && p < (n); p += blockDim.x == 1 ? 1 : CHAIN_CLERKS)
 
 /* Who moves data; thread numbers behind the end are clerks. */
 DEVICE struct crew chain_movers()
 {
-    const struct crew c = {threadIdx.x, blockDim.x == 1 ? 1 : blockDim.x - CHAIN_CLERKS};
+    const struct crew c = {threadIdx.x, blockDim.x == 1 ? 1 : blockDim.x - OFFICES * CHAIN_CLERKS};
     return c;
 }
 
@@ -69,19 +70,20 @@ DEVICE unsigned char *chain_slot(const struct chain_run &r, int to, int from, ui
 /* ---- the clerks ---- */
 
 /* All that was sent before has been acknowledged, so the last acknowledgement is the last number. */
-DEVICE void chain_open(struct chain_numbers *k, const struct chain_run &r)
+DEVICE void chain_open(struct chain_numbers *k, const struct chain_run &r, int office)
 {
     const struct window *mine = window_of(r.team, r.team.rank);
-    EACH_CLERK (p, r.team.nranks) {
+    EACH_CLERK (office, p, r.team.nranks) {
         k->sent[p] = load_ack(&mine->chain_acked[r.stripe][p]);
         k->received[p] = mine->chain_received[r.stripe][p];
+        k->seen[p] = p == r.from ? k->received[p] : k->sent[p];
     }
 }
 
 /* Chunk t has been moved (behind a barrier): gives its slot back, and announces it. The fence covers all threads' stores. */
 DEVICE void chain_tell(const struct chain_numbers *k, const struct chain_run &r, uint32_t t)
 {
-    EACH_CLERK (p, r.team.nranks) {
+    EACH_CLERK (TELLS, p, r.team.nranks) {
         if (p == r.from)
             store_ack(&window_of(r.team, p)->chain_acked[r.stripe][r.team.rank], k->received[p] + t + 1);
         if (has(r.to, p)) {
@@ -91,31 +93,21 @@ DEVICE void chain_tell(const struct chain_numbers *k, const struct chain_run &r,
     }
 }
 
-/* Has chunk t come, and is there room for it where it goes? */
-DEVICE bool chain_look(const struct chain_numbers *k, const struct chain_run &r, uint32_t t)
+/* Has chunk t come, and is there room for it where it goes? Looks for news at most `looks` times (0: until it is time to give up). */
+DEVICE bool chain_look(struct chain_numbers *k, const struct chain_run &r, uint32_t t, uint32_t looks)
 {
     const struct window *mine = window_of(r.team, r.team.rank);
     bool good = true;
-    EACH_CLERK (p, r.team.nranks) {
-        bool there = p != r.from && !has(r.to, p);
-        ROLLED for (int look = 0; look < CHAIN_LOOKS && !there; look++)
-            there = p == r.from ? reached(load_acquire(&mine->chain_arrived[r.stripe][p]), k->received[p] + t + 1)
-                                : reached(load_ack(&mine->chain_acked[r.stripe][p]), k->sent[p] + t + 1 - CHAIN_DEPTH);
+    EACH_CLERK (LOOKS, p, r.team.nranks) {
+        struct waiting w = {r.team.abort, 0};
+        const uint32_t needed = p == r.from ? k->received[p] + t + 1 : k->sent[p] + t + 1 - CHAIN_DEPTH;
+        bool there = (p != r.from && !has(r.to, p)) || reached(k->seen[p], needed), on = true;
+        while (!there && on) {
+            k->seen[p] = p == r.from ? load_acquire(&mine->chain_arrived[r.stripe][p]) : load_ack(&mine->chain_acked[r.stripe][p]);
+            there = reached(k->seen[p], needed);
+            on = wait_on(&w) && (looks == 0 || w.turns < looks);
+        }
         good = good && there;
-    }
-    return good;
-}
-
-/* The same, and waits. False: given up. */
-DEVICE bool chain_wait(const struct chain_numbers *k, const struct chain_run &r, uint32_t t)
-{
-    const struct window *mine = window_of(r.team, r.team.rank);
-    bool good = true;
-    EACH_CLERK (p, r.team.nranks) {
-        if (p == r.from)
-            good = good && wait_flag(&mine->chain_arrived[r.stripe][p], k->received[p] + t + 1, r.team.abort);
-        if (has(r.to, p))
-            good = good && wait_ack(&mine->chain_acked[r.stripe][p], k->sent[p] + t + 1 - CHAIN_DEPTH, r.team.abort);
     }
     return good;
 }
@@ -124,7 +116,7 @@ DEVICE bool chain_wait(const struct chain_numbers *k, const struct chain_run &r,
 DEVICE void chain_close(const struct chain_numbers *k, const struct chain_run &r)
 {
     struct window *mine = window_of(r.team, r.team.rank);
-    EACH_CLERK (p, r.team.nranks) {
+    EACH_CLERK (TELLS, p, r.team.nranks) {
         if (p == r.from)
             mine->chain_received[r.stripe][p] = k->received[p] + r.steps;
         if (has(r.to, p))
@@ -169,20 +161,21 @@ DEVICE void chain_move(const struct chain_run &r, uint32_t t)
 
 KERNEL(KERNEL_CHAIN_THREADS) tutti_chain(PARAMETER(struct kernel_chain) what)
 {
-    __shared__ struct chain_numbers k;
+    __shared__ struct chain_numbers k[OFFICES];
     const struct chain_run r = chain_run_of(what);
     bool ready = false; /* for chunk t, in every thread */
     if (r.length == 0)
         return;
-    chain_open(&k, r);
+    for (int office = 0; office < OFFICES; office++)
+        chain_open(&k[office], r, office);
     for (uint32_t t = 0; t < r.steps; t++) {
         if (t > 0)
-            chain_tell(&k, r, t - 1);
-        if (!ready && barrier_or(!chain_wait(&k, r, t)))
+            chain_tell(&k[TELLS], r, t - 1);
+        if (!ready && barrier_or(!chain_look(&k[LOOKS], r, t, 0)))
             return;
         chain_move(r, t);
-        ready = !barrier_or(t + 1 < r.steps && !chain_look(&k, r, t + 1));
+        ready = !barrier_or(t + 1 < r.steps && !chain_look(&k[LOOKS], r, t + 1, CHAIN_LOOKS));
     }
-    chain_tell(&k, r, r.steps - 1);
-    chain_close(&k, r);
+    chain_tell(&k[TELLS], r, r.steps - 1);
+    chain_close(&k[TELLS], r);
 }

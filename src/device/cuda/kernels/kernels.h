@@ -28,7 +28,7 @@
 #define KERNEL_WINDOW_BYTES   ((uint64_t)4 << 20)
 #define KERNEL_EXCHANGE_BYTES ((uint64_t)4 << 10) /* of a message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST  32                  /* stripes of a message */
-#define KERNEL_CHAIN_THREADS  544                 /* 32 of them wait for others */
+#define KERNEL_CHAIN_THREADS  576                 /* 64 of them touch no data */
 #define KERNEL_CHAIN_CHUNK    ((uint64_t)16 << 10) /* least bytes of a chunk, by default */
 #define KERNEL_CHAIN_EACH     ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
