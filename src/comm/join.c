@@ -41,7 +41,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     mine->process = *link_domain_self(comm->engine->links);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
-    mine->on_device = comm->order.device != TUTTI_HOST;
+    mine->on_device = comm->order.fabric.device != TUTTI_HOST;
     for (int i = 0; i < count; i++)
         mine->settings[i] = (uint32_t)hash_bytes(0, param_text(ids[i]), strlen(param_text(ids[i])));
     return random_bytes(&mine->random, sizeof mine->random);

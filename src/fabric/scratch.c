@@ -36,13 +36,14 @@ static tutti_result_t allocate(struct fabric *fabric, size_t size, CUdeviceptr *
 tutti_result_t scratch_window(struct fabric *fabric)
 {
     size_t pieces = fabric->stage ? (size_t)(fabric->nranks - 1) * BOARD_DEPTH : 0;
-    return allocate(fabric, KERNEL_WINDOW_BYTES + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    return allocate(fabric, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
 }
 
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
 {
     size_t place = (size_t)(peer < rank ? peer : peer - 1) * BOARD_DEPTH + piece % BOARD_DEPTH;
-    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + KERNEL_WINDOW_BYTES + BOARD_SPARE + place * fabric->stage;
+    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + kernel_window_bytes(fabric->nranks) + BOARD_SPARE +
+           place * fabric->stage;
 }
 
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out)

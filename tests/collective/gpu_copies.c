@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the stand-in
- * driver, one process a rank: tutti run -n 3 -- gpu_copies stay.
+ * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers.
  */
 #include "gpu.h"
 
@@ -168,6 +168,21 @@ static void many_buffers(void)
     }
 }
 
+/* A context takes half a second to make, and half a gigabyte of its GPU. */
+static void only_own_context(void)
+{
+    CUdevice device;
+    unsigned flags;
+    int count = 0, active;
+    DONE(cu->DeviceGetCount(&count));
+    require(count >= nranks, "a GPU for each rank");
+    for (int i = 0; i < count; i++) {
+        DONE(cu->DeviceGet(&device, i));
+        DONE(cu->DevicePrimaryCtxGetState(device, &flags, &active));
+        require(active == (i == rank), "a context on the own GPU and on no other");
+    }
+}
+
 /* ---- Memory in pieces, as PyTorch's expandable segments ------------------------------------------------------------ */
 
 static void map_piece(CUdeviceptr at, bool shareable)
@@ -250,10 +265,14 @@ int main(int argc, char **argv)
     gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
     OK(cuda_driver(&cu));
     tutti_config_t config = gpu_config();
+    if (strcmp(name, "asked") == 0) /* as TUTTI_CTA_POLICY=zero, but for this communicator */
+        config.policy = TUTTI_POLICY_ZERO;
     OK(tutti_comm_init_from_env(&comm, &config));
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
-    if (strcmp(name, "none") == 0) {
+    only_own_context();
+    require(logged(" made its fabric in ") == 1, "a line on what took the time");
+    if (strcmp(name, "buffers") != 0) {
         no_kernels();
     } else {
         buffers_stay();
@@ -262,6 +281,7 @@ int main(int argc, char **argv)
         pieces(true);
         pieces(false);
     }
+    only_own_context();
     tutti_comm_destroy(comm);
     unlink(log_file);
     return 0;

@@ -40,6 +40,12 @@ void cuda_device_release(struct cuda_device *device);
  * good. Only for devices of this process: imports of other processes' memory need no call. TUTTI_INVALID_USAGE if the pair has no peer access. */
 tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal);
 
+/* Whether they could: TUTTI_INVALID_USAGE if not. Makes no context on the peer, which takes half a second and half a gigabyte there. */
+tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_ordinal);
+
+/* The ordinal of the GPU with that uuid; -1: this process does not see it. Makes no context. */
+tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal);
+
 /* Makes the device's context current, and makes the one before current again. In pairs; they nest. */
 void cuda_enter(struct cuda_device *device);
 void cuda_leave(void);
