@@ -114,6 +114,8 @@ tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
 /* Of these ranks, this one among them. */
 tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
+/* Peers' windows are not used any more. */
+void scratch_give_back_windows(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
 
