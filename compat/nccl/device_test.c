@@ -25,6 +25,12 @@ static struct {
     int (*StreamDestroy_v2)(void *);
     int (*MemcpyHtoD_v2)(void *, const void *, size_t);
     int (*MemcpyDtoH_v2)(void *, const void *, size_t);
+    int (*StreamBeginCapture_v2)(void *, int);
+    int (*StreamEndCapture)(void *, void **);
+    int (*GraphInstantiateWithFlags)(void **, void *, unsigned long long);
+    int (*GraphLaunch)(void *, void *);
+    int (*GraphExecDestroy)(void *);
+    int (*GraphDestroy)(void *);
 } cu;
 
 static struct {
@@ -47,6 +53,8 @@ static int load(void)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) &&
                    LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
+                   LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) && LOAD(GraphInstantiateWithFlags) && LOAD(GraphLaunch) &&
+                   LOAD(GraphExecDestroy) && LOAD(GraphDestroy) &&
                    !cu.Init(0) && !cu.DeviceGetCount(&n)
                ? 0
                : -1;
@@ -194,6 +202,82 @@ static void test_moves(void **state)
     }
 }
 
+/* ---- Long broadcasts, which are passed on ---- */
+
+enum { LONG = 300001 }; /* floats */
+
+static void broadcast_all(float **data, int root)
+{
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclBroadcast(data[i], data[i], LONG, ncclFloat, root, rank[i].comm, rank[i].stream));
+    good(ncclGroupEnd());
+}
+
+/* Everybody's data become `who`'s numbers, or must be. */
+static void set_long(float **data, int who)
+{
+    static float values[LONG];
+    for (int i = 0; i < LONG; i++)
+        values[i] = value_of(who, i);
+    select_device(who);
+    done(cu.MemcpyHtoD_v2(data[who], values, sizeof values));
+}
+
+static void check_long(float **data, int root)
+{
+    static float values[LONG];
+    for (int who = 0; who < n; who++) {
+        select_device(who);
+        done(cu.StreamSynchronize(rank[who].stream));
+        done(cu.MemcpyDtoH_v2(values, data[who], sizeof values));
+        for (int i = 0; i < LONG; i++)
+            assert_float_equal(values[i], value_of(root, i), 0);
+    }
+}
+
+static void *capture_broadcasts(float **data, int who)
+{
+    void *graph, *exec;
+    select_device(who);
+    done(cu.StreamBeginCapture_v2(rank[who].stream, 2)); /* as nobody else minds */
+    for (int root = 0; root < n; root++)
+        good(ncclBroadcast(data[who], data[who], LONG, ncclFloat, root, rank[who].comm, rank[who].stream));
+    done(cu.StreamEndCapture(rank[who].stream, &graph));
+    done(cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    done(cu.GraphDestroy(graph));
+    return exec;
+}
+
+static void test_long_broadcasts(void **state)
+{
+    float *data[MOST];
+    void *exec[MOST];
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclMemAlloc((void **)&data[i], LONG * sizeof(float)));
+    }
+    for (int root = 0; root < n; root++) {
+        set_long(data, root);
+        broadcast_all(data, root);
+        check_long(data, root);
+    }
+    for (int i = 0; i < n; i++)
+        exec[i] = capture_broadcasts(data, i);
+    for (int times = 0; times < 3; times++) {
+        for (int i = 0; i < n; i++)
+            set_long(data, i);
+        for (int i = 0; i < n; i++)
+            done(cu.GraphLaunch(exec[i], rank[i].stream));
+        check_long(data, 0);
+    }
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        done(cu.GraphExecDestroy(exec[i]));
+        good(ncclMemFree(data[i]));
+    }
+}
+
 /* The scalar is in device memory, and the operator is destroyed before the group ends. */
 static void test_device_scalar(void **state)
 {
@@ -283,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),       cmocka_unit_test(test_allreduce),
         cmocka_unit_test(test_many_in_a_group), cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_long_broadcasts),
         cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
     };

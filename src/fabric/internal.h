@@ -70,7 +70,8 @@ struct fabric {
     CUdeviceptr window, bulk;   /* own device memory; 0: none */
     struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    bool bulk_posted, bulk_ready;
+    bool bulk_posted;
+    uint32_t bulk_taken; /* ranks */
     size_t device_bytes;
 
     CUevent order; /* after the last operation outside of graphs */
@@ -111,7 +112,8 @@ CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint3
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
-tutti_result_t scratch_take_bulk(struct fabric *fabric);
+/* Of these ranks, this one among them. */
+tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
 /* Peers' windows are not used any more. */
 void scratch_give_back_windows(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */

@@ -125,7 +125,8 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
         fabric->kernels.window[rank] = base + board_window(fabric->nranks, rank);
         fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
     }
-    fabric->in_host = fabric->bulk_posted = fabric->bulk_ready = true;
+    fabric->in_host = fabric->bulk_posted = true;
+    fabric->bulk_taken = (1u << fabric->nranks) - 1;
     fabric->copies = false;
     return TUTTI_SUCCESS;
 }

@@ -110,20 +110,27 @@ static tutti_result_t wait_for_bulk(struct fabric *fabric, int peer)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t scratch_take_bulk(struct fabric *fabric)
+static tutti_result_t take_bulk_of(struct fabric *fabric, int rank)
+{
+    CUdeviceptr address = fabric->bulk;
+    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for_bulk(fabric, rank);
+    if (result == TUTTI_SUCCESS && rank != fabric->rank) {
+        fabric->bulks[rank] = fabric->board->rank[rank].bulk;
+        result = scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]);
+    }
+    if (result != TUTTI_SUCCESS)
+        return result;
+    fabric->kernels.bulk[rank] = (unsigned char *)(uintptr_t)address;
+    fabric->bulk_taken |= 1u << rank;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks)
 {
     tutti_result_t result = scratch_post_bulk(fabric);
-    for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS && !fabric->bulk_ready; peer++) {
-        CUdeviceptr address = fabric->bulk;
-        if (peer != fabric->rank)
-            result = wait_for_bulk(fabric, peer);
-        if (peer != fabric->rank && result == TUTTI_SUCCESS) {
-            fabric->bulks[peer] = fabric->board->rank[peer].bulk;
-            result = scratch_reach(fabric, peer, &fabric->bulks[peer], &address, &fabric->bulk_imported[peer]);
-        }
-        fabric->kernels.bulk[peer] = (unsigned char *)(uintptr_t)address;
-    }
-    fabric->bulk_ready = result == TUTTI_SUCCESS;
+    for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++)
+        if ((ranks & ~fabric->bulk_taken) >> rank & 1)
+            result = take_bulk_of(fabric, rank);
     return result;
 }
 

@@ -147,9 +147,9 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "reduce_one", "reduce_two", "reduce_bulk"};
+    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk"};
     char name[64];
-    snprintf(name, sizeof name, kernel == KERNEL_EXCHANGE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
+    snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
     assert_non_null(found);
     return found;
@@ -474,11 +474,15 @@ static void test_abort(void **state)
     for (int kernel = KERNEL_EXCHANGE; kernel < KERNEL_COUNT; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             assert_true(team_init(&team, 3));
-            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, kernel ? 1 : 3, 1}}};
+            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8),
+                              .grid = {{2, kernel == KERNEL_EXCHANGE ? 3 : 1, 1}}};
             if (kernel == KERNEL_EXCHANGE)
                 job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0), .send = {NULL, buffer[0]},
                     .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, mode == 1 ? 0 : sizeof buffer[0]},
                     .recv_bytes = {0, 0, mode == 1 ? 1000 : 0}, .plain_from = mode == 2 ? 1 : UINT64_MAX};
+            else if (kernel == KERNEL_CHAIN) /* as the root; in the middle; at the end */
+                job.params[0].chain = (struct kernel_chain){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
+                    .bytes = sizeof buffer[0], .chunk = 16, .root = mode, .fan = mode == 2};
             else
                 job.params[0].reduce = (struct kernel_reduce){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
                     .count = 30000, .mode = mode};
@@ -491,6 +495,7 @@ static void test_table(void **state)
 {
     assert_null(cuda_kernel_find("tutti_reduce_one_quad"));
     assert_int_equal(cuda_kernel_find("tutti_exchange")->size, sizeof(struct kernel_exchange));
+    assert_int_equal(cuda_kernel_find("tutti_chain")->size, sizeof(struct kernel_chain));
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
         for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
             assert_non_null(kernel_of((enum kernel_id)kernel, (tutti_type_t)type));

@@ -22,6 +22,7 @@ struct job {
     union {
         struct kernel_reduce reduce;
         struct kernel_exchange exchange;
+        struct kernel_chain chain;
     } params[KERNEL_RANKS];
 };
 

@@ -8,6 +8,7 @@
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
 #define BULK_SHORT     ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
+#define CHAIN_SHORT    ((size_t)64 << 20) /* likewise */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -59,4 +60,11 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
     }
     *out = (struct kernel_launch){
         .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_EXCHANGE_THREADS};
+}
+
+void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
+{
+    const unsigned usual = bytes <= CHAIN_SHORT ? KERNEL_STRIPES : KERNEL_BULK_BLOCKS;
+    const unsigned most = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
+    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};
 }

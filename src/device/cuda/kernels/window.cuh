@@ -26,10 +26,12 @@ struct alignas(256) window {
     stripe_words ll_sent, ll_received, ll_implied;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
     stripe_words plain_sent, plain_received;
+    stripe_words chain_received;
     /* written by the peer that the last index names */
     stripe_words ll_acked, bulk_acked;
     stripe_words bulk_arrived[BULK_FAMILIES];
     stripe_words plain_acked, plain_arrived;
+    stripe_words chain_acked, chain_arrived;
 };
 
 /* Behind the words: for every source its small messages, and then for every source its plain data. */
