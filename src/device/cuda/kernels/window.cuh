@@ -30,6 +30,10 @@ struct alignas(256) window {
     stripe_words ll_acked, bulk_acked;
     stripe_words bulk_arrived[BULK_FAMILIES];
     stripe_words plain_acked, plain_arrived;
+    /* of reduce_direct.cuh: the owner's number, and what peers write */
+    uint32_t direct_number[KERNEL_STRIPES];
+    struct packet direct_meet[KERNEL_STRIPES][KERNEL_RANKS][2];
+    stripe_words direct_done;
 };
 
 /* Behind the words: for every source its small messages, and then for every source its plain data. */
