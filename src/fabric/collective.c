@@ -31,6 +31,8 @@ static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUs
     struct kernel_launch how;
     choose(fabric, call, &how);
     tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : (1u << fabric->nranks) - 1);
+    if (result == TUTTI_SUCCESS && direct_wanted(fabric, call))
+        return direct_issue(fabric, call, &what, stream);
     if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK)
         result = scratch_take_bulk(fabric);
     if (result != TUTTI_SUCCESS)
@@ -44,6 +46,8 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
     struct kernel_launch how;
     if (!schedule_reduces(call->coll) || !call->count || fabric->staged)
         return TUTTI_SUCCESS;
+    if (direct_wanted(fabric, call))
+        return direct_prepare(fabric, call);
     choose(fabric, call, &how);
     if (how.kernel != KERNEL_REDUCE_BULK || fabric->bulk_posted)
         return TUTTI_SUCCESS;

@@ -18,7 +18,7 @@ struct card {
     uint8_t process[WIRE_UUID_BYTES];
     struct board_buffer window;
     uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
-    uint32_t wants_host;
+    uint32_t wants_host, guesses; /* guesses: whether it can is not known of all */
     uint32_t blocks, policy; /* as ordered */
 };
 
@@ -76,26 +76,28 @@ static tutti_result_t check_distinct(const struct card *all, int nranks)
 
 /*
  * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening an IPC
- * handle gives the access that it needs.
+ * handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be reached all the same.
  */
-static bool reaches(struct fabric *fabric, int rank, const uint8_t gpu[16])
+static bool reaches(struct fabric *fabric, int rank, struct card *mine, const uint8_t gpu[16])
 {
     int ordinal;
     if (rank == fabric->rank)
         return true;
-    if (cuda_device_find(gpu, &ordinal) != TUTTI_SUCCESS || ordinal < 0)
+    if (cuda_device_find(gpu, &ordinal) != TUTTI_SUCCESS)
         return false;
+    if (ordinal < 0) {
+        mine->guesses = 1;
+        return true;
+    }
     tutti_result_t result = fabric->here[rank] ? cuda_device_peer(fabric->device, ordinal) : cuda_device_reaches(fabric->device, ordinal);
     return result == TUTTI_SUCCESS;
 }
 
-static uint32_t find_reachable(struct fabric *fabric, const struct card *all)
+static void find_reachable(struct fabric *fabric, const struct card *all, struct card *mine)
 {
-    uint32_t found = 0;
     for (int rank = 0; rank < fabric->nranks; rank++)
-        if (reaches(fabric, rank, all[rank].gpu))
-            found |= 1u << rank;
-    return found;
+        if (reaches(fabric, rank, mine, all[rank].gpu))
+            mine->reaches |= 1u << rank;
 }
 
 /* All ranks come to the same answer. */
@@ -109,6 +111,7 @@ static bool all_reach_all(const struct card *all, int nranks)
 
 static tutti_result_t use_host_windows(struct fabric *fabric)
 {
+    log_info("rank %d: not all GPUs reach one another: windows lie in host memory", fabric->rank);
     size_t head = board_window(fabric->nranks, 0);
     CUdeviceptr windows = 0;
     tutti_result_t result = cuda_check(fabric->cu->MemHostRegister((char *)fabric->board + head, board_size(fabric->nranks) - head, PINNED),
@@ -127,25 +130,50 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
     return TUTTI_SUCCESS;
 }
 
+static tutti_result_t reach_windows(struct fabric *fabric, const struct card *all)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++) {
+        CUdeviceptr address = fabric->window;
+        if (rank != fabric->rank)
+            result = scratch_reach(fabric, rank, &all[rank].window, &address, &fabric->window_imported[rank]);
+        fabric->windows[rank] = all[rank].window;
+        fabric->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
+    }
+    return result;
+}
+
+/* Where some rank has guessed, it shows now: all use device windows, or none. */
+static tutti_result_t agree_on_windows(struct fabric *fabric, struct opening *opening, tutti_result_t reached)
+{
+    bool guessed = false;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        guessed |= opening->all[rank].guesses != 0;
+    if (!guessed)
+        return reached;
+    opening->mine.reaches = reached == TUTTI_SUCCESS ? opening->mine.reaches : 0;
+    tutti_result_t result = tell_all(fabric->team, &opening->mine, opening->all);
+    if (result != TUTTI_SUCCESS || all_reach_all(opening->all, fabric->nranks))
+        return result;
+    scratch_give_back_windows(fabric);
+    return use_host_windows(fabric);
+}
+
 static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *opening)
 {
-    struct card *mine = &opening->mine, *all = opening->all;
+    struct card *mine = &opening->mine;
     tutti_result_t result = scratch_window(fabric);
     if (result == TUTTI_SUCCESS)
         result = scratch_describe(fabric, fabric->window, &mine->window);
     spend(opening, PART_WINDOW);
-    /* A rank that failed still takes part, so that the others hear of it by the failed team and not by silence. */
-    tutti_result_t told = result == TUTTI_SUCCESS ? tell_all(fabric->team, mine, all) : result;
+    /* A rank that failed does not go on, so that the others hear of it by the failed team. */
+    if (result == TUTTI_SUCCESS)
+        result = tell_all(fabric->team, mine, opening->all);
     spend(opening, PART_MEETING);
-    for (int rank = 0; rank < fabric->nranks && told == TUTTI_SUCCESS; rank++) {
-        CUdeviceptr address = fabric->window;
-        if (rank != fabric->rank)
-            told = scratch_reach(fabric, rank, &all[rank].window, &address, &fabric->window_imported[rank]);
-        fabric->windows[rank] = all[rank].window;
-        fabric->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
-    }
+    if (result == TUTTI_SUCCESS)
+        result = agree_on_windows(fabric, opening, reach_windows(fabric, opening->all));
     spend(opening, PART_WINDOWS);
-    return told;
+    return result;
 }
 
 static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
@@ -171,13 +199,17 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
         fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
     }
-    mine->reaches = find_reachable(fabric, all);
+    find_reachable(fabric, all, mine);
     spend(opening, PART_ACCESS);
     result = tell_all(team, mine, all);
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    return all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
+    result = all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
+    fabric->direct = fabric->nranks > 1 && !fabric->in_host;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        fabric->direct = fabric->direct && fabric->here[rank];
+    return result;
 }
 
 static tutti_result_t register_board(struct fabric *fabric)

@@ -175,7 +175,8 @@ static void only_own_context(void)
     unsigned flags;
     int count = 0, active;
     DONE(cu->DeviceGetCount(&count));
-    require(count >= nranks, "a GPU for each rank");
+    if (count == 1) /* it sees no other */
+        return;
     for (int i = 0; i < count; i++) {
         DONE(cu->DeviceGet(&device, i));
         DONE(cu->DevicePrimaryCtxGetState(device, &flags, &active));
@@ -253,16 +254,45 @@ static void no_kernels(void)
     OK(tutti_device_mem_free(recv));
 }
 
+/* This process sees its own GPU alone, as launchers have it. */
+static void hide_others(const char *local_rank)
+{
+    setenv("TUTTI_EMULATED_FIRST", local_rank, 1);
+    setenv("TUTTI_EMULATED_GPUS", "1", 1);
+}
+
+static void run_case(const char *name)
+{
+    if (strcmp(name, "apart") == 0) { /* GPUs that are not seen, and, as it turns out, not reached */
+        require(logged(" windows lie in host memory") == 1, "a line on the windows");
+        buffers_go();
+    } else if (strcmp(name, "none") == 0 || strcmp(name, "asked") == 0) {
+        no_kernels();
+    } else {
+        require(logged(" windows lie in host memory") == 0, "windows on the GPUs");
+        buffers_stay();
+        buffers_go();
+        many_buffers();
+    }
+    if (strcmp(name, "buffers") == 0) {
+        pieces(true);
+        pieces(false);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
+    const char *name = argc > 1 ? argv[1] : "", *local_rank = getenv("TUTTI_LOCAL_RANK");
+    bool alone = strcmp(name, "unseen") == 0 || strcmp(name, "apart") == 0;
     int file = mkstemp(log_file);
-    if (file < 0)
+    if (file < 0 || !local_rank)
         return 2;
     close(file);
     setenv("TUTTI_DEBUG", "info", 1);
     setenv("TUTTI_DEBUG_FILE", log_file, 1);
-    gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
+    if (alone)
+        hide_others(local_rank);
+    gpu_select(alone ? 0 : atoi(local_rank));
     OK(cuda_driver(&cu));
     tutti_config_t config = gpu_config();
     if (strcmp(name, "asked") == 0) /* as TUTTI_CTA_POLICY=zero, but for this communicator */
@@ -272,15 +302,7 @@ int main(int argc, char **argv)
     OK(tutti_comm_count(comm, &nranks));
     only_own_context();
     require(logged(" made its fabric in ") == 1, "a line on what took the time");
-    if (strcmp(name, "buffers") != 0) {
-        no_kernels();
-    } else {
-        buffers_stay();
-        buffers_go();
-        many_buffers();
-        pieces(true);
-        pieces(false);
-    }
+    run_case(name);
     only_own_context();
     tutti_comm_destroy(comm);
     unlink(log_file);

@@ -126,6 +126,7 @@ static tutti_result_t open_device(const struct cuda_driver *driver, int ordinal,
         return error_set(TUTTI_DEVICE_ERROR, "use GPU %d: %s", ordinal, cuda_result_text(got, text, sizeof text));
     }
     describe(driver, device);
+    pthread_mutex_init(&device->making, NULL);
     *out = device;
     return TUTTI_SUCCESS;
 }
@@ -151,6 +152,7 @@ static void close_device(struct cuda_device *device)
         release_peers(driver, device);
         driver->DevicePrimaryCtxRelease(device->handle);
     }
+    pthread_mutex_destroy(&device->making);
     free(device);
 }
 
@@ -233,10 +235,10 @@ tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal)
         return result;
     if (peer_ordinal < 0 || peer_ordinal >= CUDA_DEVICES)
         return error_set(TUTTI_INVALID_ARGUMENT, "let GPU %d address GPU %d: there is none", device->ordinal, peer_ordinal);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device->making);
     if (!(device->peers >> peer_ordinal & 1))
         result = enable(driver, device, peer_ordinal);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device->making);
     return result;
 }
 

@@ -5,7 +5,9 @@
 
 #include "device/cuda/driver.h"
 
-enum { CUDA_DEVICES = 64, CUDA_MODULES = 4 };
+#include <pthread.h>
+
+enum { CUDA_DEVICES = 64, CUDA_MODULES = 8 };
 
 struct kernel_launch; /* launch.h */
 
@@ -20,10 +22,11 @@ struct cuda_device {
     bool memops;         /* streams can wait for and write words of memory */
     bool vmm;            /* memory can be made that is shared by file descriptor */
     int users;           /* acquisitions not yet released */
-    uint64_t peers;      /* ordinals whose memory kernels of this device may address */
+    uint64_t peers;      /* ordinals whose memory kernels of this device may address; under `making` */
+    pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded; /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction exchange, reduce[3][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk */
+    CUfunction exchange, reduce[4][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk, direct */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */

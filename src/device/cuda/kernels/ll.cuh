@@ -101,12 +101,6 @@ DEVICE void ll_store(const struct ll *ll, const struct kernel_team &team, uint32
     ll_put(ll_slot(team, p, team.rank, stripe, ll->sent[p]) + index, ll->sent[p], unit);
 }
 
-DEVICE void ll_put(struct packet *at, uint32_t number, uint64_t unit)
-{
-    const uint64_t flag = ll_flag(number);
-    store_halves(at->half, (uint32_t)unit | flag, unit >> 32 | flag);
-}
-
 DEVICE bool ll_is(const struct packet &x, uint32_t number)
 {
     const uint64_t flag = ll_flag(number);
@@ -116,20 +110,6 @@ DEVICE bool ll_is(const struct packet &x, uint32_t number)
 DEVICE uint64_t ll_unit(const struct packet &x)
 {
     return (uint32_t)x.half[0] | x.half[1] << 32;
-}
-
-/* Waits for one packet. False: given up. */
-DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abort, uint64_t *unit)
-{
-    struct waiting w = {abort, 0};
-    struct packet x;
-    bool there;
-    do {
-        load_halves(at->half, &x.half[0], &x.half[1]);
-        there = ll_is(x, number);
-    } while (!there && wait_on(&w));
-    *unit = ll_unit(x);
-    return there;
 }
 
 /* Waits for one packet. False: given up. */

@@ -13,10 +13,11 @@
 
 #define DIRECT_AT_ONCE 4 /* ranks whose memory a thread reads at a time */
 
-/* Where ranks have what is reduced, and want the result. */
+/* Where ranks have what is reduced, and want the result; what each multiplies its contribution by. */
 struct direct_places {
     const unsigned char *in[KERNEL_RANKS];
     unsigned char *out[KERNEL_RANKS];
+    uint64_t scalar[KERNEL_RANKS];
 };
 
 template <class E> struct direct_run {
@@ -27,22 +28,24 @@ template <class E> struct direct_run {
 };
 
 /* Thread p tells rank p, and hears from it. False: given up. */
-DEVICE bool direct_meet(const struct kernel_reduce &what, uint32_t number, struct direct_places *at)
+DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint32_t number, struct direct_places *at)
 {
     const struct kernel_team &team = what.team;
     bool good = true;
     EACH_RANK (p, team.nranks) {
-        uint64_t in = (uint64_t)(uintptr_t)what.in, out = (uint64_t)(uintptr_t)what.out;
+        uint64_t word[DIRECT_WORDS] = {(uint64_t)(uintptr_t)what.in, (uint64_t)(uintptr_t)what.out, scalar};
         if (p != team.rank) {
             struct packet *theirs = window_of(team, p)->direct_meet[blockIdx.x][team.rank];
             const struct packet *mine = window_of(team, team.rank)->direct_meet[blockIdx.x][p];
-            ll_put(theirs, number, in);
-            ll_put(theirs + 1, number, out);
-            good = good && ll_get(mine, number, team.abort, &in) && ll_get(mine + 1, number, team.abort, &out);
+            UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
+                ll_put(theirs + i, number, word[i]);
+            UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
+                good = good && ll_get(mine + i, number, team.abort, &word[i]);
             fence_all(); /* what the rank had written before it came is seen */
         }
-        at->in[p] = (const unsigned char *)(uintptr_t)in;
-        at->out[p] = (unsigned char *)(uintptr_t)out;
+        at->in[p] = (const unsigned char *)(uintptr_t)word[0];
+        at->out[p] = (unsigned char *)(uintptr_t)word[1];
+        at->scalar[p] = word[2];
     }
     return !barrier_or(!good);
 }
@@ -79,17 +82,24 @@ template <class E, bool WHOLE, int U> DEVICE void direct_load(const direct_run<E
     }
 }
 
-template <class E, int U> DEVICE void direct_fold(const direct_run<E> &r, parts<E, 2> *sum, struct vector (*x)[U], int first)
+template <class E> DEVICE void direct_prepare(const direct_run<E> &r, int p, uint64_t *unit)
 {
-    UNROLL for (int k = 0; k < DIRECT_AT_ONCE; k++) {
+    if (!r.a.scaled)
+        return;
+    arithmetic<E> a = r.a;
+    a.scalar = E::widen(r.at.scalar[p]);
+    prepare<E, 2>(a, unit);
+}
+
+/* Those of ranks first + from and on, of the ones at hand. */
+template <class E, int U> DEVICE void direct_fold(const direct_run<E> &r, parts<E, 2> *sum, struct vector (*x)[U], int first, int from)
+{
+    UNROLL for (int k = from; k < DIRECT_AT_ONCE; k++) {
         if (first + k >= r.team.nranks)
             continue;
         UNROLL for (int u = 0; u < U; u++) {
-            prepare<E, 2>(r.a, x[k][u].unit);
-            if (first + k == 0)
-                parts_widen(sum[u], x[k][u].unit);
-            else
-                parts_absorb(sum[u], x[k][u].unit, r.a.op);
+            direct_prepare(r, first + k, x[k][u].unit);
+            parts_absorb(sum[u], x[k][u].unit, r.a.op);
         }
     }
 }
@@ -99,9 +109,16 @@ template <class E, bool WHOLE, int U> DEVICE void direct_vectors(const direct_ru
     struct vector x[DIRECT_AT_ONCE][U];
     parts<E, 2> sum[U];
     const int n = r.team.nranks, me = r.team.rank;
-    ROLLED for (int first = 0; first < n; first += DIRECT_AT_ONCE) {
+    direct_load<E, WHOLE, U>(r, x, 0, from, i, end);
+    UNROLL for (int u = 0; u < U; u++) {
+        direct_prepare(r, 0, x[0][u].unit);
+        parts_widen(sum[u], x[0][u].unit);
+    }
+    if (n > 1)
+        direct_fold<E, U>(r, sum, x, 0, 1);
+    ROLLED for (int first = DIRECT_AT_ONCE; first < n; first += DIRECT_AT_ONCE) {
         direct_load<E, WHOLE, U>(r, x, first, from, i, end);
-        direct_fold<E, U>(r, sum, x, first);
+        direct_fold<E, U>(r, sum, x, first, 0);
     }
     UNROLL for (int u = 0; u < U; u++) {
         if (n > 1)
@@ -147,10 +164,10 @@ template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
     const arithmetic<E> a = arithmetic_of<E>(what);
     const uint32_t gives = scatter ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
     const direct_run<E> r = {what.team, at, a, gives};
-    const uint32_t number = window_of(what.team, me)->direct_number[blockIdx.x] + 1;
+    const uint32_t last = window_of(what.team, me)->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
     const struct span part = span_part(bytes, scatter ? 0 : me, scatter ? 1 : n);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
-    if (!direct_meet(what, number, &at))
+    if (!direct_meet(what, scalar_bits<E>(what), number, &at))
         return;
     if (threadIdx.x == 0 && scatter)
         for (int p = 0; p < n; p++)
