@@ -31,6 +31,8 @@ static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUs
     struct kernel_launch how;
     choose(fabric, call, &how);
     tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : (1u << fabric->nranks) - 1);
+    if (result == TUTTI_SUCCESS && direct_wanted(fabric, call))
+        return direct_issue(fabric, call, &what, stream);
     if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK)
         result = scratch_take_bulk(fabric, (1u << fabric->nranks) - 1);
     if (result != TUTTI_SUCCESS)
@@ -119,6 +121,8 @@ static bool needs_bulk(const struct fabric *fabric, const struct call *call)
 
 tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 {
+    if (call->count && !fabric->staged && schedule_reduces(call->coll) && direct_wanted(fabric, call))
+        return direct_prepare(fabric, call);
     if (!call->count || fabric->staged || fabric->bulk_posted || !needs_bulk(fabric, call))
         return TUTTI_SUCCESS;
     cuda_enter(fabric->device);

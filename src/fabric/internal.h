@@ -57,6 +57,7 @@ struct fabric {
     bool in_host;          /* windows are in host memory: GPUs do not reach each other */
     bool copies;           /* copy engines may carry large messages */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
+    bool direct;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
     bool no_kernels;       /* where nothing is reduced: the user wants none */
@@ -67,7 +68,7 @@ struct fabric {
     bool board_registered;
     CUdeviceptr board_device;
     struct kernel_team kernels; /* what every launch takes */
-    CUdeviceptr window, bulk;   /* own device memory; 0: none */
+    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
     struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
     bool bulk_posted;
@@ -116,8 +117,15 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric);
 tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
 /* Peers' windows are not used any more. */
 void scratch_give_back_windows(struct fabric *fabric);
+/* Memory in place of a user's that peers do not reach: two vectors of DIRECT_MOST bytes. */
+tutti_result_t scratch_stand_in(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
+
+/* direct.c: reductions of users' memory where it lies */
+bool direct_wanted(const struct fabric *fabric, const struct call *call);
+tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call);
+tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream);
 
 /* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
  * for one another. */

@@ -206,7 +206,11 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    return all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
+    result = all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
+    fabric->direct = fabric->nranks > 1 && !fabric->in_host;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        fabric->direct = fabric->direct && fabric->here[rank];
+    return result;
 }
 
 static tutti_result_t register_board(struct fabric *fabric)

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/param.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct remains {
     int rank, nranks;
     struct cuda_device *device;
     const struct cuda_driver *cu;
-    CUdeviceptr window, bulk;
+    CUdeviceptr window, bulk, stand_in;
     bool registered, in_host;
 };
 
@@ -97,6 +98,11 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric)
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t scratch_stand_in(struct fabric *fabric)
+{
+    return fabric->stand_in ? TUTTI_SUCCESS : allocate(fabric, 2 * (size_t)param_int(PARAM_DIRECT_MOST), &fabric->stand_in);
+}
+
 /* Peers post theirs when they come to the same call. */
 static tutti_result_t wait_for_bulk(struct fabric *fabric, int peer)
 {
@@ -149,6 +155,8 @@ static void bury(struct remains *old)
     cuda_enter(old->device);
     if (old->bulk)
         old->cu->MemFree(old->bulk);
+    if (old->stand_in)
+        old->cu->MemFree(old->stand_in);
     if (old->window)
         old->cu->MemFree(old->window);
     if (old->in_host)
@@ -208,7 +216,7 @@ void scratch_close(struct fabric *fabric)
         return;
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
-                            .window = fabric->window, .bulk = fabric->bulk, .registered = fabric->board_registered, .in_host = fabric->in_host};
+                            .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in, .registered = fabric->board_registered, .in_host = fabric->in_host};
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
     pthread_mutex_unlock(&remains_lock);

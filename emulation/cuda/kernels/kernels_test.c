@@ -147,7 +147,7 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk"};
+    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
@@ -247,7 +247,7 @@ static void test_everything(void **state)
     for (int n = 1; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
-            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_BULK; kernel++)
+            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_DIRECT; kernel++)
                 if (kernel != KERNEL_REDUCE_TWO || mode != KERNEL_REDUCE_SCATTER)
                     each_type_and_op((enum kernel_id)kernel, (enum kernel_mode)mode);
         flush();
@@ -262,7 +262,7 @@ static void test_many_in_a_row(void **state)
         assert_true(team_init(&team, n));
         for (int i = 0; i < (quick() ? 100 : 1000); i++) {
             enum kernel_mode mode = (enum kernel_mode)below(3);
-            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(3));
+            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES));
             if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
                 kernel = KERNEL_REDUCE_ONE;
             add_random(kernel, mode, (tutti_type_t)below(TUTTI_TYPE_COUNT), (int)below(OPS));
@@ -310,7 +310,7 @@ static void test_numbers_wrap(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-20);
         for (int i = 0; i < 120; i++) {
-            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(3)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
             add(t);
         }

@@ -7,6 +7,7 @@
 #define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a block */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
+#define DIRECT_EACH    ((size_t)16 << 10)
 #define BULK_SHORT     ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 #define CHAIN_SHORT    ((size_t)64 << 20) /* likewise */
 
@@ -33,6 +34,9 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_bloc
         out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);
     } else if (kernel == KERNEL_REDUCE_TWO) {
         out->grid[0] = blocks(bytes, TWO_SHOT_EACH, most);
+    } else if (kernel == KERNEL_REDUCE_DIRECT) {
+        out->grid[0] = blocks(bytes, DIRECT_EACH, most);
+        out->threads = KERNEL_DIRECT_THREADS;
     } else {
         out->grid[0] = blocks(bytes, BULK_EACH, most_bulk);
         out->threads = KERNEL_BULK_THREADS;

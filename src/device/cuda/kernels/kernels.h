@@ -26,7 +26,8 @@
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST       ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_BLOCKS      32                   /* by default, for long ones */
-#define KERNEL_CONTROL_BYTES    ((uint64_t)40 << 10) /* the words of a window */
+#define KERNEL_DIRECT_THREADS   512
+#define KERNEL_CONTROL_BYTES    ((uint64_t)64 << 10) /* the words of a window */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512

@@ -12,6 +12,7 @@
 
 #define LL_PACKETS    (KERNEL_LL_BYTES / 8)
 #define LL_SLOTS      2
+#define DIRECT_WORDS  3 /* where in and out are, the scalar */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
 /* 8 bytes of payload; the upper half of each word is the flag. */
@@ -32,6 +33,10 @@ struct alignas(256) window {
     stripe_words bulk_arrived[BULK_FAMILIES];
     stripe_words plain_acked, plain_arrived;
     stripe_words chain_acked, chain_arrived;
+    /* of reduce_direct.cuh: the owner's number, and what peers write */
+    uint32_t direct_number[KERNEL_STRIPES];
+    struct packet direct_meet[KERNEL_STRIPES][KERNEL_RANKS][DIRECT_WORDS];
+    stripe_words direct_done;
 };
 
 /* Behind the words: for every source its small messages, and then for every source its plain data. */
