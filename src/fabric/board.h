@@ -30,10 +30,18 @@ enum board_way {
     BOARD_STAGED  /* through the receiver's scratch, which everybody has mapped from the start */
 };
 
+/* A message of the same sender that is to be copied first. */
+struct board_turn {
+    uint32_t number; /* 0: none */
+    uint16_t to;
+    uint16_t pulled; /* its receiver copies it */
+};
+
 /* One end of a message: where its data are, or are to go. */
 struct board_post {
     uint64_t address, bytes;
     uint32_t way, offer;
+    struct board_turn after; /* told by the sender */
 };
 
 /* From one rank to another. Streams write and wait for the words; each has one writer, and only grows. */

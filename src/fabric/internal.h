@@ -47,6 +47,7 @@ struct message {
     bool copies; /* this rank does the copying */
     enum board_way way;
     uint32_t piece; /* the first one's number, of a staged message */
+    const struct message *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
 struct fabric {
@@ -132,7 +133,7 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
 tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
 
 /* copy.c: large messages, by copy engine */
-tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
+tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
                              CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
