@@ -69,6 +69,12 @@ static bool by_chain_of_copies(const struct fabric *fabric, const struct call *c
            (copies_all(fabric) || bytes_of(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
 }
 
+/* From one rank to the other, no more than a message: a long one's copy is faster than any kernel. */
+static bool by_one_copy(const struct fabric *fabric, const struct call *call, bool capturing)
+{
+    return fabric->nranks == 2 && fabric->copies && !capturing && bytes_of(call) >= fabric->copy_from;
+}
+
 /* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
 static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *call, CUstream stream)
 {
@@ -195,7 +201,7 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
     struct kernel_exchange what;
     if (by_chain_of_copies(fabric, call, capturing))
         return chain_of_copies(fabric, call, stream);
-    if (by_chain_kernel(fabric, call))
+    if (by_chain_kernel(fabric, call) && !by_one_copy(fabric, call, capturing))
         return chain_kernel(fabric, call, stream);
     describe(fabric, call, &what);
     return exchange_issue(fabric, &what, true, stream, capturing);
