@@ -65,7 +65,7 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
 
 void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
-    const unsigned usual = bytes <= CHAIN_SHORT || nranks > CHAIN_FEW ? KERNEL_STRIPES : KERNEL_BULK_BLOCKS;
+    const unsigned usual = bytes <= CHAIN_SHORT || nranks > CHAIN_FEW ? KERNEL_STRIPES : KERNEL_CHAIN_BLOCKS;
     const unsigned most = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};
 }

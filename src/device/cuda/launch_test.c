@@ -95,7 +95,7 @@ static void test_broadcasts(void **state)
     kernel_choose_chain(4, (uint64_t)4 << 20, 0, &launch);
     assert_int_equal(launch.grid[0], KERNEL_STRIPES);
     kernel_choose_chain(4, (uint64_t)1 << 30, 0, &launch);
-    assert_int_equal(launch.grid[0], KERNEL_BULK_BLOCKS);
+    assert_int_equal(launch.grid[0], KERNEL_CHAIN_BLOCKS);
     kernel_choose_chain(5, (uint64_t)1 << 30, 0, &launch);
     assert_int_equal(launch.grid[0], KERNEL_STRIPES);
 }
