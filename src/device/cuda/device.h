@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { CUDA_DEVICES = 64, CUDA_MODULES = 4 };
+enum { CUDA_DEVICES = 64, CUDA_MODULES = 8 };
 
 struct kernel_launch; /* launch.h */
 
