@@ -71,6 +71,12 @@ static bool by_chain_of_copies(const struct fabric *fabric, const struct call *c
            (copies_all(fabric) || bytes_of(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
 }
 
+/* From one rank to the other, no more than a message: a long one's copy is faster than any kernel. */
+static bool by_one_copy(const struct fabric *fabric, const struct call *call, bool capturing)
+{
+    return fabric->nranks == 2 && fabric->copies && !capturing && bytes_of(call) >= fabric->copy_from;
+}
+
 /* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
 static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *call, CUstream stream)
 {
@@ -96,7 +102,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = bytes_of(call), .root = call->root,
                                 .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = (int32_t)param_int(PARAM_CHAIN_FAN)};
     struct kernel_launch how;
-    kernel_choose_chain(what.bytes, fabric->most_blocks, &how);
+    kernel_choose_chain(fabric->nranks, what.bytes, fabric->most_blocks, &how);
     uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)
@@ -199,7 +205,7 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
     struct kernel_exchange what;
     if (by_chain_of_copies(fabric, call, capturing))
         return chain_of_copies(fabric, call, stream);
-    if (by_chain_kernel(fabric, call))
+    if (by_chain_kernel(fabric, call) && !by_one_copy(fabric, call, capturing))
         return chain_kernel(fabric, call, stream);
     describe(fabric, call, &what);
     return exchange_issue(fabric, &what, true, stream, capturing);

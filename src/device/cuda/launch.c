@@ -10,6 +10,7 @@
 #define DIRECT_EACH    ((size_t)16 << 10)
 #define BULK_SHORT     ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 #define CHAIN_SHORT    ((size_t)64 << 20) /* likewise */
+#define CHAIN_FEW      4 /* ranks; with more, a block that pushes to all others is too slow for fewer stripes */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -66,9 +67,9 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
         .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_EXCHANGE_THREADS};
 }
 
-void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
+void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
-    const unsigned usual = bytes <= CHAIN_SHORT ? KERNEL_STRIPES : KERNEL_BULK_BLOCKS;
+    const unsigned usual = bytes <= CHAIN_SHORT || nranks > CHAIN_FEW ? KERNEL_STRIPES : KERNEL_CHAIN_BLOCKS;
     const unsigned most = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};
 }

@@ -15,7 +15,7 @@
 #define CHAIN_DEPTH   KERNEL_BULK_DEPTH
 #define CHAIN_VECTORS 8  /* in flight of a thread */
 #define CHAIN_CLERKS  32 /* threads that tell, and as many that look; one is enough for a rank */
-#define CHAIN_STEPS   16 /* chunks of a stripe: more of them fill the way sooner, fewer have fewer fences */
+#define CHAIN_STEPS   64 /* chunks of a stripe at most, while slots have room: the way is filled in a few of them */
 #define CHAIN_LOOKS   3  /* for the next chunk, until the block meets: about as long as a chunk is moved */
 
 struct chain_run {
@@ -50,14 +50,14 @@ DEVICE struct chain_run chain_run_of(const struct kernel_chain &what)
 {
     const struct span mine = span_part(what.bytes, blockIdx.x, gridDim.x);
     const uint32_t halves = (gridDim.x + 1) / 2; /* one half of the blocks has the slots of each family */
-    struct chain_run r = {what.team, (const unsigned char *)what.in + mine.begin, (unsigned char *)what.out + mine.begin,
-                          mine.end - mine.begin, 0, KERNEL_BULK_BYTES / halves & ~(uint64_t)(VECTOR_BYTES - 1), 0, blockIdx.x,
+    const bool root = what.team.rank == what.root;
+    struct chain_run r = {what.team, root ? (const unsigned char *)what.in + mine.begin : NULL,
+                          root && what.in == what.out ? NULL : (unsigned char *)what.out + mine.begin, mine.end - mine.begin, 0,
+                          KERNEL_BULK_BYTES / halves & ~(uint64_t)127, 0, blockIdx.x,
                           kernel_chain_next(&what, blockIdx.x), kernel_chain_source(&what, blockIdx.x)};
     const uint64_t wanted = round_up_16(r.length / CHAIN_STEPS), fewest = round_up_16(what.chunk ? what.chunk : KERNEL_CHAIN_CHUNK);
     r.chunk = least(wanted < fewest ? fewest : wanted, r.room);
     r.steps = (uint32_t)((r.length + r.chunk - 1) / r.chunk);
-    if (what.team.rank == what.root && what.in == what.out)
-        r.out = NULL;
     return r;
 }
 
