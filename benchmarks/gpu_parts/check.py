@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check: all programs of nccl-tests with checks (-c 1) over tutti, in one thread, in threads, in processes, in graphs; and our own."""
+import collections
+import tempfile
+
+from . import perf, ranks
+from .run import Budget, say, tail
+
+Way = collections.namedtuple("Way", "name form programs arguments env", defaults=({},))
+SHORT = ["-n", "2", "-w", "1", "-c", "1"]
+# The first ones matter most: time may run out.
+WAYS = (
+    Way("all types and operators", "gpus", perf.REDUCING, "-b 8 -e 4M -f 8 -d all -o all -n 1 -w 0 -c 1".split()),
+    Way("all types", "gpus", perf.MOVING, "-b 8 -e 4M -f 64 -d all -n 1 -w 0 -c 1".split()),
+    Way("float, large", "gpus", perf.PROGRAMS, "-b 16M -e {most} -f 8".split() + SHORT),
+    Way("bfloat16, large", "gpus", perf.REDUCING, "-b 16M -e {most} -f 8 -d bfloat16".split() + SHORT),
+    Way("processes", "processes", perf.PROGRAMS, "-b 32 -e {most} -f 32".split() + SHORT),
+    Way("in a graph", "gpus", perf.PROGRAMS, "-b 64 -e 64M -f 32 -n 3 -w 1 -c 1 -G 3".split()),
+    Way("threads", "threads", perf.PROGRAMS, "-b 1K -e 64M -f 16".split() + SHORT),
+    Way("processes, all types and operators", "processes", perf.REDUCING, "-b 8 -e 4M -f 64 -d all -o all -n 1 -w 0 -c 1".split()),
+    Way("processes, in a graph", "processes", perf.PROGRAMS, "-b 64 -e 64M -f 64 -n 3 -w 1 -c 1 -G 3".split()),
+    Way("registered", "gpus", perf.PROGRAMS, "-b 1K -e 64M -f 64 -R 1".split() + SHORT),
+    Way("processes, registered", "processes", ("all_reduce", "all_gather", "sendrecv"), "-b 1K -e 64M -f 64 -R 1".split() + SHORT),
+    Way("misaligned", "gpus", perf.PROGRAMS, "-b 1K -e 16M -f 128 -u 1".split() + SHORT),
+    Way("every root", "gpus", ("broadcast", "reduce", "gather", "scatter"), "-b 1K -e 16M -f 128 -r -1".split() + SHORT),
+    Way("processes, copy engines", "processes", perf.MOVING, "-b 1M -e {most} -f 16".split() + SHORT, {"TUTTI_COPY_PROCESSES": "1"}),
+    Way("copy engines for all", "gpus", perf.MOVING, "-b 64 -e 64M -f 64".split() + SHORT, {"TUTTI_CTA_POLICY": "zero"}),
+    Way("threads, in a graph", "threads", ("all_reduce", "alltoall"), "-b 64 -e 16M -f 64 -n 3 -w 1 -c 1 -G 3".split()),
+    Way("null stream", "gpus", ("all_reduce", "all_gather"), "-b 1K -e 64M -f 64 -y 1".split() + SHORT),
+)
+
+
+def add_arguments(parser):
+    parser.add_argument("--only", nargs="*", choices=perf.PROGRAMS, metavar="PROGRAM", help="only these programs")
+    parser.add_argument("--ways", nargs="*", metavar="WORD", help="only ways whose name begins with one of these")
+    parser.add_argument("--list", action="store_true", help="print the ways and end")
+
+
+def plan(options):
+    """[(way, program)]"""
+    found = []
+    for way in WAYS:
+        if options.ways and not any(way.name.startswith(word) for word in options.ways):
+            continue
+        for program in way.programs:
+            # hypercube with several GPUs a thread: its steps fall into one group, a race of its own.
+            if options.only and program not in options.only or program == "hypercube" and way.form == "gpus":
+                continue
+            found.append((way, program))
+    return found
+
+
+def judge(done):
+    """What is wrong with a run, as sentences."""
+    said = [f"exit status {done.status}" + (" (past its limit)" if done.status == 124 else "")] if done.status else []
+    said += perf.wrong(done.text())[:5]
+    return said or ([] if perf.rows(done.text()) else ["printed no table"])
+
+
+def one(options, way, program, limit):
+    most = "64M" if options.quick else "1G"
+    done = perf.start(options, options.tutti, program, way.form, [a.format(most=most) for a in way.arguments], limit, way.env)
+    said = judge(done)
+    record = {"way": way.name, "program": program, "good": not said, "said": said, "seconds": round(done.seconds, 1),
+              "points": len(perf.rows(done.text()))}
+    if said:
+        record["output"] = tail(done.text(), 2500)
+    return record
+
+
+def our_own(options, limit):
+    """All calls, types and operators by our worker, a process a GPU: needs neither MPI nor nccl-tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        jobs = ranks.start(options, options.tutti, "exercise", ["--preset", "few" if options.quick else "all"], folder)
+        ranks.wait(jobs, limit)
+        said = [f"rank {rank}: exit status {job.status}" for rank, job in enumerate(jobs) if job.status]
+        points = sum(out.get("points", 0) for out in ranks.outputs(folder, options.gpus))
+        record = {"way": "our own worker, processes", "program": "worker", "good": not said, "said": said, "points": points,
+                  "seconds": round(max(job.seconds for job in jobs), 1)}
+        if said:
+            record["output"] = "\n".join(tail(job.text(), 800) for job in jobs)
+        return record
+
+
+def show(record):
+    state = "ok    " if record["good"] else "FAILED"
+    print(f"{state} {record['program']}: {record['way']} ({record['points']} points, {record['seconds']:.0f} s)", flush=True)
+    if not record["good"]:
+        print(*["  " + line for text in record["said"] + [record.get("output", "")[-900:]] for line in text.splitlines()], sep="\n", flush=True)
+
+
+def main(options, results):
+    todo = plan(options)
+    if options.list:
+        for way in WAYS:
+            print(f"{way.name}: {way.form}, {' '.join(way.arguments)}", *[f"{k}={v}" for k, v in way.env.items()])
+        return 0
+    budget, runs, skipped = Budget(options.budget), [], []
+    results.data.update(runs=runs, skipped=skipped)
+    own = not options.only and (not options.ways or any("our own worker".startswith(word) for word in options.ways))
+    for number, (way, program) in enumerate(todo + [(None, "worker")] * own):
+        why = way and perf.missing(options, program, way.form)
+        limit = budget.limit(options.limit)
+        if why or not limit:
+            skipped.append(f"{program}: {way.name if way else 'our own'}: {why or 'no time left'}")
+            results.save()
+            continue
+        say(f"check {number + 1} of {len(todo) + own}: {program}, {way.name if way else 'our own worker'}")
+        runs.append(one(options, way, program, limit) if way else our_own(options, limit))
+        show(runs[-1])
+        results.save()
+    failed = sum(not record["good"] for record in runs)
+    print(f"{len(runs)} runs, {sum(r['points'] for r in runs)} points, {failed} failed, {len(skipped)} not run")
+    for line in skipped[:8]:
+        print("  not run:", line)
+    results.save(complete=not skipped)
+    return failed + (not runs)
