@@ -112,8 +112,8 @@ def main(arguments=None):
     everything = below.add_parser("all", help="all parts one after another")
     add_common(everything, 0, 0)
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, run.stop_all)
-    signal.signal(signal.SIGINT, run.stop_all)
+    signal.signal(signal.SIGTERM, run.stop)
+    signal.signal(signal.SIGINT, run.stop)
     if options.part == "all":
         return 1 if all_parts(parser, options, [a for a in arguments if a != "all"]) else 0
     complete(parser, options)

@@ -33,7 +33,7 @@ def start(options, app, library, folder, trace, limit):
         extra["TUTTI_COPY_PROCESSES"] = "1"
     if app in ("ddp", "fsdp"):
         script = os.path.join(ranks.ROOT, "torch_train.py")
-        jobs = ranks.start_torch(options, folder, script, ["--mode", app], None, extra, preload=library == "tutti")
+        jobs = ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")
     else:
         env = run.environment(folder, extra)
         env["PYTHONPATH"] = ":".join(filter(None, (ranks.ROOT, env.get("PYTHONPATH"))))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """beside: how much slower a bf16 matrix product of 8192^3 is beside a send/recv ring and beside allreduces of 256 MiB, four processes."""
-import os
 import statistics
 import tempfile
 
@@ -22,10 +21,9 @@ def add_arguments(parser):
 def one(options, library, extra, limit):
     """([output of each rank] or None, complaint)"""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
-        script = os.path.join(ranks.HERE, "torch_beside.py")
-        arguments = [x for name in ("bytes", "side", "products", "rounds") for x in (f"--{name}", str(getattr(options, name)))]
-        extra = {**extra, "TUTTI_TRACE_DIR": trace, "PYTHONPATH": ":".join(filter(None, (ranks.ROOT, os.environ.get("PYTHONPATH"))))}
-        jobs = ranks.start_torch(options, options.libraries[library], script, arguments, folder, extra, preload=library == "tutti")
+        program = ["-m", "gpu_parts.torch_beside"]
+        program += [word for name in ("bytes", "side", "products", "rounds") for word in (f"--{name}", str(getattr(options, name)))]
+        jobs = ranks.start_torch(options, options.libraries[library], program, folder, {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
         ranks.wait(jobs, limit)
         if any(job.status for job in jobs):
             return None, f"exit statuses {[job.status for job in jobs]}\n" + tail("".join(job.text() for job in jobs), 2500)
@@ -52,7 +50,8 @@ def show(found):
     for variant, calls in found.items():
         for name, v in calls.items():
             note = "" if v["outlasted"] else " (the talk ended before the products: too low)"
-            rows.append([variant, CALLS[name], f"{v['percent']:.2f}{note}", f"{v['alone_ms']:.3f}", f"{v['busbw_alone']:.0f}", f"{v['busbw_beside']:.0f}"])
+            rows.append([variant, CALLS[name], f"{v['percent']:.2f}{note}", f"{v['alone_ms']:.3f}", f"{v['busbw_alone']:.0f}",
+                         f"{v['busbw_beside']:.0f}"])
     return table(["library", "beside", "products slower by (%)", "a product alone (ms)", "bus GB/s alone", "bus GB/s with products"], rows)
 
 

@@ -31,16 +31,17 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_torch(options, library, script, arguments, folder, extra=None, preload=True):
-    """A program on torch.distributed, a process a GPU."""
+def start_torch(options, library, program, folder=None, extra=None, preload=True):
+    """A Python program (script or -m module, and arguments) on torch.distributed, a process a GPU."""
     port, jobs = free_port(), []
     for rank in range(options.gpus):
         env = run.environment(library, extra)
         env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.gpus), LOCAL_WORLD_SIZE=str(options.gpus),
                    MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4")
+        env["PYTHONPATH"] = ":".join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
         if preload:
             env["LD_PRELOAD"] = os.path.join(library, "libnccl.so.2")
-        jobs.append(run.Job([sys.executable, script, *arguments, *(["--folder", folder] if folder else [])], env))
+        jobs.append(run.Job([sys.executable, *program, *(["--folder", folder] if folder else [])], env))
     return jobs
 
 

@@ -11,7 +11,6 @@ import time
 
 BEGAN = time.monotonic()
 LATE = 124  # the exit status of a program that ran past its limit, as timeout(1) has it
-living = set()
 
 
 def say(*words):
@@ -49,7 +48,6 @@ class Job:
             # A group of its own, to be killed as a whole, but the same session.
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT,
                                             process_group=0, preexec_fn=die_with_parent)
-            living.add(self)
         except OSError as error:
             self.process, self.status = None, 127
             self.file.write(f"{command[0]}: {error}\n".encode())
@@ -58,8 +56,6 @@ class Job:
         if self.status is None:
             self.status = self.process.poll()
             self.seconds = time.monotonic() - self.began
-        if self.status is not None:
-            living.discard(self)
         return self.status
 
     def kill(self, status=LATE):
@@ -73,7 +69,6 @@ class Job:
                 pass
         self.process.wait()
         self.status, self.seconds = status, time.monotonic() - self.began
-        living.discard(self)
 
     def text(self):
         self.file.seek(0)
@@ -84,16 +79,18 @@ def run_all(jobs, limit, grace=20.0, every=None):
     """Waits until all have ended. Past the limit, or `grace` seconds after the first failure, what still runs is killed.
     every(): called again and again meanwhile. Returns the jobs."""
     until = time.monotonic() + limit
-    while any(job.poll() is None for job in jobs):
-        if any(job.status for job in jobs):
-            until = min(until, time.monotonic() + grace)
-            grace = float("inf")
-        if time.monotonic() > until:
-            for job in jobs:
-                job.kill()
-        if every:
-            every()
-        time.sleep(0.01)
+    try:
+        while any(job.poll() is None for job in jobs):
+            if any(job.status for job in jobs):
+                until = min(until, time.monotonic() + grace)
+                grace = float("inf")
+            if time.monotonic() > until:
+                kill_all(jobs)
+            if every:
+                every()
+            time.sleep(0.01)
+    finally:  # the script itself may be told to end
+        kill_all(jobs)
     return jobs
 
 
@@ -101,9 +98,13 @@ def run(command, env=None, limit=120.0):
     return run_all([Job(command, env)], limit)[0]
 
 
-def stop_all(*_):
-    for job in list(living):
+def kill_all(jobs):
+    for job in jobs:
         job.kill()
+
+
+def stop(*_):
+    """For signals: only raises, as a handler may run in the middle of a wait for a child. Who waits, kills."""
     sys.exit(143)
 
 

@@ -30,12 +30,11 @@ class Bench:
 
     def ring(self):
         """256 MiB to the right neighbour, as much from the left one."""
-        works = dist.batch_isend_irecv([dist.P2POp(dist.isend, self.send, (self.rank + 1) % self.ranks),
-                                        dist.P2POp(dist.irecv, self.recv, (self.rank - 1) % self.ranks)])
-        return works[-1]
+        return dist.batch_isend_irecv([dist.P2POp(dist.isend, self.send, (self.rank + 1) % self.ranks),
+                                       dist.P2POp(dist.irecv, self.recv, (self.rank - 1) % self.ranks)])
 
     def allreduce(self):
-        return dist.all_reduce(self.send, async_op=True)
+        return [dist.all_reduce(self.send, async_op=True)]
 
     def together(self):
         torch.cuda.synchronize()
@@ -46,11 +45,11 @@ class Bench:
         """(ms of a product, ms of a call): `products` products on one stream beside `count` calls on the other."""
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(4)]
         self.together()
-        work = None
+        works = []
         with torch.cuda.stream(self.talk):
             marks[2].record()
             for _ in range(min(count, 8)):  # enough to be under way when the products begin
-                work = call()
+                works += call()
         with torch.cuda.stream(self.products):
             marks[0].record()
             for _ in range(products):
@@ -58,8 +57,8 @@ class Bench:
             marks[1].record()
         with torch.cuda.stream(self.talk):
             for _ in range(count - 8):
-                work = call()
-            if work:
+                works += call()
+            for work in works:
                 work.wait()
             marks[3].record()
         torch.cuda.synchronize()

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import struct
 import sys
 import tempfile
@@ -20,7 +21,7 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import apps, beside, check, exercise, kill, numbers, perf, ranks, report, run, sanitize, speed  # noqa: E402
+from gpu_parts import apps, beside, check, exercise, kill, perf, ranks, report, run, sanitize, speed, values  # noqa: E402
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -104,23 +105,23 @@ class Tables(unittest.TestCase):
 
 class Numbers(unittest.TestCase):
     def test_small_floats(self):
-        self.assertEqual([numbers.encode("f8e4m3", v)[0] for v in (1, 1.5, 2, 9)], [0x38, 0x3c, 0x40, 0x51])
-        self.assertEqual([numbers.encode("f8e5m2", v)[0] for v in (1, 1.75, 9)], [0x3c, 0x3f, 0x48])  # 9 rounds to 8
-        self.assertEqual(numbers.encode("bfloat16", 1.5), b"\xc0\x3f")
-        self.assertEqual(numbers.encode("int8", 2.25), b"\x02")
+        self.assertEqual([values.encode("f8e4m3", v)[0] for v in (1, 1.5, 2, 9)], [0x38, 0x3c, 0x40, 0x51])
+        self.assertEqual([values.encode("f8e5m2", v)[0] for v in (1, 1.75, 9)], [0x3c, 0x3f, 0x48])  # 9 rounds to 8
+        self.assertEqual(values.encode("bfloat16", 1.5), b"\xc0\x3f")
+        self.assertEqual(values.encode("int8", 2.25), b"\x02")
 
     def test_stretches(self):
-        own = struct.unpack("<7i", numbers.own("int32", 2, 4, 7))
+        own = struct.unpack("<7i", values.own("int32", 2, 4, 7))
         self.assertEqual(list(own), [(i + 2) % 3 + 1 for i in range(4, 11)])
-        total = struct.unpack("<5f", numbers.reduced("float", "sum", 4, 1, 5))
+        total = struct.unpack("<5f", values.reduced("float", "sum", 4, 1, 5))
         self.assertEqual(list(total), [sum((i + r) % 3 + 1 for r in range(4)) for i in range(1, 6)])
-        self.assertEqual(numbers.reduced("int32", "prod", 2, 0, 3), struct.pack("<3i", 2, 6, 3))
-        self.assertFalse(numbers.exact("avg", 5))
+        self.assertEqual(values.reduced("int32", "prod", 2, 0, 3), struct.pack("<3i", 2, 6, 3))
+        self.assertFalse(values.exact("avg", 5))
 
     def test_differences(self):
-        self.assertIsNone(numbers.first_difference(b"abc", b"abc", 1))
-        self.assertEqual(numbers.first_difference(b"aaaabbbbcccc", b"aaaabbbXcccc", 4), 1)
-        self.assertEqual(numbers.first_difference(b"x" * 1000 + b"y", b"x" * 1001, 1), 1000)
+        self.assertIsNone(values.first_difference(b"abc", b"abc", 1))
+        self.assertEqual(values.first_difference(b"aaaabbbbcccc", b"aaaabbbXcccc", 4), 1)
+        self.assertEqual(values.first_difference(b"x" * 1000 + b"y", b"x" * 1001, 1), 1000)
 
 
 class Jobs(unittest.TestCase):
@@ -265,6 +266,24 @@ class Programs(unittest.TestCase):
             status, out, _ = self.part("sanitize", "--sanitizer", tool, "--cases", "memcheck, one", "racecheck, one")
             self.assertEqual(status, expected, out)
         self.assertIn("no summary", out)
+
+    def test_told_to_end(self):
+        """A signal ends the script and what it has started, and what was measured before is there."""
+        script = os.path.join(os.path.dirname(gpu.__file__), "gpu.py")
+        command = [sys.executable, script, "check", "--tests", self.at("tests"), "--tutti", self.at("tutti"), "--results", self.at("results"),
+                   "--ways", "bfloat16", "--only", "all_reduce", "reduce"]
+        with open(self.at("tests", "reduce_perf"), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho $$ > {self.at('pid')}\nexec sleep 500\n")
+        job = run.Job(command)
+        until = time.monotonic() + 120
+        while not os.path.exists(self.at("pid")) and time.monotonic() < until:
+            time.sleep(0.01)
+        job.process.send_signal(signal.SIGTERM)
+        run.run_all([job], 60)
+        self.assertEqual(job.status, 143, job.text())
+        with open(self.at("pid"), encoding="utf-8") as file:
+            self.assertIn(Jobs.state(int(file.read())), (None, "Z"))
+        self.assertEqual([record["good"] for record in self.load("check")["runs"]], [True])
 
     def test_arguments(self):
         for wrong in (("none",), (), ("check", "--ways"), ("speed", "--rounds", "x"), ("kill", "--tutti", "/nonexistent")):
