@@ -4,7 +4,7 @@ import collections
 import tempfile
 
 from . import perf, ranks
-from .run import Budget, say, tail
+from .run import Budget, say, table, tail
 
 Way = collections.namedtuple("Way", "name form programs arguments env", defaults=({},))
 SHORT = ["-n", "2", "-w", "1", "-c", "1"]
@@ -82,11 +82,29 @@ def our_own(options, limit):
         return record
 
 
-def show(record):
+def show(record, whole):
+    """One line; of a failure also the end of the output, the first few times (whole)."""
     state = "ok    " if record["good"] else "FAILED"
     print(f"{state} {record['program']}: {record['way']} ({record['points']} points, {record['seconds']:.0f} s)", flush=True)
     if not record["good"]:
-        print(*["  " + line for text in record["said"] + [record.get("output", "")[-900:]] for line in text.splitlines()], sep="\n", flush=True)
+        text = record.get("output", "")[-900:].splitlines() if whole else []
+        print(*["  " + line for line in record["said"] + text[-14:]], sep="\n", flush=True)
+
+
+def sum_up(runs, skipped):
+    """A line for each way: the last thing printed, as the end of long outputs is what is read."""
+    ways = {}
+    for record in runs:
+        good, count = ways.get(record["way"], (0, 0))
+        ways[record["way"]] = (good + record["good"], count + 1)
+    rows = [[way, f"{good} of {count}", "" if good == count else "FAILED: " + ", ".join(
+        record["program"] for record in runs if record["way"] == way and not record["good"])] for way, (good, count) in ways.items()]
+    print("\n" + table(["way", "good", ""], rows))
+    failed = sum(not record["good"] for record in runs)
+    print(f"{len(runs)} runs, {sum(r['points'] for r in runs)} points, {failed} failed, {len(skipped)} not run")
+    for line in skipped[:8]:
+        print("  not run:", line)
+    return failed
 
 
 def main(options, results):
@@ -107,11 +125,8 @@ def main(options, results):
             continue
         say(f"check {number + 1} of {len(todo) + own}: {program}, {way.name if way else 'our own worker'}")
         runs.append(one(options, way, program, limit) if way else our_own(options, limit))
-        show(runs[-1])
+        show(runs[-1], sum(not record["good"] for record in runs) <= 5)
         results.save()
-    failed = sum(not record["good"] for record in runs)
-    print(f"{len(runs)} runs, {sum(r['points'] for r in runs)} points, {failed} failed, {len(skipped)} not run")
-    for line in skipped[:8]:
-        print("  not run:", line)
+    failed = sum_up(runs, skipped)
     results.save(complete=not skipped)
     return failed + (not runs)

@@ -72,16 +72,19 @@ class Device:
     def free(self, at):
         self.call("cuMemFree_v2", ctypes.c_uint64(at))
 
+    # All on the one stream, which the legacy default stream does not wait for, nor is it waited for by that.
     def put(self, at, data):
-        self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(at), data, ctypes.c_size_t(len(data)))
+        """data: bytes, copied to the driver's own memory before this returns."""
+        self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(at), data, ctypes.c_size_t(len(data)), self.stream)
 
     def get(self, at, size):
+        self.wait(60, "what was to be read")
         data = ctypes.create_string_buffer(size)
         self.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(at), ctypes.c_size_t(size))
         return data.raw
 
     def fill(self, at, byte, size):
-        self.call("cuMemsetD8_v2", ctypes.c_uint64(at), ctypes.c_ubyte(byte), ctypes.c_size_t(size))
+        self.call("cuMemsetD8Async", ctypes.c_uint64(at), ctypes.c_ubyte(byte), ctypes.c_size_t(size), self.stream)
 
     def used(self):
         """Bytes of the GPU that anybody uses."""

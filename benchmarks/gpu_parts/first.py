@@ -20,6 +20,8 @@ def one(options, folder, limit):
         jobs = ranks.wait(ranks.start(options, folder, "first", ["--limit", "60"], meet), limit)
         if any(job.status for job in jobs):
             return None, "\n".join(tail(job.text(), 700) for job in jobs)
+        for said in jobs[0].text().splitlines()[:30]:  # TUTTI_DEBUG=info or NCCL_DEBUG=INFO
+            say(said)
         return ranks.outputs(meet, options.gpus), ""
 
 

@@ -87,7 +87,8 @@ def first_lines(data):
             yield absent(name, wanted)
             continue
         a, b = theirs[key], ours[key]
-        yield line(name, wanted, f"{a / unit:.1f} {unit_name}", f"{b / unit:.1f} {unit_name}", f"{a / b:.2f}" if b > 0 else "-", b <= share * a)
+        shown = [f"{value / unit:.1f} {unit_name}" for value in (a, b)]
+        yield line(name, wanted, *shown, f"{a / b:.2f}" if b > 0 else "-", b <= share * a)
 
 
 def beside_lines(data):
@@ -101,8 +102,8 @@ def beside_lines(data):
             limit = theirs[name]["percent"] if theirs else None
             percent = value["percent"]
             met = percent < 1 and (limit is None or percent < limit) if value["outlasted"] else None
-            yield line(f"matrix product beside {text} ({variant})", "< 1%, less than NCCL", "-" if limit is None else f"{limit:.2f}%", f"{percent:.2f}%",
-                       "-" if not limit or percent <= 0 else f"{limit / percent:.2f}", met)
+            shown = ["-" if limit is None else f"{limit:.2f}%", f"{percent:.2f}%", "-" if not limit or percent <= 0 else f"{limit / percent:.2f}"]
+            yield line(f"matrix product beside {text} ({variant})", "< 1%, less than NCCL", *shown, met)
 
 
 def nopeer_lines(data):
@@ -126,7 +127,8 @@ def share(name, records, good):
 def state_lines(data):
     yield share("nccl-tests with checks", (data["check"] or {}).get("runs", []), lambda r: r["good"])
     yield share("checks without peer access", (data["nopeer"] or {}).get("checks", []), lambda r: r["good"])
-    yield share("PyTorch, CuPy, JAX over tutti", [r for r in (data["apps"] or {}).get("runs", []) if r["library"] == "tutti"], lambda r: not r["said"])
+    ours = [r for r in (data["apps"] or {}).get("runs", []) if r["library"] == "tutti"]
+    yield share("PyTorch, CuPy, JAX over tutti", ours, lambda r: not r["said"])
     survivors = (data["kill"] or {}).get("tutti", {}).get("survivors", [])
     yield share("survivors of a killed rank have an error in time and go on", survivors, lambda r: r["good"])
     yield share("compute-sanitizer: 0 errors", (data["sanitize"] or {}).get("cases", []), lambda r: r["good"])

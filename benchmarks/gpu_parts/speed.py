@@ -9,11 +9,12 @@ from plot import write_svg
 from . import perf
 from .run import Budget, say, size_name, table, tail
 
-NAMES = {"all_reduce": "allreduce", "sendrecv": "send/recv", "all_gather": "allgather", "reduce_scatter": "reduce-scatter", "broadcast": "broadcast",
-         "alltoall": "alltoall", "reduce": "reduce"}
-PLAIN = "-b 64 -e {most} -f 4 -n 40 -w 5 -c 0".split()
+NAMES = {"all_reduce": "allreduce", "sendrecv": "send/recv", "all_gather": "allgather", "reduce_scatter": "reduce-scatter",
+         "broadcast": "broadcast", "alltoall": "alltoall", "reduce": "reduce"}
+PLAIN = "-b 64 -e 4G -f 4 -n 40 -w 5 -c 0".split()
 GRAPH = "-b 64 -e 256M -f 4 -n 10 -w 2 -G 10 -c 0".split()
-QUICK = {"PLAIN": "-b 1K -e 256M -f 16 -n 20 -w 5 -c 0".split(), "GRAPH": "-b 1K -e 16M -f 4 -n 10 -w 2 -G 5 -c 0".split()}
+QUICK_PLAIN = "-b 1K -e 256M -f 16 -n 20 -w 5 -c 0".split()
+QUICK_GRAPH = "-b 1K -e 16M -f 4 -n 10 -w 2 -G 5 -c 0".split()
 IN_GRAPH = " in a graph"
 
 
@@ -29,11 +30,11 @@ def add_arguments(parser):
 def cases(options):
     """{name: (program, arguments)}, what has aims first."""
     found = {}
-    most = "4G" if not options.quick else "256M"
     for program, name in NAMES.items():
-        plain = QUICK["PLAIN"] if options.quick else [a.format(most=most) for a in PLAIN]
-        found.update({name: (program, plain)} if options.graphs != "only" else {})
-        found.update({name + IN_GRAPH: (program, QUICK["GRAPH"] if options.quick else GRAPH)} if options.graphs != "no" else {})
+        if options.graphs != "only":
+            found[name] = (program, QUICK_PLAIN if options.quick else PLAIN)
+        if options.graphs != "no":
+            found[name + IN_GRAPH] = (program, QUICK_GRAPH if options.quick else GRAPH)
     return {name: case for name, case in found.items() if not options.only or any(name.startswith(word) for word in options.only)}
 
 
@@ -104,7 +105,7 @@ def one(options, results, name, program, arguments, library, folder, limit):
     if done.status:
         complaint = f"{library}: {name}: exit status {done.status}"
         results.data["complaints"].append(complaint + "\n" + tail(done.text()))
-        say(complaint + "\n" + tail(done.text(), 800))
+        say(complaint + ("\n" + tail(done.text(), 800) if len(results.data["complaints"]) < 5 else ""))
     return done.status != 0
 
 
