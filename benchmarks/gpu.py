@@ -11,10 +11,10 @@
   gpu.py kill      a rank is killed, the others must go on
   gpu.py sanitize  all kernels under compute-sanitizer
   gpu.py report    the table of aims, from what the parts have left
-  gpu.py all       all of these one after another
+  gpu.py all       all of these, quickly, one after another, in 590 seconds
 
-Each part stands alone, ends at its --budget of seconds, and writes FOLDER/PART.json after every step (--results FOLDER). Options of a
-part: gpu.py PART --help. Exit status: 0 all went well, 1 something failed, 2 wrong arguments. Multicast (NVLS) is off throughout.
+Each part stands alone, ends at its --budget of seconds, and writes FOLDER/results.json after every step (--results FOLDER). Options of
+a part: gpu.py PART --help. Exit status: 0 all went well, 1 something failed, 2 wrong arguments. Multicast (NVLS) is off throughout.
 """
 import argparse
 import importlib.util
@@ -25,9 +25,10 @@ import traceback
 
 from gpu_parts import apps, beside, check, first, kill, nopeer, report, run, sanitize, speed
 
-# part: module, default budget in seconds, default limit of one program
-PARTS = {"check": (check, 480, 90), "speed": (speed, 540, 90), "apps": (apps, 300, 120), "first": (first, 180, 60), "beside": (beside, 300, 120),
-         "nopeer": (nopeer, 180, 60), "kill": (kill, 150, 140), "sanitize": (sanitize, 480, 180), "report": (report, 0, 0)}
+# part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
+PARTS = {"kill": (kill, 150, 140, 15), "first": (first, 180, 60, 25), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
+         "speed": (speed, 540, 90, 175), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "check": (check, 300, 90, 145),
+         "report": (report, 0, 0, 0)}
 
 
 def nccl_folder():
@@ -39,16 +40,13 @@ def nccl_folder():
     return os.path.join(list(found.submodule_search_locations)[0], "lib") if found else None
 
 
-def add_common(parser, budget, limit):
+def add_common(parser):
     parser.add_argument("--tests", default="tests", help="folder of nccl-tests' programs; those for MPI end in _mpi (tests)")
     parser.add_argument("--tutti", default="lib", help="folder of tutti's libnccl.so.2 and libtutti.so.0 (lib)")
     parser.add_argument("--nccl", default=nccl_folder(), help="folder of NVIDIA's libnccl.so.2 (that of pip)")
     parser.add_argument("--libraries", nargs="*", dest="which", choices=("nccl", "tutti"), default=["nccl", "tutti"], help="which to run (both)")
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--results", default="results", help="folder of what the parts leave (results)")
-    parser.add_argument("--budget", type=float, default=budget, help=f"seconds for the part; 0: no end ({budget})")
-    parser.add_argument("--limit", type=float, default=limit, help=f"seconds for one program ({limit})")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes")
     parser.add_argument("--mpirun", default="mpirun", help="the launcher of one process for each GPU")
 
 
@@ -79,6 +77,7 @@ def one(options):
     if options.part == "report" or getattr(options, "list", False):
         return PARTS[options.part][0].main(options, None)
     results = run.Results(options.results, name_of(options), keep=getattr(options, "more", False), gpus=options.gpus)
+    results.save()
     try:
         return PARTS[options.part][0].main(options, results)
     except Exception:  # the next part goes on
@@ -88,16 +87,22 @@ def one(options):
         return 1
 
 
-def all_parts(parser, options, rest):
-    """Every part with its own defaults and what was given for all."""
-    failed = []
-    for part in PARTS:
-        run.say(f"==== {part}")
+def all_parts(parser, options):
+    """Every part, quickly. What one leaves of its share of the time goes to those that follow; the last one, check, can use any."""
+    rest = ["--quick", "--gpus", str(options.gpus), "--libraries", *options.which]
+    for name in ("tests", "tutti", "nccl", "results", "mpirun"):
+        rest += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
+    failed, budget, parts = [], run.Budget(options.budget_total), list(PARTS)
+    for part in parts:
+        to_come = sum(PARTS[later][3] for later in parts[parts.index(part):])
         mine = parser.parse_args([part, *rest])
+        if to_come and options.budget_total:
+            mine.budget = max(1.0, (budget.left() - 3) * PARTS[part][3] / to_come)
+        run.say(f"==== {part}" + (f", {mine.budget:.0f} s" if mine.budget else ""))
         complete(parser, mine)
         if one(mine):
             failed.append(part)
-    print("failed: " + ", ".join(failed) if failed else "all parts went well")
+    print("with failures, or missed their end: " + ", ".join(failed) if failed else "all parts went well")
     return failed
 
 
@@ -105,17 +110,21 @@ def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     below = parser.add_subparsers(dest="part", required=True, metavar="PART")
-    for name, (module, budget, limit) in PARTS.items():
+    for name, (module, budget, limit, _) in PARTS.items():
         part = below.add_parser(name, help=module.__doc__.partition(": ")[2].splitlines()[0], description=module.__doc__)
-        add_common(part, budget, limit)
+        add_common(part)
+        part.add_argument("--budget", type=float, default=budget, help=f"seconds for the part; 0: no end ({budget})")
+        part.add_argument("--limit", type=float, default=limit, help=f"seconds for one program ({limit})")
+        part.add_argument("--quick", action="store_true", help="less, so that all parts together fit into ten minutes")
         module.add_arguments(part)
-    everything = below.add_parser("all", help="all parts one after another")
-    add_common(everything, 0, 0)
+    everything = below.add_parser("all", help="all parts one after another, with --quick")
+    add_common(everything)
+    everything.add_argument("--budget-total", type=float, default=590, help="seconds for all; 0: each part has its own budget (590)")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, run.stop)
     signal.signal(signal.SIGINT, run.stop)
     if options.part == "all":
-        return 1 if all_parts(parser, options, [a for a in arguments if a != "all"]) else 0
+        return 1 if all_parts(parser, options) else 0
     complete(parser, options)
     return 1 if one(options) else 0
 

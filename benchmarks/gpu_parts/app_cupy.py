@@ -10,7 +10,7 @@ from cupy.cuda import nccl
 
 from gpu_parts import proof
 
-COUNTS = (1000, 100 * 1000, 5 * 1000 * 1000)
+COUNTS = (1000, 100 * 1000, 1000 * 1000)
 TYPES = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64, "int32": nccl.NCCL_INT32, "float16": nccl.NCCL_FLOAT16}
 
 

@@ -9,10 +9,11 @@ import time
 from . import ranks, run
 from .run import Budget, say, table, tail
 
-APPS = ("ddp", "fsdp", "cupy", "jax")
+TRAINING = ("ddp", "fsdp")
+APPS = (*TRAINING, "cupy", "jax")
 LOSS = re.compile(r"(\w+) step (\d+): loss ([0-9.naninf]+)")
 FIRST = re.compile(r"first collective after ([0-9.]+) s")
-SERVED = re.compile(r"served: tutti communicators (\d+); ncclAllReduce from (\S+)")
+SERVED = re.compile(r"served: tutti communicators (\d+); ncclAllReduce from ([^;\s]+)")
 RESULT = re.compile(r"result: (\d+) points, (\d+) wrong")
 TOLERANCE = 1e-4  # of a loss, relative: the orders of summation differ
 
@@ -28,10 +29,10 @@ def losses(text):
 
 def start(options, app, library, folder, trace, limit):
     """(statuses, output of all)"""
-    extra = {"TUTTI_TRACE_DIR": trace, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    extra = {"TUTTI_TRACE_DIR": trace, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     if options.copies:
         extra["TUTTI_COPY_PROCESSES"] = "1"
-    if app in ("ddp", "fsdp"):
+    if app in TRAINING:
         script = os.path.join(ranks.ROOT, "torch_train.py")
         jobs = ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")
     else:
@@ -52,7 +53,7 @@ def record_of(app, library, statuses, text, seconds):
     record["served"] = list(served.groups()) if served else None
     if first:
         record["first"] = float(first.group(1))
-    if app in ("ddp", "fsdp"):
+    if app in TRAINING:
         record["losses"] = losses(text)
         said += [] if record["losses"] else ["no losses"]
     else:
@@ -93,7 +94,9 @@ def main(options, results):
     results.data["runs"] = records
     for app in options.only or APPS:
         pair = {}
-        for library, folder in options.libraries.items():
+        # A curve is compared with NCCL's; what is compared with numpy needs no run over NCCL.
+        libraries = options.libraries if app in TRAINING or not options.quick else {"tutti": options.tutti}
+        for library, folder in libraries.items():
             limit = budget.limit(options.limit)
             if not limit:
                 say(f"apps: no time left for {app} over {library}")

@@ -58,6 +58,7 @@ def show(found):
 def main(options, results):
     budget, failed = Budget(options.budget), 0
     results.data.update(summary={}, complaints=[], raw={})
+    options.products //= 2 if options.quick else 1
     for variant, library, extra in VARIANTS:
         limit = budget.limit(options.limit)
         if library not in options.libraries or not limit:

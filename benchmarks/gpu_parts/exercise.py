@@ -10,9 +10,8 @@ KIB, MIB = 1 << 10, 1 << 20
 # Odd sizes: blocks of a reduce-scatter are then misaligned. Small, middle and large reductions are different kernels.
 PRESETS = {
     "all": Preset(tuple(TYPES), tuple(OPS), (4000, 200 * 1000, 3000 * 1000), (40, 100 * 1000, 1 * MIB + 12, 12 * MIB)),
-    "memcheck": Preset(tuple(TYPES), ("sum", "max"), (4000, 200 * 1000, 1000 * 1000), (40, 100 * 1000, 3 * MIB + 4)),
     "few": Preset(("float", "bfloat16", "int8"), ("sum", "avg"), (4000, 200 * 1000, 1000 * 1000), (40, 100 * 1000, 3 * MIB + 4)),
-    "racecheck": Preset(("float",), ("sum",), (4000, 100 * 1000, 1000 * 1000), (40, 200 * 1000)),
+    "racecheck": Preset(("float", "half", "int8"), ("sum",), (4000, 100 * 1000, 1000 * 1000), (40, 200 * 1000, 3 * MIB + 4)),
     "survivors": Preset(("float",), ("sum",), (4000, 3000 * 1000), (100 * 1000,)),
 }
 GUARD = 0xee

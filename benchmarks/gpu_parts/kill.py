@@ -13,7 +13,7 @@ FIELDS = ("error after (s)", "aborted after (s)", "rounds before", "GPU works on
 
 def add_arguments(parser):
     parser.add_argument("--bytes", type=int, default=1 << 30, help="bytes of the allreduce (1 GiB)")
-    parser.add_argument("--victim", type=int, default=2, help="the rank that is killed")
+    parser.add_argument("--victim", type=int, help="the rank that is killed (one in the middle)")
     parser.add_argument("--within", type=float, default=35, help="seconds within which the others must have an error (TUTTI_TIMEOUT is 30 s)")
     parser.add_argument("--with-nccl", action="store_true", help="do the same to NCCL (it waits for ever: its ranks are killed at --within)")
 
@@ -60,12 +60,13 @@ def show(records):
     rows = []
     for r in records:
         works = ("yes, kernel and collective" if r["computed"] else "yes, copies and collective") if r["works"] else "NO"
-        times = [f"{r[name]:.2f}" if name in r else "never" for name in ("noticed", "aborted")]
+        times = [f"{r[name]:.3f}" if name in r else "never" for name in ("noticed", "aborted")]
         rows.append([r["rank"], *times, r["rounds"], works, r["said"][:110]])
     return table(["rank", *FIELDS], rows)
 
 
 def main(options, results):
+    options.victim = options.gpus // 2 if options.victim is None else options.victim
     if not 0 <= options.victim < options.gpus or options.gpus < 2:
         say(f"kill: there is no rank {options.victim} of {options.gpus} to kill beside others")
         return 1

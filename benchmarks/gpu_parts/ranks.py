@@ -37,7 +37,7 @@ def start_torch(options, library, program, folder=None, extra=None, preload=True
     for rank in range(options.gpus):
         env = run.environment(library, extra)
         env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.gpus), LOCAL_WORLD_SIZE=str(options.gpus),
-                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4")
+                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="4")
         env["PYTHONPATH"] = ":".join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
         if preload:
             env["LD_PRELOAD"] = os.path.join(library, "libnccl.so.2")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report: the table of aims, filled from what the parts have left; REPORT.md and speed.svg in the folder of results."""
+"""report: the table of aims, filled from what the parts have left, and all points: performance-gpu.md and .svg in the folder of results."""
 import os
 import sys
 
-from . import beside, first, kill, nopeer, speed
-from .run import load, size_name, table
+from . import apps, beside, check, first, kill, nopeer, speed
+from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 # case, bytes, what: microseconds (at most) or bus GB/s (at least), aim
@@ -20,7 +20,8 @@ PARTS = ("check", "speed", "apps", "first", "beside", "nopeer", "kill", "sanitiz
 
 
 def add_arguments(parser):
-    parser.add_argument("--output", help="file of the report (RESULTS/REPORT.md)")
+    parser.add_argument("--output", help="file of the report; the picture lies beside it (RESULTS/performance-gpu.md)")
+    parser.add_argument("--picture", default="performance-gpu.svg", help="how the report names its picture (performance-gpu.svg)")
 
 
 def verdict(met):
@@ -142,6 +143,19 @@ def aims(data):
     return [*speed_lines(points), *first_lines(data["first"]), *beside_lines(data["beside"]), *nopeer_lines(data["nopeer"]), *state_lines(data)]
 
 
+CLASSES = (("up to 256 KiB", 0, 256 * K), ("1 MiB to 16 MiB", M, 16 * M), ("64 MiB and above", 64 * M, 1 << 60))
+
+
+def means(points):
+    """Geometric means of NCCL's time / tutti's, a line for each class of sizes."""
+    names = [name for name in points if any(ratios(points, name, low, high) for _, low, high in CLASSES)]
+    rows = []
+    for text, low, high in CLASSES:
+        found = [[ratio for ratio, _ in ratios(points, name, low, high)] for name in names]
+        rows.append([text, *(f"{speed.mean(values):.2f}" if values else "" for values in found)])
+    return table(["sizes", *names], rows) if names else ""
+
+
 def details(data):
     lines = []
     if data["first"]:
@@ -152,27 +166,39 @@ def details(data):
         lines += ["## Without peer access", "", nopeer.show(data["nopeer"].get("points", {}))]
     if (data["kill"] or {}).get("tutti"):
         lines += ["## A killed rank", "", kill.show(data["kill"]["tutti"]["survivors"])]
-    for part in PARTS:
-        if data[part] and not data[part].get("complete"):
-            lines += [f"The part {part} did not run to its end or had failures.", ""]
+    if data["apps"]:
+        lines += ["## PyTorch, CuPy, JAX", "", apps.show(data["apps"].get("runs", []))]
+    if data["check"]:
+        lines += ["## Checks", "", check.ways_table(data["check"].get("runs", []))]
+    short = [part for part in PARTS if data[part] and not data[part].get("complete")]
+    return lines + ([f"Not run to their end, or with failures: {', '.join(short)}.", ""] if short else [])
+
+
+def points_of(every):
+    """Speed by one thread, and by other forms where measured: text."""
+    lines = []
+    for part, data in every.items():
+        if part.startswith("speed") and data.get("points"):
+            lines += ["# All points" + part.removeprefix("speed").replace("-", ", by "), "", speed.head_of(data), "", speed.text_of(data["points"])]
     return lines
 
 
 def main(options, _):
-    data = {part: load(options.results, part) for part in PARTS}
+    every = load_all(options.results)
+    data = {part: every.get(part) for part in PARTS}
     if not any(data.values()):
         print(f"there is nothing in {options.results}: run the parts first", file=sys.stderr)
         return 1
-    rows = aims(data)
-    missed = sum(row[-1] == "MISSED" for row in rows)
-    met = sum(row[-1] == "met" for row in rows)
-    text = ["# What tutti promises on GPUs", "", f"{met} aims met, {missed} missed, {len(rows) - met - missed} not measured.", "", table(HEADS, rows)]
-    text += details(data)
-    if data["speed"]:
-        speed.picture(data["speed"].get("points", {}), data["speed"].get("gpus", 4), os.path.join(options.results, "speed.svg"))
-        text += ["## All points", "", "speed.md has the figures, speed.svg the picture.", ""]
-    path = options.output or os.path.join(options.results, "REPORT.md")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(text))
+    rows, points = aims(data), speed.medians((data["speed"] or {}).get("points", {}))
+    missed, met = (sum(row[-1] == word for row in rows) for word in ("MISSED", "met"))
+    text = ["# tutti and NCCL on GPUs", "", "Made by `benchmarks/gpu.py report`. A ratio is NCCL's time / tutti's: above 1 tutti is faster. "
+            f"{met} aims met, {missed} missed, {len(rows) - met - missed} not measured.", ""]
+    text += details(data) + ["## Means of the ratios", "", means(points), "## Aims", "", table(HEADS, rows)]
     print("\n".join(text))
+    path = options.output or os.path.join(options.results, "performance-gpu.md")
+    if points:
+        speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4), os.path.join(os.path.dirname(path), os.path.basename(options.picture)))
+        text += [f"![time over size]({options.picture})", ""]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(text + points_of(every)))
     return 0

@@ -10,6 +10,7 @@ import tempfile
 import time
 
 BEGAN = time.monotonic()
+FILE = "results.json"
 LATE = 124  # the exit status of a program that ran past its limit, as timeout(1) has it
 
 
@@ -113,29 +114,32 @@ def tail(text, most=1500):
 
 
 class Results:
-    """FOLDER/PART.json, written anew after each step, so that a part that is stopped has left what it had."""
+    """What a part has measured, under its name in FOLDER/results.json, written anew after each step: a part that is stopped has left what it had."""
 
     def __init__(self, folder, part, keep=False, **head):
         os.makedirs(folder, exist_ok=True)
-        self.path = os.path.join(folder, part + ".json")
-        old = load(folder, part) if keep else None
-        self.data = old if old else {"part": part, **head}
+        self.path, self.every = os.path.join(folder, FILE), load_all(folder)
+        self.data = self.every[part] = self.every.get(part) if keep and part in self.every else head
         self.data["complete"] = False
 
     def save(self, complete=False):
         self.data["complete"] = complete
         with open(self.path + ".new", "w", encoding="utf-8") as file:
-            json.dump(self.data, file, indent=1)
+            json.dump(self.every, file, indent=0)
         os.replace(self.path + ".new", self.path)
 
 
-def load(folder, part):
-    """What a part has left, or None."""
+def load_all(folder):
+    """{part: what it has left}"""
     try:
-        with open(os.path.join(folder, part + ".json"), encoding="utf-8") as file:
+        with open(os.path.join(folder, FILE), encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError):
-        return None
+        return {}
+
+
+def load(folder, part):
+    return load_all(folder).get(part)
 
 
 class Budget:

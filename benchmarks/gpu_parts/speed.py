@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """speed: the programs of nccl-tests over NCCL and tutti in turns, each call as it is and in a CUDA graph; medians of the rounds."""
 import math
-import os
 import statistics
 
 from plot import write_svg
@@ -11,10 +10,9 @@ from .run import Budget, say, size_name, table, tail
 
 NAMES = {"all_reduce": "allreduce", "sendrecv": "send/recv", "all_gather": "allgather", "reduce_scatter": "reduce-scatter",
          "broadcast": "broadcast", "alltoall": "alltoall", "reduce": "reduce"}
-PLAIN = "-b 64 -e 4G -f 4 -n 40 -w 5 -c 0".split()
-GRAPH = "-b 64 -e 256M -f 4 -n 10 -w 2 -G 10 -c 0".split()
-QUICK_PLAIN = "-b 1K -e 256M -f 16 -n 20 -w 5 -c 0".split()
-QUICK_GRAPH = "-b 1K -e 16M -f 4 -n 10 -w 2 -G 5 -c 0".split()
+LONG = ("all_reduce", "sendrecv")  # up to 4 GiB; the others to 1 GiB
+PLAIN = "-b 64 -e {most} -f 4 -n 30 -w 5 -c 0".split()
+GRAPH = "-b 64 -e 64M -f 4 -n 10 -w 2 -G 10 -c 0".split()
 IN_GRAPH = " in a graph"
 
 
@@ -28,13 +26,14 @@ def add_arguments(parser):
 
 
 def cases(options):
-    """{name: (program, arguments)}, what has aims first."""
+    """{name: (program, arguments)}, what has aims first. Quick: only that."""
     found = {}
-    for program, name in NAMES.items():
-        if options.graphs != "only":
-            found[name] = (program, QUICK_PLAIN if options.quick else PLAIN)
-        if options.graphs != "no":
-            found[name + IN_GRAPH] = (program, QUICK_GRAPH if options.quick else GRAPH)
+    if options.graphs != "only":
+        found = {name: (program, [a.format(most="4G" if program in LONG else "1G") for a in PLAIN]) for program, name in NAMES.items()}
+    if options.graphs != "no":
+        found.update({name + IN_GRAPH: (program, GRAPH) for program, name in NAMES.items()})
+    if options.quick:
+        found = {name: found[name] for name in found if name in ("allreduce" + IN_GRAPH, *NAMES.values()) and name != "reduce"}
     return {name: case for name, case in found.items() if not options.only or any(name.startswith(word) for word in options.only)}
 
 
@@ -54,8 +53,8 @@ def mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
 
 
-def text_of(points, head):
-    lines = ["# tutti and NCCL on GPUs", "", head, ""]
+def text_of(points):
+    lines = []
     for name, sizes in medians(points).items():
         rows, ratios = [], []
         for size, pair in sorted(sizes.items()):
@@ -66,7 +65,7 @@ def text_of(points, head):
         lines += [f"## {name}", "", table(["size", "NCCL (us)", "tutti (us)", "NCCL bus GB/s", "tutti bus GB/s", "ratio"], rows)]
         if ratios:
             lines += [f"Geometric mean of the ratios: {mean(ratios):.2f}", ""]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def picture(points, gpus, path):
@@ -81,20 +80,12 @@ def picture(points, gpus, path):
         write_svg(path, ["tutti", "nccl"], times, collectives)
 
 
-def head_of(options, turns):
-    form = {"gpus": "one thread", "threads": "a thread for each GPU", "processes": "a process for each GPU"}[options.form]
-    return (f"{options.gpus} GPUs, {form}, medians of {turns} rounds in turns, nccl-tests, out of place, float, sum; NVLS off. "
+def head_of(data):
+    form = {"gpus": "one thread", "threads": "a thread for each GPU", "processes": "a process for each GPU"}[data.get("form", "gpus")]
+    turns = data.get("done", {}).values()
+    rounds = f"{min(turns)} to {max(turns)}" if turns and min(turns) < max(turns) else str(max(turns, default=0))
+    return (f"{data.get('gpus', 4)} GPUs, {form}, medians of {rounds} rounds in turns, nccl-tests, out of place, float, sum; NVLS off. "
             "A ratio is NCCL's time / tutti's: above 1 tutti is faster.")
-
-
-def write(options, results):
-    points, turns = results.data["points"], max(results.data["done"].values(), default=0)
-    text = text_of(points, head_of(options, turns))
-    base = results.path.removesuffix(".json")
-    with open(base + ".md", "w", encoding="utf-8") as file:
-        file.write(text)
-    picture(points, options.gpus, base + ".svg")
-    return text
 
 
 def one(options, results, name, program, arguments, library, folder, limit):
@@ -129,7 +120,7 @@ def main(options, results):
             count += 1
             if limit and math.isfinite(began):
                 say(f"speed, round {turn + 1} of {options.rounds}: {name}; {budget.left():.0f} s of the budget left")
-    print(write(options, results))
+    print(head_of(results.data), text_of(results.data["points"]), sep="\n\n")
     results.save(complete=not failed and not skipped)
-    say(f"speed: {failed} programs failed, {skipped} not run; {os.path.basename(results.path)}, .md and .svg are in {os.path.dirname(results.path)}")
+    say(f"speed: {failed} programs failed, {skipped} not run")
     return failed

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the program after its own options and ends as compute-sanitizer does. FAKE=errors finds some, FAKE=refused cannot run.
 tool=$2
-shift 4
+[ "$1 $3 $4 $5" = "--tool --report-api-errors no --error-exitcode" ] || exit 3
+shift 6
 if [ "${FAKE:-}" = refused ]; then
     echo "========= Error: Device not supported"
     exit 1

@@ -74,10 +74,14 @@ class Tables(unittest.TestCase):
         self.assertIn("/t/reduce_perf_mpi", perf.missing(options, "reduce", "processes"))
 
     def test_plan(self):
-        todo = check.plan(types.SimpleNamespace(ways=None, only=None))
+        todo = check.plan(types.SimpleNamespace(ways=None, only=None, quick=False))
         self.assertIn("hypercube", {program for way, program in todo if way.form == "processes"})
         self.assertNotIn("hypercube", {program for way, program in todo if way.form == "gpus"})
-        self.assertEqual(len(check.plan(types.SimpleNamespace(ways=["float"], only=["reduce"]))), 1)
+        self.assertEqual(len(check.plan(types.SimpleNamespace(ways=["float"], only=["reduce"], quick=False))), 1)
+        self.assertEqual(len({way.name for way, _ in todo[:len(check.WAYS) + len(check.MODES)]}), len(check.WAYS) + len(check.MODES))
+        quick = check.plan(types.SimpleNamespace(ways=None, only=None, quick=True))
+        self.assertEqual({way.name for way, _ in quick}, {way.name for way, _ in todo})
+        self.assertLess(len(quick), len(todo))
 
     def test_sanitizer_summaries(self):
         race = "========= RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)\n"
@@ -162,7 +166,9 @@ class Jobs(unittest.TestCase):
             first.save(complete=True)
             self.assertEqual(run.Results(folder, "x", keep=True).data["value"], 1)
             self.assertNotIn("value", run.Results(folder, "x").data)
-            with open(os.path.join(folder, "x.json"), "w", encoding="utf-8") as file:
+            run.Results(folder, "y").save()
+            self.assertEqual(sorted(run.load_all(folder)), ["x", "y"])
+            with open(os.path.join(folder, run.FILE), "w", encoding="utf-8") as file:
                 file.write('{"half":')
             self.assertIsNone(run.load(folder, "x"))
 
@@ -191,9 +197,12 @@ class Programs(unittest.TestCase):
     def at(self, *names):
         return os.path.join(self.folder.name, *names)
 
+    def folders(self):
+        return ["--tests", self.at("tests"), "--nccl", self.at("nccl"), "--tutti", self.at("tutti"), "--results", self.at("results"),
+                "--mpirun", self.at("mpirun")]
+
     def part(self, *arguments):
-        return call(*arguments, "--tests", self.at("tests"), "--nccl", self.at("nccl"), "--tutti", self.at("tutti"), "--results", self.at("results"),
-                    "--mpirun", self.at("mpirun"))
+        return call(*arguments, *self.folders())
 
     def load(self, part):
         return run.load(self.at("results"), part)
@@ -234,17 +243,21 @@ class Programs(unittest.TestCase):
         data = self.load("speed")
         self.assertEqual(len(data["points"]["allreduce"]["tutti"]["1024"]), 3)
         self.assertEqual(len(data["points"]["alltoall in a graph"]["nccl"]["1024"]), 1)
-        self.assertTrue(os.path.exists(self.at("results", "speed.svg")))
         status, out, _ = self.part("nopeer", "--rounds", "1", "--quick")
         self.assertEqual(status, 0, out)
         status, out, _ = self.part("report")
         self.assertEqual(status, 0)
         self.assertIn("2 GPUs by sockets", out)
         self.assertIn("allreduce, 4 GiB", out)
-        self.assertTrue(os.path.exists(self.at("results", "REPORT.md")))
+        self.assertTrue(os.path.exists(self.at("results", "performance-gpu.svg")))
+        with open(self.at("results", "performance-gpu.md"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("## alltoall in a graph", text)
+        self.assertIn("![time over size](performance-gpu.svg)", text)
+        self.assertRegex(text, r"64 MiB and above +\| 1\.3")
 
     def test_speed_by_processes(self):
-        status, out, _ = self.part("speed", "--form", "processes", "--rounds", "1", "--only", "broadcast", "--quick")
+        status, out, _ = self.part("speed", "--form", "processes", "--rounds", "1", "--only", "broadcast")
         self.assertEqual(status, 0, out)
         self.assertIn("broadcast in a graph", self.load("speed-processes")["points"])
         self.assertIn("a process for each GPU", out)
@@ -296,7 +309,17 @@ class Programs(unittest.TestCase):
         for part in (*gpu.PARTS, "all"):
             status, out, _ = call(part, "--help")
             self.assertEqual(status, 0)
-            self.assertIn("--budget", out)
+            self.assertIn("--results", out)
+
+    def test_all(self):
+        """Nothing here but the fakes works: each part fails or is done, the next one goes on, and all is in one file."""
+        status, out, err = call("all", "--budget-total", "100", "--gpus", "2", *self.folders())
+        self.assertEqual(status, 1)
+        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err], list(gpu.PARTS))
+        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report"})
+        self.assertTrue(self.load("speed")["complete"])
+        self.assertEqual(sorted(os.listdir(self.at("results"))), ["performance-gpu.md", "performance-gpu.svg", "results.json"])
+        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, apps")
 
     def test_report_of_everything(self):
         first = {library: {"one.init and first": t, "two.bytes.init": m, "two.bytes.first": m, "two.bytes.large": m}
@@ -311,13 +334,13 @@ class Programs(unittest.TestCase):
             "kill": {"tutti": {"survivors": [{"rank": 0, "good": True, "works": True, "computed": True, "said": "x", "rounds": 4, "noticed": 0.5,
                                               "aborted": 0.6}]}},
             "sanitize": {"cases": [{"good": True}, {"good": False}]},
-            "apps": {"runs": [{"library": "tutti", "said": []}, {"library": "nccl", "said": ["x"]}]},
+            "apps": {"runs": [{"app": "jax", "library": library, "said": said, "served": None, "seconds": 1}
+                              for library, said in (("tutti", []), ("nccl", ["x"]))]},
             "speed": {"points": {"allreduce in a graph": {"tutti": {"1024": [[3.5, 0.4], [3.6, 0.4]]}, "nccl": {"1024": [[10.0, 0.1]]}}}},
         }
         os.mkdir(self.at("results"))
-        for name, data in parts.items():
-            with open(self.at("results", name + ".json"), "w", encoding="utf-8") as file:
-                json.dump({**data, "complete": True, "gpus": 4}, file)
+        with open(self.at("results", run.FILE), "w", encoding="utf-8") as file:
+            json.dump({name: {**data, "complete": True, "gpus": 4} for name, data in parts.items()}, file)
         status, text, _ = self.part("report")
         self.assertEqual(status, 0)
         rows = {row[0]: row for row in report.aims({part: self.load(part) for part in report.PARTS})}
@@ -348,7 +371,9 @@ class Workers(unittest.TestCase):
     def test_exercise(self):
         status, out, err = self.part("check", "--ways", "our own", "--quick")
         self.assertEqual(status, 0, out + err)
-        points = run.load(self.folder.name, "check")["runs"][0]["points"]
+        runs = run.load(self.folder.name, "check")["runs"]
+        self.assertEqual(len(runs), len(check.MODES))
+        points = runs[0]["points"]
         wanted = exercise.PRESETS["few"]
         self.assertEqual(points, 2 * (3 * len(wanted.types) * len(wanted.ops) * len(wanted.bytes) + 6 * len(wanted.moved)))
 
