@@ -20,8 +20,8 @@ PARTS = ("check", "speed", "apps", "first", "beside", "nopeer", "kill", "sanitiz
 
 
 def add_arguments(parser):
-    parser.add_argument("--output", help="file of the report; the picture lies beside it (RESULTS/performance-gpu.md)")
-    parser.add_argument("--picture", default="performance-gpu.svg", help="how the report names its picture (performance-gpu.svg)")
+    parser.add_argument("--output", help="file of the report (RESULTS/performance-gpu.md)")
+    parser.add_argument("--picture", default="performance-gpu.svg", help="its picture, seen from the report (performance-gpu.svg)")
 
 
 def verdict(met):
@@ -197,7 +197,7 @@ def main(options, _):
     print("\n".join(text))
     path = options.output or os.path.join(options.results, "performance-gpu.md")
     if points:
-        speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4), os.path.join(os.path.dirname(path), os.path.basename(options.picture)))
+        speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4), os.path.join(os.path.dirname(path), options.picture))
         text += [f"![time over size]({options.picture})", ""]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(text + points_of(every)))
