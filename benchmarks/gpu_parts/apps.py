@@ -20,7 +20,6 @@ TOLERANCE = 1e-4  # of a loss, relative: the orders of summation differ
 
 def add_arguments(parser):
     parser.add_argument("--only", nargs="*", choices=APPS, metavar="APP", help="only these: " + ", ".join(APPS))
-    parser.add_argument("--copies", action="store_true", help="set TUTTI_COPY_PROCESSES=1 for tutti")
 
 
 def losses(text):
@@ -30,8 +29,6 @@ def losses(text):
 def start(options, app, library, folder, trace, limit):
     """(statuses, output of all)"""
     extra = {"TUTTI_TRACE_DIR": trace, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-    if options.copies:
-        extra["TUTTI_COPY_PROCESSES"] = "1"
     if app in TRAINING:
         script = os.path.join(ranks.ROOT, "torch_train.py")
         jobs = ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")

@@ -3,7 +3,7 @@
 import collections
 import tempfile
 
-from . import perf, ranks
+from . import exercise, perf, ranks
 from .run import Budget, say, table, tail
 
 Way = collections.namedtuple("Way", "name form programs arguments env", defaults=({},))
@@ -23,20 +23,21 @@ WAYS = (
     Way("registered", "gpus", CORE, "-b 1K -e 64M -f 64 -R 1".split() + SHORT),
     Way("misaligned", "gpus", CORE, "-b 1K -e 16M -f 128 -u 1".split() + SHORT),
     Way("every root", "gpus", ("broadcast", "reduce", "gather", "scatter"), "-b 1K -e 16M -f 128 -r -1".split() + SHORT),
-    Way("processes, copy engines", "processes", CORE[1:], "-b 1M -e {most} -f 16".split() + SHORT, {"TUTTI_COPY_PROCESSES": "1"}),
+    Way("processes, by kernels", "processes", CORE[1:], "-b 1M -e {most} -f 16".split() + SHORT, {"TUTTI_COPY_PROCESSES": "0"}),
     Way("copy engines for all", "gpus", CORE[1:], "-b 64 -e 64M -f 64".split() + SHORT, {"TUTTI_CTA_POLICY": "zero"}),
     Way("threads, in a graph", "threads", CORE[:2], "-b 64 -e 16M -f 64 -n 3 -w 1 -c 1 -G 3".split()),
     Way("null stream", "gpus", CORE[:2], "-b 1K -e 64M -f 64 -y 1".split() + SHORT),
 )
 # The same by our worker, which does all calls, types and operators in one run.
 WORKER = "our own worker"
-MODES = {"processes": {}, "copy engines between processes": {"TUTTI_COPY_PROCESSES": "1"}, "copy engines for all": {"TUTTI_CTA_POLICY": "zero"},
+MODES = {"processes": {}, "by kernels": {"TUTTI_COPY_PROCESSES": "0"}, "copy engines for all": {"TUTTI_CTA_POLICY": "zero"},
          "host memory": {"NCCL_P2P_DISABLE": "1"}, "sockets": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}}
 
 
 def add_arguments(parser):
     parser.add_argument("--only", nargs="*", choices=perf.PROGRAMS, metavar="PROGRAM", help="only these programs")
     parser.add_argument("--ways", nargs="*", metavar="WORD", help="only ways whose name begins with one of these")
+    parser.add_argument("--preset", default="all", choices=sorted(exercise.PRESETS), help="what our own worker does (all)")
     parser.add_argument("--list", action="store_true", help="print the ways and end")
 
 
@@ -81,7 +82,7 @@ def one(options, way, program, limit):
 def our_own(options, way, limit):
     """All calls, types and operators by our worker, a process a GPU: needs neither MPI nor nccl-tests."""
     with tempfile.TemporaryDirectory() as folder:
-        jobs = ranks.start(options, options.tutti, "exercise", ["--preset", "few" if options.quick else "all"], folder, way.env)
+        jobs = ranks.start(options, options.tutti, "exercise", ["--preset", options.preset], folder, way.env)
         ranks.wait(jobs, limit)
         said = [f"rank {rank}: exit status {job.status}" for rank, job in enumerate(jobs) if job.status]
         points = sum(out.get("points", 0) for out in ranks.outputs(folder, options.gpus))

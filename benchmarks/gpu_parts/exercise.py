@@ -5,11 +5,11 @@ import collections
 from . import values
 from .device import OPS, TYPES, pointer, size
 
-Preset = collections.namedtuple("Preset", "types ops bytes moved")
+Preset = collections.namedtuple("Preset", "types ops bytes moved large", defaults=((),))
 KIB, MIB = 1 << 10, 1 << 20
 # Odd sizes: blocks of a reduce-scatter are then misaligned. Small, middle and large reductions are different kernels.
 PRESETS = {
-    "all": Preset(tuple(TYPES), tuple(OPS), (4000, 200 * 1000, 3000 * 1000), (40, 100 * 1000, 1 * MIB + 12, 12 * MIB)),
+    "all": Preset(tuple(TYPES), tuple(OPS), (4000, 200 * 1000, 3000 * 1000), (40, 100 * 1000, 1 * MIB + 12, 12 * MIB), (48 * MIB + 4,)),
     "few": Preset(("float", "bfloat16", "int8"), ("sum", "avg"), (4000, 200 * 1000, 1000 * 1000), (40, 100 * 1000, 3 * MIB + 4)),
     "racecheck": Preset(("float", "half", "int8"), ("sum",), (4000, 100 * 1000, 1000 * 1000), (40, 200 * 1000, 3 * MIB + 4)),
     "survivors": Preset(("float",), ("sum",), (4000, 3000 * 1000), (100 * 1000,)),
@@ -26,12 +26,15 @@ class Exercise:
 
     def run(self, preset):
         want = PRESETS[preset]
-        most = max(max(want.bytes), max(want.moved)) * self.ranks + 64
+        most = max(*want.bytes, *want.large, max(want.moved) * self.ranks) + 64
         self.send, self.recv = self.device.alloc(most), self.device.alloc(most)
         for kind in want.types:
             for op in (op for op in want.ops if values.exact(op, self.ranks)):
                 for nbytes in want.bytes:
                     self.reductions(kind, op, nbytes // TYPES[kind][1])
+        for nbytes in want.large:  # some ways are for large vectors alone
+            for kind in ("float", "bfloat16"):
+                self.reductions(kind, "sum", nbytes // TYPES[kind][1])
         for nbytes in want.moved:
             self.moves("int32", nbytes // 4)
         self.device.free(self.send)

@@ -79,12 +79,13 @@ def first_lines(data):
     both = (data or {}).get("summary", {})
     ours, theirs = both.get("tutti"), both.get("nccl")
     rows = (("init and first collective, 4 processes", "one.init and first", 0.5, 1e-3, "ms"),
+            ("memory of a process's first communicator, after 64 MiB", "one.bytes.large", 0.1, M, "MiB"),
             ("memory of a communicator, made", "two.bytes.init", 0.1, M, "MiB"),
             ("memory of a communicator, after its first allreduce", "two.bytes.first", 0.1, M, "MiB"),
             ("memory of a communicator, after 64 MiB", "two.bytes.large", 0.1, M, "MiB"))
     for name, key, share, unit, unit_name in rows:
         wanted = f"{share:g} of NCCL's"
-        if not ours or not theirs:
+        if not ours or not theirs or key not in ours or key not in theirs:
             yield absent(name, wanted)
             continue
         a, b = theirs[key], ours[key]

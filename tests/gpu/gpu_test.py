@@ -369,7 +369,7 @@ class Workers(unittest.TestCase):
         return call(*arguments, "--tutti", LIB, "--results", self.folder.name, "--gpus", str(gpus), "--limit", "300", "--budget", "400")
 
     def test_exercise(self):
-        status, out, err = self.part("check", "--ways", "our own", "--quick")
+        status, out, err = self.part("check", "--ways", "our own", "--preset", "few")
         self.assertEqual(status, 0, out + err)
         runs = run.load(self.folder.name, "check")["runs"]
         self.assertEqual(len(runs), len(check.MODES))
