@@ -26,8 +26,8 @@ import traceback
 from gpu_parts import apps, beside, check, first, kill, nopeer, report, run, sanitize, speed
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
-PARTS = {"kill": (kill, 150, 140, 15), "first": (first, 180, 60, 25), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
-         "speed": (speed, 540, 90, 175), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "check": (check, 300, 90, 145),
+PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
+         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "check": (check, 300, 90, 140),
          "report": (report, 0, 0, 0)}
 
 
