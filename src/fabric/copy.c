@@ -35,6 +35,7 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
     struct message list[2 * KERNEL_RANKS];
     int count = 0;
     tutti_result_t result = TUTTI_SUCCESS;
+    record_way(fabric, &record_copy);
     for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS; peer++)
         if (recvs >> peer & 1)
             result = begin(fabric, list, &count, (struct message){.peer = peer, .memory = what->recv[peer], .bytes = what->recv_bytes[peer]}, stream);
