@@ -46,8 +46,9 @@ static json_t *ranks_json(uint32_t ranks)
     return out;
 }
 
-static void add_device(json_t *out, const struct blackbox_op *op)
+static void add_device(json_t *out, const struct blackbox *box, const struct blackbox_op *op)
 {
+    json_object_set_new(out, "head_ns", time_json(box, op->head_since));
     json_object_set_new(out, "device", json_true());
     json_object_set_new(out, "captured", json_boolean(op->captured));
     if (op->collective < WIRE_SEND)
@@ -72,7 +73,7 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
     json_object_set_new(out, "duration_ns", json_integer((json_int_t)view_duration(op, box->now)));
     json_object_set_new(out, "busbw_gbs", json_real(view_busbw(op, comm->nranks)));
     if (op->device)
-        add_device(out, op);
+        add_device(out, box, op);
     if (op->state == WIRE_OP_RUNNING && op->wait_since)
         json_object_set_new(out, "waits",
                             json_pack("{s:o, s:i, s:i, s:o}", "peer", rank_json(op->wait_peer), "round",
