@@ -180,7 +180,7 @@ static int missing_in_collective(const struct group *group, const struct rank_st
 
 static bool talks_with(const struct blackbox_op *op, int peer)
 {
-    return (op->sends_to | op->recvs_from) >> peer & 1;
+    return peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
 }
 
 /* How surely is this peer the one whose part of a send, receive or group is missing? 0: it has come. */
