@@ -181,6 +181,25 @@ static void test_ring(void **state)
     assert_shows("sends to 1, receives from 3");
 }
 
+/* A ring of 3: rank 1 has done its part, rank 2 has not called the second time. */
+static void done_in_part(struct trace *trace, struct trace_comm *world, int rank)
+{
+    for (uint64_t seq = 1; seq <= (rank == 2 ? 1 : 2); seq++) {
+        struct trace_op *op = trace_op_call(world, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, 1ull << (rank + 1) % 3 | 1ull << ((rank + 2) % 3 + 32));
+        trace_op_issued(op, &by_copy);
+        if (rank || seq == 1)
+            trace_op_seen_done(op, TUTTI_SUCCESS);
+    }
+}
+
+static void test_ring_that_one_has_done(void **state)
+{
+    stage_play(3, done_in_part);
+    assert_int_equal(stage_run("--stuck 0"), 0);
+    assert_shows("VERDICT: rank 2 ");
+    assert_shows("is waited for by rank 0 in group #2 of communicator world");
+}
+
 /* Ranks 0 and 1 wait in a collective for rank 2, whose GPU waits for a message from rank 3. */
 static void chain(struct trace *trace, struct trace_comm *world, int rank)
 {
@@ -273,7 +292,7 @@ int main(void)
         CASE(test_furthest_behind), CASE(test_nothing_wrong_yet), CASE(test_dead),
         CASE(test_gpu_that_has_not_come), CASE(test_call_that_does_not_return), CASE(test_nobody_to_blame),
         CASE(test_not_traced), CASE(test_unrecorded_calls_count), CASE(test_head_of_a_queue),
-        CASE(test_ring), CASE(test_chain), CASE(test_busy_elsewhere),
+        CASE(test_ring), CASE(test_ring_that_one_has_done), CASE(test_chain), CASE(test_busy_elsewhere),
         CASE(test_listing), CASE(test_json),
     };
     return cmocka_run_group_tests_name("cli trace gpu", tests, NULL, NULL);

@@ -183,27 +183,48 @@ static bool talks_with(const struct blackbox_op *op, int peer)
     return peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
 }
 
-/* How surely is this peer the one whose part of a send, receive or group is missing? 0: it has come. */
-static int suspicion(const struct rank_state *peer, const struct rank_state *at)
+/* Operations in which a rank, as far as it remembers, sends to another. */
+static size_t messages(const struct rank_state *from, const struct rank_state *to, bool as_sender)
+{
+    const struct blackbox_comm *comm = as_sender ? from->member.comm : to->member.comm;
+    int other = as_sender ? to->member.comm->rank : from->member.comm->rank;
+    size_t count = 0;
+    for (size_t i = 0; i < comm->op_count && other < 32; i++)
+        count += (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
+    return count;
+}
+
+/* Is there a message of which this peer's end is not there? */
+static bool owes(const struct rank_state *peer, const struct rank_state *at)
+{
+    return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
+}
+
+enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
+
+/* How surely is this peer the one whose part of a send, receive or group is missing? Without a box it may have done it and left. */
+static enum suspicion suspect(const struct rank_state *peer, const struct rank_state *at)
 {
     if (!peer)
-        return 3;
+        return HAS_LEFT;
     if (peer->dead)
-        return 4;
+        return LOST;
     if (!peer->op)
-        return 2;
+        return owes(peer, at) ? OWES : IDLES;
     if (!peer->op->device || !talks_with(peer->op, at->member.comm->rank))
-        return 3;
-    return peer->op->state == WIRE_OP_ENQUEUED && at->op->state == WIRE_OP_RUNNING;
+        return ELSEWHERE;
+    return peer->op->state == WIRE_OP_ENQUEUED && at->op->state == WIRE_OP_RUNNING ? LAGS : HAS_COME;
 }
 
 static int missing_in_messages(const struct group *group, const struct rank_state *at)
 {
-    int most = 0, found = -1;
+    enum suspicion most = HAS_COME;
+    int found = -1;
     for (int peer = 0; peer < 32 && peer < at->member.comm->nranks; peer++) {
-        int suspect = peer != at->member.comm->rank && talks_with(at->op, peer) ? suspicion(find_rank(group, peer), at) : 0;
-        if (suspect > most) {
-            most = suspect;
+        bool partner = peer != at->member.comm->rank && talks_with(at->op, peer);
+        enum suspicion how = partner ? suspect(find_rank(group, peer), at) : HAS_COME;
+        if (how > most) {
+            most = how;
             found = peer;
         }
     }

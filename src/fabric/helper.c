@@ -16,14 +16,18 @@
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
-/* A rank that left in order is not lost: what it had sent is there. */
+/*
+ * A rank that left in order is not lost: what it had sent is there. Where all is staged through the host the team knows whose
+ * messages are still to come, and fails by itself.
+ */
 static int lost_rank(const struct fabric *fabric)
 {
     const struct team *team = fabric->team;
+    if (!fabric->board)
+        return -1;
     for (int rank = 0; rank < team->nranks; rank++) {
         bool gone = atomic_load_explicit(&team->gone[rank], memory_order_acquire);
-        if (fabric->board)
-            gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
+        gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
         if (gone)
             return rank;
     }
@@ -52,11 +56,11 @@ tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
     if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
-        return TUTTI_SUCCESS;
+        return team_failure(fabric->team);
     for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
         usleep(1000); /* it is being written; or its writer was lost */
     if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
-        return TUTTI_SUCCESS;
+        return team_failure(fabric->team);
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
 }
 
@@ -76,9 +80,7 @@ void fabric_tell_failure(struct fabric *fabric)
 
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
-    tutti_result_t result = team_failure(fabric->team);
-    if (result == TUTTI_SUCCESS)
-        result = fabric_hear_failure(fabric);
+    tutti_result_t result = fabric_hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }

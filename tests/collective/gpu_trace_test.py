@@ -175,7 +175,7 @@ class Life(unittest.TestCase):
             job.end()
 
     def test_devices(self):
-        self.check({}, ("window", "bulk", "board", "tables"))
+        self.check({"TUTTI_COPY_PROCESSES": "0"}, ("window", "bulk", "board", "tables"))
 
     def test_staging(self):
         self.check({"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_STAGE": "64K"}, ("window", "staging", "bulk", "board", "tables"))
