@@ -38,6 +38,7 @@ static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUs
     if (result != TUTTI_SUCCESS)
         return result;
     what.team = fabric->kernels;
+    record_way(fabric, record_kernel(how.kernel));
     return cuda_launch(fabric->device, &how, call->type, &what, stream);
 }
 
@@ -88,6 +89,7 @@ static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *
         if (needs != TUTTI_SUCCESS)
             return needs;
     }
+    record_way(fabric, &record_chain);
     piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
     tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
     if (result == TUTTI_SUCCESS && !place && call->in != call->out)
@@ -109,6 +111,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
         result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
     if (result != TUTTI_SUCCESS)
         return result;
+    record_way(fabric, record_kernel(how.kernel));
     what.team = fabric->kernels;
     return cuda_launch(fabric->device, &how, TUTTI_UINT8, &what, stream);
 }
@@ -217,6 +220,7 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return fabric_failure(fabric);
     cuda_enter(fabric->device);
+    record_call(fabric, call);
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
         result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
@@ -224,6 +228,7 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
                                                 : exchange(fabric, call, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }
+    record_returned(fabric, capturing, result);
     cuda_leave();
     return result;
 }
@@ -259,6 +264,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
     if (!issued)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     cuda_enter(fabric->device);
+    record_p2p(fabric, items, count);
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
         if (fabric->staged)
@@ -267,6 +273,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
             result = exchange_issue(fabric, &what, false, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }
+    record_returned(fabric, capturing, result);
     cuda_leave();
     free(issued);
     return result;

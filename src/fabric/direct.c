@@ -73,6 +73,7 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
         what->out = stand_in + param_int(PARAM_DIRECT_MOST);
     what->team = fabric->kernels;
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
+    record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS)
         result = cuda_launch(fabric->device, &how, call->type, what, stream);
     return result == TUTTI_SUCCESS && fetched ? copy(fabric, call->out, what->out, out_bytes(call), stream) : result;

@@ -11,6 +11,7 @@
 #include "fabric/board.h"
 #include "fabric/fabric.h"
 #include "fabric/staged.h"
+#include "wire/blackbox.h"
 
 #include <pthread.h>
 
@@ -50,6 +51,8 @@ struct message {
     const struct message *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
+struct record; /* record.c */
+
 struct fabric {
     struct team *team;
     const struct cuda_driver *cu;
@@ -74,9 +77,11 @@ struct fabric {
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
     bool bulk_posted;
     uint32_t bulk_taken; /* ranks */
-    size_t device_bytes;
+    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
-    CUevent order; /* after the last operation outside of graphs */
+    struct record *record;    /* NULL: there is no black box */
+    CUevent order;            /* behind an operation that is not in the black box */
+    _Atomic(CUevent) latest;  /* behind the last operation outside of graphs */
     CUstream last;
     bool untracked;        /* the event could not be recorded */
     _Atomic bool any;      /* there was one */
@@ -103,6 +108,23 @@ struct fabric {
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
 tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing);
 tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued);
+
+/* record.c: what the black box shows of this rank */
+extern const struct wire_name record_exchange, record_copy, record_chain; /* ways to carry an operation */
+const struct wire_name *record_kernel(enum kernel_id kernel);
+/* The fabric is made. Whatever fails here leaves the fabric without records. */
+void record_open(struct fabric *fabric);
+void record_close(struct fabric *fabric);
+/* A call begins; it has returned. Between the two: how it is carried, and the event that is to be recorded behind it. */
+void record_call(struct fabric *fabric, const struct call *call);
+void record_p2p(struct fabric *fabric, const struct p2p_item *items, int count);
+void record_way(struct fabric *fabric, const struct wire_name *way);
+CUevent record_event(const struct fabric *fabric);
+void record_returned(struct fabric *fabric, bool capturing, tutti_result_t result);
+/* Notes what is over. */
+void record_look(struct fabric *fabric);
+/* It holds so many bytes more. */
+void record_memory(struct fabric *fabric, enum wire_memory row, size_t bytes);
 
 /* memory.c */
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
@@ -178,6 +200,8 @@ void helper_stop(struct fabric *fabric);
 void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
+/* Of a failure that a peer tells of on the board. Peers tell before they let go what waits for words or data. */
+tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "wire/boxread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -286,6 +287,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
         fabric_close(fabric);
         return result;
     }
+    record_open(fabric);
     tell_spent(fabric, &opening);
     quiet_join(fabric);
     *out = fabric;
@@ -311,6 +313,7 @@ void fabric_close(struct fabric *fabric)
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
         helper_stop(fabric);
         import_close(fabric);
+        record_close(fabric);
         if (fabric->order)
             fabric->cu->EventDestroy(fabric->order);
         scratch_close(fabric);
@@ -328,9 +331,7 @@ int fabric_device(const struct fabric *fabric)
 
 void fabric_memory(struct fabric *fabric, size_t *device_bytes, size_t *host_bytes)
 {
-    *device_bytes = fabric->device_bytes;
-    *host_bytes = sizeof *fabric + (fabric->staged ? staged_memory(fabric->staged) : 0);
-    if (fabric->staged)
-        return;
-    *host_bytes += (fabric->in_host ? board_size(fabric->nranks) : sizeof(struct board));
+    *device_bytes = *host_bytes = 0;
+    for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
+        *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) += fabric->memory[row];
 }

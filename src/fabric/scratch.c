@@ -26,18 +26,23 @@ struct remains {
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all_remains = {&all_remains, &all_remains};
 
-static tutti_result_t allocate(struct fabric *fabric, size_t size, CUdeviceptr *out)
+static tutti_result_t allocate(struct fabric *fabric, enum wire_memory purpose, size_t size, CUdeviceptr *out)
 {
     tutti_result_t result = memory_zeroed(fabric->cu, size, out);
     if (result == TUTTI_SUCCESS)
-        fabric->device_bytes += size;
+        record_memory(fabric, purpose, size);
     return result;
 }
 
 tutti_result_t scratch_window(struct fabric *fabric)
 {
     size_t pieces = fabric->stage ? (size_t)(fabric->nranks - 1) * BOARD_DEPTH : 0;
-    return allocate(fabric, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    tutti_result_t result = memory_zeroed(fabric->cu, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    record_memory(fabric, WIRE_MEMORY_WINDOW, kernel_window_bytes(fabric->nranks) + BOARD_SPARE);
+    record_memory(fabric, WIRE_MEMORY_STAGING, pieces * fabric->stage);
+    return TUTTI_SUCCESS;
 }
 
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
@@ -87,7 +92,7 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric)
     if (fabric->bulk_posted || fabric->nranks == 1)
         return TUTTI_SUCCESS;
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
-    tutti_result_t result = allocate(fabric, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
+    tutti_result_t result = allocate(fabric, WIRE_MEMORY_BULK, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
     if (result == TUTTI_SUCCESS)
         result = scratch_describe(fabric, fabric->bulk, &mine->bulk);
     if (result != TUTTI_SUCCESS)
@@ -100,7 +105,7 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric)
 
 tutti_result_t scratch_stand_in(struct fabric *fabric)
 {
-    return fabric->stand_in ? TUTTI_SUCCESS : allocate(fabric, 2 * (size_t)param_int(PARAM_DIRECT_MOST), &fabric->stand_in);
+    return fabric->stand_in ? TUTTI_SUCCESS : allocate(fabric, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_DIRECT_MOST), &fabric->stand_in);
 }
 
 /* Peers post theirs when they come to the same call. */

@@ -456,14 +456,21 @@ static void *run_lonely(void *arg)
     return NULL;
 }
 
-/* Rank 0 runs alone: it waits for the others in vain until it is told to end. */
+/* Rank 0 runs alone: it waits for the others in vain, says so when it is asked, and goes on until it is told to end. */
 static void give_up(struct job *job)
 {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_lonely, job), 0);
     for (int i = 0; i < 100; i++)
         sched_yield();
-    __atomic_store_n(&team.abort, 1, __ATOMIC_RELAXED);
+    assert_int_equal(__atomic_load_n(&team.waits, __ATOMIC_RELAXED), 0);
+    for (int again = 0; again < 2; again++) {
+        __atomic_store_n(&team.waits, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&team.abort, KERNEL_ASKED, __ATOMIC_RELAXED);
+        while (!__atomic_load_n(&team.waits, __ATOMIC_RELAXED))
+            sched_yield();
+    }
+    __atomic_store_n(&team.abort, KERNEL_ASKED | KERNEL_GIVE_UP, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(thread, NULL), 0);
     __atomic_store_n(&team.abort, 0, __ATOMIC_RELAXED);
 }

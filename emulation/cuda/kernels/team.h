@@ -10,7 +10,7 @@
 
 struct team {
     int n;
-    uint32_t abort;
+    uint32_t abort, waits; /* one behind the other: what is wanted of kernels, and their answer */
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
 };
 

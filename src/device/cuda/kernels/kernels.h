@@ -39,11 +39,16 @@
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, by default */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
 
+/* In kernel_team.abort. */
+#define KERNEL_GIVE_UP 1u
+#define KERNEL_ASKED   2u
+
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE };
 
 /*
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before the
- * first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: not 0 once the kernels must give up (NULL: never).
+ * first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that wait (NULL: never
+ * anything); a kernel that is asked puts 1 into the word behind it.
  */
 struct kernel_team {
     int32_t rank, nranks;
