@@ -16,6 +16,7 @@
 #define DEVICE          static inline
 #define UNROLL
 #define ROLLED
+#define WARP            1u
 #define KERNEL(threads) extern "C" void
 #define PARAMETER(type) type
 
@@ -77,6 +78,23 @@ DEVICE bool barrier_or(bool yes)
 DEVICE bool half_barrier_or(uint32_t half, bool yes)
 {
     (void)half;
+    return yes;
+}
+
+DEVICE void named_sync(uint32_t id, uint32_t threads)
+{
+    (void)id;
+    (void)threads;
+}
+
+DEVICE void named_arrive(uint32_t id, uint32_t threads)
+{
+    (void)id;
+    (void)threads;
+}
+
+DEVICE bool warp_any(bool yes)
+{
     return yes;
 }
 
