@@ -24,7 +24,7 @@
 #define KERNEL_BULK_THREADS     768
 #define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 2 or more */
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
-#define KERNEL_BULK_LEAST       ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
 #define KERNEL_BULK_BLOCKS      16                   /* by default, for long ones */
 #define KERNEL_CONTROL_BYTES    ((uint64_t)32 << 10) /* the words of a window */
@@ -62,6 +62,7 @@ struct kernel_reduce {
     int32_t mode, root, op, premul;
     uint64_t scalar;
     const void *scalar_at;
+    uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */
 };
 
 /*

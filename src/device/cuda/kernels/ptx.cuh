@@ -90,11 +90,13 @@ DEVICE bool half_barrier_or(uint32_t half, bool yes)
 /* Barrier `id` (1 to 15) among `threads` threads of a block, whole warps: wait for all of them, or only come to it. */
 DEVICE void named_sync(uint32_t id, uint32_t threads)
 {
+    __syncwarp();
     asm volatile("barrier.sync.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
 
 DEVICE void named_arrive(uint32_t id, uint32_t threads)
 {
+    __syncwarp();
     asm volatile("barrier.arrive.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
 

@@ -56,7 +56,7 @@ DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uin
     const uint64_t length = mine.end - mine.begin, room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
     const uint64_t wanted = round_up_16((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
     const bool all = what.mode == KERNEL_ALLREDUCE;
-    s->chunk = least(wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST : wanted, room);
+    s->chunk = least(what.chunk ? round_up_16(what.chunk) : wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST : wanted, room);
     s->slot = (uint64_t)(n - 1) * KERNEL_BULK_BYTES;
     s->steps = (uint32_t)((length + s->chunk - 1) / s->chunk);
     s->stripe = blockIdx.x;
@@ -109,10 +109,12 @@ template <class E> DEVICE bool bulk_has_read(const bulk_run<E> &r, int family, i
     return wait_ack(acked, r.s.end[p].sent[family] + chunks - unread, r.team.abort);
 }
 
+/* An acquiring load empties a cache that others of this block use: there is but one. */
 template <class E> DEVICE bool bulk_has_come(const bulk_run<E> &r, int family, int p, uint32_t chunks)
 {
     const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[family][r.s.stripe][p];
-    return wait_flag(arrived, r.s.end[p].received[family] + chunks, r.team.abort);
+    const uint32_t number = r.s.end[p].received[family] + chunks;
+    return wait_ack(arrived, number, r.team.abort) && reached(load_acquire(arrived), number);
 }
 
 /* May a stage begin with chunk t, as far as rank p is concerned? Waits. False: given up. */
@@ -345,6 +347,8 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
         bulk_find(&s.end[p], what, bytes, part, p);
     stages_open(&state);
     barrier();
+    if (s.steps == 0)
+        return;
     stages_run(work, &state, s.takes ? 3 : 2);
 }
 
