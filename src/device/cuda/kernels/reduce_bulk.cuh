@@ -250,11 +250,14 @@ template <class E, bool WHOLE, int S, int U> DEVICE void bulk_load(const bulk_ru
             load_tile<U>(x[s], from + at);
         else
             load_vector(x[s], from + at, left);
-        if (r.a.scaled && p == r.team.rank) {
+    }
+    if (!r.a.scaled)
+        return;
+    UNROLL for (int s = 0; s < S; s++)
+        if (first + s == r.team.rank) {
             UNROLL for (int u = 0; u < U; u++)
                 prepare<E, 2>(r.a, x[s][u].unit);
         }
-    }
 }
 
 /* Reduces in the order of ranks, to x[0]. */
