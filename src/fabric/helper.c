@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
@@ -51,11 +52,15 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
 }
 
-static tutti_result_t hear_failure(struct fabric *fabric)
+tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
-    if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
-        return TUTTI_SUCCESS;
+    if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
+        return team_failure(fabric->team);
+    for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
+        usleep(1000); /* it is being written; or its writer was lost */
+    if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
+        return team_failure(fabric->team);
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
 }
 
@@ -75,9 +80,7 @@ void fabric_tell_failure(struct fabric *fabric)
 
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
-    tutti_result_t result = team_failure(fabric->team);
-    if (result == TUTTI_SUCCESS)
-        result = hear_failure(fabric);
+    tutti_result_t result = fabric_hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }
@@ -126,7 +129,7 @@ static void *helper(void *argument)
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
-        int lost = hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
+        int lost = fabric_hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
         if (lost >= 0) {
             spread(fabric, lost);
             look_at_loss(fabric, lost);

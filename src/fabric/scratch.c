@@ -174,14 +174,21 @@ static void give_back(struct fabric *fabric, const struct board_buffer *theirs, 
         cuda_unimport(fabric->device, &theirs->handle, (CUdeviceptr)(uintptr_t)address - (theirs->address - theirs->base));
 }
 
+void scratch_give_back_windows(struct fabric *fabric)
+{
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        give_back(fabric, &fabric->windows[rank], fabric->window_imported[rank], fabric->kernels.window[rank]);
+        fabric->window_imported[rank] = false;
+    }
+}
+
 void scratch_close(struct fabric *fabric)
 {
     if (!fabric->board)
         return;
-    for (int rank = 0; rank < fabric->nranks; rank++) {
-        give_back(fabric, &fabric->windows[rank], fabric->window_imported[rank], fabric->kernels.window[rank]);
+    scratch_give_back_windows(fabric);
+    for (int rank = 0; rank < fabric->nranks; rank++)
         give_back(fabric, &fabric->bulks[rank], fabric->bulk_imported[rank], fabric->kernels.bulk[rank]);
-    }
     /* A fabric that never came to be, or that failed, may have peers that never close: they do not write any more either. */
     bool failed = atomic_load(&fabric->team->failed);
     for (int rank = 0; rank < fabric->nranks; rank++)

@@ -285,6 +285,7 @@ static void run_job(struct staged *staged, struct job *job)
         result = cuda_check(staged->cu->StreamWriteValue32(staged->out, staged->done_device, job->sequence, 0), "ending a job");
     if (result != TUTTI_SUCCESS) {
         team_fail(staged->team, result, staged->team->rank, error_last());
+        staged->cu->StreamSynchronize(staged->in); /* the user, or whoever closes this, may free what it still copies */
         staged->cu->StreamSynchronize(staged->out); /* an earlier job's number must not come after this one */
         atomic_store(staged->done, job->sequence);
     }
