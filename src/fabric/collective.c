@@ -27,7 +27,7 @@ static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUs
 {
     struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode_of(call->coll),
                                  .root = call->root, .op = call->op, .premul = call->premul, .scalar = call->scalar,
-                                 .scalar_at = call->scalar_at};
+                                 .scalar_at = call->scalar_at, .chunk = (uint64_t)param_int(PARAM_BULK_CHUNK)};
     struct kernel_launch how;
     choose(fabric, call, &how);
     tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : (1u << fabric->nranks) - 1);

@@ -8,7 +8,8 @@
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
 #define DIRECT_EACH    ((size_t)16 << 10)
-#define BULK_SHORT     ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
+#define BULK_SHORT     ((size_t)16 << 20) /* up to which all stripes are used: it is soon over */
+#define BULK_LONG      ((size_t)48 << 20) /* from which on few blocks are enough */
 #define CHAIN_SHORT    ((size_t)64 << 20) /* likewise */
 #define CHAIN_FEW      4 /* ranks; with more, a block that pushes to all others is too slow for fewer stripes */
 
@@ -28,7 +29,7 @@ static unsigned lesser(unsigned x, unsigned y)
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
     const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
-    const unsigned usual = bytes <= BULK_SHORT ? KERNEL_STRIPES : KERNEL_BULK_BLOCKS;
+    const unsigned usual = bytes <= BULK_SHORT ? KERNEL_STRIPES : bytes < BULK_LONG ? 2 * KERNEL_BULK_BLOCKS : KERNEL_BULK_BLOCKS;
     const unsigned most_bulk = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = kernel, .grid = {1, 1}, .threads = KERNEL_LL_THREADS};
     if (kernel == KERNEL_REDUCE_ONE) {
@@ -47,9 +48,9 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_bloc
 void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
     enum kernel_id kernel = KERNEL_REDUCE_BULK;
-    if (bytes <= ONE_SHOT_BYTES / (size_t)nranks)
+    if (mode != KERNEL_REDUCE_OWN && bytes <= ONE_SHOT_BYTES / (size_t)nranks)
         kernel = KERNEL_REDUCE_ONE;
-    else if (mode != KERNEL_REDUCE_SCATTER && bytes <= TWO_SHOT_BYTES)
+    else if ((mode == KERNEL_ALLREDUCE || mode == KERNEL_REDUCE) && bytes <= TWO_SHOT_BYTES)
         kernel = KERNEL_REDUCE_TWO;
     kernel_shape_reduce(kernel, bytes, most_blocks, out);
 }

@@ -21,11 +21,12 @@
 #define KERNEL_STRIPES          64 /* most blocks that a pair of ranks, or a reduction, is spread over */
 #define KERNEL_LL_BYTES         2048
 #define KERNEL_LL_THREADS       256
-#define KERNEL_BULK_THREADS     512
-#define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 3 or more */
+#define KERNEL_BULK_THREADS     768
+#define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 2 or more */
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
-#define KERNEL_BULK_LEAST       ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_BULK_BLOCKS      32                   /* by default, for long ones */
+#define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
+#define KERNEL_BULK_BLOCKS      16                   /* by default, for long ones */
 #define KERNEL_DIRECT_THREADS   512
 #define KERNEL_CONTROL_BYTES    ((uint64_t)64 << 10) /* the words of a window */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
@@ -43,7 +44,7 @@
 #define KERNEL_GIVE_UP 1u
 #define KERNEL_ASKED   2u
 
-enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE };
+enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN };
 
 /*
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before the
@@ -58,10 +59,11 @@ struct kernel_team {
 };
 
 /*
- * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. out may be in (the own
- * block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each contribution is first
- * multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar. The kernels for
- * small vectors (one, two) count bytes in 32 bits.
+ * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. KERNEL_REDUCE_OWN is an
+ * allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
+ * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each
+ * contribution is first multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
+ * The kernels for small vectors (one, two) count bytes in 32 bits.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -71,6 +73,7 @@ struct kernel_reduce {
     int32_t mode, root, op, premul;
     uint64_t scalar;
     const void *scalar_at;
+    uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */
 };
 
 /*
@@ -112,6 +115,12 @@ struct kernel_chain {
     X(TUTTI_BFLOAT16, bfloat16)                                                                                               \
     X(TUTTI_FLOAT8_E4M3, f8e4m3)                                                                                              \
     X(TUTTI_FLOAT8_E5M2, f8e5m2)
+
+/* Bytes of each rank's part of a vector; the last parts may be shorter, or empty. Rank p's begins at p times as many. */
+KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
+{
+    return (bytes / (uint64_t)nranks + (bytes % (uint64_t)nranks != 0) + 255) & ~(uint64_t)255;
+}
 
 /* Bytes of the scratch of the bulk kernels in each rank's device memory: two families, every source but the own. */
 KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)

@@ -11,6 +11,7 @@
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
+#define WARP   32u /* threads that go in step */
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define PARAMETER(type) const __grid_constant__ type
 #define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
@@ -103,6 +104,24 @@ DEVICE bool half_barrier_or(uint32_t half, bool yes)
         asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 1, %2, p; selp.u32 %0, 1, 0, q;}"
                      : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
     return any != 0;
+}
+
+/* Barrier `id` (1 to 15) among `threads` threads of a block, whole warps: wait for all of them, or only come to it. */
+DEVICE void named_sync(uint32_t id, uint32_t threads)
+{
+    __syncwarp();
+    asm volatile("barrier.sync.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+DEVICE void named_arrive(uint32_t id, uint32_t threads)
+{
+    __syncwarp();
+    asm volatile("barrier.arrive.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+DEVICE bool warp_any(bool yes)
+{
+    return __any_sync(~0u, yes) != 0;
 }
 
 /* Between two looks at a word that another GPU writes. */

@@ -29,8 +29,8 @@ struct alignas(256) window {
     stripe_words plain_sent, plain_received;
     stripe_words chain_received;
     /* written by the peer that the last index names */
-    stripe_words ll_acked, bulk_acked;
-    stripe_words bulk_arrived[BULK_FAMILIES];
+    stripe_words ll_acked;
+    stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
     stripe_words plain_acked, plain_arrived;
     stripe_words chain_acked, chain_arrived;
     /* of reduce_direct.cuh: the owner's number, and what peers write */
