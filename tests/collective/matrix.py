@@ -61,6 +61,7 @@ GPU_WAYS = {
     "two blocks": {"TUTTI_BLOCKS": "2"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1"},
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
+    "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1", "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
 }
 
 
