@@ -11,6 +11,7 @@
 #define MAGIC       0xcafebeefu
 #define LEAST_SIZE  24
 #define LARGEST     4096
+#define MOST_BLOCKS 64 /* that tutti's config takes */
 
 struct known {
     size_t size;
@@ -91,11 +92,36 @@ static ncclResult_t check_values(const struct known *known)
     return ncclSuccess;
 }
 
+/* What a variable holds, of whichever name; NULL: nothing. */
+static const char *variable(const char *own, const char *of_nccl)
+{
+    const char *text = getenv(own);
+    if (!text || !*text)
+        text = getenv(of_nccl);
+    return text && *text ? text : NULL;
+}
+
+/* More blocks than tutti's own number are of no use to it: there is no least one. The environment comes first, as with NCCL. */
+static int blocks_of(const struct known *known)
+{
+    if (known->most_ctas == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_BLOCKS", "NCCL_MAX_CTAS"))
+        return 0;
+    return known->most_ctas < MOST_BLOCKS ? known->most_ctas : MOST_BLOCKS;
+}
+
+/* Both bits may be set. */
+static int policy_of(const struct known *known)
+{
+    if (known->policy == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_CTA_POLICY", "NCCL_CTA_POLICY"))
+        return -1;
+    return known->policy & NCCL_CTA_POLICY_ZERO ? TUTTI_POLICY_ZERO : known->policy;
+}
+
 ncclResult_t config_read(const void *user, struct config *out)
 {
     struct known known = {0};
     size_t size;
-    *out = (struct config){NCCL_CONFIG_UNDEF_INT, NULL};
+    *out = (struct config){NCCL_CONFIG_UNDEF_INT, NULL, 0, -1};
     if (!user)
         return ncclSuccess;
     memcpy(&size, user, sizeof size);
@@ -109,16 +135,14 @@ ncclResult_t config_read(const void *user, struct config *out)
     for (size_t i = 0; i < FIELDS; i++)
         if (known.version < fields[i].since || fields[i].to > size)
             undefine(&known, i);
-    *out = (struct config){known.blocking, known.name};
+    *out = (struct config){known.blocking, known.name, blocks_of(&known), policy_of(&known)};
     return check_values(&known);
 }
 
 int config_blocking(int wanted, int inherited)
 {
-    const char *text = getenv("TUTTI_COMM_BLOCKING");
-    if (!text || !*text)
-        text = getenv("NCCL_COMM_BLOCKING");
-    if (text && *text)
+    const char *text = variable("TUTTI_COMM_BLOCKING", "NCCL_COMM_BLOCKING");
+    if (text)
         return strcmp(text, "0") != 0;
     return wanted == NCCL_CONFIG_UNDEF_INT ? inherited : wanted;
 }

@@ -31,6 +31,8 @@ const char *result_sentence(void);
 struct config {
     int blocking;     /* 0, 1, or NCCL_CONFIG_UNDEF_INT */
     const char *name; /* NULL: none */
+    int blocks;       /* most of a reduction; 0: nothing is said */
+    int policy;       /* TUTTI_POLICY_..., or -1 */
 };
 
 /* user may be NULL: everything undefined. */

@@ -24,6 +24,8 @@ static struct ncclComm *prepare(const struct order *order, tutti_config_t *confi
     handle->blocking = config_blocking(order->config->blocking, order->inherited_blocking);
     config->blocking = handle->blocking;
     config->name = order->config->name;
+    config->blocks = order->config->blocks;
+    config->policy = order->config->policy;
     place_config(config, order->host, order->device);
     return handle;
 }
@@ -111,7 +113,7 @@ static ncclResult_t check_devices(int count, const int *devices)
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
-    static const struct config blocking = {1, NULL};
+    static const struct config blocking = {1, NULL, 0, -1};
     ncclUniqueId id;
     if (!comms || count < 1)
         return result_fail(ncclInvalidArgument, "ncclCommInitAll: comm is %p and ndev %d", (void *)comms, count);

@@ -39,7 +39,7 @@ static void set_up_rank(struct rank *rank, int r)
     OK(cuModuleGetFunction(&rank->bulk, rank->module, "tutti_reduce_bulk_float"));
     OK(cuModuleGetFunction(&rank->exchange, rank->module, "tutti_exchange"));
     OK(cuStreamCreate(&rank->stream, CU_STREAM_NON_BLOCKING));
-    rank->window = zeroed(KERNEL_WINDOW_BYTES);
+    rank->window = zeroed(kernel_window_bytes(RANKS));
     rank->scratch = zeroed(kernel_bulk_bytes(RANKS));
     rank->in = zeroed(COUNT * sizeof(float));
     rank->out = zeroed(COUNT * sizeof(float));

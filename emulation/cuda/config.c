@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _MEMORY, _P2P, _POISON, _BLOCK, _JITTER and _FAULT. */
+/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _JITTER and _FAULT. */
 #include "config.h"
 
 #include "base/random.h"
@@ -100,6 +100,7 @@ void config_reload(void)
     int devices = (int)read_size("TUTTI_EMULATED_GPUS", 4);
     const char *jitter = getenv("TUTTI_EMULATED_JITTER"), *seed = jitter ? strchr(jitter, ':') : NULL;
     config.devices = devices < 0 ? 0 : devices > CONFIG_DEVICES_MAX ? CONFIG_DEVICES_MAX : devices;
+    config.first = (int)read_size("TUTTI_EMULATED_FIRST", 0);
     config.memory = read_size("TUTTI_EMULATED_MEMORY", (size_t)1 << 30);
     config.peers = read_flag("TUTTI_EMULATED_P2P", true);
     config.poison = read_flag("TUTTI_EMULATED_POISON", true);

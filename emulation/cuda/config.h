@@ -9,7 +9,7 @@
 #define CONFIG_DEVICES_MAX 16
 
 struct config {
-    int devices;
+    int devices, first; /* first: of the machine's, which the process sees as number 0 */
     size_t memory; /* of each device */
     bool peers;    /* devices reach each other's memory */
     bool poison;   /* fresh cuMemAlloc memory is not zero */

@@ -20,7 +20,9 @@ struct device {
     size_t used; /* bytes of memory */
 };
 
-struct device *device_get(CUdevice ordinal); /* NULL: there is none */
+struct device *device_get(CUdevice ordinal);
+int device_number(CUdevice ordinal); /* of the machine's devices; this process may not see all */
+CUdevice device_of_number(int number); /* -1: it does not see it */ /* NULL: there is none */
 CUcontext context_current(void);             /* NULL: there is none */
 CUresult context_fail(CUcontext context, CUresult error);
 void context_drain(CUcontext context); /* waits for all its streams; lock held */

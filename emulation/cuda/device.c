@@ -15,6 +15,16 @@ struct device *device_get(CUdevice ordinal)
     return ordinal >= 0 && ordinal < config_get()->devices ? &devices[ordinal] : NULL;
 }
 
+int device_number(CUdevice ordinal)
+{
+    return config_get()->first + ordinal;
+}
+
+CUdevice device_of_number(int number)
+{
+    return device_get(number - config_get()->first) ? number - config_get()->first : -1;
+}
+
 EXPORT CUresult cuInit(unsigned flags)
 {
     CALL(CALL_PLAIN);
@@ -76,7 +86,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     memcpy(uuid->bytes, "tutti-emulated", 14);
     uuid->bytes[14] = 0;
-    uuid->bytes[15] = (char)device;
+    uuid->bytes[15] = (char)device_number(device);
     return CUDA_SUCCESS;
 }
 
@@ -98,7 +108,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!device_get(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(id, (size_t)size, "0000:%02X:00.0", (unsigned)(0x10 * (device + 1)) & 0xff);
+    snprintf(id, (size_t)size, "0000:%02X:00.0", (unsigned)(0x10 * (device_number(device) + 1)) & 0xff);
     return CUDA_SUCCESS;
 }
 
@@ -108,9 +118,9 @@ EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
     CALL(CALL_INIT);
     if (!device || !id || (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3 && sscanf(id, "%x:%x", &bus, &slot) != 2))
         return CUDA_ERROR_INVALID_VALUE;
-    if (domain || slot || bus % 0x10 || !bus || !device_get((int)bus / 0x10 - 1))
+    if (domain || slot || bus % 0x10 || !bus || device_of_number((int)bus / 0x10 - 1) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = (int)bus / 0x10 - 1;
+    *device = device_of_number((int)bus / 0x10 - 1);
     return CUDA_SUCCESS;
 }
 

@@ -75,6 +75,19 @@ EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
     return CUDA_SUCCESS;
 }
 
+/* What its pointers point at is the node's. */
+EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *out)
+{
+    CALL(CALL_INIT);
+    if (!node || !out || node->work.kind != WORK_KERNEL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const struct work_kernel *kernel = &node->work.kernel;
+    const unsigned *grid = kernel->grid.grid, *block = kernel->grid.block;
+    *out = (CUDA_KERNEL_NODE_PARAMS){(CUfunction)kernel->function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                                     kernel->grid.shared, kernel->params, NULL, NULL, NULL};
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
                                           size_t count)
 {

@@ -266,6 +266,7 @@ static void test_by_hand(void **state)
     CUgraphNode nodes[6], circle;
     CUevent event;
     CUgraphNodeType type;
+    CUDA_KERNEL_NODE_PARAMS seen;
     uint32_t value = 6;
     void *params[] = {&words, &value};
     CUDA_KERNEL_NODE_PARAMS kernel = {store, 1, 1, 1, 1, 1, 1, 0, params, NULL, NULL, NULL};
@@ -285,6 +286,9 @@ static void test_by_hand(void **state)
     OK(cuGraphAddDependencies_v2(graph, &nodes[4], &nodes[5], NULL, 1));
     OK(cuGraphNodeGetType(nodes[1], &type));
     assert_int_equal(type, CU_GRAPH_NODE_TYPE_MEMCPY);
+    OK(cuGraphKernelNodeGetParams_v2(nodes[0], &seen));
+    assert_true(seen.func == store && seen.gridDimX == 1 && seen.blockDimZ == 1 && *(uint32_t *)seen.kernelParams[1] == 6);
+    FAILS(cuGraphKernelNodeGetParams_v2(nodes[1], &seen), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuGraphAddEmptyNode(&circle, child, nodes, 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     OK(cuGraphLaunch(exec, streams[0]));

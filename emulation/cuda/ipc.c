@@ -29,7 +29,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     struct range *range = range_find((void *)(uintptr_t)address);
     CUresult result = range && range->kind == RANGE_DEVICE && !fstat(range->fd, &file) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
-        struct handle handle = {.magic = MAGIC, .device = (uint32_t)range->device, .pid = getpid(), .fd = range->fd,
+        struct handle handle = {.magic = MAGIC, .device = (uint32_t)device_number(range->device), .pid = getpid(), .fd = range->fd,
                                 .inode = file.st_ino, .size = range->size};
         memset(out, 0, sizeof(*out));
         memcpy(out, &handle, sizeof(handle));
@@ -75,7 +75,7 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
     size_t mapped = (handle->size + 4095) & ~(size_t)4095;
     void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     struct range new = {.kind = RANGE_IMPORTED, .base = base, .size = handle->size, .mapped = mapped, .fd = fd, .refs = 1,
-                        .device = (int)handle->device, .context = context, .inode = handle->inode};
+                        .device = device_of_number((int)handle->device), .context = context, .inode = handle->inode};
     if (base != MAP_FAILED && range_add(&new)) {
         *out = (uintptr_t)base;
         return CUDA_SUCCESS;
@@ -91,11 +91,11 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, un
     struct handle handle;
     CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
     memcpy(&handle, &given, sizeof(handle));
-    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC || !device_get((int)handle.device))
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
     if (handle.pid == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
-    if ((int)handle.device != context_current()->device && !config_get()->peers)
+    if (device_of_number((int)handle.device) != context_current()->device && !config_get()->peers)
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     state_lock();
     CUresult result = open_handle(&handle, out);

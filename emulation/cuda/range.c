@@ -91,7 +91,7 @@ void memory_uncharge(int device, size_t size)
 int memory_file(int device, size_t size)
 {
     char name[40];
-    snprintf(name, sizeof(name), FILE_NAME "%d", device);
+    snprintf(name, sizeof(name), FILE_NAME "%d", device_number(device));
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)size)) {
         close(fd);
@@ -110,7 +110,7 @@ int memory_file_device(int fd)
     if (n < 0)
         return -1;
     name[n] = 0;
-    return sscanf(name, "/memfd:" FILE_NAME "%d", &device) == 1 && device_get(device) ? device : -1;
+    return sscanf(name, "/memfd:" FILE_NAME "%d", &device) == 1 ? device_of_number(device) : -1;
 }
 
 void range_release(struct range *range)

@@ -104,12 +104,20 @@ typedef struct tutti_config {
     int timeout_ms;      /* silence of a peer after which operations fail; 0: as TUTTI_TIMEOUT says */
     const char *name;    /* shown by logs and tools; copied; NULL: made up */
     int device;          /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
+    /* On a device, and the same on all ranks: */
+    int blocks;          /* blocks of a kernel that a reduction takes at most, up to 64; 0: as TUTTI_BLOCKS says */
+    int policy;          /* TUTTI_POLICY_DEFAULT or another of those; -1: as TUTTI_CTA_POLICY says */
 } tutti_config_t;
 
 #define TUTTI_HOST           (-1)
 #define TUTTI_CURRENT_DEVICE (-2) /* the CUDA device that is current to the calling thread */
 
-#define TUTTI_CONFIG_INITIALIZER {sizeof(tutti_config_t), -1, 0, NULL, TUTTI_HOST}
+#define TUTTI_POLICY_DEFAULT    0
+#define TUTTI_POLICY_EFFICIENCY 1 /* as the default */
+#define TUTTI_POLICY_ZERO       2 /* copy engines carry all that reduces nothing */
+
+/* blocks and policy of a split's or shrink's config that say nothing are as the parent's. */
+#define TUTTI_CONFIG_INITIALIZER {sizeof(tutti_config_t), -1, 0, NULL, TUTTI_HOST, 0, -1}
 
 /* Makes the meeting point of one new communicator: opens a port in this process that serves the ranks' joining. One rank
  * calls it and hands the id to the others by whatever means the program has. The id is a secret: who knows it may join. */

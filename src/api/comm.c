@@ -54,7 +54,7 @@ static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *conf
 
 tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank, const tutti_config_t *config)
 {
-    struct comm_order order = {.rank = rank, .nranks = nranks};
+    struct comm_order order = {.rank = rank, .nranks = nranks, .fabric = fabric_order()};
     tutti_result_t result = begin_order(comm, config, &order);
     if (result == TUTTI_SUCCESS && !id)
         result = error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
@@ -70,7 +70,7 @@ tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_
 
 tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t *config)
 {
-    struct comm_order order = {0};
+    struct comm_order order = {.fabric = fabric_order()};
     struct env_identity identity;
     tutti_result_t result = begin_order(comm, config, &order);
     if (result == TUTTI_SUCCESS)
@@ -201,6 +201,8 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
         *state = (tutti_result_t)atomic_load(&comm->failed);
         break;
     default:
+        if (comm->fabric)
+            fabric_hear_failure(comm->fabric);
         *state = (tutti_result_t)atomic_load_explicit(&comm->team->failed, memory_order_acquire);
     }
     return TUTTI_SUCCESS;
@@ -248,7 +250,7 @@ tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device)
 {
     tutti_result_t result = made(comm, device);
     if (result == TUTTI_SUCCESS)
-        *device = comm->order.device;
+        *device = comm->order.fabric.device;
     return result;
 }
 

@@ -50,10 +50,10 @@ static tutti_result_t open_team(struct tutti_comm *child, const struct tutti_com
 static tutti_result_t make(struct tutti_comm *parent, const int *members, int count, uint64_t salt, const tutti_config_t *config,
                            struct tutti_comm **out)
 {
-    struct comm_order order = {0};
+    struct comm_order order = {.fabric = parent->order.fabric};
     struct tutti_comm *child;
     tutti_result_t result = comm_order(&order, config);
-    order.device = parent->order.device; /* a rank stays where it is */
+    order.fabric.device = parent->order.fabric.device; /* a rank stays where it is */
     if (result == TUTTI_SUCCESS)
         result = comm_new(&order, &child);
     if (result != TUTTI_SUCCESS)

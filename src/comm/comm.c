@@ -51,12 +51,18 @@ tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config
         return error_set(TUTTI_INVALID_ARGUMENT, "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     if (set.timeout_ms < 0)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
+    if (set.blocks < 0 || set.blocks > FABRIC_BLOCKS)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks, FABRIC_BLOCKS);
+    if (set.policy < -1 || set.policy > TUTTI_POLICY_ZERO)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy, TUTTI_POLICY_ZERO);
     order->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
     order->timeout_ms = set.timeout_ms ? (uint64_t)set.timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
     order->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
     snprintf(order->name, sizeof order->name, "%s", set.name ? set.name : "");
-    order->device = set.device;
-    return set.device == TUTTI_CURRENT_DEVICE ? cuda_device_current(&order->device) : TUTTI_SUCCESS;
+    order->fabric.device = set.device;
+    order->fabric.blocks = set.blocks ? set.blocks : order->fabric.blocks;
+    order->fabric.policy = set.policy >= 0 ? set.policy : order->fabric.policy;
+    return set.device == TUTTI_CURRENT_DEVICE ? cuda_device_current(&order->fabric.device) : TUTTI_SUCCESS;
 }
 
 tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)

@@ -27,7 +27,7 @@ struct comm_order {
     int blocking;
     uint64_t timeout_ms;
     char name[COMM_NAME_BYTES];
-    int device; /* TUTTI_HOST or a CUDA ordinal */
+    struct fabric_order fabric; /* device: TUTTI_HOST or a CUDA ordinal */
     uint64_t deadline;
 };
 
@@ -56,6 +56,7 @@ tutti_result_t comm_check(tutti_comm_t comm);
 tutti_result_t comm_usable(tutti_comm_t comm);
 
 /* join.c */
+/* *order says what holds where the config says nothing of the fabric. */
 tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config);
 tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out);
 void comm_free(struct tutti_comm *comm);

@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
 
@@ -41,7 +42,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     mine->process = *link_domain_self(comm->engine->links);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
-    mine->on_device = comm->order.device != TUTTI_HOST;
+    mine->on_device = comm->order.fabric.device != TUTTI_HOST;
     for (int i = 0; i < count; i++)
         mine->settings[i] = (uint32_t)hash_bytes(0, param_text(ids[i]), strlen(param_text(ids[i])));
     return random_bytes(&mine->random, sizeof mine->random);
@@ -116,8 +117,16 @@ static tutti_result_t meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
     return result;
 }
 
+static double ms_since(uint64_t *since)
+{
+    uint64_t begin = *since;
+    *since = clock_ns();
+    return (double)(*since - begin) / NS_PER_MS;
+}
+
 static tutti_result_t join(struct tutti_comm *comm)
 {
+    uint64_t since = clock_ns();
     struct bootstrap *bootstrap = NULL;
     const struct comm_order *order = &comm->order;
     tutti_result_t result = choice_open(&comm->choices);
@@ -126,8 +135,12 @@ static tutti_result_t join(struct tutti_comm *comm)
     if (result == TUTTI_SUCCESS)
         result = meet(comm, bootstrap);
     bootstrap_close(bootstrap);
+    double met = ms_since(&since);
     if (result == TUTTI_SUCCESS)
         result = share_all(comm);
+    if (result == TUTTI_SUCCESS)
+        log_info("rank %d of %d joined %s: meeting took %.1f ms, what ranks share %.1f", order->rank, order->nranks, order->name, met,
+                 ms_since(&since));
     return result;
 }
 

@@ -133,7 +133,7 @@ static tutti_result_t share_fabric(struct tutti_comm *comm)
     int fd;
     tutti_result_t result = share(comm, mix64(comm->id), fabric_create_board, &fd);
     if (result == TUTTI_SUCCESS)
-        result = fabric_open(comm->team, comm->order.device, fd, &comm->fabric);
+        result = fabric_open(comm->team, &comm->order.fabric, fd, &comm->fabric);
     if (fd >= 0)
         close(fd);
     return result;
@@ -143,7 +143,7 @@ tutti_result_t share_all(struct tutti_comm *comm)
 {
     bool shared = possible(comm->team);
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
-    if (result != TUTTI_SUCCESS || comm->order.device == TUTTI_HOST)
+    if (result != TUTTI_SUCCESS || comm->order.fabric.device == TUTTI_HOST)
         return result;
-    return shared ? share_fabric(comm) : fabric_open(comm->team, comm->order.device, -1, &comm->fabric);
+    return shared ? share_fabric(comm) : fabric_open(comm->team, &comm->order.fabric, -1, &comm->fabric);
 }

@@ -21,8 +21,7 @@ static size_t pages(size_t bytes)
 
 size_t board_window(int nranks, int rank)
 {
-    (void)nranks;
-    return pages(sizeof(struct board)) + (size_t)rank * pages(KERNEL_WINDOW_BYTES + BOARD_SPARE);
+    return pages(sizeof(struct board)) + (size_t)rank * pages(kernel_window_bytes(nranks) + BOARD_SPARE);
 }
 
 size_t board_bulk(int nranks, int rank)

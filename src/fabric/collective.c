@@ -20,7 +20,7 @@ static enum kernel_mode mode_of(enum coll coll)
 
 static void choose(const struct fabric *fabric, const struct call *call, struct kernel_launch *how)
 {
-    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), (unsigned)param_int(PARAM_BLOCKS), how);
+    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), fabric->most_blocks, how);
 }
 
 static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUstream stream)
@@ -84,7 +84,7 @@ static void describe_vector(const struct fabric *fabric, const struct call *call
 /* Everybody hears of everybody, by words behind this rank's own window that nobody reads. */
 static void describe_barrier(const struct fabric *fabric, struct kernel_exchange *what)
 {
-    const unsigned char *scratch = fabric->kernels.window[fabric->rank] + KERNEL_WINDOW_BYTES;
+    const unsigned char *scratch = fabric->kernels.window[fabric->rank] + kernel_window_bytes(fabric->nranks);
     for (int peer = 0; peer < fabric->nranks; peer++)
         if (peer != fabric->rank) {
             send_to(what, peer, scratch, 4);
@@ -145,7 +145,7 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
     if (call->coll == COLL_BROADCAST && fabric->copies && !capturing && fabric->nranks > 2 && bytes >= (size_t)param_int(PARAM_CHAIN_FROM))
         return broadcast_chain(fabric, call, stream);
     describe(fabric, call, &what);
-    return exchange_issue(fabric, &what, stream, capturing);
+    return exchange_issue(fabric, &what, true, stream, capturing);
 }
 
 tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream)
@@ -201,7 +201,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
         if (fabric->staged)
             result = staged_p2p(fabric->staged, items, count, stream);
         while (!fabric->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
-            result = exchange_issue(fabric, &what, stream, capturing);
+            result = exchange_issue(fabric, &what, false, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }
     cuda_leave();

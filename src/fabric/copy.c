@@ -29,23 +29,51 @@ static tutti_result_t end_all(struct fabric *fabric, const struct message *list,
     return result;
 }
 
-/* `sends`, `recvs`: bits of the peers whose messages go this way. */
-tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, CUstream stream)
+/* One message from `from` and one to `to`, of those that go this way. */
+static tutti_result_t begin_pair(struct fabric *fabric, const struct kernel_exchange *what, const uint32_t *ways, int from, int to,
+                                 struct message *list, int *count, CUstream stream)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (ways[1] >> from & 1)
+        result = begin(fabric, list, count, (struct message){.peer = from, .memory = what->recv[from], .bytes = what->recv_bytes[from]}, stream);
+    if (result == TUTTI_SUCCESS && (ways[0] >> to & 1))
+        result = begin(fabric, list, count,
+                       (struct message){.peer = to, .sends = true, .memory = (char *)(uintptr_t)what->send[to], .bytes = what->send_bytes[to]}, stream);
+    return result;
+}
+
+static tutti_result_t copy_own(struct fabric *fabric, const struct kernel_exchange *what, CUstream stream)
+{
+    int me = fabric->rank;
+    if (!what->send_bytes[me] || what->send[me] == what->recv[me])
+        return TUTTI_SUCCESS;
+    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)what->recv[me], (CUdeviceptr)(uintptr_t)what->send[me],
+                                                  what->send_bytes[me], stream),
+                      "copying to this rank itself");
+}
+
+/*
+ * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it, at last to
+ * itself while the step before is under way. `in_step`: other steps wait for the one before. Otherwise two GPUs may come to push to
+ * the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must not wait for one another:
+ * their peers may order them in any way.
+ */
+tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
+                             CUstream stream)
 {
     struct message list[2 * KERNEL_RANKS];
-    int count = 0;
+    const uint32_t ways[2] = {sends, recvs};
+    int count = 0, n = fabric->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS; peer++)
-        if (recvs >> peer & 1)
-            result = begin(fabric, list, &count, (struct message){.peer = peer, .memory = what->recv[peer], .bytes = what->recv_bytes[peer]}, stream);
-    for (int k = 1; k < fabric->nranks && result == TUTTI_SUCCESS; k++) { /* not everybody to the same peer first */
-        int peer = (fabric->rank + k) % fabric->nranks;
-        if (sends >> peer & 1)
-            result = begin(fabric, list, &count,
-                           (struct message){.peer = peer, .sends = true, .memory = (char *)(uintptr_t)what->send[peer], .bytes = what->send_bytes[peer]},
-                           stream);
+    for (int k = 1; k <= n && result == TUTTI_SUCCESS; k++) {
+        result = k == n ? copy_own(fabric, what, stream)
+                        : begin_pair(fabric, what, ways, (fabric->rank - k + n) % n, (fabric->rank + k) % n, list, &count, stream);
+        if (result == TUTTI_SUCCESS && (k == n || (in_step && k < n - 1))) {
+            result = end_all(fabric, list, count, stream);
+            count = 0;
+        }
     }
-    return result == TUTTI_SUCCESS ? end_all(fabric, list, count, stream) : result;
+    return result;
 }
 
 /*

@@ -3,8 +3,9 @@
 #include "fabric/internal.h"
 
 #include "base/error.h"
+#include "base/param.h"
 
-#define SELF_FROM (256u << 10) /* bytes for itself that a rank copies by copy engine */
+#define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
 /* `what`: what is left for a kernel. */
 static bool others(const struct fabric *fabric, const struct kernel_exchange *what)
@@ -15,17 +16,10 @@ static bool others(const struct fabric *fabric, const struct kernel_exchange *wh
     return any != 0;
 }
 
-static tutti_result_t copy_to_self(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
+/* A call of its own costs more than the copy, unless that is long: then the kernel would last longer for it. */
+static bool own_by_kernel(const struct fabric *fabric, const struct kernel_exchange *what)
 {
-    int me = fabric->rank;
-    uint64_t bytes = what->send_bytes[me];
-    if (bytes < SELF_FROM && others(fabric, what)) /* the kernel that is launched anyway does it */
-        return TUTTI_SUCCESS;
-    what->send_bytes[me] = what->recv_bytes[me] = 0;
-    if (!bytes || what->send[me] == what->recv[me])
-        return TUTTI_SUCCESS;
-    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)what->recv[me], (CUdeviceptr)(uintptr_t)what->send[me], bytes, stream),
-                      "copying to this rank itself");
+    return what->send_bytes[fabric->rank] < SELF_FROM && others(fabric, what);
 }
 
 /* Both ends of a message decide alike: by its size alone. */
@@ -63,11 +57,12 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
     if (!any)
         return TUTTI_SUCCESS;
     what->team = fabric->kernels;
+    what->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
     kernel_choose_exchange(what, &how);
     return cuda_launch(fabric->device, &how, TUTTI_UINT8, what, stream);
 }
 
-tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, CUstream stream, bool capturing)
+tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing)
 {
     struct kernel_exchange small = *what;
     uint32_t sends = 0, recvs = 0;
@@ -78,11 +73,10 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
     }
     leave_out(small.send_bytes, sends);
     leave_out(small.recv_bytes, recvs);
-    if (result == TUTTI_SUCCESS)
-        result = copy_to_self(fabric, &small, stream);
+    struct kernel_exchange *other = own_by_kernel(fabric, &small) ? what : &small;
+    leave_out(other->send_bytes, 1u << fabric->rank);
+    leave_out(other->recv_bytes, 1u << fabric->rank);
     if (result == TUTTI_SUCCESS)
         result = launch(fabric, &small, stream);
-    if (result == TUTTI_SUCCESS && (sends || recvs))
-        result = copy_exchange(fabric, what, sends, recvs, stream);
-    return result;
+    return result == TUTTI_SUCCESS ? copy_exchange(fabric, what, sends, recvs, collective, stream) : result;
 }

@@ -15,15 +15,27 @@ struct fabric;
 /* A CUstream; NULL is the legacy default stream. */
 typedef void *fabric_stream_t;
 
+#define FABRIC_BLOCKS 64
+
+/* How a fabric is to be made. */
+struct fabric_order {
+    int device; /* CUDA ordinal */
+    int blocks; /* of a reduction, at most; 0: the library's own number */
+    int policy; /* TUTTI_POLICY_... */
+};
+
+/* As the parameters say, on no device. */
+struct fabric_order fabric_order(void);
+
 /* The host memory that the ranks of a fabric share; one rank makes it and hands the descriptor to the others. */
 tutti_result_t fabric_create_board(int nranks, int *fd);
 
 /*
- * Collective over the team: this rank owns CUDA device `ordinal`. `board` is a descriptor of what one rank made by
+ * Collective over the team: this rank owns the order's CUDA device. `board` is a descriptor of what one rank made by
  * fabric_create_board(), which stays the caller's; -1 where ranks share no memory: then all is staged through the host. The team
  * must outlive the fabric.
  */
-tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fabric **out);
+tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, int board, struct fabric **out);
 /* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to is
  * freed when they have closed theirs. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
@@ -33,6 +45,9 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call);
 tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream);
 /* Sends and receives of one group, at the same time. */
 tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream);
+
+/* The team's failure, also if so far only the board tells of it: streams may have been let go already, with undefined data. */
+tutti_result_t fabric_hear_failure(struct fabric *fabric);
 
 /* Waits for all that was issued outside of graphs. */
 tutti_result_t fabric_synchronize(struct fabric *fabric);

@@ -10,19 +10,24 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between looks for a quiet time; more and more */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
-/* A rank that left in order is not lost: what it had sent is there. */
+/*
+ * A rank that left in order is not lost: what it had sent is there. Where all is staged through the host the team knows whose
+ * messages are still to come, and fails by itself.
+ */
 static int lost_rank(const struct fabric *fabric)
 {
     const struct team *team = fabric->team;
+    if (!fabric->board)
+        return -1;
     for (int rank = 0; rank < team->nranks; rank++) {
         bool gone = atomic_load_explicit(&team->gone[rank], memory_order_acquire);
-        if (fabric->board)
-            gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
+        gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
         if (gone)
             return rank;
     }
@@ -47,11 +52,15 @@ static tutti_result_t fail_for(struct fabric *fabric, int rank)
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
 }
 
-static tutti_result_t hear_failure(struct fabric *fabric)
+tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
-    if (!failure || atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
-        return TUTTI_SUCCESS;
+    if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
+        return team_failure(fabric->team);
+    for (int i = 0; i < PATIENCE_MS && atomic_load_explicit(&failure->state, memory_order_acquire) != 2; i++)
+        usleep(1000); /* it is being written; or its writer was lost */
+    if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
+        return team_failure(fabric->team);
     return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
 }
 
@@ -71,9 +80,7 @@ void fabric_tell_failure(struct fabric *fabric)
 
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
-    tutti_result_t result = team_failure(fabric->team);
-    if (result == TUTTI_SUCCESS)
-        result = hear_failure(fabric);
+    tutti_result_t result = fabric_hear_failure(fabric);
     int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
     return lost < 0 ? result : fail_for(fabric, lost);
 }
@@ -122,7 +129,7 @@ static void *helper(void *argument)
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
-        int lost = hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
+        int lost = fabric_hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
         if (lost >= 0) {
             spread(fabric, lost);
             look_at_loss(fabric, lost);

@@ -58,6 +58,8 @@ struct fabric {
     bool copies;           /* copy engines may carry large messages */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
+    unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
+    bool no_kernels;       /* where nothing is reduced: the user wants none */
     size_t copy_from;      /* bytes of a message from which on it is copied */
     size_t stage;          /* bytes of a piece of a staged message; 0: there are none */
 
@@ -88,6 +90,7 @@ struct fabric {
     struct list parcels;
     _Atomic bool unanswered;           /* peers have made offers */
     struct list quiet;                 /* in the process's list of fabrics */
+    int visitors;                      /* peers that issue on this fabric's streams; guarded by that list's lock */
 
     pthread_t helper;
     bool helper_runs;
@@ -109,14 +112,18 @@ tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struc
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
 tutti_result_t scratch_take_bulk(struct fabric *fabric);
+/* Peers' windows are not used any more. */
+void scratch_give_back_windows(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
 
-/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each */
-tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, CUstream stream, bool capturing);
+/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
+ * for one another. */
+tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
 
 /* copy.c: large messages, by copy engine */
-tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, CUstream stream);
+tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
+                             CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
 void copy_close(struct fabric *fabric);
@@ -149,6 +156,9 @@ void quiet_disturb(void);  /* a call is being issued */
 void quiet_settle(void);   /* it has been */
 bool quiet_try(void);      /* true: nothing is under way, nor will be until quiet_end() */
 void quiet_end(void);
+/* The fabric of another rank of the communicator that lives in this process; it stays until quiet_go(). NULL: there is none. */
+struct fabric *quiet_visit(const struct fabric *fabric, int rank);
+void quiet_go(struct fabric *visited);
 
 /* helper.c: the thread that acts on news of peers */
 tutti_result_t helper_start(struct fabric *fabric);

@@ -38,34 +38,53 @@ static tutti_result_t copy(struct fabric *fabric, CUstream stream, CUdeviceptr t
     return cuda_check(fabric->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying between GPUs");
 }
 
-/* A stream beside the user's, which goes on from where that stands. */
-static tutti_result_t branch(struct fabric *fabric, const struct message *message, CUstream stream, CUstream *out)
+/* A stream of `owner` beside users' streams, which goes on from where this rank's stands. */
+static tutti_result_t branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream)
 {
-    CUstream *side = &fabric->copy[end_of(message)][message->peer];
     tutti_result_t result = TUTTI_SUCCESS;
     if (!*side)
-        result = cuda_check(fabric->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+        result = cuda_check(owner->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
     if (result == TUTTI_SUCCESS)
         result = cuda_check(fabric->cu->EventRecord(fabric->mark, stream), "marking a stream");
+    return result == TUTTI_SUCCESS ? cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy") : result;
+}
+
+/* By `owner`'s copy engine, at the sender's end or at the receiver's. */
+static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstream *side, bool pushes, const struct message *message,
+                              CUdeviceptr theirs, CUstream stream)
+{
+    int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
+    struct board_pair *pair = &owner->board->pair[from][to];
+    CUdeviceptr mine = (CUdeviceptr)(uintptr_t)message->memory;
+    tutti_result_t result = branch(fabric, owner, side, stream);
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy");
-    *out = *side;
+        result = wait_word(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
+    if (result == TUTTI_SUCCESS)
+        result = copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
+    return result == TUTTI_SUCCESS ? write_word(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number) : result;
+}
+
+/* Within a process copies are always pushed, which is faster by some microseconds, if need be on a stream of the peer's. */
+static tutti_result_t push_for_peer(struct fabric *fabric, const struct message *message, CUdeviceptr theirs, CUstream stream)
+{
+    struct fabric *peer = quiet_visit(fabric, message->peer);
+    if (!peer)
+        return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", message->peer);
+    cuda_enter(peer->device);
+    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, theirs, stream);
+    cuda_leave();
+    quiet_go(peer);
     return result;
 }
 
-static tutti_result_t copy_whole(struct fabric *fabric, const struct message *message, const struct board_post *theirs, CUstream stream)
+static tutti_result_t copy_whole(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
 {
-    struct board_pair *pair = pair_of(fabric, message);
-    CUdeviceptr mine = (CUdeviceptr)(uintptr_t)message->memory, there = theirs->address;
-    CUstream side;
-    if (theirs->way == BOARD_MAPPED)
-        there += fabric->import[message->peer][theirs->offer].address;
-    tutti_result_t result = branch(fabric, message, stream, &side);
-    if (result == TUTTI_SUCCESS)
-        result = wait_word(fabric, side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
-    if (result == TUTTI_SUCCESS)
-        result = copy(fabric, side, message->sends ? there : mine, message->sends ? mine : there, message->bytes);
-    return result == TUTTI_SUCCESS ? write_word(fabric, side, message->sends ? &pair->pushed : &pair->pulled, message->number) : result;
+    CUdeviceptr theirs = post->address;
+    if (post->way == BOARD_MAPPED)
+        theirs += fabric->import[message->peer][post->offer].address;
+    else if (!message->sends)
+        return push_for_peer(fabric, message, theirs, stream);
+    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, stream);
 }
 
 static uint32_t pieces(const struct fabric *fabric, uint64_t bytes)
@@ -81,8 +100,9 @@ static uint64_t piece_bytes(const struct fabric *fabric, const struct message *m
 static tutti_result_t send_pieces(struct fabric *fabric, const struct message *message, CUstream stream)
 {
     struct board_pair *pair = pair_of(fabric, message);
-    CUstream side;
-    tutti_result_t result = branch(fabric, message, stream, &side);
+    CUstream *at = &fabric->copy[0][message->peer];
+    tutti_result_t result = branch(fabric, fabric, at, stream);
+    CUstream side = *at;
     uint32_t piece = message->piece;
     for (uint64_t from = 0; from < message->bytes && result == TUTTI_SUCCESS; from += fabric->stage, piece++) {
         result = wait_word(fabric, side, &pair->freed, piece - BOARD_DEPTH);
@@ -228,8 +248,10 @@ tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUs
 tutti_result_t message_end(struct fabric *fabric, const struct message *message, CUstream stream)
 {
     struct board_pair *pair = pair_of(fabric, message);
-    if (message->way != BOARD_STAGED)
-        return wait_word(fabric, stream, message->sends == message->copies ? &pair->pushed : &pair->pulled, message->number);
+    if (message->way != BOARD_STAGED) {
+        bool pushed = message->way == BOARD_HERE || message->sends == message->copies;
+        return wait_word(fabric, stream, pushed ? &pair->pushed : &pair->pulled, message->number);
+    }
     /* a receiver's stream has waited for every piece */
     return message->sends ? wait_word(fabric, stream, &pair->arrived, message->piece + pieces(fabric, message->bytes) - 1) : TUTTI_SUCCESS;
 }

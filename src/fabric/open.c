@@ -2,7 +2,9 @@
 /* Making a fabric: which GPUs are there, can they reach one another, and where their windows are. */
 #include "fabric/internal.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/param.h"
 
 #include <stdlib.h>
@@ -16,14 +18,51 @@ struct card {
     uint8_t process[WIRE_UUID_BYTES];
     struct board_buffer window;
     uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
-    uint32_t wants_host;
+    uint32_t wants_host, guesses; /* guesses: whether it can is not known of all */
+    uint32_t blocks, policy; /* as ordered */
 };
+
+/* What takes the time of making one, for the log. */
+enum part { PART_CONTEXT, PART_KERNELS, PART_BOARD, PART_MEETING, PART_ACCESS, PART_WINDOW, PART_WINDOWS, PART_HELPER, PARTS };
+
+struct opening {
+    struct card mine, all[KERNEL_RANKS];
+    uint64_t since, spent[PARTS]; /* nanoseconds */
+};
+
+static void spend(struct opening *opening, enum part part)
+{
+    uint64_t now = clock_ns();
+    opening->spent[part] += now - opening->since;
+    opening->since = now;
+}
+
+static void tell_spent(const struct fabric *fabric, const struct opening *opening)
+{
+    double ms[PARTS], sum = 0;
+    for (int i = 0; i < PARTS; i++)
+        sum += ms[i] = (double)opening->spent[i] / NS_PER_MS;
+    log_info("rank %d of %d on GPU %d made its fabric in %.1f ms: context %.1f, kernels %.1f, board %.1f, meeting the others %.1f, "
+             "access %.1f, window %.1f, the others' windows %.1f, helper %.1f",
+             fabric->rank, fabric->nranks, fabric->device->ordinal, sum, ms[PART_CONTEXT], ms[PART_KERNELS], ms[PART_BOARD],
+             ms[PART_MEETING], ms[PART_ACCESS], ms[PART_WINDOW], ms[PART_WINDOWS], ms[PART_HELPER]);
+}
 
 static tutti_result_t tell_all(struct team *team, const struct card *mine, struct card *all)
 {
     struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = sizeof *mine, .op = -1, .in = mine, .out = all};
     tutti_result_t result = team_collective(team, &call, NULL, NULL);
     return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
+}
+
+/* Ranks that launch kernels of different grids would wait for one another for ever. */
+static tutti_result_t check_alike(const struct card *all, int nranks)
+{
+    for (int rank = 1; rank < nranks; rank++)
+        if (all[rank].blocks != all[0].blocks || all[rank].policy != all[0].policy)
+            return error_set(TUTTI_INVALID_USAGE, "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
+                             all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
+    return TUTTI_SUCCESS;
 }
 
 static tutti_result_t check_distinct(const struct card *all, int nranks)
@@ -35,28 +74,30 @@ static tutti_result_t check_distinct(const struct card *all, int nranks)
     return TUTTI_SUCCESS;
 }
 
-/* The device of this process that is that GPU; -1: it does not see it. */
-static int find_gpu(const uint8_t gpu[16])
+/*
+ * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening an IPC
+ * handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be reached all the same.
+ */
+static bool reaches(struct fabric *fabric, int rank, struct card *mine, const uint8_t gpu[16])
 {
-    struct cuda_device *device;
-    for (int ordinal = 0; cuda_device_acquire(ordinal, &device) == TUTTI_SUCCESS; ordinal++) {
-        bool same = memcmp(device->uuid, gpu, 16) == 0;
-        cuda_device_release(device);
-        if (same)
-            return ordinal;
+    int ordinal;
+    if (rank == fabric->rank)
+        return true;
+    if (cuda_device_find(gpu, &ordinal) != TUTTI_SUCCESS)
+        return false;
+    if (ordinal < 0) {
+        mine->guesses = 1;
+        return true;
     }
-    return -1;
+    tutti_result_t result = fabric->here[rank] ? cuda_device_peer(fabric->device, ordinal) : cuda_device_reaches(fabric->device, ordinal);
+    return result == TUTTI_SUCCESS;
 }
 
-static uint32_t find_reachable(struct fabric *fabric, const struct card *all)
+static void find_reachable(struct fabric *fabric, const struct card *all, struct card *mine)
 {
-    uint32_t reaches = 0;
-    for (int rank = 0; rank < fabric->nranks; rank++) {
-        int ordinal = find_gpu(all[rank].gpu);
-        if (rank == fabric->rank || (ordinal >= 0 && cuda_device_peer(fabric->device, ordinal) == TUTTI_SUCCESS))
-            reaches |= 1u << rank;
-    }
-    return reaches;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (reaches(fabric, rank, mine, all[rank].gpu))
+            mine->reaches |= 1u << rank;
 }
 
 /* All ranks come to the same answer. */
@@ -70,6 +111,7 @@ static bool all_reach_all(const struct card *all, int nranks)
 
 static tutti_result_t use_host_windows(struct fabric *fabric)
 {
+    log_info("rank %d: not all GPUs reach one another: windows lie in host memory", fabric->rank);
     size_t head = board_window(fabric->nranks, 0);
     CUdeviceptr windows = 0;
     tutti_result_t result = cuda_check(fabric->cu->MemHostRegister((char *)fabric->board + head, board_size(fabric->nranks) - head, PINNED),
@@ -88,51 +130,82 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t use_device_windows(struct fabric *fabric, struct card *mine, struct card *all)
+static tutti_result_t reach_windows(struct fabric *fabric, const struct card *all)
 {
-    tutti_result_t result = scratch_window(fabric);
-    if (result == TUTTI_SUCCESS)
-        result = scratch_describe(fabric, fabric->window, &mine->window);
-    /* A rank that failed still takes part, so that the others hear of it by the failed team and not by silence. */
-    tutti_result_t told = result == TUTTI_SUCCESS ? tell_all(fabric->team, mine, all) : result;
-    for (int rank = 0; rank < fabric->nranks && told == TUTTI_SUCCESS; rank++) {
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++) {
         CUdeviceptr address = fabric->window;
         if (rank != fabric->rank)
-            told = scratch_reach(fabric, rank, &all[rank].window, &address, &fabric->window_imported[rank]);
+            result = scratch_reach(fabric, rank, &all[rank].window, &address, &fabric->window_imported[rank]);
         fabric->windows[rank] = all[rank].window;
         fabric->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
     }
-    return told;
+    return result;
 }
 
-/* The user wants none where nothing is reduced. */
-static bool no_kernels(void)
+/* Where some rank has guessed, it shows now: all use device windows, or none. */
+static tutti_result_t agree_on_windows(struct fabric *fabric, struct opening *opening, tutti_result_t reached)
 {
-    return param_int(PARAM_CTA_POLICY) % 3 == 2; /* by word or by number */
+    bool guessed = false;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        guessed |= opening->all[rank].guesses != 0;
+    if (!guessed)
+        return reached;
+    opening->mine.reaches = reached == TUTTI_SUCCESS ? opening->mine.reaches : 0;
+    tutti_result_t result = tell_all(fabric->team, &opening->mine, opening->all);
+    if (result != TUTTI_SUCCESS || all_reach_all(opening->all, fabric->nranks))
+        return result;
+    scratch_give_back_windows(fabric);
+    return use_host_windows(fabric);
 }
 
-static tutti_result_t meet(struct fabric *fabric, struct card *mine, struct card *all)
+static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *opening)
+{
+    struct card *mine = &opening->mine;
+    tutti_result_t result = scratch_window(fabric);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_describe(fabric, fabric->window, &mine->window);
+    spend(opening, PART_WINDOW);
+    /* A rank that failed does not go on, so that the others hear of it by the failed team. */
+    if (result == TUTTI_SUCCESS)
+        result = tell_all(fabric->team, mine, opening->all);
+    spend(opening, PART_MEETING);
+    if (result == TUTTI_SUCCESS)
+        result = agree_on_windows(fabric, opening, reach_windows(fabric, opening->all));
+    spend(opening, PART_WINDOWS);
+    return result;
+}
+
+static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
 {
     struct team *team = fabric->team;
+    struct card *mine = &opening->mine, *all = opening->all;
     memcpy(mine->gpu, fabric->device->uuid, sizeof mine->gpu);
     memcpy(mine->process, team->process[fabric->rank].uuid, sizeof mine->process);
+    mine->blocks = fabric->most_blocks;
+    mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0;
     tutti_result_t result = tell_all(team, mine, all);
     if (result == TUTTI_SUCCESS)
         result = check_distinct(all, fabric->nranks);
+    if (result == TUTTI_SUCCESS)
+        result = check_alike(all, fabric->nranks);
+    spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || no_kernels());
+        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
     }
-    mine->reaches = find_reachable(fabric, all);
+    find_reachable(fabric, all, mine);
+    spend(opening, PART_ACCESS);
     result = tell_all(team, mine, all);
+    spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    return all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, mine, all) : use_host_windows(fabric);
+    return all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
 }
 
 static tutti_result_t register_board(struct fabric *fabric)
@@ -144,9 +217,8 @@ static tutti_result_t register_board(struct fabric *fabric)
     return cuda_check(fabric->cu->MemHostGetDevicePointer(&fabric->board_device, fabric->board, 0), "finding the board's device address");
 }
 
-static tutti_result_t open_here(struct fabric *fabric, int board)
+static tutti_result_t open_here(struct fabric *fabric, int board, struct opening *opening)
 {
-    struct card mine = {0}, all[KERNEL_RANKS];
     tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->order, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS && board < 0)
         return staged_open(fabric->team, fabric->device, &fabric->staged);
@@ -154,45 +226,62 @@ static tutti_result_t open_here(struct fabric *fabric, int board)
         result = board_map(board, fabric->nranks, &fabric->board);
     if (result == TUTTI_SUCCESS)
         result = register_board(fabric);
+    spend(opening, PART_BOARD);
     if (result != TUTTI_SUCCESS)
         return result;
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
     result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS)
         return result;
-    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || no_kernels());
-    fabric->copy_from = no_kernels() ? 1 : (size_t)param_int(PARAM_COPY_FROM);
-    result = meet(fabric, &mine, all);
-    return result == TUTTI_SUCCESS ? helper_start(fabric) : result;
+    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels);
+    fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
+    result = meet(fabric, opening);
+    spend(opening, PART_WINDOWS);
+    if (result == TUTTI_SUCCESS)
+        result = helper_start(fabric);
+    spend(opening, PART_HELPER);
+    return result;
 }
 
-tutti_result_t fabric_open(struct team *team, int ordinal, int board, struct fabric **out)
+struct fabric_order fabric_order(void)
+{
+    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
+    return (struct fabric_order){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
+}
+
+tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, int board, struct fabric **out)
 {
     if (board >= 0 && team->nranks > KERNEL_RANKS)
         return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
+    struct opening opening = {.since = clock_ns()};
     struct fabric *fabric = calloc(1, sizeof *fabric);
     if (!fabric)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a fabric");
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
+    fabric->most_blocks = (unsigned)order->blocks;
+    fabric->no_kernels = order->policy == TUTTI_POLICY_ZERO;
     list_init(&fabric->parcels);
     list_init(&fabric->quiet);
     pthread_mutex_init(&fabric->lock, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)
-        result = cuda_device_acquire(ordinal, &fabric->device);
+        result = cuda_device_acquire(order->device, &fabric->device);
+    spend(&opening, PART_CONTEXT);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_load(fabric->device); /* not later: loading may wait for kernels that wait for this rank */
+    spend(&opening, PART_KERNELS);
     if (result == TUTTI_SUCCESS) {
         cuda_enter(fabric->device);
-        result = open_here(fabric, board);
+        result = open_here(fabric, board, &opening);
         cuda_leave();
     }
     if (result != TUTTI_SUCCESS) {
         fabric_close(fabric);
         return result;
     }
+    tell_spent(fabric, &opening);
     quiet_join(fabric);
     *out = fabric;
     return TUTTI_SUCCESS;

@@ -55,6 +55,6 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
     }
     if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
         team_fail(fabric->team, result, fabric->rank, error_last());
-    tutti_result_t failure = team_failure(fabric->team);
+    tutti_result_t failure = fabric_hear_failure(fabric);
     return failure == TUTTI_SUCCESS ? result : failure;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times when no call of this process is under way on any of its GPUs. What graphs replay is not seen: it needs no host. */
+/* The fabrics of this process, and times when no call of this process is under way on any of its GPUs. What graphs replay is not seen: it needs no host. */
 #include "fabric/internal.h"
 
 static pthread_rwlock_t issuing = PTHREAD_RWLOCK_INITIALIZER; /* read: a call is being issued; written: nothing is under way */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gone = PTHREAD_COND_INITIALIZER; /* visitors */
 static struct list fabrics = {&fabrics, &fabrics};
 
 void quiet_join(struct fabric *fabric)
@@ -17,6 +18,8 @@ void quiet_leave(struct fabric *fabric)
 {
     pthread_mutex_lock(&lock);
     list_remove(&fabric->quiet);
+    while (fabric->visitors)
+        pthread_cond_wait(&gone, &lock);
     pthread_mutex_unlock(&lock);
 }
 
@@ -57,4 +60,27 @@ bool quiet_try(void)
 void quiet_end(void)
 {
     pthread_rwlock_unlock(&issuing);
+}
+
+struct fabric *quiet_visit(const struct fabric *fabric, int rank)
+{
+    struct fabric *found = NULL;
+    pthread_mutex_lock(&lock);
+    list_each (node, &fabrics) {
+        struct fabric *other = list_entry(node, struct fabric, quiet);
+        if (other->board && other->rank == rank && other->team->trace_id == fabric->team->trace_id)
+            found = other;
+    }
+    if (found)
+        found->visitors++;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void quiet_go(struct fabric *visited)
+{
+    pthread_mutex_lock(&lock);
+    if (!--visited->visitors)
+        pthread_cond_broadcast(&gone);
+    pthread_mutex_unlock(&lock);
 }

@@ -36,13 +36,14 @@ static tutti_result_t allocate(struct fabric *fabric, size_t size, CUdeviceptr *
 tutti_result_t scratch_window(struct fabric *fabric)
 {
     size_t pieces = fabric->stage ? (size_t)(fabric->nranks - 1) * BOARD_DEPTH : 0;
-    return allocate(fabric, KERNEL_WINDOW_BYTES + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    return allocate(fabric, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
 }
 
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
 {
     size_t place = (size_t)(peer < rank ? peer : peer - 1) * BOARD_DEPTH + piece % BOARD_DEPTH;
-    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + KERNEL_WINDOW_BYTES + BOARD_SPARE + place * fabric->stage;
+    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + kernel_window_bytes(fabric->nranks) + BOARD_SPARE +
+           place * fabric->stage;
 }
 
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out)
@@ -173,14 +174,21 @@ static void give_back(struct fabric *fabric, const struct board_buffer *theirs, 
         cuda_unimport(fabric->device, &theirs->handle, (CUdeviceptr)(uintptr_t)address - (theirs->address - theirs->base));
 }
 
+void scratch_give_back_windows(struct fabric *fabric)
+{
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        give_back(fabric, &fabric->windows[rank], fabric->window_imported[rank], fabric->kernels.window[rank]);
+        fabric->window_imported[rank] = false;
+    }
+}
+
 void scratch_close(struct fabric *fabric)
 {
     if (!fabric->board)
         return;
-    for (int rank = 0; rank < fabric->nranks; rank++) {
-        give_back(fabric, &fabric->windows[rank], fabric->window_imported[rank], fabric->kernels.window[rank]);
+    scratch_give_back_windows(fabric);
+    for (int rank = 0; rank < fabric->nranks; rank++)
         give_back(fabric, &fabric->bulks[rank], fabric->bulk_imported[rank], fabric->kernels.bulk[rank]);
-    }
     /* A fabric that never came to be, or that failed, may have peers that never close: they do not write any more either. */
     bool failed = atomic_load(&fabric->team->failed);
     for (int rank = 0; rank < fabric->nranks; rank++)

@@ -151,6 +151,12 @@ static void wrong_inits(void **state)
     config.blocking = 1;
     config.timeout_ms = -5;
     refused(tutti_comm_init_rank(&comm, 1, &id, 0, &config), TUTTI_INVALID_ARGUMENT, "config.timeout_ms is -5");
+    config = (tutti_config_t)TUTTI_CONFIG_INITIALIZER;
+    config.blocks = 65;
+    refused(tutti_comm_init_rank(&comm, 1, &id, 0, &config), TUTTI_INVALID_ARGUMENT, "config.blocks is 65");
+    config.blocks = 64;
+    config.policy = 3;
+    refused(tutti_comm_init_rank(&comm, 1, &id, 0, &config), TUTTI_INVALID_ARGUMENT, "config.policy is 3");
     refused(tutti_comm_init_all(NULL, 2), TUTTI_INVALID_ARGUMENT, "comms");
     refused(tutti_comm_init_all(&comm, 0), TUTTI_INVALID_ARGUMENT, "n is 0");
     assert_null(comm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the stand-in
- * driver, one process a rank: tutti run -n 3 -- gpu_copies stay.
+ * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers.
  */
 #include "gpu.h"
 
@@ -168,6 +168,22 @@ static void many_buffers(void)
     }
 }
 
+/* A context takes half a second to make, and half a gigabyte of its GPU. */
+static void only_own_context(void)
+{
+    CUdevice device;
+    unsigned flags;
+    int count = 0, active;
+    DONE(cu->DeviceGetCount(&count));
+    if (count == 1) /* it sees no other */
+        return;
+    for (int i = 0; i < count; i++) {
+        DONE(cu->DeviceGet(&device, i));
+        DONE(cu->DevicePrimaryCtxGetState(device, &flags, &active));
+        require(active == (i == rank), "a context on the own GPU and on no other");
+    }
+}
+
 /* ---- Memory in pieces, as PyTorch's expandable segments ------------------------------------------------------------ */
 
 static void map_piece(CUdeviceptr at, bool shareable)
@@ -238,30 +254,56 @@ static void no_kernels(void)
     OK(tutti_device_mem_free(recv));
 }
 
+/* This process sees its own GPU alone, as launchers have it. */
+static void hide_others(const char *local_rank)
+{
+    setenv("TUTTI_EMULATED_FIRST", local_rank, 1);
+    setenv("TUTTI_EMULATED_GPUS", "1", 1);
+}
+
+static void run_case(const char *name)
+{
+    if (strcmp(name, "apart") == 0) { /* GPUs that are not seen, and, as it turns out, not reached */
+        require(logged(" windows lie in host memory") == 1, "a line on the windows");
+        buffers_go();
+    } else if (strcmp(name, "none") == 0 || strcmp(name, "asked") == 0) {
+        no_kernels();
+    } else {
+        require(logged(" windows lie in host memory") == 0, "windows on the GPUs");
+        buffers_stay();
+        buffers_go();
+        many_buffers();
+    }
+    if (strcmp(name, "buffers") == 0) {
+        pieces(true);
+        pieces(false);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
+    const char *name = argc > 1 ? argv[1] : "", *local_rank = getenv("TUTTI_LOCAL_RANK");
+    bool alone = strcmp(name, "unseen") == 0 || strcmp(name, "apart") == 0;
     int file = mkstemp(log_file);
-    if (file < 0)
+    if (file < 0 || !local_rank)
         return 2;
     close(file);
     setenv("TUTTI_DEBUG", "info", 1);
     setenv("TUTTI_DEBUG_FILE", log_file, 1);
-    gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
+    if (alone)
+        hide_others(local_rank);
+    gpu_select(alone ? 0 : atoi(local_rank));
     OK(cuda_driver(&cu));
     tutti_config_t config = gpu_config();
+    if (strcmp(name, "asked") == 0) /* as TUTTI_CTA_POLICY=zero, but for this communicator */
+        config.policy = TUTTI_POLICY_ZERO;
     OK(tutti_comm_init_from_env(&comm, &config));
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
-    if (strcmp(name, "none") == 0) {
-        no_kernels();
-    } else {
-        buffers_stay();
-        buffers_go();
-        many_buffers();
-        pieces(true);
-        pieces(false);
-    }
+    only_own_context();
+    require(logged(" made its fabric in ") == 1, "a line on what took the time");
+    run_case(name);
+    only_own_context();
     tutti_comm_destroy(comm);
     unlink(log_file);
     return 0;

@@ -330,19 +330,29 @@ static size_t random_bytes_of_message(void)
         return KERNEL_LL_BYTES * (1 + below(3)) - 1 + below(3);
     case 3:
         return below(9000);
+    case 4:
+        return below(400000);
     default:
-        return below(200000);
+        return below(40000);
     }
 }
 
-static void make_exchange(struct exchange *x, struct job *job)
+/* A chunk of plain data, several of them, more than a stripe has slots: for each of so many stripes. */
+static size_t long_message(void)
 {
+    const size_t chunks = 1 + below(2 * kernel_plain_depth(team.n) + 2), all = KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_BYTES;
+    return below(4) == 0 ? 0 : all * chunks - 40 + below(80);
+}
+
+static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(void))
+{
+    const uint64_t from[] = {0, 1, 1 + below(9000), UINT64_MAX}, plain_from = from[below(4)];
     *job = (struct job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8)};
     for (int p = 0; p < team.n; p++)
-        job->params[p].exchange.team = team_of(&team, p);
+        job->params[p].exchange = (struct kernel_exchange){.team = team_of(&team, p), .plain_from = plain_from};
     for (int p = 0; p < team.n; p++)
         for (int q = 0; q < team.n; q++) {
-            const size_t bytes = x->bytes[p][q] = random_bytes_of_message();
+            const size_t bytes = x->bytes[p][q] = length();
             for (int end = 0; end < 2; end++) {
                 x->memory[p][q][end] = allocate(bytes + 16 + GUARD);
                 memset(x->memory[p][q][end], 0xa5, bytes + 16 + GUARD);
@@ -381,9 +391,26 @@ static void test_exchanges(void **state)
         team_count_from(&team, (uint32_t)-10);
         for (int i = 0; i < (quick() ? 2 : 10); i++) {
             for (int j = 0; j < 6; j++)
-                make_exchange(&exchanges[j], &jobs[j]);
+                make_exchange(&exchanges[j], &jobs[j], random_bytes_of_message);
             team_run(jobs, 6, 0, n);
             for (int j = 0; j < 6; j++)
+                check_exchange(&exchanges[j]);
+        }
+        team_free(&team);
+    }
+}
+
+static void test_long_exchanges(void **state)
+{
+    static struct exchange exchanges[3];
+    for (int n = 2; n <= 5; n += n == 3 ? 2 : 1) {
+        assert_true(team_init(&team, n));
+        team_count_from(&team, (uint32_t)-9);
+        for (int i = 0; i < (quick() ? 1 : 3); i++) {
+            for (int j = 0; j < 3; j++)
+                make_exchange(&exchanges[j], &jobs[j], j == 1 ? random_bytes_of_message : long_message);
+            team_run(jobs, 3, 0, n);
+            for (int j = 0; j < 3; j++)
                 check_exchange(&exchanges[j]);
         }
         team_free(&team);
@@ -412,14 +439,15 @@ static void give_up(struct job *job)
 
 static void test_abort(void **state)
 {
-    static unsigned char buffer[2][100000];
+    static unsigned char buffer[2][3 << 20]; /* longer than what may be under way */
     for (int kernel = KERNEL_EXCHANGE; kernel < KERNEL_COUNT; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             assert_true(team_init(&team, 3));
             struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, kernel ? 1 : 3, 1}}};
             if (kernel == KERNEL_EXCHANGE)
                 job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0), .send = {NULL, buffer[0]},
-                    .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, 100000}, .recv_bytes = {0, 0, 1000}};
+                    .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, mode == 1 ? 0 : sizeof buffer[0]},
+                    .recv_bytes = {0, 0, mode == 1 ? 1000 : 0}, .plain_from = mode == 2 ? 1 : UINT64_MAX};
             else
                 job.params[0].reduce = (struct kernel_reduce){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
                     .count = 30000, .mode = mode};
@@ -442,7 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
         cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap),
-        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

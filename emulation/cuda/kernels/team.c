@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The words of a window come first: five of the channel for small messages, counting families of the other one twice. */
-#define NUMBERS ((3 + 2 * 4) * KERNEL_STRIPES * KERNEL_RANKS)
+#define NUMBERS (KERNEL_CONTROL_BYTES / sizeof(uint32_t)) /* the words of a window come first */
 
 static unsigned char *zeroed(uint64_t bytes)
 {
@@ -19,7 +18,7 @@ bool team_init(struct team *team, int n)
 {
     *team = (struct team){.n = n};
     for (int p = 0; p < n; p++) {
-        team->window[p] = zeroed(KERNEL_WINDOW_BYTES);
+        team->window[p] = zeroed(kernel_window_bytes(n));
         team->bulk[p] = zeroed(kernel_bulk_bytes(n));
         if (!team->window[p] || (n > 1 && !team->bulk[p])) {
             team_free(team);
@@ -33,7 +32,7 @@ void team_free(struct team *team)
 {
     for (int p = 0; p < team->n; p++) {
         if (team->window[p])
-            munmap(team->window[p], KERNEL_WINDOW_BYTES);
+            munmap(team->window[p], kernel_window_bytes(team->n));
         if (team->bulk[p])
             munmap(team->bulk[p], kernel_bulk_bytes(team->n));
     }

@@ -126,6 +126,7 @@ static tutti_result_t open_device(const struct cuda_driver *driver, int ordinal,
         return error_set(TUTTI_DEVICE_ERROR, "use GPU %d: %s", ordinal, cuda_result_text(got, text, sizeof text));
     }
     describe(driver, device);
+    pthread_mutex_init(&device->making, NULL);
     *out = device;
     return TUTTI_SUCCESS;
 }
@@ -151,6 +152,7 @@ static void close_device(struct cuda_device *device)
         release_peers(driver, device);
         driver->DevicePrimaryCtxRelease(device->handle);
     }
+    pthread_mutex_destroy(&device->making);
     free(device);
 }
 
@@ -190,19 +192,27 @@ void cuda_device_release(struct cuda_device *device)
 
 /* ---- peers ---- */
 
+/* Needs no context of either. */
+static tutti_result_t check_access(const struct cuda_driver *driver, const struct cuda_device *device, int peer, CUdevice *handle)
+{
+    int can = 0;
+    CUresult got = driver->DeviceGet(handle, peer);
+    if (got == CUDA_SUCCESS)
+        got = driver->DeviceCanAccessPeer(&can, device->handle, *handle);
+    if (got == CUDA_SUCCESS && !can)
+        return error_set(TUTTI_INVALID_USAGE, "let GPU %d address the memory of GPU %d: this pair has no peer access", device->ordinal,
+                         peer);
+    return cuda_check(got, "ask about peer access");
+}
+
 static tutti_result_t enable(const struct cuda_driver *driver, struct cuda_device *device, int peer)
 {
     CUdevice handle;
     CUcontext context;
-    int can = 0;
-    CUresult got = driver->DeviceGet(&handle, peer);
-    if (got == CUDA_SUCCESS)
-        got = driver->DeviceCanAccessPeer(&can, device->handle, handle);
-    if (got == CUDA_SUCCESS && !can)
-        return error_set(TUTTI_INVALID_USAGE, "let GPU %d address the memory of GPU %d: this pair has no peer access", device->ordinal,
-                         peer);
-    if (got != CUDA_SUCCESS)
-        return cuda_check(got, "ask about peer access");
+    tutti_result_t result = check_access(driver, device, peer, &handle);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    CUresult got;
     /* Held until the device is closed: access ends with the peer's context. */
     if ((got = driver->DevicePrimaryCtxRetain(&context, handle)) != CUDA_SUCCESS)
         return cuda_check(got, "open the peer GPU");
@@ -225,9 +235,40 @@ tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal)
         return result;
     if (peer_ordinal < 0 || peer_ordinal >= CUDA_DEVICES)
         return error_set(TUTTI_INVALID_ARGUMENT, "let GPU %d address GPU %d: there is none", device->ordinal, peer_ordinal);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device->making);
     if (!(device->peers >> peer_ordinal & 1))
         result = enable(driver, device, peer_ordinal);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device->making);
+    return result;
+}
+
+tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_ordinal)
+{
+    const struct cuda_driver *driver;
+    CUdevice handle;
+    tutti_result_t result = cuda_driver(&driver);
+    if (result != TUTTI_SUCCESS || peer_ordinal == device->ordinal)
+        return result;
+    return check_access(driver, device, peer_ordinal, &handle);
+}
+
+tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal)
+{
+    const struct cuda_driver *driver;
+    CUdevice handle;
+    CUuuid theirs;
+    int count;
+    *ordinal = -1;
+    tutti_result_t result = cuda_device_count(&count);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_driver(&driver);
+    for (int i = 0; result == TUTTI_SUCCESS && *ordinal < 0 && i < count; i++) {
+        CUresult got = driver->DeviceGet(&handle, i);
+        if (got == CUDA_SUCCESS)
+            got = driver->DeviceGetUuid(&theirs, handle);
+        if (got == CUDA_SUCCESS && memcmp(theirs.bytes, uuid, sizeof theirs.bytes) == 0)
+            *ordinal = i;
+        result = cuda_check(got, "ask which GPU is which");
+    }
     return result;
 }

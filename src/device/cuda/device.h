@@ -5,6 +5,8 @@
 
 #include "device/cuda/driver.h"
 
+#include <pthread.h>
+
 enum { CUDA_DEVICES = 64, CUDA_MODULES = 4 };
 
 struct kernel_launch; /* launch.h */
@@ -20,7 +22,8 @@ struct cuda_device {
     bool memops;         /* streams can wait for and write words of memory */
     bool vmm;            /* memory can be made that is shared by file descriptor */
     int users;           /* acquisitions not yet released */
-    uint64_t peers;      /* ordinals whose memory kernels of this device may address */
+    uint64_t peers;      /* ordinals whose memory kernels of this device may address; under `making` */
+    pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded; /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
     CUfunction exchange, reduce[3][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk */
@@ -39,6 +42,12 @@ void cuda_device_release(struct cuda_device *device);
 /* Lets kernels and copies of `device` address memory of `peer_ordinal`, until `device` is released for
  * good. Only for devices of this process: imports of other processes' memory need no call. TUTTI_INVALID_USAGE if the pair has no peer access. */
 tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal);
+
+/* Whether they could: TUTTI_INVALID_USAGE if not. Makes no context on the peer, which takes half a second and half a gigabyte there. */
+tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_ordinal);
+
+/* The ordinal of the GPU with that uuid; -1: this process does not see it. Makes no context. */
+tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal);
 
 /* Makes the device's context current, and makes the one before current again. In pairs; they nest. */
 void cuda_enter(struct cuda_device *device);

@@ -198,6 +198,7 @@ static void no_peer_access(void)
 {
     struct cuda_device *device = open_gpu();
     CHECK(cuda_device_peer(device, 1) == TUTTI_INVALID_USAGE && said("no peer access") && !device->peers);
+    CHECK(cuda_device_reaches(device, 1) == TUTTI_INVALID_USAGE && said("no peer access"));
     cuda_device_release(device);
 }
 
@@ -206,6 +207,23 @@ static void peer_fails(void)
     struct cuda_device *device = open_gpu();
     CHECK(cuda_device_peer(device, 1) == TUTTI_DEVICE_ERROR && !device->peers);
     CHECK(cuda_device_peer(device, 1) == TUTTI_SUCCESS && device->peers == 2);
+    cuda_device_release(device);
+}
+
+static void search_fails(void)
+{
+    struct cuda_device *device = open_gpu();
+    int ordinal = 0;
+    CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_DEVICE_ERROR && said("which GPU is which") && ordinal == -1);
+    CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_SUCCESS && ordinal == 0);
+    cuda_device_release(device);
+}
+
+static void question_fails(void)
+{
+    struct cuda_device *device = open_gpu();
+    CHECK(cuda_device_reaches(device, 1) == TUTTI_DEVICE_ERROR && said("peer access"));
+    CHECK(cuda_device_reaches(device, 1) == TUTTI_SUCCESS);
     cuda_device_release(device);
 }
 
@@ -222,6 +240,8 @@ static void test_peers(void **state)
     assert_int_equal(scenario(no_peer_access, "TUTTI_EMULATED_P2P", "0"), 0);
     assert_int_equal(scenario(peer_fails, FAULT, "cuDeviceCanAccessPeer:1"), 0);
     assert_int_equal(scenario(peer_fails, FAULT, "cuDevicePrimaryCtxRetain:2"), 0);
+    assert_int_equal(scenario(search_fails, FAULT, "cuDeviceGetUuid:2"), 0); /* the first describes the device */
+    assert_int_equal(scenario(question_fails, FAULT, "cuDeviceCanAccessPeer:1"), 0);
     assert_int_equal(scenario(peer_fails, FAULT, "cuCtxEnablePeerAccess:1"), 0);
 }
 

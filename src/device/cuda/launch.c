@@ -52,11 +52,11 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
 {
     uint32_t stripes = 1;
     for (int p = 0; p < what->team.nranks; p++) {
-        const uint32_t sent = kernel_exchange_stripes(what->send_bytes[p]);
-        const uint32_t received = kernel_exchange_stripes(what->recv_bytes[p]);
+        const uint32_t sent = kernel_exchange_stripes(what->send_bytes[p], what->plain_from);
+        const uint32_t received = kernel_exchange_stripes(what->recv_bytes[p], what->plain_from);
         stripes = sent > stripes ? sent : stripes;
         stripes = received > stripes ? received : stripes;
     }
     *out = (struct kernel_launch){
-        .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_LL_THREADS};
+        .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_EXCHANGE_THREADS};
 }

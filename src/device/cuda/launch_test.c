@@ -64,8 +64,19 @@ static void test_exchanges(void **state)
     kernel_choose_exchange(&what, &launch);
     assert_int_equal(launch.grid[0], KERNEL_EXCHANGE_MOST);
     assert_true(KERNEL_EXCHANGE_MOST <= KERNEL_STRIPES);
-    assert_int_equal(kernel_exchange_stripes(0), 0);
-    assert_int_equal(kernel_exchange_stripes(UINT64_MAX), KERNEL_EXCHANGE_MOST);
+    assert_int_equal(launch.threads, KERNEL_EXCHANGE_THREADS);
+}
+
+static void test_stripes_of_messages(void **state)
+{
+    assert_int_equal(kernel_exchange_stripes(0, 0), 0);
+    assert_int_equal(kernel_exchange_stripes(KERNEL_PLAIN_FROM - 1, 0), KERNEL_EXCHANGE_MOST);
+    assert_int_equal(kernel_exchange_stripes(KERNEL_PLAIN_FROM, 0), KERNEL_PLAIN_FROM / KERNEL_PLAIN_EACH);
+    assert_int_equal(kernel_exchange_stripes(UINT64_MAX, 0), KERNEL_EXCHANGE_MOST);
+    assert_int_equal(kernel_exchange_stripes(1, 1), 1);
+    assert_true(kernel_exchange_plain(1, 1) && !kernel_exchange_plain(0, 1));
+    assert_true(kernel_exchange_plain(KERNEL_PLAIN_FROM, 0) && !kernel_exchange_plain(KERNEL_PLAIN_FROM - 1, 0));
+    assert_false(kernel_exchange_plain((uint64_t)1 << 50, UINT64_MAX));
 }
 
 static void test_sizes(void **state)
@@ -73,6 +84,9 @@ static void test_sizes(void **state)
     assert_int_equal(kernel_bulk_bytes(1), 0);
     assert_true(kernel_bulk_bytes(4) <= (uint64_t)32 << 20);
     assert_true(kernel_bulk_bytes(KERNEL_RANKS) > kernel_bulk_bytes(4));
+    assert_int_equal(kernel_window_bytes(1), KERNEL_CONTROL_BYTES);
+    assert_true(kernel_window_bytes(4) <= (uint64_t)8 << 20);
+    assert_true(kernel_window_bytes(KERNEL_RANKS) <= (uint64_t)12 << 20);
 }
 
 int main(void)
@@ -81,6 +95,7 @@ int main(void)
         cmocka_unit_test(test_reductions_by_size),
         cmocka_unit_test(test_reductions_keep_within_bounds),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_stripes_of_messages),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

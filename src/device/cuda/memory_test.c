@@ -142,6 +142,27 @@ static void peers(void)
     CHECK(cu->DevicePrimaryCtxGetState(1, &flags, &active) == CUDA_SUCCESS && !active);
 }
 
+/* Asking about another process' GPU makes no context on it. */
+static void found_without_context(void)
+{
+    int count, active, ordinal = -2;
+    unsigned flags;
+    CUuuid uuid;
+    CHECK(cuda_device_count(&count) == TUTTI_SUCCESS);
+    if (count < 2)
+        SKIP();
+    struct cuda_device *device = open_gpu(0);
+    CHECK(cu->DeviceGetUuid(&uuid, 1) == CUDA_SUCCESS);
+    CHECK(cuda_device_find((const uint8_t *)uuid.bytes, &ordinal) == TUTTI_SUCCESS && ordinal == 1);
+    CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_SUCCESS && ordinal == 0);
+    memset(uuid.bytes, 0x5a, sizeof uuid.bytes);
+    CHECK(cuda_device_find((const uint8_t *)uuid.bytes, &ordinal) == TUTTI_SUCCESS && ordinal == -1);
+    CHECK(cuda_device_reaches(device, 0) == TUTTI_SUCCESS && cuda_device_reaches(device, 1) == TUTTI_SUCCESS && !device->peers);
+    CHECK(cuda_device_reaches(device, -1) == TUTTI_DEVICE_ERROR);
+    CHECK(cu->DevicePrimaryCtxGetState(1, &flags, &active) == CUDA_SUCCESS && !active);
+    cuda_device_release(device);
+}
+
 /* ---- memory ---- */
 
 static void allocations_are_zero_and_known(void)
@@ -253,6 +274,7 @@ static void test_devices(void **state)
     assert_int_equal(scenario(contexts_come_back, NULL, NULL), 0);
     assert_int_equal(scenario(another_device_is_current, NULL, NULL), 0);
     assert_int_equal(scenario(peers, NULL, NULL), 0);
+    assert_int_equal(scenario(found_without_context, NULL, NULL), 0);
 }
 
 static void test_memory(void **state)

@@ -4,13 +4,13 @@
 #include "device/cuda/kernels/images.h"
 #include "device/cuda/launch.h"
 #include "device/type.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const families[3] = {"one", "two", "bulk"};
 
@@ -75,14 +75,19 @@ static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_
 static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
 {
     struct cuda_quiet quiet;
+    uint64_t begin = clock_ns(), middle;
     cuda_quiet_enter(device, &quiet);
     tutti_result_t result = load_modules(driver, device);
+    middle = clock_ns();
     if (result == TUTTI_SUCCESS)
         result = look_up_all(driver, device);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
+        log_info("loaded the kernels on GPU %d: modules took %.1f ms, their functions %.1f", device->ordinal,
+                 (double)(middle - begin) / NS_PER_MS, (double)(clock_ns() - middle) / NS_PER_MS);
         atomic_store_explicit(&device->loaded, true, memory_order_release);
-    else
+    } else {
         unload(driver, device);
+    }
     cuda_quiet_leave(&quiet);
     return result;
 }
@@ -93,10 +98,10 @@ tutti_result_t cuda_device_load(struct cuda_device *device)
     tutti_result_t result = cuda_driver(&driver);
     if (result != TUTTI_SUCCESS || atomic_load_explicit(&device->loaded, memory_order_acquire))
         return result;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device->making);
     if (!atomic_load_explicit(&device->loaded, memory_order_relaxed))
         result = load(driver, device);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device->making);
     return result;
 }
 

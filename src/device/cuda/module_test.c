@@ -30,7 +30,7 @@ static void start_rank(struct rank *rank, int ordinal)
         values[i] = (float)(i + ordinal);
     CHECK(cuda_driver(&cu) == TUTTI_SUCCESS && cuda_device_acquire(ordinal, &rank->device) == TUTTI_SUCCESS);
     CHECK(cuda_device_load(rank->device) == TUTTI_SUCCESS && cuda_device_load(rank->device) == TUTTI_SUCCESS);
-    CHECK(cuda_memory_alloc(rank->device, KERNEL_WINDOW_BYTES, &rank->window) == TUTTI_SUCCESS);
+    CHECK(cuda_memory_alloc(rank->device, kernel_window_bytes(2), &rank->window) == TUTTI_SUCCESS);
     CHECK(cuda_memory_alloc(rank->device, sizeof values, &rank->data) == TUTTI_SUCCESS);
     cuda_enter(rank->device);
     CHECK(cu->StreamCreateWithPriority(&rank->stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);

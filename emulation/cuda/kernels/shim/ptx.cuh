@@ -74,6 +74,12 @@ DEVICE bool barrier_or(bool yes)
     return yes;
 }
 
+DEVICE bool half_barrier_or(uint32_t half, bool yes)
+{
+    (void)half;
+    return yes;
+}
+
 DEVICE void pause_spin()
 {
     sched_yield();

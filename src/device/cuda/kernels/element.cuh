@@ -171,25 +171,35 @@ template <class E> DEVICE arithmetic<E> arithmetic_of(const struct kernel_reduce
     return a;
 }
 
+/*
+ * Replaces each element x of some units by change(x). Single bytes go one by one: all at once, for operators that are seldom
+ * asked for, they would be a third of the code of all kernels.
+ */
+template <class E, int UNITS, class F> DEVICE void change_each(uint64_t *unit, const F &change)
+{
+    if constexpr (E::BYTES > 1) {
+        parts<E, UNITS> x;
+        parts_widen(x, unit);
+        EACH_PART(x.of[i] = change(x.of[i]);)
+        parts_narrow(unit, x);
+    } else {
+        UNROLL for (int u = 0; u < UNITS; u++)
+            ROLLED for (int i = 0; i < 8; i++)
+                unit[u] = unit[u] >> 8 | E::narrow(change(E::widen(unit[u]))) << 56;
+    }
+}
+
 /* A contribution before it is reduced, and a sum after. */
 template <class E, int UNITS> DEVICE void prepare(const arithmetic<E> &a, uint64_t *unit)
 {
-    parts<E, UNITS> x;
-    if (!a.scaled)
-        return;
-    parts_widen(x, unit);
-    EACH_PART(x.of[i] = E::product(x.of[i], a.scalar);)
-    parts_narrow(unit, x);
+    if (a.scaled)
+        change_each<E, UNITS>(unit, [&](typename E::wide x) { return E::product(x, a.scalar); });
 }
 
 template <class E, int UNITS> DEVICE void finish(const arithmetic<E> &a, uint64_t *unit)
 {
-    parts<E, UNITS> x;
-    if (!a.average)
-        return;
-    parts_widen(x, unit);
-    EACH_PART(x.of[i] = E::quotient(x.of[i], a.nranks);)
-    parts_narrow(unit, x);
+    if (a.average)
+        change_each<E, UNITS>(unit, [&](typename E::wide x) { return E::quotient(x, a.nranks); });
 }
 
 #endif

@@ -4,64 +4,76 @@
  * that both ends of a pair have the same y: the first unfinished blocks of all ranks then wait for one another, and a grid
  * need not fit on the GPU at once.
  */
-#include <ll.cuh>
+#include <stream.cuh>
 
 /* Stripe s of a message; empty where the message has fewer stripes. */
-DEVICE struct span exchange_span(uint64_t bytes, uint32_t stripe)
+DEVICE struct span exchange_span(uint64_t bytes, uint64_t plain_from, uint32_t stripe)
 {
-    const uint32_t stripes = kernel_exchange_stripes(bytes);
+    const uint32_t stripes = kernel_exchange_stripes(bytes, plain_from);
     const struct span none = {0, 0};
     return stripe < stripes ? span_part(bytes, stripe, stripes) : none;
 }
 
-DEVICE void exchange_store(const struct ll *ll, const struct kernel_team &team, int p, const unsigned char *from, uint64_t bytes)
-{
-    for (uint32_t i = threadIdx.x; 8 * i < bytes; i += blockDim.x)
-        ll_store(ll, team, blockIdx.x, p, i, load_unit(from + 8 * i, bytes - 8 * i));
-}
-
-DEVICE bool exchange_load(const struct ll *ll, const struct kernel_team &team, int p, unsigned char *to, uint64_t bytes,
-                          uint64_t (*unit)[KERNEL_LL_THREADS])
-{
-    for (uint32_t i = threadIdx.x; 8 * i < bytes; i += blockDim.x) {
-        if (!ll_collect(ll, team, blockIdx.x, 1u << p, i, unit))
-            return false;
-        store_unit(to + 8 * i, unit[p][threadIdx.x], bytes - 8 * i);
-    }
-    return true;
-}
-
 DEVICE void exchange_with_self(const struct kernel_exchange &what, int me)
 {
-    const struct span s = exchange_span(least(what.send_bytes[me], what.recv_bytes[me]), blockIdx.x);
+    const struct span s = exchange_span(least(what.send_bytes[me], what.recv_bytes[me]), what.plain_from, blockIdx.x);
     if (what.send[me] != what.recv[me])
-        copy_block((unsigned char *)what.recv[me] + s.begin, (const unsigned char *)what.send[me] + s.begin, s.end - s.begin);
+        copy_by<STREAM_VECTORS>((unsigned char *)what.recv[me] + s.begin, (const unsigned char *)what.send[me] + s.begin,
+                                s.end - s.begin, whole_block());
 }
 
-/* Chunk by chunk: one out, one in, so that two ranks that send to each other never wait for room at once. */
-KERNEL(KERNEL_LL_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
+DEVICE void exchange_outgoing(struct stream_out *out, const struct kernel_exchange &what, const struct stream_end &e)
 {
-    __shared__ struct ll ll;
-    __shared__ uint64_t unit[KERNEL_RANKS][KERNEL_LL_THREADS];
+    const struct span s = exchange_span(what.send_bytes[e.peer], what.plain_from, e.stripe);
+    out->plain = kernel_exchange_plain(what.send_bytes[e.peer], what.plain_from);
+    out->from = (const unsigned char *)what.send[e.peer] + s.begin;
+    out->left = has_half(0) ? s.end - s.begin : 0;
+    stream_out_open(out, e);
+}
+
+DEVICE void exchange_incoming(struct stream_in *in, const struct kernel_exchange &what, const struct stream_end &e)
+{
+    const struct span s = exchange_span(what.recv_bytes[e.peer], what.plain_from, e.stripe);
+    in->plain = kernel_exchange_plain(what.recv_bytes[e.peer], what.plain_from);
+    in->to = (unsigned char *)what.recv[e.peer] + s.begin;
+    in->left = has_half(1) ? s.end - s.begin : 0;
+    stream_in_open(in, e);
+}
+
+/*
+ * Half of the block sends and the other half receives; a thread that does both (stream.cuh) takes turns: one chunk out, one in.
+ * Chunk k out then waits for what the peer has read in turns before k, and chunk k in for what it has sent in turn k, so that
+ * two ranks never wait for room at once.
+ */
+DEVICE void exchange_with_peer(const struct kernel_exchange &what, int peer, uint32_t *shared)
+{
+    const struct stream_end sender = {what.team, peer, blockIdx.x, 0, half_block()};
+    const struct stream_end receiver = {what.team, peer, blockIdx.x, 1, half_block()};
+    struct stream_out out;
+    struct stream_in in;
+    exchange_outgoing(&out, what, sender);
+    exchange_incoming(&in, what, receiver);
+    const bool sends = out.left != 0, receives = in.left != 0;
+    if (receives && receiver.crew.thread == 0)
+        *shared = in.seen;
+    while (out.left || in.left) {
+        if (out.left)
+            stream_send(&out, sender);
+        if (in.left && !stream_receive(&in, receiver, shared))
+            return;
+    }
+    if (sends)
+        stream_out_close(out, sender);
+    if (receives)
+        stream_in_close(in, receiver);
+}
+
+KERNEL(KERNEL_EXCHANGE_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)
+{
+    __shared__ uint32_t shared;
     const int n = what.team.nranks, me = what.team.rank, y = (int)blockIdx.y, p = y >= me ? y - me : y - me + n;
-    if (p == me) {
+    if (p == me)
         exchange_with_self(what, me);
-        return;
-    }
-    struct span out = exchange_span(what.send_bytes[p], blockIdx.x), in = exchange_span(what.recv_bytes[p], blockIdx.x);
-    if (out.begin == out.end && in.begin == in.end)
-        return;
-    ll_open(&ll, what.team, blockIdx.x, 1u << p);
-    while (out.begin < out.end || in.begin < in.end) {
-        const uint64_t sent = least(out.end - out.begin, KERNEL_LL_BYTES), received = least(in.end - in.begin, KERNEL_LL_BYTES);
-        if (barrier_or(!ll_begin(&ll, what.team, blockIdx.x, sent ? 1u << p : 0, received ? 1u << p : 0)))
-            return;
-        exchange_store(&ll, what.team, p, (const unsigned char *)what.send[p] + out.begin, sent);
-        if (barrier_or(!exchange_load(&ll, what.team, p, (unsigned char *)what.recv[p] + in.begin, received, unit)))
-            return;
-        ll_end(&ll, what.team, blockIdx.x, received ? 1u << p : 0);
-        out.begin += sent;
-        in.begin += received;
-    }
-    ll_close(&ll, what.team, blockIdx.x, 1u << p);
+    else
+        exchange_with_peer(what, p, &shared);
 }

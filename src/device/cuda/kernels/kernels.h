@@ -8,6 +8,7 @@
 
 #include "tutti/tutti.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -16,18 +17,22 @@
 #define KERNEL_SHARED static inline
 #endif
 
-#define KERNEL_RANKS          8  /* most ranks of a team */
-#define KERNEL_STRIPES        64 /* most blocks that a pair of ranks, or a reduction, is spread over */
-#define KERNEL_LL_BYTES       2048
-#define KERNEL_LL_THREADS     256
-#define KERNEL_BULK_THREADS   512
-#define KERNEL_BULK_DEPTH     4                    /* slots of a channel, which hold successive chunks; 3 or more */
-#define KERNEL_BULK_BYTES     ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
-#define KERNEL_BULK_LEAST     ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_BULK_BLOCKS    32                   /* by default, for long ones */
-#define KERNEL_WINDOW_BYTES   ((uint64_t)4 << 20)
-#define KERNEL_EXCHANGE_BYTES ((uint64_t)4 << 10) /* of a message for each of its stripes */
-#define KERNEL_EXCHANGE_MOST  32                  /* stripes of a message */
+#define KERNEL_RANKS            8  /* most ranks of a team */
+#define KERNEL_STRIPES          64 /* most blocks that a pair of ranks, or a reduction, is spread over */
+#define KERNEL_LL_BYTES         2048
+#define KERNEL_LL_THREADS       256
+#define KERNEL_BULK_THREADS     512
+#define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 3 or more */
+#define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
+#define KERNEL_BULK_LEAST       ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_BULK_BLOCKS      32                   /* by default, for long ones */
+#define KERNEL_CONTROL_BYTES    ((uint64_t)32 << 10) /* the words of a window */
+#define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
+#define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
+#define KERNEL_EXCHANGE_THREADS 512
+#define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages without a flag in every word, by default */
+#define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
+#define KERNEL_PLAIN_BYTES      ((uint64_t)16 << 10)  /* of its chunks */
 
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE };
 
@@ -57,12 +62,16 @@ struct kernel_reduce {
     const void *scalar_at;
 };
 
-/* To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then NULL. */
+/*
+ * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then NULL.
+ * Messages of plain_from bytes (0: KERNEL_PLAIN_FROM) or more go as plain data; it is the same on all ranks.
+ */
 struct kernel_exchange {
     struct kernel_team team;
     const void *send[KERNEL_RANKS];
     void *recv[KERNEL_RANKS];
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
+    uint64_t plain_from;
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
@@ -87,10 +96,30 @@ KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
     return 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * KERNEL_BULK_DEPTH * KERNEL_BULK_BYTES;
 }
 
-/* Over how many stripes a message of an exchange is spread: both of its ends compute this. */
-KERNEL_SHARED uint32_t kernel_exchange_stripes(uint64_t bytes)
+/* Chunks of plain data that a sender may be ahead of the receiver: with many peers each link needs less in flight. */
+KERNEL_SHARED uint32_t kernel_plain_depth(int nranks)
 {
-    uint64_t stripes = bytes / KERNEL_EXCHANGE_BYTES + (bytes % KERNEL_EXCHANGE_BYTES != 0);
+    return nranks <= 4 ? 4 : 2;
+}
+
+/* Bytes of a window: its words, and for every source room for short messages and for plain data. */
+KERNEL_SHARED uint64_t kernel_window_bytes(int nranks)
+{
+    const uint64_t words = 2 * 2 * (uint64_t)KERNEL_STRIPES * KERNEL_LL_BYTES;
+    const uint64_t plain = (uint64_t)KERNEL_EXCHANGE_MOST * kernel_plain_depth(nranks) * KERNEL_PLAIN_BYTES;
+    return KERNEL_CONTROL_BYTES + (uint64_t)(nranks > 1 ? nranks - 1 : 0) * (words + plain);
+}
+
+/* Both ends of a message compute these from its size: is it plain data, and over how many stripes is it spread? */
+KERNEL_SHARED bool kernel_exchange_plain(uint64_t bytes, uint64_t plain_from)
+{
+    return bytes >= (plain_from ? plain_from : KERNEL_PLAIN_FROM);
+}
+
+KERNEL_SHARED uint32_t kernel_exchange_stripes(uint64_t bytes, uint64_t plain_from)
+{
+    const uint64_t each = kernel_exchange_plain(bytes, plain_from) ? KERNEL_PLAIN_EACH : KERNEL_EXCHANGE_BYTES;
+    const uint64_t stripes = bytes / each + (bytes % each != 0);
     return stripes < KERNEL_EXCHANGE_MOST ? (uint32_t)stripes : KERNEL_EXCHANGE_MOST;
 }
 

@@ -86,14 +86,19 @@ DEVICE uint64_t ll_flag(uint32_t number)
 
 DEVICE struct packet *ll_slot(const struct kernel_team &team, int to, int from, uint32_t stripe, uint32_t number)
 {
-    return window_of(team, to)->inbox[source_index(to, from)][stripe][number % LL_SLOTS];
+    ll_inbox *inbox = (ll_inbox *)(team.window[to] + KERNEL_CONTROL_BYTES);
+    return inbox[source_index(to, from)][stripe][number % LL_SLOTS];
+}
+
+DEVICE void ll_put(struct packet *at, uint32_t number, uint64_t unit)
+{
+    const uint64_t flag = ll_flag(number);
+    store_halves(at->half, (uint32_t)unit | flag, unit >> 32 | flag);
 }
 
 DEVICE void ll_store(const struct ll *ll, const struct kernel_team &team, uint32_t stripe, int p, uint32_t index, uint64_t unit)
 {
-    struct packet *at = ll_slot(team, p, team.rank, stripe, ll->sent[p]) + index;
-    const uint64_t flag = ll_flag(ll->sent[p]);
-    store_halves(at->half, (uint32_t)unit | flag, unit >> 32 | flag);
+    ll_put(ll_slot(team, p, team.rank, stripe, ll->sent[p]) + index, ll->sent[p], unit);
 }
 
 DEVICE bool ll_is(const struct packet &x, uint32_t number)
@@ -105,6 +110,20 @@ DEVICE bool ll_is(const struct packet &x, uint32_t number)
 DEVICE uint64_t ll_unit(const struct packet &x)
 {
     return (uint32_t)x.half[0] | x.half[1] << 32;
+}
+
+/* Waits for one packet. False: given up. */
+DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abort, uint64_t *unit)
+{
+    struct waiting w = {abort, 0};
+    struct packet x;
+    bool there;
+    do {
+        load_halves(at->half, &x.half[0], &x.half[1]);
+        there = ll_is(x, number);
+    } while (!there && wait_on(&w));
+    *unit = ll_unit(x);
+    return there;
 }
 
 /* Waits for packet `index` of the message from each of `ranks`; unit[p] is rank p's. False: given up. */

@@ -74,35 +74,67 @@ DEVICE uint64_t whole_vectors(uint64_t bytes, bool all_aligned)
     return all_aligned ? bytes / VECTOR_BYTES : 0;
 }
 
-/* Vectors i, i + blockDim.x and so on of an aligned array; zeros instead of those behind `end`. */
-template <int U> DEVICE void load_vectors(struct vector *x, const unsigned char *at, uint64_t i, uint64_t end)
+/* Threads that work together: a block, or half of one. */
+struct crew {
+    uint32_t thread, threads;
+};
+
+DEVICE struct crew whole_block()
+{
+    const struct crew c = {threadIdx.x, blockDim.x};
+    return c;
+}
+
+/* Vectors i, i + stride and so on of an aligned array; zeros instead of those behind `end`. */
+template <int U> DEVICE void load_vectors(struct vector *x, const unsigned char *at, uint64_t i, uint64_t end, uint32_t stride)
 {
     const struct vector nothing = {{0, 0}};
     UNROLL for (int u = 0; u < U; u++)
-        x[u] = i + u * blockDim.x < end ? ((const struct vector *)at)[i + u * blockDim.x] : nothing;
+        x[u] = i + u * stride < end ? ((const struct vector *)at)[i + u * stride] : nothing;
+}
+
+template <int U> DEVICE void store_vectors(unsigned char *at, const struct vector *x, uint64_t i, uint64_t end, uint32_t stride)
+{
+    UNROLL for (int u = 0; u < U; u++)
+        if (i + u * stride < end)
+            ((struct vector *)at)[i + u * stride] = x[u];
+}
+
+template <int U> DEVICE void load_vectors(struct vector *x, const unsigned char *at, uint64_t i, uint64_t end)
+{
+    load_vectors<U>(x, at, i, end, blockDim.x);
 }
 
 template <int U> DEVICE void store_vectors(unsigned char *at, const struct vector *x, uint64_t i, uint64_t end)
 {
-    UNROLL for (int u = 0; u < U; u++)
-        if (i + u * blockDim.x < end)
-            ((struct vector *)at)[i + u * blockDim.x] = x[u];
+    store_vectors<U>(at, x, i, end, blockDim.x);
 }
 
-/* Copies, by all threads of a block: several vectors at a time while they are whole and aligned, then one by one. */
-DEVICE void copy_block(unsigned char *to, const unsigned char *from, uint64_t bytes)
+/* Copies vectors `first` and on one by one: those that are not whole or not aligned. */
+DEVICE void copy_singly(unsigned char *to, const unsigned char *from, uint64_t first, uint64_t bytes, const struct crew &c)
 {
-    const uint64_t whole = whole_vectors(bytes, aligned(to, VECTOR_BYTES) && aligned(from, VECTOR_BYTES));
-    ROLLED for (uint64_t i = threadIdx.x; i < whole; i += COPY_VECTORS * blockDim.x) {
-        struct vector x[COPY_VECTORS];
-        load_vectors<COPY_VECTORS>(x, from, i, whole);
-        store_vectors<COPY_VECTORS>(to, x, i, whole);
-    }
-    ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < bytes; i += blockDim.x) {
+    ROLLED for (uint64_t i = first + c.thread; i * VECTOR_BYTES < bytes; i += c.threads) {
         struct vector x;
         load_vector(&x, from + i * VECTOR_BYTES, bytes - i * VECTOR_BYTES);
         store_vector(to + i * VECTOR_BYTES, x, bytes - i * VECTOR_BYTES);
     }
+}
+
+/* Copies: U vectors of a thread at a time while they are whole and aligned, then one by one. */
+template <int U> DEVICE void copy_by(unsigned char *to, const unsigned char *from, uint64_t bytes, const struct crew &c)
+{
+    const uint64_t whole = whole_vectors(bytes, aligned(to, VECTOR_BYTES) && aligned(from, VECTOR_BYTES));
+    ROLLED for (uint64_t i = c.thread; i < whole; i += U * c.threads) {
+        struct vector x[U];
+        load_vectors<U>(x, from, i, whole, c.threads);
+        store_vectors<U>(to, x, i, whole, c.threads);
+    }
+    copy_singly(to, from, whole, bytes, c);
+}
+
+DEVICE void copy_block(unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+    copy_by<COPY_VECTORS>(to, from, bytes, whole_block());
 }
 
 #endif

@@ -72,6 +72,20 @@ DEVICE bool barrier_or(bool yes)
     return __syncthreads_or(yes) != 0;
 }
 
+/* Among the threads of one half of a block (0 or 1), wherever the other half is. */
+DEVICE bool half_barrier_or(uint32_t half, bool yes)
+{
+    const uint32_t threads = blockDim.x / 2;
+    uint32_t any;
+    if (half)
+        asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 2, %2, p; selp.u32 %0, 1, 0, q;}"
+                     : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
+    else
+        asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 1, %2, p; selp.u32 %0, 1, 0, q;}"
+                     : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
+    return any != 0;
+}
+
 /* Between two looks at a word that another GPU writes. */
 DEVICE void pause_spin()
 {

@@ -25,13 +25,18 @@ struct alignas(256) window {
     /* the owner's own */
     stripe_words ll_sent, ll_received;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
+    stripe_words plain_sent, plain_received;
     /* written by the peer that the last index names */
     stripe_words ll_acked, bulk_acked;
     stripe_words bulk_arrived[BULK_FAMILIES];
-    struct packet inbox[KERNEL_RANKS - 1][KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
+    stripe_words plain_acked, plain_arrived;
 };
 
-static_assert(sizeof(struct window) <= KERNEL_WINDOW_BYTES, "the window is larger than its header says");
+/* Behind the words: for every source its small messages, and then for every source its plain data. */
+typedef struct packet ll_inbox[KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
+
+static_assert(sizeof(struct window) <= KERNEL_CONTROL_BYTES, "the words are more than their header says");
+static_assert(sizeof(ll_inbox) == 4 * KERNEL_STRIPES * KERNEL_LL_BYTES, "an inbox is not as large as its header says");
 
 /* The place of a source among all sources but the owner. */
 DEVICE uint32_t source_index(int owner, int source)
