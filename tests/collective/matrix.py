@@ -62,6 +62,7 @@ GPU_WAYS = {
     "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1", "TUTTI_PLAIN_FROM": "1K"},
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
+    "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1", "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
 }
 
 

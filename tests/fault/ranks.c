@@ -411,6 +411,8 @@ static void try_gpus(uint64_t seed, bool quick)
                                           {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}};
     setenv("TUTTI_COPY_PROCESSES", "1", 1);
     setenv("TUTTI_COPY_STAGE", "16K", 1);
+    setenv("TUTTI_STAGE_THREADS", "3", 1);
+    setenv("TUTTI_STAGE_SLICE", "64K", 1);
     for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++) {
         setenv(ways[i][0], ways[i][1], 1);
         setenv("TUTTI_EMULATED_BLOCK", ways[i][2], 1);

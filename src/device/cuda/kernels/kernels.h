@@ -28,7 +28,7 @@
 #define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
 #define KERNEL_BULK_BLOCKS      16                   /* by default, for long ones */
 #define KERNEL_DIRECT_THREADS   512
-#define KERNEL_CONTROL_BYTES    ((uint64_t)64 << 10) /* the words of a window */
+#define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
