@@ -6,6 +6,7 @@
 #include "nccl_testing.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ static struct {
     int (*StreamDestroy_v2)(void *);
     int (*MemcpyHtoD_v2)(void *, const void *, size_t);
     int (*MemcpyDtoH_v2)(void *, const void *, size_t);
+    int (*MemAllocManaged)(void **, size_t, unsigned);
+    int (*MemFree_v2)(void *);
     int (*StreamBeginCapture_v2)(void *, int);
     int (*StreamEndCapture)(void *, void **);
     int (*GraphInstantiateWithFlags)(void **, void *, unsigned long long);
@@ -48,12 +51,29 @@ static void select_device(int which)
     done(cu.CtxSetCurrent(rank[which].context));
 }
 
+/* Managed memory, if asked for: no other GPU reaches it by its address alone. */
+static void allocate(float **out, bool managed)
+{
+    if (managed && getenv("TUTTI_TEST_MANAGED"))
+        done(cu.MemAllocManaged((void **)out, MOST * COUNT * sizeof(float), 1));
+    else
+        good(ncclMemAlloc((void **)out, MOST * COUNT * sizeof(float)));
+}
+
+static void release(float *memory, bool managed)
+{
+    if (managed && getenv("TUTTI_TEST_MANAGED"))
+        done(cu.MemFree_v2(memory));
+    else
+        good(ncclMemFree(memory));
+}
+
 static int load(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) &&
                    LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
-                   LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) && LOAD(GraphInstantiateWithFlags) && LOAD(GraphLaunch) &&
+                   LOAD(MemAllocManaged) && LOAD(MemFree_v2) && LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) && LOAD(GraphInstantiateWithFlags) && LOAD(GraphLaunch) &&
                    LOAD(GraphExecDestroy) && LOAD(GraphDestroy) &&
                    !cu.Init(0) && !cu.DeviceGetCount(&n)
                ? 0
@@ -89,8 +109,8 @@ static int setup(void **state)
     good(ncclGroupStart());
     for (int i = 0; i < n; i++) {
         select_device(i);
-        good(ncclMemAlloc((void **)&rank[i].send, MOST * COUNT * sizeof(float)));
-        good(ncclMemAlloc((void **)&rank[i].recv, MOST * COUNT * sizeof(float)));
+        allocate(&rank[i].send, i == 0);
+        allocate(&rank[i].recv, i == 1);
     }
     good(ncclGroupEnd());
     return 0;
@@ -100,8 +120,8 @@ static int teardown(void **state)
 {
     for (int i = 0; i < n; i++) {
         select_device(i);
-        good(ncclMemFree(rank[i].send));
-        good(ncclMemFree(rank[i].recv));
+        release(rank[i].send, i == 0);
+        release(rank[i].recv, i == 1);
         good(ncclCommDestroy(rank[i].comm));
         done(cu.StreamDestroy_v2(rank[i].stream));
     }

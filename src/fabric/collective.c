@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as launches: reductions and long broadcasts are one kernel, all others are exchanges. */
+/* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
 #include "fabric/internal.h"
 
 #include "base/error.h"
@@ -10,37 +10,6 @@
 #include <string.h>
 
 #define CHAIN_PIECES 24 /* of a large broadcast; the board has room for more */
-
-/* ---- Reductions ---------------------------------------------------------------------------------------------------- */
-
-static enum kernel_mode mode_of(enum coll coll)
-{
-    return coll == COLL_ALLREDUCE ? KERNEL_ALLREDUCE : coll == COLL_REDUCE ? KERNEL_REDUCE : KERNEL_REDUCE_SCATTER;
-}
-
-static void choose(const struct fabric *fabric, const struct call *call, struct kernel_launch *how)
-{
-    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), fabric->most_blocks, how);
-}
-
-static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUstream stream)
-{
-    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode_of(call->coll),
-                                 .root = call->root, .op = call->op, .premul = call->premul, .scalar = call->scalar,
-                                 .scalar_at = call->scalar_at, .chunk = (uint64_t)param_int(PARAM_BULK_CHUNK)};
-    struct kernel_launch how;
-    choose(fabric, call, &how);
-    tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : (1u << fabric->nranks) - 1);
-    if (result == TUTTI_SUCCESS && direct_wanted(fabric, call))
-        return direct_issue(fabric, call, &what, stream);
-    if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK)
-        result = scratch_take_bulk(fabric, (1u << fabric->nranks) - 1);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    what.team = fabric->kernels;
-    record_way(fabric, record_kernel(how.kernel));
-    return cuda_launch(fabric->device, &how, call->type, &what, stream);
-}
 
 /* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
 
@@ -121,11 +90,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
 /* It may: whether the call is captured, and copy engines are no way, is not known here. */
 static bool needs_bulk(const struct fabric *fabric, const struct call *call)
 {
-    struct kernel_launch how;
-    if (!schedule_reduces(call->coll))
-        return by_chain_kernel(fabric, call);
-    choose(fabric, call, &how);
-    return how.kernel == KERNEL_REDUCE_BULK;
+    return schedule_reduces(call->coll) ? reduce_needs_bulk(fabric, call) : by_chain_kernel(fabric, call);
 }
 
 tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
@@ -224,7 +189,7 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
         result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
-                 : schedule_reduces(call->coll) ? reduce(fabric, call, stream)
+                 : schedule_reduces(call->coll) ? reduce_issue(fabric, call, capturing, stream)
                                                 : exchange(fabric, call, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }

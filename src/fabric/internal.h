@@ -145,6 +145,10 @@ tutti_result_t scratch_stand_in(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
 
+/* reduce.c */
+tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool capturing, CUstream stream);
+bool reduce_needs_bulk(const struct fabric *fabric, const struct call *call);
+
 /* direct.c: reductions of users' memory where it lies */
 bool direct_wanted(const struct fabric *fabric, const struct call *call);
 tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call);
