@@ -47,13 +47,17 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     if (direct_wanted(fabric, call))
         return direct_issue(fabric, call, &what, stream);
     choose(fabric, call, mode, &how);
-    if (how.kernel == KERNEL_REDUCE_BULK) {
-        tutti_result_t result = scratch_take_bulk(fabric, everybody(fabric));
-        if (result != TUTTI_SUCCESS)
-            return result;
-    }
-    what.team = fabric->kernels;
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (how.kernel == KERNEL_REDUCE_BULK)
+        result = scratch_take_bulk(fabric, everybody(fabric));
     record_way(fabric, record_kernel(how.kernel));
+    if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK && direct_offered(fabric, call)) {
+        result = direct_offer(fabric, call, what, stream);
+        what.follows = true;
+    }
+    if (result != TUTTI_SUCCESS)
+        return result;
+    what.team = fabric->kernels;
     return cuda_launch(fabric->device, &how, call->type, &what, stream);
 }
 

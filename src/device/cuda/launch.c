@@ -8,10 +8,8 @@
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
 #define DIRECT_EACH    ((size_t)16 << 10)
-#define BULK_SHORT     ((size_t)16 << 20) /* up to which all stripes are used: it is soon over */
-#define BULK_LONG      ((size_t)48 << 20) /* from which on few blocks are enough */
-#define CHAIN_SHORT    ((size_t)64 << 20) /* likewise */
-#define CHAIN_FEW      4 /* ranks; with more, a block that pushes to all others is too slow for fewer stripes */
+#define DIRECT_SHORT   ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
+#define DIRECT_BLOCKS  32                 /* for longer ones */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -29,18 +27,16 @@ static unsigned lesser(unsigned x, unsigned y)
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
     const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
-    const unsigned usual = bytes <= BULK_SHORT ? KERNEL_STRIPES : bytes < BULK_LONG ? 2 * KERNEL_BULK_BLOCKS : KERNEL_BULK_BLOCKS;
-    const unsigned most_bulk = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = kernel, .grid = {1, 1}, .threads = KERNEL_LL_THREADS};
     if (kernel == KERNEL_REDUCE_ONE) {
         out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);
     } else if (kernel == KERNEL_REDUCE_TWO) {
         out->grid[0] = blocks(bytes, TWO_SHOT_EACH, most);
     } else if (kernel == KERNEL_REDUCE_DIRECT) {
-        out->grid[0] = blocks(bytes, DIRECT_EACH, most);
+        out->grid[0] = blocks(bytes, DIRECT_EACH, most_blocks || bytes <= DIRECT_SHORT ? most : DIRECT_BLOCKS);
         out->threads = KERNEL_DIRECT_THREADS;
     } else {
-        out->grid[0] = blocks(bytes, BULK_EACH, most_bulk);
+        out->grid[0] = blocks(bytes, BULK_EACH, most);
         out->threads = KERNEL_BULK_THREADS;
     }
 }
@@ -70,7 +66,6 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
 
 void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
-    const unsigned usual = bytes <= CHAIN_SHORT || nranks > CHAIN_FEW ? KERNEL_STRIPES : KERNEL_CHAIN_BLOCKS;
-    const unsigned most = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
+    const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};
 }

@@ -17,7 +17,7 @@ struct kernel_launch {
 
 /*
  * bytes: of the vector (allreduce, reduce) or of one rank's block (reduce-scatter). most_blocks: the most that any launch may
- * have; 0: as many as small kernels are fastest with, and KERNEL_BULK_BLOCKS for bulk ones.
+ * have; 0: as many as are fastest.
  */
 void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, struct kernel_launch *out);
 

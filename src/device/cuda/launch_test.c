@@ -27,7 +27,7 @@ static void test_reductions_by_size(void **state)
     assert_int_equal(choice(KERNEL_REDUCE, 4, 262144, 0).kernel, KERNEL_REDUCE_TWO);
     assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 262144, 0).kernel, KERNEL_REDUCE_BULK);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).grid[0], KERNEL_BULK_BLOCKS);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).grid[0], KERNEL_STRIPES);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).threads, KERNEL_BULK_THREADS);
 }
 
@@ -95,7 +95,7 @@ static void test_broadcasts(void **state)
     kernel_choose_chain(4, (uint64_t)4 << 20, 0, &launch);
     assert_int_equal(launch.grid[0], KERNEL_STRIPES);
     kernel_choose_chain(4, (uint64_t)1 << 30, 0, &launch);
-    assert_int_equal(launch.grid[0], KERNEL_CHAIN_BLOCKS);
+    assert_int_equal(launch.grid[0], KERNEL_STRIPES);
     kernel_choose_chain(5, (uint64_t)1 << 30, 0, &launch);
     assert_int_equal(launch.grid[0], KERNEL_STRIPES);
 }

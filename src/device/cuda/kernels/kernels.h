@@ -26,7 +26,6 @@
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
-#define KERNEL_BULK_BLOCKS      16                   /* by default, for long ones */
 #define KERNEL_DIRECT_THREADS   512
 #define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
@@ -36,7 +35,6 @@
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
 #define KERNEL_PLAIN_BYTES      ((uint64_t)16 << 10)  /* of its chunks */
 #define KERNEL_CHAIN_THREADS    576                   /* 64 of them touch no data */
-#define KERNEL_CHAIN_BLOCKS     32                    /* by default, for long ones */
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, by default */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
 
@@ -63,14 +61,15 @@ struct kernel_team {
  * allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
  * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each
  * contribution is first multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
- * The kernels for small vectors (one, two) count bytes in 32 bits.
+ * The kernels for small vectors (one, two) count bytes in 32 bits. in is NULL for the direct kernel if this rank refuses: no rank then
+ * touches anything. A bulk kernel that follows does nothing unless the direct kernel before it was refused.
  */
 struct kernel_reduce {
     struct kernel_team team;
     const void *in;
     void *out;
     uint64_t count;
-    int32_t mode, root, op, premul;
+    int32_t mode, root, op, premul, follows;
     uint64_t scalar;
     const void *scalar_at;
     uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */

@@ -17,7 +17,8 @@
     }                                                                                                                         \
     KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \
     {                                                                                                                         \
-        reduce_bulk<element<type>>(what);                                                                                     \
+        if (!what.follows || window_of(what.team, what.team.rank)->direct_refused)                                             \
+            reduce_bulk<element<type>>(what);                                                                                     \
     }
 
 #endif

@@ -154,28 +154,57 @@ template <class E> DEVICE void direct_span(const direct_run<E> &r, const struct 
         direct_vectors<E, false, 1>(r, s.begin, i, bytes);
 }
 
-/* In a reduce-scatter all of a block is its owner's; `out` then begins where the block does. */
+DEVICE bool direct_refused(const struct direct_places &at, int n)
+{
+    bool refused = false;
+    ROLLED for (int p = 0; p < n; p++)
+        refused = refused || !at.in[p];
+    return refused;
+}
+
+/* Of the vector; of its own block where that is a reduce-scatter's. */
+DEVICE struct span direct_own(const struct kernel_reduce &what, uint64_t bytes)
+{
+    const int n = what.team.nranks, me = what.team.rank;
+    const uint64_t each = kernel_part_bytes(bytes, n);
+    struct span s = {0, bytes};
+    if (what.mode == KERNEL_REDUCE_SCATTER)
+        return s;
+    if (what.mode != KERNEL_REDUCE_OWN)
+        return span_part(bytes, me, n);
+    s.begin = least(each * me, bytes);
+    s.end = least(s.begin + each, bytes);
+    return s;
+}
+
 template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
 {
     __shared__ struct direct_places at;
     const int n = what.team.nranks, me = what.team.rank;
-    const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
-    const uint64_t bytes = what.count * E::BYTES, first = scatter ? bytes * me : 0;
+    const uint64_t bytes = what.count * E::BYTES;
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const uint32_t gives = scatter ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
+    const bool own = what.mode == KERNEL_REDUCE_SCATTER || what.mode == KERNEL_REDUCE_OWN;
+    const uint32_t gives = own ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
     const direct_run<E> r = {what.team, at, a, gives};
-    const uint32_t last = window_of(what.team, me)->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
-    const struct span part = span_part(bytes, scatter ? 0 : me, scatter ? 1 : n);
+    struct window *window = window_of(what.team, me);
+    const uint32_t last = window->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
+    const struct span part = direct_own(what, bytes);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
     if (!direct_meet(what, scalar_bits<E>(what), number, &at))
         return;
-    if (threadIdx.x == 0 && scatter)
-        for (int p = 0; p < n; p++)
-            at.in[p] += first;
+    const bool refused = direct_refused(at, n);
+    barrier();
+    if (threadIdx.x == 0) {
+        for (int p = 0; p < n && what.mode == KERNEL_REDUCE_SCATTER; p++)
+            at.in[p] += bytes * me;
+        if (blockIdx.x == 0)
+            window->direct_refused = refused;
+    }
     barrier();
     mine.begin += part.begin;
     mine.end += part.begin;
-    direct_span(r, mine);
+    if (!refused)
+        direct_span(r, mine);
     barrier();
     direct_part(what.team, number);
 }
