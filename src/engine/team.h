@@ -119,7 +119,8 @@ struct team {
     struct try_lock lock;
     _Atomic bool attended;
     _Atomic uint64_t issued, completed; /* queue positions */
-    uint32_t seq, groups; /* of collectives, and of sends and receives, issued */
+    uint32_t seq;          /* collectives: all ranks count alike */
+    uint32_t p2p_seq;      /* sends and receives: this rank's own number */
     struct op queue[TEAM_QUEUE];
 
     /* failure: written once, under `failing` */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In the place of the kernels' own ptx.cuh: C++ for the CPU. A block is one thread, so barriers are nothing and shared memory is
- * a local variable; other GPUs are other threads, and atomics are what they see.
+ * In the place of the kernels' own ptx.cuh: C++ for the CPU. Other GPUs are other threads, and atomics are what they see. What a
+ * block is, one thread or several, block.cuh says.
  */
 #ifndef TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
 #define TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
@@ -12,20 +12,37 @@
 #include <stdint.h>
 
 #define __device__
-#define __shared__
 #define DEVICE          static inline
 #define UNROLL
 #define ROLLED
 #define KERNEL(threads) extern "C" void
 #define PARAMETER(type) type
+#define BLOCK_OF(threads) 1
 
-static const struct cuda_index threadIdx = {0, 0, 0}, blockDim = {1, 1, 1};
 #define blockIdx cuda_block_index
 #define gridDim  cuda_grid
+
+#include <block.cuh>
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
+{
+    for (int i = 0; i < 4; i++)
+        x[i] = __atomic_load_n(at + i, __ATOMIC_ACQUIRE);
+}
+
+DEVICE void load_ahead(const unsigned char *at)
+{
+    (void)at;
+}
+
+DEVICE void not_before(uint32_t *x)
+{
+    (void)x;
 }
 
 DEVICE uint32_t load_acquire(const uint32_t *at)
@@ -63,21 +80,6 @@ DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
 {
     *x = __atomic_load_n(at, __ATOMIC_RELAXED);
     *y = __atomic_load_n(at + 1, __ATOMIC_RELAXED);
-}
-
-DEVICE void barrier()
-{
-}
-
-DEVICE bool barrier_or(bool yes)
-{
-    return yes;
-}
-
-DEVICE bool half_barrier_or(uint32_t half, bool yes)
-{
-    (void)half;
-    return yes;
 }
 
 DEVICE void pause_spin()

@@ -110,6 +110,19 @@ template <int U> DEVICE void store_vectors(unsigned char *at, const struct vecto
     store_vectors<U>(at, x, i, end, blockDim.x);
 }
 
+/* U vectors of each thread of a warp, which stand side by side: one address is enough. */
+template <int U> DEVICE void load_tile(struct vector *x, const unsigned char *at)
+{
+    UNROLL for (int u = 0; u < U; u++)
+        x[u] = ((const struct vector *)at)[u * WARP];
+}
+
+template <int U> DEVICE void store_tile(unsigned char *at, const struct vector *x)
+{
+    UNROLL for (int u = 0; u < U; u++)
+        ((struct vector *)at)[u * WARP] = x[u];
+}
+
 /* Copies vectors `first` and on one by one: those that are not whole or not aligned. */
 DEVICE void copy_singly(unsigned char *to, const unsigned char *from, uint64_t first, uint64_t bytes, const struct crew &c)
 {

@@ -11,14 +11,34 @@
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
+#define WARP   32u /* threads that go in step */
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define PARAMETER(type) const __grid_constant__ type
+#define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
     uint32_t x;
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
     return x;
+}
+
+DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
+{
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "l"(at) : "memory");
+}
+
+/* Begins to load what will be loaded again, from the nearest cache then. */
+DEVICE void load_ahead(const unsigned char *at)
+{
+    asm volatile("prefetch.global.L1 [%0];" : : "l"(at) : "memory");
+}
+
+/* Nothing is computed from x before this, where the compiler would otherwise wait for the load that brings it. */
+DEVICE void not_before(uint32_t *x)
+{
+    asm volatile("" : "+r"(*x) : : "memory");
 }
 
 DEVICE uint32_t load_acquire(const uint32_t *at)
@@ -84,6 +104,24 @@ DEVICE bool half_barrier_or(uint32_t half, bool yes)
         asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 1, %2, p; selp.u32 %0, 1, 0, q;}"
                      : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
     return any != 0;
+}
+
+/* Barrier `id` (1 to 15) among `threads` threads of a block, whole warps: wait for all of them, or only come to it. */
+DEVICE void named_sync(uint32_t id, uint32_t threads)
+{
+    __syncwarp();
+    asm volatile("barrier.sync.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+DEVICE void named_arrive(uint32_t id, uint32_t threads)
+{
+    __syncwarp();
+    asm volatile("barrier.arrive.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+DEVICE bool warp_any(bool yes)
+{
+    return __any_sync(~0u, yes) != 0;
 }
 
 /* Between two looks at a word that another GPU writes. */

@@ -1,296 +1,358 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions. Each block has a stripe of the vector, cut into a part for each rank, which owns it, and parts into chunks.
- * In step t of its pipeline a block pushes chunk t of all parts to their owners (A), reduces chunk t-1 of its own part, stores
- * and pushes the result (B), and copies results of chunk t-2 that others pushed (C).
+ * Large reductions. Each rank owns a part of the vector; each block has a stripe of every part, cut into chunks. Three stages work
+ * on a stripe, each at its own pace, by warps of its own (stages.cuh): contributions are pushed to their owners; the owner reduces
+ * them, stores results and pushes them to who wants them; results are copied from where others have pushed them.
  *
- * Nobody asks for room. Who pushes A(t) has seen each peer's A(t-2), who pushes B(t-1) its A(t-1), and before a peer announced
- * A(u) it had finished step u-1, which read A(u-2) and the results of chunk u-3. So what is overwritten, three or more chunks
- * older, has been read. At a kernel's end all ranks say that they have read everything, because the next launch may cut the
- * scratch in another way.
+ * A channel (one stage of one rank to the next stage of another, one stripe) has KERNEL_BULK_DEPTH slots. A chunk is announced by a
+ * flag behind a fence, and its slot may be filled again when it has been acknowledged. A stage waits only for a stage before it at
+ * the same chunk, and for one behind it at an earlier chunk, so somebody can always go on. A block ends when all that it sent has
+ * been acknowledged, because the next launch may cut the scratch in another way.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 
 #include <element.cuh>
 #include <ll.cuh>
+#include <stages.cuh>
 
 #define CONTRIBUTIONS 0
 #define RESULTS       1
+#define MOVE_VECTORS  8 /* in flight of a thread that copies */
+#define FOLD_VECTORS  2 /* of each rank, in flight of one that reduces */
+#define FOLD_SOURCES  4 /* ranks whose vectors are loaded before the first is needed */
 
-/* Numbers of the last chunk before this launch, in shared memory; thread p of a block uses those of rank p. */
-struct bulk_numbers {
-    uint32_t sent[BULK_FAMILIES][KERNEL_RANKS], received[BULK_FAMILIES][KERNEL_RANKS];
+enum bulk_stage { BULK_PUSH, BULK_REDUCE, BULK_COPY };
+
+/* Of another rank, or of the own one. */
+struct bulk_end {
+    const unsigned char *in;              /* what is contributed to its part, in this block's stripe */
+    unsigned char *out;                   /* where results of its part go */
+    uint64_t length;                      /* bytes of that stripe */
+    unsigned char *there[BULK_FAMILIES];  /* slot 0 in its scratch, for this rank's chunks */
+    unsigned char *here[BULK_FAMILIES];   /* slot 0 in this rank's scratch, for its chunks */
+    uint32_t sent[BULK_FAMILIES], received[BULK_FAMILIES]; /* numbers of the last chunk before this launch */
 };
 
+/* In shared memory: registers are few. */
 struct bulk_shape {
-    uint64_t begin, length; /* the stripe */
-    uint64_t part, chunk;   /* bytes */
-    uint64_t block;         /* from one rank's block of a reduce-scatter to the next; otherwise 0 */
-    uint64_t room;          /* bytes of one stripe in a slot */
-    uint32_t steps, stripe, gives, takes;
-    bool wants;
+    uint64_t chunk, slot;   /* bytes; from one slot to the next */
+    uint32_t steps, stripe, others, gives, takes;
+    bool wants;             /* the own part's results */
+    struct bulk_end end[KERNEL_RANKS];
 };
 
 template <class E> struct bulk_run {
     const struct kernel_team &team;
-    const unsigned char *in;
-    unsigned char *out;
     const arithmetic<E> &a;
     const struct bulk_shape &s;
 };
 
-struct piece {
-    uint64_t at;    /* in the vector, or in a block */
-    uint64_t bytes;
-};
-
-DEVICE struct bulk_shape bulk_shape_of(const struct kernel_reduce &what, uint64_t bytes)
+/* By thread 0. */
+DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uint64_t part)
 {
-    const struct span mine = span_part(bytes, blockIdx.x, gridDim.x);
     const int n = what.team.nranks, me = what.team.rank;
+    const struct span mine = span_part(part, blockIdx.x, gridDim.x);
+    const uint64_t length = mine.end - mine.begin, room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
+    const uint64_t wanted = round_up_16((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
+    const bool all = what.mode == KERNEL_ALLREDUCE;
+    s->chunk = least(what.chunk ? round_up_16(what.chunk) : wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST : wanted, room);
+    s->slot = (uint64_t)(n - 1) * KERNEL_BULK_BYTES;
+    s->steps = (uint32_t)((length + s->chunk - 1) / s->chunk);
+    s->stripe = blockIdx.x;
+    s->others = all_ranks_but(n, me);
+    s->wants = what.mode != KERNEL_REDUCE || what.root == me;
+    s->gives = all ? s->others : what.mode == KERNEL_REDUCE ? s->others & 1u << what.root : 0;
+    s->takes = all || (what.mode == KERNEL_REDUCE && s->wants) ? s->others : 0;
+}
+
+DEVICE unsigned char *bulk_slots(const struct kernel_team &team, int family, int owner, int source)
+{
+    const uint64_t sources = (uint64_t)team.nranks - 1, place = (uint64_t)family * KERNEL_BULK_DEPTH * sources + source_index(owner, source);
+    const uint64_t room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
+    return team.bulk[owner] + place * KERNEL_BULK_BYTES + blockIdx.x * room;
+}
+
+/* By the thread of rank p. */
+DEVICE void bulk_find(struct bulk_end *end, const struct kernel_reduce &what, uint64_t bytes, uint64_t part, int p)
+{
+    const struct kernel_team &team = what.team;
+    const struct window *mine = window_of(team, team.rank);
     const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
-    struct bulk_shape s;
-    s.begin = mine.begin;
-    s.length = mine.end - mine.begin;
-    s.part = scatter ? s.length : round_up_16((s.length + n - 1) / n);
-    s.block = scatter ? bytes : 0;
-    s.room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
-    s.chunk = round_up_16((s.part + 7) / 8); /* fewer steps cannot overlap much */
-    s.chunk = least(s.chunk < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST : s.chunk, s.room);
-    s.steps = (uint32_t)((s.part + s.chunk - 1) / s.chunk);
-    s.stripe = blockIdx.x;
-    s.wants = what.mode != KERNEL_REDUCE || what.root == me;
-    s.gives = scatter ? 0 : what.mode == KERNEL_REDUCE ? all_ranks_but(n, me) & 1u << what.root : all_ranks_but(n, me);
-    s.takes = scatter || !s.wants ? 0 : all_ranks_but(n, me);
-    return s;
+    const struct span stripe = span_part(part, blockIdx.x, gridDim.x);
+    const uint64_t first = scatter ? 0 : least(part * (uint64_t)p, bytes);
+    const uint64_t begin = least(first + stripe.begin, bytes);
+    end->in = (const unsigned char *)what.in + (scatter ? bytes * (uint64_t)p : 0) + begin;
+    end->out = (unsigned char *)what.out + begin;
+    end->length = least(first + stripe.end, bytes) - begin;
+    for (int family = 0; family < BULK_FAMILIES; family++) {
+        end->sent[family] = mine->bulk_sent[family][blockIdx.x][p];
+        end->received[family] = mine->bulk_received[family][blockIdx.x][p];
+        end->there[family] = p == team.rank ? NULL : bulk_slots(team, family, p, team.rank);
+        end->here[family] = p == team.rank ? NULL : bulk_slots(team, family, team.rank, p);
+    }
 }
 
-/* Chunk t of rank p's part. */
-DEVICE struct piece bulk_piece(const struct bulk_shape &s, int p, uint32_t t)
+/* Bytes of chunk t of rank p's part. */
+DEVICE uint64_t bulk_bytes(const struct bulk_shape &s, int p, uint32_t t)
 {
-    const uint64_t first = s.block ? 0 : least(s.part * (uint64_t)p, s.length), end = least(first + s.part, s.length);
-    const uint64_t from = least(first + t * s.chunk, end);
-    struct piece x;
-    x.at = s.begin + from;
-    x.bytes = least(end - from, s.chunk);
-    return x;
+    const uint64_t from = t * s.chunk, length = s.end[p].length;
+    return from < length ? least(length - from, s.chunk) : 0;
 }
 
-DEVICE unsigned char *bulk_slot(const struct kernel_team &team, const struct bulk_shape &s, int family, int owner, int source,
-                                uint32_t t)
+/* ---- the words: a lane for each rank ---- */
+
+/* Waits until rank p has read what was sent to it, all but the last `unread` of `chunks` chunks. */
+template <class E> DEVICE bool bulk_has_read(const bulk_run<E> &r, int family, int p, uint32_t chunks, uint32_t unread)
 {
-    const uint32_t sources = (uint32_t)team.nranks - 1;
-    const uint32_t slot = ((uint32_t)family * KERNEL_BULK_DEPTH + t % KERNEL_BULK_DEPTH) * sources + source_index(owner, source);
-    return team.bulk[owner] + slot * KERNEL_BULK_BYTES + s.stripe * s.room;
+    const uint32_t *acked = &window_of(r.team, r.team.rank)->bulk_acked[family][r.s.stripe][p];
+    return wait_ack(acked, r.s.end[p].sent[family] + chunks - unread, r.team.abort);
 }
 
-/* ---- the numbers: thread p for rank p ---- */
-
-DEVICE void bulk_open(struct bulk_numbers *k, const struct kernel_team &team, uint32_t stripe)
+/* An acquiring load empties a cache that others of this block use: there is but one. */
+template <class E> DEVICE bool bulk_has_come(const bulk_run<E> &r, int family, int p, uint32_t chunks)
 {
-    const struct window *mine = window_of(team, team.rank);
-    EACH_RANK (p, team.nranks)
-        for (int family = 0; family < BULK_FAMILIES; family++) {
-            k->sent[family][p] = mine->bulk_sent[family][stripe][p];
-            k->received[family][p] = mine->bulk_received[family][stripe][p];
-        }
+    const uint32_t *arrived = &window_of(r.team, r.team.rank)->bulk_arrived[family][r.s.stripe][p];
+    const uint32_t number = r.s.end[p].received[family] + chunks;
+    return wait_ack(arrived, number, r.team.abort) && reached(load_acquire(arrived), number);
 }
 
-/* Behind a barrier: tells all that what they sent has been read, waits until they say the same, and keeps the numbers. */
-DEVICE void bulk_close(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s)
+/* May a stage begin with chunk t, as far as rank p is concerned? Waits. False: given up. */
+template <class E> DEVICE bool bulk_ready(const bulk_run<E> &r, int stage, uint32_t t, int p)
 {
-    struct window *mine = window_of(team, team.rank);
-    const uint32_t others = all_ranks_but(team.nranks, team.rank);
-    EACH_RANK (p, team.nranks)
-        if (has(others, p))
-            store_ack(&window_of(team, p)->bulk_acked[s.stripe][team.rank], k->received[CONTRIBUTIONS][p] + s.steps);
-    EACH_RANK (p, team.nranks)
-        if (has(others, p)) {
-            mine->bulk_sent[CONTRIBUTIONS][s.stripe][p] = k->sent[CONTRIBUTIONS][p] + s.steps;
-            mine->bulk_received[CONTRIBUTIONS][s.stripe][p] = k->received[CONTRIBUTIONS][p] + s.steps;
-            mine->bulk_sent[RESULTS][s.stripe][p] = k->sent[RESULTS][p] + (has(s.gives, p) ? s.steps : 0);
-            mine->bulk_received[RESULTS][s.stripe][p] = k->received[RESULTS][p] + (has(s.takes, p) ? s.steps : 0);
-            wait_flag(&mine->bulk_acked[s.stripe][p], k->sent[CONTRIBUTIONS][p] + s.steps, team.abort);
-        }
-}
-
-/* Waits for chunk number `chunks` of this launch from each of `ranks`. */
-DEVICE bool bulk_arrived(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s, int family,
-                         uint32_t ranks, uint32_t chunks)
-{
-    const struct window *mine = window_of(team, team.rank);
     bool good = true;
-    EACH_RANK (p, team.nranks)
-        if (has(ranks, p))
-            good = good && wait_flag(&mine->bulk_arrived[family][s.stripe][p], k->received[family][p] + chunks, team.abort);
+    if (stage == BULK_PUSH)
+        return !has(r.s.others, p) || bulk_has_read(r, CONTRIBUTIONS, p, t + 1, KERNEL_BULK_DEPTH);
+    if (stage == BULK_COPY)
+        return !has(r.s.takes, p) || bulk_has_come(r, RESULTS, p, t + 1);
+    if (has(r.s.others, p))
+        good = bulk_has_come(r, CONTRIBUTIONS, p, t + 1);
+    if (good && has(r.s.gives, p))
+        good = bulk_has_read(r, RESULTS, p, t + 1, KERNEL_BULK_DEPTH);
     return good;
 }
 
-/*
- * Behind a barrier: announces what this block stored in step t (A and B). The fence, by whoever announces, covers all threads'
- * stores: the barrier ordered them before it. A flag of step t also says that all before it has been read (see the top).
- */
-DEVICE void bulk_signal(const struct bulk_numbers *k, const struct kernel_team &team, const struct bulk_shape &s, uint32_t t)
+/* Tells rank p that a stage has finished with chunk t. The fence covers what all threads stored: a barrier was between. */
+template <class E> DEVICE void bulk_announce(const bulk_run<E> &r, int stage, uint32_t t, int p)
 {
-    EACH_RANK (p, team.nranks) {
-        if (p == team.rank)
-            continue;
-        struct window *to = window_of(team, p);
-        fence_all();
-        if (t < s.steps)
-            store_flag(&to->bulk_arrived[CONTRIBUTIONS][s.stripe][team.rank], k->sent[CONTRIBUTIONS][p] + t + 1);
-        if (t >= 1 && t <= s.steps && has(s.gives, p))
-            store_flag(&to->bulk_arrived[RESULTS][s.stripe][team.rank], k->sent[RESULTS][p] + t);
-    }
-}
-
-/* ---- the data: all threads ---- */
-
-/* A: chunk t of every part to its owner, beginning with the next rank so that not all push to one. */
-template <class E> DEVICE void bulk_push(const bulk_run<E> &r, uint32_t t)
-{
-    const int n = r.team.nranks, me = r.team.rank;
-    ROLLED for (int k = 1; k < n; k++) {
-        const int p = me + k < n ? me + k : me + k - n;
-        const struct piece x = bulk_piece(r.s, p, t);
-        const unsigned char *from = r.in + r.s.block * p + x.at;
-        unsigned char *to = bulk_slot(r.team, r.s, CONTRIBUTIONS, p, me, t);
-        if (!r.a.scaled) {
-            copy_block(to, from, x.bytes);
-            continue;
-        }
-        ROLLED for (uint64_t i = threadIdx.x; i * VECTOR_BYTES < x.bytes; i += blockDim.x) {
-            struct vector v;
-            load_vector(&v, from + i * VECTOR_BYTES, x.bytes - i * VECTOR_BYTES);
-            prepare<E, 2>(r.a, v.unit);
-            ((struct vector *)to)[i] = v;
-        }
-    }
-}
-
-/*
- * B works on U vectors at a time of each thread: i, i + blockDim.x and so on. WHOLE: those before `end` are whole and aligned;
- * otherwise there is one, and `end` is in bytes.
- */
-template <class E, bool WHOLE, int U> DEVICE void take_source(const bulk_run<E> &r, struct vector *x, int p, uint32_t t,
-                                                              const unsigned char *own, uint64_t i, uint64_t end)
-{
+    struct window *to = window_of(r.team, p);
     const int me = r.team.rank;
-    if (p != me) {
-        load_vectors<U>(x, bulk_slot(r.team, r.s, CONTRIBUTIONS, me, p, t), i, WHOLE ? end : i + 1);
+    if (stage == BULK_REDUCE && has(r.s.others, p))
+        store_ack(&to->bulk_acked[CONTRIBUTIONS][r.s.stripe][me], r.s.end[p].received[CONTRIBUTIONS] + t + 1);
+    if (stage == BULK_COPY && has(r.s.takes, p))
+        store_ack(&to->bulk_acked[RESULTS][r.s.stripe][me], r.s.end[p].received[RESULTS] + t + 1);
+    const int family = stage == BULK_PUSH ? CONTRIBUTIONS : RESULTS;
+    if (stage == BULK_COPY || !has(stage == BULK_PUSH ? r.s.others : r.s.gives, p))
+        return;
+    fence_all();
+    store_flag(&to->bulk_arrived[family][r.s.stripe][me], r.s.end[p].sent[family] + t + 1);
+}
+
+/* Waits until all has been read, and keeps the numbers. */
+template <class E> DEVICE void bulk_close(const bulk_run<E> &r, int stage, int p)
+{
+    struct window *mine = window_of(r.team, r.team.rank);
+    const uint32_t stripe = r.s.stripe, steps = r.s.steps;
+    if (stage == BULK_PUSH && has(r.s.others, p)) {
+        mine->bulk_sent[CONTRIBUTIONS][stripe][p] = r.s.end[p].sent[CONTRIBUTIONS] + steps;
+        bulk_has_read(r, CONTRIBUTIONS, p, steps, 0);
+    }
+    if (stage == BULK_REDUCE && has(r.s.others, p))
+        mine->bulk_received[CONTRIBUTIONS][stripe][p] = r.s.end[p].received[CONTRIBUTIONS] + steps;
+    if (stage == BULK_REDUCE && has(r.s.gives, p)) {
+        mine->bulk_sent[RESULTS][stripe][p] = r.s.end[p].sent[RESULTS] + steps;
+        bulk_has_read(r, RESULTS, p, steps, 0);
+    }
+    if (stage == BULK_COPY && has(r.s.takes, p))
+        mine->bulk_received[RESULTS][stripe][p] = r.s.end[p].received[RESULTS] + steps;
+}
+
+/* ---- the data: a stage's crew ---- */
+
+/* The k-th other rank, k from 0 on. */
+DEVICE int bulk_peer(const struct kernel_team &team, uint32_t k)
+{
+    const int p = team.rank + 1 + (int)k;
+    return p < team.nranks ? p : p - team.nranks;
+}
+
+/* A chunk on its way: from the user's input to its owner, or a result from the scratch to the user's output. */
+struct bulk_way {
+    const unsigned char *from;
+    unsigned char *to;
+    uint64_t bytes;
+};
+
+DEVICE struct bulk_way bulk_way_of(const struct bulk_shape &s, int stage, int p, uint32_t t)
+{
+    const uint64_t slot = t % KERNEL_BULK_DEPTH * s.slot, chunk = t * s.chunk;
+    struct bulk_way w;
+    w.from = stage == BULK_PUSH ? s.end[p].in + chunk : s.end[p].here[RESULTS] + slot;
+    w.to = stage == BULK_PUSH ? s.end[p].there[CONTRIBUTIONS] + slot : s.end[p].out + chunk;
+    w.bytes = bulk_bytes(s, p, t);
+    return w;
+}
+
+/* Tiles: MOVE_VECTORS times as many vectors as a warp has threads. How many are whole and aligned? */
+DEVICE uint32_t bulk_tiles(const struct bulk_way &w)
+{
+    return (uint32_t)(whole_vectors(w.bytes, aligned(w.from, VECTOR_BYTES) && aligned(w.to, VECTOR_BYTES)) / (MOVE_VECTORS * WARP));
+}
+
+/* Chunk t to, or of, every other rank. Neighbouring warps work for different ranks, so that all links are used all the time. */
+template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32_t t, const struct crew &c)
+{
+    const uint32_t others = (uint32_t)r.team.nranks - 1, lane = c.thread % WARP, warps = c.threads / WARP;
+    const uint32_t most = (uint32_t)(r.s.chunk / (MOVE_VECTORS * WARP * VECTOR_BYTES)) * others;
+    ROLLED for (uint32_t i = c.thread / WARP; i < most; i += warps) {
+        const struct bulk_way w = bulk_way_of(r.s, stage, bulk_peer(r.team, i % others), t);
+        const uint32_t tile = i / others;
+        struct vector x[MOVE_VECTORS];
+        if (tile >= bulk_tiles(w))
+            continue;
+        const uint64_t at = (tile * (MOVE_VECTORS * WARP) + lane) * (uint64_t)VECTOR_BYTES;
+        load_tile<MOVE_VECTORS>(x, w.from + at);
+        store_tile<MOVE_VECTORS>(w.to + at, x);
+    }
+    ROLLED for (uint32_t k = 0; k < others; k++) {
+        const struct bulk_way w = bulk_way_of(r.s, stage, bulk_peer(r.team, k), t);
+        copy_singly(w.to, w.from, bulk_tiles(w) * (MOVE_VECTORS * WARP), w.bytes, c);
+    }
+}
+
+template <class E> DEVICE void bulk_push_scaled(const bulk_run<E> &r, uint32_t t, const struct crew &c)
+{
+    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)r.team.nranks; k++) {
+        const struct bulk_way w = bulk_way_of(r.s, BULK_PUSH, bulk_peer(r.team, k), t);
+        ROLLED for (uint64_t i = c.thread; i * VECTOR_BYTES < w.bytes; i += c.threads) {
+            struct vector v;
+            load_vector(&v, w.from + i * VECTOR_BYTES, w.bytes - i * VECTOR_BYTES);
+            prepare<E, 2>(r.a, v.unit);
+            ((struct vector *)w.to)[i] = v;
+        }
+    }
+}
+
+/*
+ * Vectors of S ranks, from rank `first` on, at `at` in the chunk. WHOLE: U of them, a warp apart; otherwise one, of `left` bytes
+ * or more, which need not be aligned.
+ */
+template <class E, bool WHOLE, int S, int U> DEVICE void bulk_load(const bulk_run<E> &r, struct vector (*x)[U], int first, uint32_t t,
+                                                                   uint64_t at, uint64_t left)
+{
+    UNROLL for (int s = 0; s < S; s++) {
+        const int p = first + s;
+        if (p >= r.team.nranks)
+            continue;
+        const struct bulk_end &end = r.s.end[p];
+        const unsigned char *from = p == r.team.rank ? end.in + t * r.s.chunk : end.here[CONTRIBUTIONS] + t % KERNEL_BULK_DEPTH * r.s.slot;
+        if (WHOLE)
+            load_tile<U>(x[s], from + at);
+        else
+            load_vector(x[s], from + at, left);
+    }
+    if (!r.a.scaled)
+        return;
+    UNROLL for (int s = 0; s < S; s++)
+        if (first + s == r.team.rank) {
+            UNROLL for (int u = 0; u < U; u++)
+                prepare<E, 2>(r.a, x[s][u].unit);
+        }
+}
+
+/* Reduces in the order of ranks, to x[0]. */
+template <class E, bool WHOLE, int S, int U> DEVICE void bulk_fold(const bulk_run<E> &r, struct vector (*x)[U], uint32_t t, uint64_t at,
+                                                                   uint64_t left)
+{
+    parts<E, 2> sum[U] = {};
+    if (r.team.nranks == 1) { /* bits stay as they are */
+        bulk_load<E, WHOLE, 1, U>(r, x, 0, t, at, left);
         return;
     }
-    if (WHOLE)
-        load_vectors<U>(x, own, i, end);
-    else
-        load_vector(x, own + i * VECTOR_BYTES, end - i * VECTOR_BYTES);
-    UNROLL for (int u = 0; u < U; u++)
-        prepare<E, 2>(r.a, x[u].unit);
-}
-
-/* Reduces x, rank 0's vectors, with the other ranks'; those of the next rank are being loaded meanwhile. */
-template <class E, bool WHOLE, int U> DEVICE void fold_vectors(const bulk_run<E> &r, struct vector *x, uint32_t t,
-                                                               const unsigned char *own, uint64_t i, uint64_t end)
-{
-    const int n = r.team.nranks;
-    struct vector y[U];
-    parts<E, 2> sum[U];
-    take_source<E, WHOLE, U>(r, y, 1, t, own, i, end);
-    UNROLL for (int u = 0; u < U; u++)
-        parts_widen(sum[u], x[u].unit);
-    ROLLED for (int p = 1; p < n; p++) {
-        UNROLL for (int u = 0; u < U; u++)
-            x[u] = y[u];
-        if (p + 1 < n)
-            take_source<E, WHOLE, U>(r, y, p + 1, t, own, i, end);
-        UNROLL for (int u = 0; u < U; u++)
-            parts_absorb(sum[u], x[u].unit, r.a.op);
+    ROLLED for (int first = 0; first < r.team.nranks; first += S) {
+        bulk_load<E, WHOLE, S, U>(r, x, first, t, at, left);
+        UNROLL for (int s = 0; s < S; s++)
+            UNROLL for (int u = 0; u < U; u++)
+                if (first + s == 0)
+                    parts_widen(sum[u], x[s][u].unit);
+                else if (first + s < r.team.nranks)
+                    parts_absorb(sum[u], x[s][u].unit, r.a.op);
     }
     UNROLL for (int u = 0; u < U; u++) {
-        parts_narrow(x[u].unit, sum[u]);
-        finish<E, 2>(r.a, x[u].unit);
+        parts_narrow(x[0][u].unit, sum[u]);
+        finish<E, 2>(r.a, x[0][u].unit);
     }
 }
 
-template <class E, bool WHOLE, int U> DEVICE void reduce_vectors(const bulk_run<E> &r, const struct piece &own, uint32_t t,
-                                                                 uint64_t i, uint64_t end)
+template <class E, bool WHOLE, int S, int U> DEVICE void bulk_vectors(const bulk_run<E> &r, uint32_t t, uint32_t turn, uint64_t at,
+                                                                      uint64_t left)
 {
-    const int n = r.team.nranks;
-    const unsigned char *in = r.in + r.s.block * r.team.rank + own.at;
-    struct vector x[U];
-    take_source<E, WHOLE, U>(r, x, 0, t, in, i, end);
-    if (n > 1)
-        fold_vectors<E, WHOLE, U>(r, x, t, in, i, end);
+    struct vector x[S][U];
+    bulk_fold<E, WHOLE, S, U>(r, x, t, at, left);
+    unsigned char *out = r.s.end[r.team.rank].out + t * r.s.chunk + at;
     if (r.s.wants && WHOLE)
-        store_vectors<U>(r.out + own.at, x, i, end);
+        store_tile<U>(out, x[0]);
     else if (r.s.wants)
-        store_vector(r.out + own.at + i * VECTOR_BYTES, x[0], end - i * VECTOR_BYTES);
-    ROLLED for (int p = 0; p < n; p++)
+        store_vector(out, x[0][0], left);
+    const uint32_t others = r.s.gives ? (uint32_t)r.team.nranks - 1 : 0;
+    ROLLED for (uint32_t k = 0; k < others; k++) {
+        const int p = bulk_peer(r.team, (turn + k) % others);
         if (has(r.s.gives, p))
-            store_vectors<U>(bulk_slot(r.team, r.s, RESULTS, p, r.team.rank, t), x, i, WHOLE ? end : i + 1);
-}
-
-/* B: reduces chunk t of the own part. */
-template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t)
-{
-    enum { U = E::BYTES == 1 ? 2 : 4 };
-    const struct piece own = bulk_piece(r.s, r.team.rank, t);
-    const bool good = aligned(r.in + r.s.block * r.team.rank + own.at, VECTOR_BYTES) &&
-                      (!r.s.wants || aligned(r.out + own.at, VECTOR_BYTES));
-    const uint64_t whole = whole_vectors(own.bytes, good);
-    ROLLED for (uint64_t i = threadIdx.x; i < whole; i += U * blockDim.x)
-        reduce_vectors<E, true, U>(r, own, t, i, whole);
-    ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < own.bytes; i += blockDim.x)
-        reduce_vectors<E, false, 1>(r, own, t, i, own.bytes);
-}
-
-/* C: results of chunk t of the others' parts. */
-template <class E> DEVICE void bulk_copy(const bulk_run<E> &r, uint32_t t)
-{
-    ROLLED for (int p = 0; p < r.team.nranks; p++)
-        if (has(r.s.takes, p)) {
-            const struct piece x = bulk_piece(r.s, p, t);
-            copy_block(r.out + x.at, bulk_slot(r.team, r.s, RESULTS, r.team.rank, p, t), x.bytes);
-        }
-}
-
-/* One step of the pipeline. False: given up. */
-template <class E> DEVICE bool bulk_step(const bulk_run<E> &r, const struct bulk_numbers *k, uint32_t t)
-{
-    const uint32_t others = all_ranks_but(r.team.nranks, r.team.rank), steps = r.s.steps;
-    if (t < steps)
-        bulk_push(r, t);
-    if (t >= 1 && t <= steps) {
-        if (barrier_or(!bulk_arrived(k, r.team, r.s, CONTRIBUTIONS, others, t)))
-            return false;
-        bulk_reduce(r, t - 1);
+            store_tile<WHOLE ? U : 1>(r.s.end[p].there[RESULTS] + t % KERNEL_BULK_DEPTH * r.s.slot + at, x[0]);
     }
-    barrier();
-    bulk_signal(k, r.team, r.s, t);
-    if (t >= 2 && r.s.takes) {
-        if (barrier_or(!bulk_arrived(k, r.team, r.s, RESULTS, r.s.takes, t - 1)))
-            return false;
-        bulk_copy(r, t - 2);
-    }
-    return true;
 }
+
+/* Chunk t of the own part. */
+template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t, const struct crew &c)
+{
+    enum { U = E::BYTES < 4 ? 1 : FOLD_VECTORS };
+    const struct bulk_end &own = r.s.end[r.team.rank];
+    const uint64_t chunk = t * r.s.chunk, bytes = bulk_bytes(r.s, r.team.rank, t);
+    const bool good = aligned(own.in + chunk, VECTOR_BYTES) && (!r.s.wants || aligned(own.out + chunk, VECTOR_BYTES));
+    const uint32_t tiles = (uint32_t)(whole_vectors(bytes, good) / (U * WARP)), warp = c.thread / WARP;
+    ROLLED for (uint32_t tile = warp; tile < tiles; tile += c.threads / WARP)
+        bulk_vectors<E, true, FOLD_SOURCES, U>(r, t, warp, (tile * (U * WARP) + c.thread % WARP) * (uint64_t)VECTOR_BYTES, 0);
+    ROLLED for (uint64_t at = (tiles * (U * WARP) + c.thread) * (uint64_t)VECTOR_BYTES; at < bytes; at += c.threads * VECTOR_BYTES)
+        bulk_vectors<E, false, 1, 1>(r, t, warp, at, bytes - at);
+}
+
+/* What stages.cuh calls. */
+template <class E> struct bulk_work {
+    const bulk_run<E> &r;
+    __device__ uint32_t steps() const { return r.s.steps; }
+    __device__ int ranks() const { return r.team.nranks; }
+    __device__ bool ready(int stage, uint32_t t, int p) const { return bulk_ready(r, stage, t, p); }
+    __device__ void announce(int stage, uint32_t t, int p) const { bulk_announce(r, stage, t, p); }
+    __device__ void close(int stage, int p) const { bulk_close(r, stage, p); }
+    __device__ void work(int stage, uint32_t t, const struct crew &c) const
+    {
+        if (stage == BULK_REDUCE)
+            bulk_reduce(r, t, c);
+        else if (stage == BULK_PUSH && r.a.scaled)
+            bulk_push_scaled(r, t, c);
+        else
+            bulk_move(r, stage, t, c);
+    }
+};
 
 template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
 {
-    __shared__ struct bulk_numbers k;
-    const struct bulk_shape s = bulk_shape_of(what, what.count * E::BYTES);
+    __shared__ struct bulk_shape s;
+    __shared__ struct stages_state state;
+    const uint64_t bytes = what.count * E::BYTES;
+    const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, what.team.nranks);
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const bulk_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, s};
-    const uint32_t last = s.takes ? s.steps + 1 : s.steps;
-    if (s.length == 0)
-        return;
-    bulk_open(&k, what.team, s.stripe);
-    for (uint32_t t = 0; t <= last; t++)
-        if (!bulk_step(r, &k, t))
-            return;
+    const bulk_run<E> r = {what.team, a, s};
+    const bulk_work<E> work = {r};
+    if (threadIdx.x == 0)
+        bulk_cut(&s, what, part);
+    EACH_RANK (p, what.team.nranks)
+        bulk_find(&s.end[p], what, bytes, part, p);
+    stages_open(&state);
     barrier();
-    bulk_close(&k, what.team, s);
+    if (s.steps == 0)
+        return;
+    stages_run(work, &state, s.takes ? 3 : 2);
 }
 
 #endif

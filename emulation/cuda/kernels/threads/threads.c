@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Barriers of a block, and its threads. */
+#include "cuda/kernels/threads/threads.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct barrier {
+    uint32_t count;
+    uint64_t generation, here; /* here: bits of the threads that have come */
+    bool any, answer;
+} barriers[16];
+
+__thread struct cuda_index cuda_thread_index;
+struct cuda_index cuda_block_size;
+
+static bool meet(uint32_t id, uint32_t threads, bool waits, bool yes)
+{
+    struct barrier *b = &barriers[id];
+    uint64_t me = (uint64_t)1 << cuda_thread_index.x;
+    pthread_mutex_lock(&lock);
+    if (b->here & me || b->count >= threads)
+        abort();
+    b->here |= me;
+    b->any |= yes;
+    uint64_t generation = b->generation;
+    if (++b->count == threads) {
+        b->answer = b->any;
+        b->count = 0;
+        b->here = 0;
+        b->any = false;
+        b->generation++;
+        pthread_cond_broadcast(&changed);
+    }
+    while (waits && b->generation == generation)
+        pthread_cond_wait(&changed, &lock);
+    bool answer = b->answer;
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+void threads_meet(uint32_t id, uint32_t threads, bool waits)
+{
+    meet(id, threads, waits, false);
+}
+
+bool threads_any(uint32_t id, uint32_t threads, bool yes)
+{
+    return meet(id, threads, true, yes);
+}
+
+struct thread {
+    pthread_t handle;
+    void (*kernel)(struct kernel_reduce);
+    const struct kernel_reduce *params;
+    unsigned index, grid, block;
+};
+
+static void *run(void *argument)
+{
+    const struct thread *t = argument;
+    cuda_thread_index = (struct cuda_index){t->index, 0, 0};
+    cuda_grid = (struct cuda_index){t->grid, 1, 1};
+    cuda_block_index = (struct cuda_index){t->block, 0, 0};
+    t->kernel(*t->params);
+    return NULL;
+}
+
+void threads_run(void (*kernel)(struct kernel_reduce), const struct kernel_reduce *params, unsigned threads, unsigned grid, unsigned block)
+{
+    struct thread all[THREADS_MOST];
+    for (int i = 0; i < 16; i++)
+        barriers[i] = (struct barrier){0};
+    cuda_block_size = (struct cuda_index){threads, 1, 1};
+    for (unsigned i = 0; i < threads; i++) {
+        all[i] = (struct thread){.kernel = kernel, .params = params, .index = i, .grid = grid, .block = block};
+        if (pthread_create(&all[i].handle, NULL, run, &all[i]) != 0)
+            abort();
+    }
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(all[i].handle, NULL);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of a large reduction beside one another: blocks of several threads, one process a rank. */
+#include "cuda/kernels/threads/threads.h"
+
+#include "base/random.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define WORDS 30000
+#define GUARD 16
+
+/* Shared by all processes. */
+static struct world {
+    uint32_t abort;
+    unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
+} *world;
+static int ranks;
+static int32_t in[KERNEL_RANKS * WORDS + GUARD], out[KERNEL_RANKS * WORDS + GUARD];
+
+static void *shared(size_t bytes)
+{
+    void *at = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+static void begin(int n)
+{
+    ranks = n;
+    world = shared(sizeof *world);
+    for (int p = 0; p < n; p++) {
+        world->window[p] = shared(kernel_window_bytes(n));
+        world->bulk[p] = shared(kernel_bulk_bytes(n));
+        for (size_t i = 0; i < KERNEL_CONTROL_BYTES / 4; i++)
+            ((uint32_t *)world->window[p])[i] = (uint32_t)-7; /* numbers wrap */
+    }
+}
+
+static void end(void)
+{
+    for (int p = 0; p < ranks; p++) {
+        munmap(world->window[p], kernel_window_bytes(ranks) + 1);
+        munmap(world->bulk[p], kernel_bulk_bytes(ranks) + 1);
+    }
+    munmap(world, sizeof *world + 1);
+}
+
+/* One operation, the same on all ranks: drawn from its number. */
+struct operation {
+    int mode, root;
+    size_t count, shift; /* shift: words by which buffers are not aligned */
+    bool in_place;
+    unsigned blocks, threads;
+    uint64_t chunk;
+};
+
+static struct operation operation_of(unsigned number)
+{
+    uint64_t bits = mix64(number * 31u + (unsigned)ranks);
+    struct operation o = {.mode = (int)(bits % 4), .root = (int)(bits / 4 % (unsigned)ranks), .in_place = bits / 64 % 2};
+    o.blocks = 1 + (unsigned)(bits / 128 % 3);
+    o.threads = (bits / 512 % 2) ? 9 : 13;
+    o.chunk = bits / 1024 % 2 ? 0 : 512 + 256 * (bits / 2048 % 5);
+    o.shift = bits / 16384 % 3 ? 0 : 1;
+    o.count = (bits >> 20) % (number % 5 == 0 ? 40 : WORDS - 4);
+    return o;
+}
+
+static int32_t value(int rank, size_t i, unsigned number)
+{
+    return (int32_t)(uint32_t)mix64(i * 64 + (unsigned)rank * 8 + number % 8);
+}
+
+static int32_t sum(size_t i, unsigned number)
+{
+    uint32_t all = 0;
+    for (int p = 0; p < ranks; p++)
+        all += (uint32_t)value(p, i, number);
+    return (int32_t)all;
+}
+
+/* What word i of `to` must be; false: what it was before. */
+static bool wanted(const struct operation *o, int rank, size_t i, unsigned number, int32_t *want)
+{
+    size_t part = kernel_part_bytes(o->count * 4, ranks) / 4;
+    if (i >= o->count || (o->mode == KERNEL_REDUCE && o->root != rank) || (o->mode == KERNEL_REDUCE_OWN && i / part != (size_t)rank))
+        return false;
+    *want = sum(o->mode == KERNEL_REDUCE_SCATTER ? i + o->count * (size_t)rank : i, number);
+    return true;
+}
+
+static bool run_one(int rank, unsigned number)
+{
+    const struct operation o = operation_of(number);
+    size_t words = o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)ranks : o.count;
+    struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort}, .in = in + o.shift, .count = o.count,
+                                 .mode = o.mode, .root = o.root, .op = TUTTI_SUM, .chunk = o.chunk};
+    for (int p = 0; p < ranks; p++) {
+        what.team.window[p] = world->window[p];
+        what.team.bulk[p] = world->bulk[p];
+    }
+    for (size_t i = 0; i < words + 4; i++)
+        in[o.shift + i] = value(rank, i, number);
+    memset(out, 0x5a, sizeof out);
+    int32_t *to = o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
+    what.out = to;
+    for (unsigned block = 0; block < o.blocks; block++)
+        threads_run(threads_reduce_bulk_int32, &what, o.threads, o.blocks, block);
+    for (size_t i = 0; i < o.count + 4; i++) {
+        int32_t want = o.in_place ? value(rank, i + (size_t)(to - in - (ptrdiff_t)o.shift), number) : 0x5a5a5a5a;
+        wanted(&o, rank, i, number, &want);
+        if (to[i] != want)
+            return false;
+    }
+    return true;
+}
+
+static void test_operations(void **state)
+{
+    unsigned operations = getenv("TUTTI_TEST_QUICK") ? 15 : 60;
+    for (int n = 1; n <= 4; n++) {
+        pid_t child[KERNEL_RANKS];
+        begin(n);
+        for (int rank = 0; rank < n; rank++) {
+            child[rank] = fork();
+            assert_true(child[rank] >= 0);
+            if (child[rank] == 0) {
+                unsigned number = 1;
+                while (number <= operations && run_one(rank, number))
+                    number++;
+                _exit(number <= operations ? (int)number : 0);
+            }
+        }
+        for (int rank = 0; rank < n; rank++) {
+            int status;
+            assert_int_equal(waitpid(child[rank], &status, 0), child[rank]);
+            assert_true(WIFEXITED(status));
+            assert_int_equal(WEXITSTATUS(status), 0); /* else the number of the operation that went wrong */
+        }
+        end();
+    }
+}
+
+/* Alone, a rank waits for its peers until it is told to give up; all of its threads come to an end. */
+static void test_give_up(void **state)
+{
+    for (unsigned number = 6; number < 14; number++) {
+        begin(3);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            run_one(0, number);
+            _exit(0);
+        }
+        for (int i = 0; i < 50; i++)
+            sched_yield();
+        __atomic_store_n(&world->abort, 1, __ATOMIC_RELAXED);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        end();
+    }
+}
+
+/* Peers take part in the first steps alone: the one that goes on gives up in the middle. */
+static void test_give_up_in_the_middle(void **state)
+{
+    for (int n = 2; n <= 3; n++) {
+        pid_t child[KERNEL_RANKS];
+        begin(n);
+        for (int rank = 0; rank < n; rank++)
+            if ((child[rank] = fork()) == 0) {
+                for (unsigned number = 1;; number++) {
+                    run_one(rank, number);
+                    if (__atomic_load_n(&world->abort, __ATOMIC_RELAXED))
+                        _exit(0);
+                }
+            }
+        usleep(20000); /* any time does */
+        kill(child[n - 1], SIGKILL);
+        __atomic_store_n(&world->abort, 1, __ATOMIC_RELAXED);
+        for (int rank = 0; rank < n; rank++) {
+            int status;
+            assert_int_equal(waitpid(child[rank], &status, 0), child[rank]);
+            assert_true(rank == n - 1 || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+        }
+        end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_give_up_in_the_middle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stages of a pipeline inside a block, which work at the same time. Each has a crew of warps for the data and two warps more: the
+ * gate waits until the next step may begin, the herald tells others of what is done. So a crew neither waits for a word nor
+ * for the fence before one.
+ *
+ *   gate:    ready(t) --.                    ready(t+1) --.
+ *                       v go(t)                           v go(t+1)
+ *   crew:               |- work(t) ------.                |- work(t+1) ----
+ *                                        v done(t)
+ *   herald:                              |- announce(t) ----
+ *
+ * Barriers go and done are two each, for even and odd steps. Nobody comes to one of step t+2 before all have left that of step t:
+ * the herald takes part in go(t+2), which it reaches when it has seen done(t).
+ */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_STAGES_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_STAGES_CUH
+
+#include <memory.cuh>
+
+#define STAGES_MOST 3
+
+/* In shared memory. */
+struct stages_state {
+    uint32_t quit[STAGES_MOST]; /* 1 + the step at which the gate has given up; 0: it has not */
+};
+
+enum stage_role { STAGE_CREW, STAGE_GATE, STAGE_HERALD };
+
+struct stage {
+    int index;
+    enum stage_role role;
+    struct crew crew;
+    uint32_t lane;
+};
+
+DEVICE void stages_open(struct stages_state *state)
+{
+    if (threadIdx.x == 0)
+        for (int i = 0; i < STAGES_MOST; i++)
+            state->quit[i] = 0;
+}
+
+DEVICE uint32_t go(const struct stage &s, uint32_t t)
+{
+    return 1 + 4 * (uint32_t)s.index + (t & 1);
+}
+
+DEVICE uint32_t done(const struct stage &s, uint32_t t)
+{
+    return 3 + 4 * (uint32_t)s.index + (t & 1);
+}
+
+/* The block's warps, shared out: the same number to each stage, as far as that is possible. */
+DEVICE struct stage stage_of(uint32_t stages)
+{
+    const uint32_t warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
+    const uint32_t index = warp * stages / warps;
+    const uint32_t first = (index * warps + stages - 1) / stages, end = ((index + 1) * warps + stages - 1) / stages;
+    struct stage s;
+    s.index = (int)index;
+    s.role = warp == first ? STAGE_GATE : warp == first + 1 ? STAGE_HERALD : STAGE_CREW;
+    s.crew.thread = threadIdx.x - (first + 2) * WARP;
+    s.crew.threads = (end - first - 2) * WARP;
+    s.lane = threadIdx.x % WARP;
+    return s;
+}
+
+template <class W> DEVICE void stage_gate(const W &work, struct stages_state *state, const struct stage &s)
+{
+    ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
+        bool good = true;
+        for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
+            good = good && work.ready(s.index, t, p);
+        good = !warp_any(!good);
+        if (!good && s.lane == 0)
+            state->quit[s.index] = t + 1;
+        named_sync(go(s, t), s.crew.threads + 2 * WARP);
+        if (!good)
+            return;
+    }
+    for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
+        work.close(s.index, p);
+}
+
+template <class W> DEVICE void stage_herald(const W &work, const struct stages_state *state, const struct stage &s)
+{
+    const uint32_t steps = work.steps();
+    named_arrive(go(s, 0), s.crew.threads + 2 * WARP);
+    if (steps > 1)
+        named_arrive(go(s, 1), s.crew.threads + 2 * WARP);
+    ROLLED for (uint32_t t = 0; t < steps; t++) {
+        named_sync(done(s, t), s.crew.threads + WARP);
+        if (state->quit[s.index] == t + 1)
+            return;
+        if (t + 2 < steps)
+            named_arrive(go(s, t + 2), s.crew.threads + 2 * WARP);
+        for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
+            work.announce(s.index, t, p);
+    }
+}
+
+template <class W> DEVICE void stage_crew(const W &work, const struct stages_state *state, const struct stage &s)
+{
+    ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
+        named_sync(go(s, t), s.crew.threads + 2 * WARP);
+        const bool quit = state->quit[s.index] == t + 1;
+        if (!quit)
+            work.work(s.index, t, s.crew);
+        named_arrive(done(s, t), s.crew.threads + WARP);
+        if (quit)
+            return;
+    }
+}
+
+/* A block of one thread: everything in turn, each stage a step behind the one before. */
+template <class W> DEVICE bool stage_step(const W &work, int stage, uint32_t t)
+{
+    const struct crew alone = {0, 1};
+    if (t >= work.steps())
+        return true;
+    for (int p = 0; p < work.ranks(); p++)
+        if (!work.ready(stage, t, p))
+            return false;
+    work.work(stage, t, alone);
+    for (int p = 0; p < work.ranks(); p++)
+        work.announce(stage, t, p);
+    return true;
+}
+
+template <class W> DEVICE void stages_in_turn(const W &work, int stages)
+{
+    for (uint32_t t = 0; t < work.steps() + (uint32_t)stages - 1; t++)
+        for (int stage = 0; stage < stages; stage++)
+            if (t >= (uint32_t)stage && !stage_step(work, stage, t - (uint32_t)stage))
+                return;
+    for (int stage = 0; stage < stages; stage++)
+        for (int p = 0; p < work.ranks(); p++)
+            work.close(stage, p);
+}
+
+/* Behind a barrier after stages_open(). W: steps(), ranks(), ready(), work(), announce(), close(). */
+template <class W> DEVICE void stages_run(const W &work, struct stages_state *state, int stages)
+{
+    if (blockDim.x == 1) {
+        stages_in_turn(work, stages);
+        return;
+    }
+    const struct stage s = stage_of((uint32_t)stages);
+    if (s.role == STAGE_GATE)
+        stage_gate(work, state, s);
+    else if (s.role == STAGE_HERALD)
+        stage_herald(work, state, s);
+    else
+        stage_crew(work, state, s);
+}
+
+#endif
