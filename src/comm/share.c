@@ -76,7 +76,7 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, uint
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);
             if (result == TUTTI_SUCCESS) {
-                engine_sleep(comm->engine, 1);
+                engine_sleep(comm->engine, NULL, 1);
                 continue;
             }
         }

@@ -136,8 +136,17 @@ int engine_poll(struct engine *engine)
     return done;
 }
 
-/* `caller`: somebody waits for an operation, and is to be woken when another thread takes its news. */
-static void sleep_on_poller(struct engine *engine, int timeout_ms, bool caller)
+void engine_met(struct engine *engine)
+{
+    if (link_met(engine->links) && engine->sleeping)
+        poller_wake(engine->poller);
+}
+
+/*
+ * `caller`: somebody waits for an operation, and is to be woken when another thread takes its news. `team`: its team, or NULL; what
+ * another rank of this process has done for it is found by one more look under the lock.
+ */
+static void sleep_on_poller(struct engine *engine, struct team *team, int timeout_ms, bool caller)
 {
     if (!lock_try(&engine->lock)) {
         sched_yield();
@@ -145,7 +154,7 @@ static void sleep_on_poller(struct engine *engine, int timeout_ms, bool caller)
     }
     engine->armed++;
     engine->sleeping += caller;
-    bool quiet = link_arm(engine->links) && take_news(engine) == 0;
+    bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_progress(team, true));
     lock_release(&engine->lock);
     struct pollfd ready = {.fd = poller_fd(engine->poller), .events = POLLIN};
     if (quiet)
@@ -160,9 +169,9 @@ static void sleep_on_poller(struct engine *engine, int timeout_ms, bool caller)
     lock_release(&engine->lock);
 }
 
-void engine_sleep(struct engine *engine, int timeout_ms)
+void engine_sleep(struct engine *engine, struct team *team, int timeout_ms)
 {
-    sleep_on_poller(engine, timeout_ms, true);
+    sleep_on_poller(engine, team, timeout_ms, true);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------------------------------- */
@@ -225,7 +234,7 @@ static void work(struct engine *engine)
         else if (clock_ns() < give_up)
             sched_yield();
         else
-            sleep_on_poller(engine, 1, false); /* direct operations are not on the poller: look again soon */
+            sleep_on_poller(engine, NULL, 1, false); /* direct operations are not on the poller: look again soon */
     }
 }
 
@@ -272,7 +281,7 @@ static void deep(struct engine *engine)
     atomic_store(&engine->mode, ENGINE_DEEP);
     bool any = look(engine); /* after the mode is seen by those who enqueue */
     if (!any && !atomic_load(&engine->stop))
-        sleep_on_poller(engine, deep_timeout(engine), false);
+        sleep_on_poller(engine, NULL, deep_timeout(engine), false);
     atomic_store(&engine->mode, ENGINE_WORKING);
 }
 

@@ -63,8 +63,11 @@ void engine_release(struct engine *engine);
 /* Under the engine's lock: looks for news; returns how much there was. */
 int engine_poll(struct engine *engine);
 
-/* Sleeps until something may have happened, at most timeout_ms. Not under the lock. */
-void engine_sleep(struct engine *engine, int timeout_ms);
+/* Sleeps until something may have happened, at most timeout_ms, unless `team` (NULL: none) can go on. Not under the lock. */
+void engine_sleep(struct engine *engine, struct team *team, int timeout_ms);
+
+/* Under the lock, after running an operation: wakes ranks of this process for which it did something. */
+void engine_met(struct engine *engine);
 
 /* A waiting caller runs what nobody else waits for: its other communicators, for one. */
 void engine_assist(struct engine *engine);

@@ -247,7 +247,7 @@ static bool step_head(struct team *team, bool engine_held)
     struct op *op = &team->queue[position % TEAM_QUEUE];
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
         return false;
-    bool lock = needs_engine(op->kind) && !engine_held; /* of an operation that has been issued: not before */
+    bool linked = needs_engine(op->kind), lock = linked && !engine_held; /* of an operation that has been issued: not before */
     if (lock && !lock_try(&engine->lock))
         return false;
     bool began = op->started;
@@ -258,6 +258,8 @@ static bool step_head(struct team *team, bool engine_held)
         result = TUTTI_IN_PROGRESS;
     if (result != TUTTI_IN_PROGRESS)
         end_op(team, op, result);
+    if (linked)
+        engine_met(engine);
     if (lock)
         lock_release(&engine->lock);
     return result != TUTTI_IN_PROGRESS || began != op->started;
@@ -316,7 +318,7 @@ static void sleep_for_news(struct team *team)
     if (head.kind == OP_DIRECT && head.started)
         direct_sleep(team, head.waiting, NAP_US);
     else if (needs_engine(head.kind))
-        engine_sleep(team->engine, NAP_MS);
+        engine_sleep(team->engine, team, NAP_MS);
     else
         usleep(200); /* behind a stream: another team is being waited for */
 }

@@ -79,7 +79,7 @@ struct op {
     enum wire_collective wire_kind;
     size_t bytes;    /* of the vector that this rank holds */
     void *owned;     /* freed at the end: prepared input, counts of alltoallv */
-    uint32_t seq; /* the same on all ranks; of sends and receives: the last collective's */
+    uint32_t seq; /* of collectives the same on all ranks; sends and receives, which not all issue, are counted apart */
     struct trace_op *trace;
     int waiting; /* rank it waits for; -1 */
     uint32_t waiting_round, waiting_slice;

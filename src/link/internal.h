@@ -92,6 +92,7 @@ struct link_domain {
     struct transport *transport[MAX_TRANSPORTS];
     int transports;
     struct list links;
+    bool met; /* a send and a receive of this process, since link_met() */
     bool closing;
 };
 

@@ -291,6 +291,13 @@ bool link_is_lost(const struct link *link)
     return link->lost;
 }
 
+bool link_met(struct link_domain *domain)
+{
+    bool met = domain->met;
+    domain->met = false;
+    return met;
+}
+
 int link_poll(struct link_domain *domain)
 {
     int done = 0;

@@ -118,6 +118,8 @@ void link_forget_comm(struct link_domain *domain, uint32_t comm);
 const struct wire_process *link_peer(const struct link *link);
 bool link_is_lost(const struct link *link);
 
+/* Has a payload gone from one rank of this process to another since the last call? The other may be asleep. */
+bool link_met(struct link_domain *domain);
 /* Looks for news without sleeping; returns how much was done. */
 int link_poll(struct link_domain *domain);
 /* Periodic work: reconnects, probes, acknowledgements. Returns when it wants to be called again, UINT64_MAX: no need. */

@@ -103,8 +103,10 @@ static void test_self(void **state)
     for (uint32_t i = 0; i < 4; i++) {
         struct payload *send = payload_new(true, i, 7, lengths[i]), *recv = payload_new(false, i, 7, lengths[i]);
         payload_start(i % 2 ? send : recv, self);
+        assert_false(link_met(script->side[0].domain));
         payload_start(i % 2 ? recv : send, self);
         assert_true(payload_pair_right((struct payload *[]){send, recv}));
+        assert_true(link_met(script->side[0].domain));
         payload_free(send);
         payload_free(recv);
     }

@@ -205,6 +205,7 @@ static void send_eager(struct link *link, struct link_send *send)
 /* Both ends are this process: the payload is copied once both are there. */
 static void meet(struct link *link, struct link_send *send, struct link_recv *recv)
 {
+    link->domain->met = true;
     deliver(link, recv, send->signature, send->data, send->length);
     send->done(send, TUTTI_SUCCESS);
 }
