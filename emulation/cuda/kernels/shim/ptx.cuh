@@ -28,6 +28,16 @@ DEVICE uint32_t load_relaxed(const uint32_t *at)
     return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
+DEVICE uint32_t load_shared(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE void store_shared(uint32_t *at, uint32_t x)
+{
+    __atomic_store_n(at, x, __ATOMIC_RELAXED);
+}
+
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
