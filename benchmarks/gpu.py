@@ -1,190 +1,132 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the programs of nccl-tests over NCCL and over tutti's libnccl in turns on the GPUs of this host, and prints how they compare.
+"""Everything that tutti promises on the GPUs of one host, part by part, compared with NCCL in turns on the same machine.
 
-  gpu.py speed --tests FOLDER --nccl LIBFOLDER --tutti LIBFOLDER [--rounds 3] [--gpus 4] [--only NAME ...] [--output NAME]
-  gpu.py check --tests FOLDER --tutti LIBFOLDER [--gpus 4] [--quick]
+  gpu.py check     all of nccl-tests with checks, in one thread, in threads, in processes (MPI), in graphs
+  gpu.py speed     all calls, as they are and in CUDA graphs, medians of rounds
+  gpu.py apps      PyTorch, CuPy and JAX with tutti by LD_PRELOAD
+  gpu.py first     time and device memory of communicators
+  gpu.py beside    what communication costs a matrix product beside it
+  gpu.py nopeer    two GPUs through host memory and through sockets
+  gpu.py kill      a rank is killed, the others must go on
+  gpu.py sanitize  all kernels under compute-sanitizer
+  gpu.py report    the table of aims, from what the parts have left
+  gpu.py all       all of these, quickly, one after another, in 590 seconds
 
-FOLDER has all_reduce_perf and the others; each LIBFOLDER a libnccl.so.2. `speed` takes the median over the rounds of each point and
-writes NAME.json, NAME.md and NAME.svg; a ratio is NCCL's time / tutti's: above 1 tutti is faster. `check` runs every program with
-checks (-c 1) for all types and operators, in one thread, one thread a GPU, and in graphs; it exits with 1 if anything was wrong.
-Multicast (NVLS) is off for both.
+Each part stands alone, ends at its --budget of seconds, and writes FOLDER/results.json after every step (--results FOLDER). Options of
+a part: gpu.py PART --help. Exit status: 0 all went well, 1 something failed, 2 wrong arguments. Multicast (NVLS) is off throughout.
 """
 import argparse
-import json
-import math
+import importlib.util
 import os
-import statistics
-import subprocess
+import signal
 import sys
-import time
+import traceback
 
-from plot import write_svg
+from gpu_parts import apps, beside, check, first, kill, nopeer, report, run, sanitize, speed
 
-PROGRAMS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter", "sendrecv", "hypercube")
-SMALL = ["-b", "8", "-e", "512K", "-f", "4", "-n", "50", "-w", "10", "-c", "0"]
-LARGE = ["-b", "1M", "-e", "1G", "-f", "4", "-n", "10", "-w", "3", "-c", "0"]
-# name: program, arguments
-CASES = {
-    "allreduce in a graph": ("all_reduce", ["-b", "1K", "-e", "16M", "-f", "4", "-n", "10", "-w", "2", "-G", "10", "-c", "0"]),
-    "allreduce, small": ("all_reduce", SMALL),
-    "allreduce, large": ("all_reduce", ["-b", "1M", "-e", "4G", "-f", "4", "-n", "8", "-w", "3", "-c", "0"]),
-    "send/recv, small": ("sendrecv", SMALL),
-    "send/recv, large": ("sendrecv", ["-b", "1M", "-e", "4G", "-f", "4", "-n", "8", "-w", "3", "-c", "0"]),
-    "allgather, small": ("all_gather", SMALL),
-    "allgather, large": ("all_gather", LARGE),
-    "reduce-scatter, small": ("reduce_scatter", SMALL),
-    "reduce-scatter, large": ("reduce_scatter", LARGE),
-    "broadcast, small": ("broadcast", SMALL),
-    "broadcast, large": ("broadcast", LARGE),
-    "alltoall, small": ("alltoall", SMALL),
-    "alltoall, large": ("alltoall", LARGE),
-}
+# part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
+PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
+         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "check": (check, 300, 90, 140),
+         "report": (report, 0, 0, 0)}
 
 
-def environment(folder, extra):
-    return {**os.environ, "NCCL_NVLS_ENABLE": "0", "LD_LIBRARY_PATH": folder + ":" + os.environ.get("LD_LIBRARY_PATH", ""), **extra}
-
-
-def run(tests, folder, program, arguments, gpus, limit, extra=None):
-    """(exit status, output) of one program."""
-    command = [os.path.join(tests, program + "_perf"), "-g", str(gpus), *arguments]
+def nccl_folder():
+    """Where pip has put NVIDIA's library, or None."""
     try:
-        done = subprocess.run(command, env=environment(folder, extra or {}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=limit)
-        return done.returncode, done.stdout
-    except subprocess.TimeoutExpired as late:
-        return 124, (late.stdout or b"").decode(errors="replace")
+        found = importlib.util.find_spec("nvidia.nccl")
+    except (ImportError, ValueError):
+        return None
+    return os.path.join(list(found.submodule_search_locations)[0], "lib") if found else None
 
 
-def rows(text):
-    """{bytes: (us, bus GB/s, wrong)} out of place, from a program's table."""
-    found = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 12: # hypercube has no column for the operator
-            words.insert(3, "none")
-        if len(words) >= 13 and words[0].isdigit() and int(words[0]):
-            found[int(words[0])] = (float(words[5]), float(words[7]), words[8], words[12])
-    return found
-
-
-def measure(options):
-    """{case: {library: {bytes: [(us, busbw), ...]}}}"""
-    libraries = {"nccl": options.nccl, "tutti": options.tutti}
-    data = {}
-    names = options.only or list(CASES)
-    began = time.time()
-    for turn in range(options.rounds):
-        for number, name in enumerate(names):
-            for library, folder in libraries.items():
-                program, arguments = CASES[name]
-                status, text = run(options.tests, folder, program, arguments, options.gpus, options.limit)
-                for size, row in rows(text).items():
-                    data.setdefault(name, {}).setdefault(library, {}).setdefault(size, []).append(row[:2])
-                if status:
-                    print(f"{library}: {name} ended with {status}:\n{text[-1500:]}", file=sys.stderr)
-            done = turn * len(names) + number + 1
-            left = (time.time() - began) / done * (options.rounds * len(names) - done)
-            print(f"round {turn + 1}, {name}: about {left:.0f} s left", file=sys.stderr, flush=True)
-    return data
-
-
-def show(size):
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
-
-
-def report(data, options):
-    lines = ["# tutti and NCCL on GPUs", "", f"{options.gpus} GPUs, one thread, medians of {options.rounds} rounds, out of place, float, sum; NVLS off. "
-             "A ratio is NCCL's time / tutti's.", ""]
-    for name, libraries in data.items():
-        theirs, ours = libraries.get("nccl", {}), libraries.get("tutti", {})
-        sizes = sorted(set(theirs) & set(ours))
-        ratios = []
-        lines += [f"## {name}", "", "| size | NCCL (us) | tutti (us) | NCCL bus GB/s | tutti bus GB/s | ratio |", "|---:|---:|---:|---:|---:|---:|"]
-        for size in sizes:
-            a = statistics.median(row[0] for row in theirs[size])
-            b = statistics.median(row[0] for row in ours[size])
-            x = statistics.median(row[1] for row in theirs[size])
-            y = statistics.median(row[1] for row in ours[size])
-            ratios.append(a / b)
-            lines.append(f"| {show(size)} | {a:.1f} | {b:.1f} | {x:.1f} | {y:.1f} | {a / b:.2f} |")
-        if ratios:
-            lines += ["", f"Geometric mean of the ratios: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}", ""]
-    return "\n".join(lines) + "\n"
-
-
-def picture(data, gpus, path):
-    medians, collectives = {}, []
-    for name, libraries in data.items():
-        collective, _, kind = name.replace(" in a graph", ", in a graph").partition(", ")
-        collectives += [] if collective in collectives else [collective]
-        for library, sizes in libraries.items():
-            for size, points in sizes.items():
-                medians.setdefault((kind, gpus, collective, size), {})[library] = statistics.median(row[0] for row in points)
-    write_svg(path, ["tutti", "nccl"], medians, collectives)
-
-
-def speed(options):
-    data = measure(options)
-    text = report(data, options)
-    print(text)
-    with open(options.output + ".md", "w", encoding="utf-8") as file:
-        file.write(text)
-    with open(options.output + ".json", "w", encoding="utf-8") as file:
-        json.dump(data, file)
-    picture(data, options.gpus, options.output + ".svg")
-    return 0
-
-
-def check(options):
-    most = "64M" if options.quick else "1G"
-    ways = {
-        "one thread, all types and operators": ["-b", "8", "-e", "4M", "-f", "8", "-d", "all", "-o", "all", "-n", "1", "-w", "0", "-c", "1"],
-        "one thread, large": ["-b", "1M", "-e", most, "-f", "8", "-n", "2", "-w", "1", "-c", "1"],
-        "misaligned": ["-b", "1K", "-e", "16M", "-f", "16", "-n", "2", "-w", "0", "-c", "1", "-u", "1"],
-        "registered": ["-b", "1K", "-e", "64M", "-f", "16", "-n", "2", "-w", "0", "-c", "1", "-R", "1"],
-        "in a graph": ["-b", "1K", "-e", "16M", "-f", "16", "-n", "3", "-w", "1", "-c", "1", "-G", "3"],
-        "one thread a GPU": ["-t", str(options.gpus), "-b", "1K", "-e", "64M", "-f", "16", "-n", "2", "-w", "1", "-c", "1"],
-    }
-    failures, runs = 0, 0
-    for way, arguments in ways.items():
-        for program in options.only or PROGRAMS:
-            if program == "hypercube" and "-t" not in arguments: # with several GPUs a thread its steps fall into one group: a race
-                continue
-            began = time.time()
-            gpus = 1 if "-t" in arguments else options.gpus
-            status, text = run(options.tests, options.tutti, program, arguments, gpus, options.limit)
-            wrong = [f"{size} bytes" for size, row in rows(text).items() if not {row[2], row[3]} <= {"0", "N/A"}]
-            good = status == 0 and not wrong and rows(text)
-            failures += not good
-            runs += 1
-            print(f"{'ok    ' if good else 'FAILED'} {program}: {way} ({len(rows(text))} sizes, {time.time() - began:.0f} s)", flush=True)
-            if not good:
-                print(f"  exit status {status}", *wrong[:5], text[-800:] if status else "", sep="\n  ", flush=True)
-    print(f"{runs} runs, {failures} failed")
-    return 1 if failures else 0
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "check"))
-    parser.add_argument("--tests", required=True)
-    parser.add_argument("--nccl")
-    parser.add_argument("--tutti", required=True)
+def add_common(parser):
+    parser.add_argument("--tests", default="tests", help="folder of nccl-tests' programs; those for MPI end in _mpi (tests)")
+    parser.add_argument("--tutti", default="lib", help="folder of tutti's libnccl.so.2 and libtutti.so.0 (lib)")
+    parser.add_argument("--nccl", default=nccl_folder(), help="folder of NVIDIA's libnccl.so.2 (that of pip)")
+    parser.add_argument("--libraries", nargs="*", dest="which", choices=("nccl", "tutti"), default=["nccl", "tutti"], help="which to run (both)")
     parser.add_argument("--gpus", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=120, help="seconds for one program")
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", default="gpu")
-    options = parser.parse_args()
-    if options.what == "speed" and not options.nccl:
-        parser.error("speed needs --nccl")
-    return speed(options) if options.what == "speed" else check(options)
+    parser.add_argument("--results", default="results", help="folder of what the parts leave (results)")
+    parser.add_argument("--mpirun", default="mpirun", help="the launcher of one process for each GPU")
+
+
+def complete(parser, options):
+    """What follows from the arguments; wrong ones end the program with status 2."""
+    options.tests, options.tutti, options.results = (os.path.abspath(p) for p in (options.tests, options.tutti, options.results))
+    options.libraries = {}
+    if options.part == "report" or getattr(options, "list", False):
+        return
+    alone = options.part in ("check", "sanitize") or options.part == "kill" and not options.with_nccl
+    for library in ["tutti"] if alone else options.which:
+        folder = getattr(options, library)
+        if not folder or not os.path.exists(os.path.join(folder, "libnccl.so.2")):
+            parser.error(f"--{library}: there is no libnccl.so.2 in {folder} (one library alone: --libraries)")
+        options.libraries[library] = os.path.abspath(folder)
+    if options.gpus < 1:
+        parser.error("--gpus: at least 1")
+
+
+def name_of(options):
+    """What the part's file is called: speed by processes beside speed by one thread."""
+    form = getattr(options, "form", "gpus")
+    return options.part + ("" if form == "gpus" else "-" + form)
+
+
+def one(options):
+    """Runs a part; whatever happens in it, what it has left is saved."""
+    if options.part == "report" or getattr(options, "list", False):
+        return PARTS[options.part][0].main(options, None)
+    results = run.Results(options.results, name_of(options), keep=getattr(options, "more", False), gpus=options.gpus)
+    results.save()
+    try:
+        return PARTS[options.part][0].main(options, results)
+    except Exception:  # the next part goes on
+        traceback.print_exc()
+        results.data.setdefault("complaints", []).append(traceback.format_exc())
+        results.save()
+        return 1
+
+
+def all_parts(parser, options):
+    """Every part, quickly. What one leaves of its share of the time goes to those that follow; the last one, check, can use any."""
+    rest = ["--quick", "--gpus", str(options.gpus), "--libraries", *options.which]
+    for name in ("tests", "tutti", "nccl", "results", "mpirun"):
+        rest += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
+    failed, budget, parts = [], run.Budget(options.budget_total), list(PARTS)
+    for part in parts:
+        to_come = sum(PARTS[later][3] for later in parts[parts.index(part):])
+        mine = parser.parse_args([part, *rest])
+        if to_come and options.budget_total:
+            mine.budget = max(1.0, (budget.left() - 3) * PARTS[part][3] / to_come)
+        run.say(f"==== {part}" + (f", {mine.budget:.0f} s" if mine.budget else ""))
+        complete(parser, mine)
+        if one(mine):
+            failed.append(part)
+    print("with failures, or missed their end: " + ", ".join(failed) if failed else "all parts went well")
+    return failed
+
+
+def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    below = parser.add_subparsers(dest="part", required=True, metavar="PART")
+    for name, (module, budget, limit, _) in PARTS.items():
+        part = below.add_parser(name, help=module.__doc__.partition(": ")[2].splitlines()[0], description=module.__doc__)
+        add_common(part)
+        part.add_argument("--budget", type=float, default=budget, help=f"seconds for the part; 0: no end ({budget})")
+        part.add_argument("--limit", type=float, default=limit, help=f"seconds for one program ({limit})")
+        part.add_argument("--quick", action="store_true", help="less, so that all parts together fit into ten minutes")
+        module.add_arguments(part)
+    everything = below.add_parser("all", help="all parts one after another, with --quick")
+    add_common(everything)
+    everything.add_argument("--budget-total", type=float, default=590, help="seconds for all; 0: each part has its own budget (590)")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, run.stop)
+    signal.signal(signal.SIGINT, run.stop)
+    if options.part == "all":
+        return 1 if all_parts(parser, options) else 0
+    complete(parser, options)
+    return 1 if one(options) else 0
 
 
 if __name__ == "__main__":

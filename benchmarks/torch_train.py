@@ -16,6 +16,8 @@ from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 
+from gpu_parts import proof
+
 WORDS, WIDTH, LENGTH, BATCH = 512, 256, 64, 16
 
 
@@ -62,6 +64,8 @@ def main():
         dist.all_reduce(mean, op=dist.ReduceOp.AVG)
         if rank == 0 and (step % 5 == 4 or step == 0):
             print(f"{options.mode} step {step + 1}: loss {mean.item():.8f}", flush=True)
+    if rank == 0:
+        print(proof.line(), flush=True)
     dist.destroy_process_group()
 
 

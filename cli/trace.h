@@ -75,15 +75,19 @@ struct view_word view_call(const struct blackbox_op *op);
 /* "12:03:04.123456", local time of day */
 struct view_word view_day(const struct blackbox *box, uint64_t time);
 /* Bus bandwidth in GB/s as the nccl-tests define it; 0 if it cannot be told. */
+/* A GPU's operations have none: when they began and ended is not known. */
 double view_busbw(const struct blackbox_op *op, int nranks);
 uint64_t view_since(const struct blackbox_op *op);                  /* it stands still since */
-uint64_t view_duration(const struct blackbox_op *op, uint64_t now); /* 0: over at once */
+uint64_t view_duration(const struct blackbox_op *op, uint64_t now); /* 0: over at once; of a GPU: from its call */
 const char *view_comm_state(const struct blackbox *box, const struct blackbox_comm *comm);
 const char *view_op_state(const struct blackbox_op *op);
 const char *view_box_state(const struct blackbox *box);
 
 /* ---- the outputs: exit status ---- */
 
+/* The ledger of a communicator on a GPU. */
+void view_memory_line(FILE *out, const struct blackbox_comm *comm);
+json_t *view_memory_json(const struct blackbox_comm *comm);
 void view_table(FILE *out, const struct view_options *options, const struct view_set *set);
 void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm,
                   const struct blackbox_op *op);

@@ -37,6 +37,26 @@ static json_t *text_json(const char *text)
     return json_string(plain);
 }
 
+static json_t *ranks_json(uint32_t ranks)
+{
+    json_t *out = json_array();
+    for (int rank = 0; rank < 32; rank++)
+        if (ranks >> rank & 1)
+            json_array_append_new(out, json_integer(rank));
+    return out;
+}
+
+static void add_device(json_t *out, const struct blackbox *box, const struct blackbox_op *op)
+{
+    json_object_set_new(out, "head_ns", time_json(box, op->head_since));
+    json_object_set_new(out, "device", json_true());
+    json_object_set_new(out, "captured", json_boolean(op->captured));
+    if (op->collective < WIRE_SEND)
+        return;
+    json_object_set_new(out, "sends_to", ranks_json(op->sends_to));
+    json_object_set_new(out, "receives_from", ranks_json(op->recvs_from));
+}
+
 static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
 {
     json_t *out =
@@ -52,6 +72,8 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
     json_object_set_new(out, "end_ns", time_json(box, op->end));
     json_object_set_new(out, "duration_ns", json_integer((json_int_t)view_duration(op, box->now)));
     json_object_set_new(out, "busbw_gbs", json_real(view_busbw(op, comm->nranks)));
+    if (op->device)
+        add_device(out, box, op);
     if (op->state == WIRE_OP_RUNNING && op->wait_since)
         json_object_set_new(out, "waits",
                             json_pack("{s:o, s:i, s:i, s:o}", "peer", rank_json(op->wait_peer), "round",
@@ -65,11 +87,12 @@ static json_t *comm_json(const struct blackbox *box, const struct blackbox_comm 
     json_t *ops = json_array();
     for (size_t i = 0; i < comm->op_count; i++)
         json_array_append_new(ops, op_json(box, comm, &comm->ops[i]));
-    return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o}", "id", hex_json(comm->id), "name",
+    return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", hex_json(comm->id), "name",
                      text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
                      view_comm_state(box, comm), "result", comm->result, "culprit", rank_json(comm->culprit),
                      "sentence", text_json(comm->sentence), "opened_ns", time_json(box, comm->opened), "closed_ns",
-                     time_json(box, comm->closed), "unrecorded", (json_int_t)comm->unrecorded, "operations", ops);
+                     time_json(box, comm->closed), "unrecorded", (json_int_t)comm->unrecorded, "captured",
+                     (json_int_t)comm->captured, "memory", view_memory_json(comm), "operations", ops);
 }
 
 static json_t *event_json(const struct blackbox *box, const struct blackbox_event *event)

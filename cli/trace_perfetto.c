@@ -41,15 +41,18 @@ static void add_name(struct timeline *line, const char *what, const struct black
                                                   text ? text : json_string("?")));
 }
 
-/* Operations that end at once have no length of their own: up to the next begin, at most a microsecond. */
+/* Operations that end at once have no length of their own: up to the next begin, at most a microsecond. A GPU's are drawn up to the
+ * next call. */
 static uint64_t end_of(const struct blackbox *box, const struct blackbox_comm *comm, size_t index)
 {
     const struct blackbox_op *op = &comm->ops[index];
     if (op->state != WIRE_OP_DONE)
         return box->now;
+    uint64_t next = index + 1 < comm->op_count ? comm->ops[index + 1].begin : op->begin + 1000;
+    if (op->device && op->end) /* seen to be over by then */
+        return next > op->begin && next < op->end ? next : op->end;
     if (op->end)
         return op->end;
-    uint64_t next = index + 1 < comm->op_count ? comm->ops[index + 1].begin : op->begin + 1000;
     return next > op->begin && next < op->begin + 1000 ? next : op->begin + 1000;
 }
 
@@ -82,7 +85,7 @@ static void add_op(struct timeline *line, const struct blackbox *box, const stru
                    uint64_t *busy_until)
 {
     const struct blackbox_op *op = &comm->ops[index];
-    uint64_t from = op->start > op->begin ? op->start : op->begin, to = end_of(box, comm, index);
+    uint64_t from = op->start > op->begin && !op->device ? op->start : op->begin, to = end_of(box, comm, index);
     if (to < from)
         to = from;
     int tid = (int)(FIRST_TID + comm->place * MAX_TRACKS) + find_track(busy_until, from, to);

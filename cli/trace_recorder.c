@@ -152,7 +152,7 @@ static json_t *entry(const struct view_member *member, const struct blackbox_op 
     char name[64];
     const char *type = op->type < TUTTI_TYPE_COUNT ? types[op->type] : "Byte";
     numbers->p2p += p2p;
-    if (!p2p)
+    if (op->collective < WIRE_SEND) /* sends and receives are counted apart */
         numbers->collective = op->seq;
     profiling_name(op, comm->rank, name, sizeof name);
     json_t *out = json_pack(

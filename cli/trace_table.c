@@ -11,9 +11,22 @@
 #define LAST_OPS    5
 #define LAST_EVENTS 5
 
+static size_t ranks_text(const char *what, uint32_t ranks, char *out, size_t size)
+{
+    size_t used = ranks ? (size_t)snprintf(out, size, "%s%s", *what == ' ' ? "," : "", what) : 0;
+    for (int rank = 0; rank < 32 && used < size; rank++)
+        if (ranks >> rank & 1)
+            used += (size_t)snprintf(out + used, size - used, " %d", rank);
+    return used < size ? used : size - 1;
+}
+
 static void waiting_text(const struct blackbox *box, const struct blackbox_op *op, char *out, size_t size)
 {
     *out = 0;
+    if (op->device && op->collective == WIRE_GROUP) {
+        size_t used = ranks_text("sends to", op->sends_to, out, size);
+        ranks_text(used ? " receives from" : "receives from", op->recvs_from, out + used, size - used);
+    }
     if (op->state != WIRE_OP_RUNNING || !op->wait_since)
         return;
     uint64_t since = box->now > op->wait_since ? box->now - op->wait_since : 0;
@@ -37,13 +50,26 @@ static void stage_text(const struct blackbox_op *op, char *out, size_t size)
         snprintf(out + used, size - (size_t)used, " s%" PRIu32, op->wait_slice);
 }
 
+/* When a GPU ended an operation is not known, only when it was seen to be over. */
+static struct view_word time_text(const struct blackbox *box, const struct blackbox_op *op)
+{
+    struct view_word word = view_time(view_duration(op, box->now)), less;
+    if (op->captured)
+        snprintf(word.text, sizeof word.text, "-");
+    else if (op->state == WIRE_OP_DONE && !op->end)
+        snprintf(word.text, sizeof word.text, "at once");
+    if (!op->device || op->captured || op->state != WIRE_OP_DONE)
+        return word;
+    snprintf(less.text, sizeof less.text, "<%.40s", word.text);
+    return less;
+}
+
 static const char *op_heading = "    %8s %-14s %12s %-8s %-6s %5s %-14s %-10s %-8s %10s %9s%s%s\n";
 
 void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
 {
     char stage[48], waiting[80], bandwidth[24] = "-", root[16] = "-";
     double busbw = view_busbw(op, comm->nranks);
-    uint64_t duration = view_duration(op, box->now);
     stage_text(op, stage, sizeof stage);
     waiting_text(box, op, waiting, sizeof waiting);
     if (busbw > 0)
@@ -55,7 +81,7 @@ void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_c
     fprintf(out, op_heading, view_number(op->seq).text, blackbox_collective_name(op->collective),
             view_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
             *op->algorithm ? op->algorithm : "-", stage, view_op_state(op),
-            op->state == WIRE_OP_DONE && !op->end ? "at once" : view_time(duration).text, bandwidth,
+            time_text(box, op).text, bandwidth,
             *waiting ? "  " : "", waiting);
 }
 
@@ -112,7 +138,10 @@ static void print_comm(FILE *out, const struct blackbox *box, const struct black
             fprintf(out, " (rank %d)", comm->culprit);
         fputc('\n', out);
     }
+    view_memory_line(out, comm);
     print_ops(out, box, comm, all);
+    if (comm->captured)
+        fprintf(out, "    %" PRIu64 " calls went into graphs, whose launches are not seen\n", comm->captured);
     if (comm->unrecorded)
         fprintf(out, "    %" PRIu64 " operations up to #%" PRIu64 " are not recorded: too many were unfinished\n",
                 comm->unrecorded, comm->newest_unrecorded);

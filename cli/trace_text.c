@@ -67,7 +67,7 @@ struct view_word view_day(const struct blackbox *box, uint64_t time)
 double view_busbw(const struct blackbox_op *op, int nranks)
 {
     double factor = 1, n = nranks;
-    if (op->state != WIRE_OP_DONE || op->end <= op->begin || op->result || nranks < 1)
+    if (op->state != WIRE_OP_DONE || op->end <= op->begin || op->result || nranks < 1 || op->device)
         return 0;
     if (op->collective == WIRE_ALLREDUCE)
         factor = 2 * (n - 1) / n;
@@ -82,12 +82,14 @@ uint64_t view_since(const struct blackbox_op *op)
 {
     if (op->wait_since)
         return op->wait_since;
+    if (op->head_since)
+        return op->head_since;
     return op->start ? op->start : op->begin;
 }
 
 uint64_t view_duration(const struct blackbox_op *op, uint64_t now)
 {
-    uint64_t from = op->start ? op->start : op->begin, to = op->state == WIRE_OP_DONE ? op->end : now;
+    uint64_t from = op->start && !op->device ? op->start : op->begin, to = op->state == WIRE_OP_DONE ? op->end : now;
     return to > from ? to - from : 0;
 }
 
@@ -107,8 +109,10 @@ const char *view_comm_state(const struct blackbox *box, const struct blackbox_co
 
 const char *view_op_state(const struct blackbox_op *op)
 {
+    if (op->captured)
+        return op->result ? "failed" : "captured";
     if (op->state == WIRE_OP_ENQUEUED)
-        return "queued";
+        return !op->device ? "queued" : *op->algorithm ? "issued" : "called";
     if (op->state == WIRE_OP_RUNNING)
         return "running";
     return op->result ? "failed" : "done";

@@ -55,6 +55,10 @@ static void find_newest(struct rank_state *rank)
             rank->newest = comm->ops[i].seq;
             rank->has_newest = true;
         }
+    if (comm->newest_unrecorded > rank->newest) {
+        rank->newest = comm->newest_unrecorded;
+        rank->has_newest = true;
+    }
 }
 
 static bool stands_still(const struct blackbox *box, const struct blackbox_op *op, uint64_t threshold)
@@ -115,14 +119,127 @@ static const struct blackbox_comm *stuck_elsewhere(const struct group *group, co
     for (size_t i = 0; i < member->box->comm_count; i++) {
         const struct blackbox_comm *other = &member->box->comms[i];
         const struct blackbox_op *op = other->state == WIRE_COMM_CLOSED ? NULL : view_current(other);
-        if (other->id != member->comm->id && op && op->state == WIRE_OP_RUNNING &&
-            stands_still(member->box, op, group->stuck))
+        bool begun = op && (op->state == WIRE_OP_RUNNING || op->device);
+        if (other->id != member->comm->id && begun && stands_still(member->box, op, group->stuck))
             return other;
     }
     return NULL;
 }
 
+/* The communicator that keeps this rank's GPU from coming to its operation. */
+static const struct blackbox_comm *busy_with(const struct group *group, const struct rank_state *rank)
+{
+    const struct blackbox_comm *other = stuck_elsewhere(group, &rank->member);
+    if (!rank->stuck)
+        return other;
+    bool has_come = !rank->op->device || rank->op->state == WIRE_OP_RUNNING;
+    return other && !has_come && view_current(other)->state == WIRE_OP_RUNNING ? other : NULL;
+}
+
+/* ---- Whom a GPU waits for: nobody says it, the others' calls tell ---- */
+
+static bool has_called(const struct rank_state *rank, const struct blackbox_op *op)
+{
+    return rank->has_newest && rank->newest >= op->seq;
+}
+
+/* `rank` has called the collective that `waiter` is in: has its GPU, other than the waiter's, not come to it? Copy engines do not say
+ * where they are. */
+static bool lags(const struct rank_state *rank, const struct blackbox_op *waiter)
+{
+    const struct blackbox_op *op = rank->op;
+    if (!op || !op->device)
+        return false;
+    if (op->collective >= WIRE_SEND || op->seq < waiter->seq)
+        return true;
+    bool kernel = strcmp(op->algorithm, "copy") != 0 && strcmp(op->algorithm, "copy_chain") != 0;
+    return op->seq == waiter->seq && op->state == WIRE_OP_ENQUEUED && waiter->state == WIRE_OP_RUNNING && kernel;
+}
+
+/* A dead rank; one that has not called, the one that is furthest behind; one without a box; one whose GPU is behind; or -1. */
+static int missing_in_collective(const struct group *group, const struct rank_state *at)
+{
+    const struct rank_state *behind = NULL, *lagging = NULL;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct rank_state *rank = &group->ranks[i];
+        if (rank == at)
+            continue;
+        if (rank->dead)
+            return rank->member.comm->rank;
+        if (!has_called(rank, at->op) && (!behind || rank->newest < behind->newest))
+            behind = rank;
+        if (!lagging && has_called(rank, at->op) && lags(rank, at->op))
+            lagging = rank;
+    }
+    for (int rank = 0; !behind && rank < at->member.comm->nranks; rank++)
+        if (!find_rank(group, rank))
+            return rank;
+    behind = behind ? behind : lagging;
+    return behind ? behind->member.comm->rank : -1;
+}
+
+static bool talks_with(const struct blackbox_op *op, int peer)
+{
+    return peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
+}
+
+/* Operations in which a rank, as far as it remembers, sends to another. */
+static size_t messages(const struct rank_state *from, const struct rank_state *to, bool as_sender)
+{
+    const struct blackbox_comm *comm = as_sender ? from->member.comm : to->member.comm;
+    int other = as_sender ? to->member.comm->rank : from->member.comm->rank;
+    size_t count = 0;
+    for (size_t i = 0; i < comm->op_count && other < 32; i++)
+        count += (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
+    return count;
+}
+
+/* Is there a message of which this peer's end is not there? */
+static bool owes(const struct rank_state *peer, const struct rank_state *at)
+{
+    return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
+}
+
+enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
+
+/* How surely is this peer the one whose part of a send, receive or group is missing? Without a box it may have done it and left. */
+static enum suspicion suspect(const struct rank_state *peer, const struct rank_state *at)
+{
+    if (!peer)
+        return HAS_LEFT;
+    if (peer->dead)
+        return LOST;
+    if (!peer->op)
+        return owes(peer, at) ? OWES : IDLES;
+    if (!peer->op->device || !talks_with(peer->op, at->member.comm->rank))
+        return ELSEWHERE;
+    return peer->op->state == WIRE_OP_ENQUEUED && at->op->state == WIRE_OP_RUNNING ? LAGS : HAS_COME;
+}
+
+static int missing_in_messages(const struct group *group, const struct rank_state *at)
+{
+    enum suspicion most = HAS_COME;
+    int found = -1;
+    for (int peer = 0; peer < 32 && peer < at->member.comm->nranks; peer++) {
+        bool partner = peer != at->member.comm->rank && talks_with(at->op, peer);
+        enum suspicion how = partner ? suspect(find_rank(group, peer), at) : HAS_COME;
+        if (how > most) {
+            most = how;
+            found = peer;
+        }
+    }
+    return found;
+}
+
 /* ---- Chains ---- */
+
+/* -1: nobody, as far as can be told. */
+static int waited_for(const struct group *group, const struct rank_state *at)
+{
+    if (at->op->device)
+        return at->op->collective < WIRE_SEND ? missing_in_collective(group, at) : missing_in_messages(group, at);
+    return at->op->wait_since && at->op->state == WIRE_OP_RUNNING ? at->op->wait_peer : -1;
+}
 
 static enum ending judge(const struct group *group, const struct rank_state *rank, const struct blackbox_op *waited)
 {
@@ -130,10 +247,10 @@ static enum ending judge(const struct group *group, const struct rank_state *ran
         return DEAD;
     if (rank->member.comm->state == WIRE_COMM_FAILED || rank->member.comm->state == WIRE_COMM_ABORTED)
         return BROKEN;
+    if (busy_with(group, rank))
+        return BUSY;
     if (rank->stuck)
         return STILL;
-    if (stuck_elsewhere(group, &rank->member))
-        return BUSY;
     bool collective = waited->collective < WIRE_SEND;
     return collective && rank->has_newest && rank->newest >= waited->seq ? AHEAD : BEHIND;
 }
@@ -142,7 +259,7 @@ static void follow(const struct group *group, struct rank_state *from)
 {
     struct rank_state *at = from;
     for (size_t steps = 0; steps <= group->count; steps++) {
-        int peer = at->op->wait_since && at->op->state == WIRE_OP_RUNNING ? at->op->wait_peer : -1;
+        int peer = waited_for(group, at);
         struct rank_state *next = peer < 0 ? NULL : find_rank(group, peer);
         from->culprit = peer < 0 ? at->member.comm->rank : peer;
         from->ending = peer < 0 ? judge(group, at, from->op) : ABSENT;
@@ -248,6 +365,9 @@ static void say_culprit(struct view_finding *finding, const struct group *group,
         say(finding, " is stuck in another communicator and");
     else if (waiter->ending == BROKEN)
         say(finding, " has given up the communicator (%s) and", rank->member.comm->sentence);
+    else if (waiter->ending == STILL && rank->op && rank->op->device && rank->op->state == WIRE_OP_ENQUEUED)
+        say(finding, *rank->op->algorithm ? ", whose GPU has not been seen to come to %s," : " has not returned from its call of %s and",
+            view_call(rank->op).text);
 }
 
 static void say_after(struct view_finding *finding, const struct group *group, const struct rank_state *waiter)
@@ -255,7 +375,7 @@ static void say_after(struct view_finding *finding, const struct group *group, c
     const struct rank_state *rank = find_rank(group, waiter->culprit);
     if (!rank)
         return;
-    const struct blackbox_comm *other = waiter->ending == BUSY ? stuck_elsewhere(group, &rank->member) : NULL;
+    const struct blackbox_comm *other = waiter->ending == BUSY ? busy_with(group, rank) : NULL;
     if (other)
         say(finding, "; see communicator %s, where it is in %s", *other->name ? other->name : "(no name)",
             view_call(view_current(other)).text);

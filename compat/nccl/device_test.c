@@ -6,6 +6,7 @@
 #include "nccl_testing.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,14 @@ static struct {
     int (*StreamDestroy_v2)(void *);
     int (*MemcpyHtoD_v2)(void *, const void *, size_t);
     int (*MemcpyDtoH_v2)(void *, const void *, size_t);
+    int (*MemAllocManaged)(void **, size_t, unsigned);
+    int (*MemFree_v2)(void *);
+    int (*StreamBeginCapture_v2)(void *, int);
+    int (*StreamEndCapture)(void *, void **);
+    int (*GraphInstantiateWithFlags)(void **, void *, unsigned long long);
+    int (*GraphLaunch)(void *, void *);
+    int (*GraphExecDestroy)(void *);
+    int (*GraphDestroy)(void *);
 } cu;
 
 static struct {
@@ -42,11 +51,30 @@ static void select_device(int which)
     done(cu.CtxSetCurrent(rank[which].context));
 }
 
+/* Managed memory, if asked for: no other GPU reaches it by its address alone. */
+static void allocate(float **out, bool managed)
+{
+    if (managed && getenv("TUTTI_TEST_MANAGED"))
+        done(cu.MemAllocManaged((void **)out, MOST * COUNT * sizeof(float), 1));
+    else
+        good(ncclMemAlloc((void **)out, MOST * COUNT * sizeof(float)));
+}
+
+static void release(float *memory, bool managed)
+{
+    if (managed && getenv("TUTTI_TEST_MANAGED"))
+        done(cu.MemFree_v2(memory));
+    else
+        good(ncclMemFree(memory));
+}
+
 static int load(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) &&
                    LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
+                   LOAD(MemAllocManaged) && LOAD(MemFree_v2) && LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) && LOAD(GraphInstantiateWithFlags) && LOAD(GraphLaunch) &&
+                   LOAD(GraphExecDestroy) && LOAD(GraphDestroy) &&
                    !cu.Init(0) && !cu.DeviceGetCount(&n)
                ? 0
                : -1;
@@ -81,8 +109,8 @@ static int setup(void **state)
     good(ncclGroupStart());
     for (int i = 0; i < n; i++) {
         select_device(i);
-        good(ncclMemAlloc((void **)&rank[i].send, MOST * COUNT * sizeof(float)));
-        good(ncclMemAlloc((void **)&rank[i].recv, MOST * COUNT * sizeof(float)));
+        allocate(&rank[i].send, i == 0);
+        allocate(&rank[i].recv, i == 1);
     }
     good(ncclGroupEnd());
     return 0;
@@ -92,8 +120,8 @@ static int teardown(void **state)
 {
     for (int i = 0; i < n; i++) {
         select_device(i);
-        good(ncclMemFree(rank[i].send));
-        good(ncclMemFree(rank[i].recv));
+        release(rank[i].send, i == 0);
+        release(rank[i].recv, i == 1);
         good(ncclCommDestroy(rank[i].comm));
         done(cu.StreamDestroy_v2(rank[i].stream));
     }
@@ -194,6 +222,82 @@ static void test_moves(void **state)
     }
 }
 
+/* ---- Long broadcasts, which are passed on ---- */
+
+enum { LONG = 300001 }; /* floats */
+
+static void broadcast_all(float **data, int root)
+{
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclBroadcast(data[i], data[i], LONG, ncclFloat, root, rank[i].comm, rank[i].stream));
+    good(ncclGroupEnd());
+}
+
+/* Everybody's data become `who`'s numbers, or must be. */
+static void set_long(float **data, int who)
+{
+    static float values[LONG];
+    for (int i = 0; i < LONG; i++)
+        values[i] = value_of(who, i);
+    select_device(who);
+    done(cu.MemcpyHtoD_v2(data[who], values, sizeof values));
+}
+
+static void check_long(float **data, int root)
+{
+    static float values[LONG];
+    for (int who = 0; who < n; who++) {
+        select_device(who);
+        done(cu.StreamSynchronize(rank[who].stream));
+        done(cu.MemcpyDtoH_v2(values, data[who], sizeof values));
+        for (int i = 0; i < LONG; i++)
+            assert_float_equal(values[i], value_of(root, i), 0);
+    }
+}
+
+static void *capture_broadcasts(float **data, int who)
+{
+    void *graph, *exec;
+    select_device(who);
+    done(cu.StreamBeginCapture_v2(rank[who].stream, 2)); /* as nobody else minds */
+    for (int root = 0; root < n; root++)
+        good(ncclBroadcast(data[who], data[who], LONG, ncclFloat, root, rank[who].comm, rank[who].stream));
+    done(cu.StreamEndCapture(rank[who].stream, &graph));
+    done(cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    done(cu.GraphDestroy(graph));
+    return exec;
+}
+
+static void test_long_broadcasts(void **state)
+{
+    float *data[MOST];
+    void *exec[MOST];
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        good(ncclMemAlloc((void **)&data[i], LONG * sizeof(float)));
+    }
+    for (int root = 0; root < n; root++) {
+        set_long(data, root);
+        broadcast_all(data, root);
+        check_long(data, root);
+    }
+    for (int i = 0; i < n; i++)
+        exec[i] = capture_broadcasts(data, i);
+    for (int times = 0; times < 3; times++) {
+        for (int i = 0; i < n; i++)
+            set_long(data, i);
+        for (int i = 0; i < n; i++)
+            done(cu.GraphLaunch(exec[i], rank[i].stream));
+        check_long(data, 0);
+    }
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        done(cu.GraphExecDestroy(exec[i]));
+        good(ncclMemFree(data[i]));
+    }
+}
+
 /* The scalar is in device memory, and the operator is destroyed before the group ends. */
 static void test_device_scalar(void **state)
 {
@@ -283,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),       cmocka_unit_test(test_allreduce),
         cmocka_unit_test(test_many_in_a_group), cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_long_broadcasts),
         cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
     };

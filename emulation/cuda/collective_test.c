@@ -9,7 +9,7 @@
 
 static struct rank {
     CUmodule module;
-    CUfunction one, two, bulk, exchange;
+    CUfunction one, two, bulk, exchange, chain;
     CUstream stream;
     CUdeviceptr window, scratch, in, out;
 } ranks[RANKS];
@@ -38,6 +38,7 @@ static void set_up_rank(struct rank *rank, int r)
     OK(cuModuleGetFunction(&rank->two, rank->module, "tutti_reduce_two_float"));
     OK(cuModuleGetFunction(&rank->bulk, rank->module, "tutti_reduce_bulk_float"));
     OK(cuModuleGetFunction(&rank->exchange, rank->module, "tutti_exchange"));
+    OK(cuModuleGetFunction(&rank->chain, rank->module, "tutti_chain"));
     OK(cuStreamCreate(&rank->stream, CU_STREAM_NON_BLOCKING));
     rank->window = zeroed(kernel_window_bytes(RANKS));
     rank->scratch = zeroed(kernel_bulk_bytes(RANKS));
@@ -147,6 +148,60 @@ static void test_exchange(void **state)
     }
 }
 
+/* From each root in turn, along the fan and along the chain. */
+static void launch_broadcast(int r, int root, int fan)
+{
+    struct kernel_launch how;
+    struct kernel_chain what = {.team = team_of(r), .in = AT(ranks[r].in), .out = AT(ranks[r].out), .bytes = COUNT * sizeof(float),
+                                .chunk = 512, .root = root, .fan = fan};
+    kernel_choose_chain(RANKS, what.bytes * 8, 0, &how); /* more blocks than it would have */
+    enter(r);
+    launch(ranks[r].chain, &how, ranks[r].stream, &what);
+}
+
+static void check_broadcast(int root)
+{
+    for (int r = 0; r < RANKS; r++) {
+        enter(r);
+        OK(cuStreamSynchronize(ranks[r].stream));
+        assert_memory_equal(AT(ranks[r].out), AT(ranks[root].in), COUNT * sizeof(float));
+        OK(cuMemsetD8Async(ranks[r].out, 0, COUNT * sizeof(float), ranks[r].stream));
+    }
+}
+
+static void test_broadcasts(void **state)
+{
+    for (int times = 0; times < 2 * RANKS; times++) {
+        for (int r = 0; r < RANKS; r++)
+            launch_broadcast(r, times / 2, times % 2);
+        check_broadcast(times / 2);
+    }
+}
+
+static void test_broadcasts_in_graphs(void **state)
+{
+    CUgraphExec execs[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        CUgraph graph;
+        enter(r);
+        OK(cuStreamBeginCapture_v2(ranks[r].stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        launch_reduce(r, KERNEL_REDUCE_BULK);
+        launch_broadcast(r, 3, 0);
+        launch_broadcast(r, 2, 1);
+        OK(cuStreamEndCapture(ranks[r].stream, &graph));
+        OK(cuGraphInstantiateWithFlags(&execs[r], graph, 0));
+        OK(cuGraphDestroy(graph));
+    }
+    for (int times = 0; times < 10; times++) {
+        for (int r = 0; r < RANKS; r++)
+            OK(cuGraphLaunch(execs[r], ranks[r].stream));
+        if (times % 3 == 0) /* otherwise the next follows at once */
+            check_broadcast(2);
+    }
+    for (int r = 0; r < RANKS; r++)
+        OK(cuGraphExecDestroy(execs[r]));
+}
+
 static void test_graphs(void **state)
 {
     CUgraphExec execs[RANKS];
@@ -184,7 +239,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reductions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_exchange, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_broadcasts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_graphs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_broadcasts_in_graphs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_abort, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,8 +24,10 @@ enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 #define NAPS 50 /* without activity before deep sleep */
 
 static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct engine *global;
-static int references;
+static struct pooled {
+    struct engine *engine;
+    int references;
+} pool[ENGINE_MOST]; /* the first is the one that has the black box */
 
 /* ---- What links tell ----------------------------------------------------------------------------------------------- */
 
@@ -318,11 +320,12 @@ static void engine_free(struct engine *engine)
         free(shared);
     }
     poller_close(engine->poller);
-    trace_close(engine->trace, false);
+    if (engine->index == 0)
+        trace_close(engine->trace, false);
     free(engine);
 }
 
-static tutti_result_t engine_new(struct engine **out)
+static tutti_result_t engine_new(int index, struct engine **out)
 {
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
@@ -332,9 +335,10 @@ static tutti_result_t engine_new(struct engine **out)
     list_init(&engine->shared);
     atomic_store(&engine->tick_wanted, UINT64_MAX);
     engine->nap_us = ENGINE_NAP_US;
+    engine->index = index;
     tutti_result_t result = poller_open(&engine->poller);
     if (result == TUTTI_SUCCESS) {
-        engine->trace = trace_open();
+        engine->trace = index ? pool[0].engine->trace : trace_open();
         result = link_domain_open(&owner, engine->poller, engine->trace, &path_stripe, &engine->links);
     }
     if (result == TUTTI_SUCCESS)
@@ -346,26 +350,32 @@ static tutti_result_t engine_new(struct engine **out)
     return result;
 }
 
-tutti_result_t engine_acquire(struct engine **out)
+tutti_result_t engine_acquire_more(int index, struct engine **out)
 {
     tutti_result_t result = TUTTI_SUCCESS;
+    struct pooled *pooled = &pool[index];
     pthread_mutex_lock(&global_lock);
-    if (!global)
-        result = engine_new(&global);
+    if (!pooled->engine)
+        result = engine_new(index, &pooled->engine);
     if (result == TUTTI_SUCCESS) {
-        references++;
-        *out = global;
+        pooled->references++;
+        *out = pooled->engine;
     }
     pthread_mutex_unlock(&global_lock);
     return result;
 }
 
+tutti_result_t engine_acquire(struct engine **out)
+{
+    return engine_acquire_more(0, out);
+}
+
 void engine_release(struct engine *engine)
 {
     pthread_mutex_lock(&global_lock);
-    if (engine && --references == 0) {
+    if (engine && --pool[engine->index].references == 0) {
+        pool[engine->index].engine = NULL;
         engine_free(engine);
-        global = NULL;
     }
     pthread_mutex_unlock(&global_lock);
 }

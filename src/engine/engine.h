@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define ENGINE_NAP_US 1000u
+#define ENGINE_MOST   16 /* of one process */
 
 struct team;
 
@@ -28,6 +29,7 @@ struct shared_fd {
 };
 
 struct engine {
+    int index; /* in the process */
     struct try_lock lock;
     struct poller *poller;
     struct link_domain *links;
@@ -52,6 +54,10 @@ struct engine {
 
 /* One engine for the process, made at the first call and closed at the last release. */
 tutti_result_t engine_acquire(struct engine **out);
+/* Another engine of this process, which peers take for another process: with links, addresses and a thread of its own. What is
+ * split over several of them uses several processors. index: 1 to ENGINE_MOST - 1. While the first one is held: it lends its black
+ * box. */
+tutti_result_t engine_acquire_more(int index, struct engine **out);
 void engine_release(struct engine *engine);
 
 /* Under the engine's lock: looks for news; returns how much there was. */

@@ -105,7 +105,7 @@ struct op *team_place(struct team *team)
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
-    op->seq = ++team->seq;
+    op->seq = op->kind == OP_P2P ? ++team->p2p_seq : ++team->seq;
     op->stream = stream;
     if (stream) {
         atomic_store_explicit(&stream->last, team, memory_order_relaxed);

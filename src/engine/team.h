@@ -79,7 +79,7 @@ struct op {
     enum wire_collective wire_kind;
     size_t bytes;    /* of the vector that this rank holds */
     void *owned;     /* freed at the end: prepared input, counts of alltoallv */
-    uint32_t seq;
+    uint32_t seq; /* the same on all ranks; of sends and receives: the last collective's */
     struct trace_op *trace;
     int waiting; /* rank it waits for; -1 */
     uint32_t waiting_round, waiting_slice;
@@ -119,7 +119,8 @@ struct team {
     struct try_lock lock;
     _Atomic bool attended;
     _Atomic uint64_t issued, completed; /* queue positions */
-    uint32_t seq;
+    uint32_t seq;          /* collectives: all ranks count alike */
+    uint32_t p2p_seq;      /* sends and receives: this rank's own number */
     struct op queue[TEAM_QUEUE];
 
     /* failure: written once, under `failing` */

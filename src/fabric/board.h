@@ -30,10 +30,18 @@ enum board_way {
     BOARD_STAGED  /* through the receiver's scratch, which everybody has mapped from the start */
 };
 
+/* A message of the same sender that is to be copied first. */
+struct board_turn {
+    uint32_t number; /* 0: none */
+    uint16_t to;
+    uint16_t pulled; /* its receiver copies it */
+};
+
 /* One end of a message: where its data are, or are to go. */
 struct board_post {
     uint64_t address, bytes;
     uint32_t way, offer;
+    struct board_turn after; /* told by the sender */
 };
 
 /* From one rank to another. Streams write and wait for the words; each has one writer, and only grows. */
@@ -61,7 +69,8 @@ struct board_offer {
 };
 
 struct board_rank {
-    _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* kernels of this rank leave */
+    _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
+    _Atomic uint32_t waits;                      /* behind it: the answer of a kernel that was asked */
     _Alignas(CACHE_LINE) _Atomic uint32_t bell;  /* grows with news for this rank's helper, which sleeps on it */
     _Atomic uint32_t closed;                     /* it writes to no peer's memory any more */
     _Atomic uint32_t gone;                       /* its process was lost, as some rank noticed */

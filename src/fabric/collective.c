@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as launches: reductions are one kernel, all others are exchanges. */
+/* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
 #include "fabric/internal.h"
 
 #include "base/error.h"
@@ -11,41 +11,93 @@
 
 #define CHAIN_PIECES 24 /* of a large broadcast; the board has room for more */
 
-/* ---- Reductions ---------------------------------------------------------------------------------------------------- */
+/* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
 
-static enum kernel_mode mode_of(enum coll coll)
+/* Kernels carry what cannot be copied only. */
+static bool copies_all(const struct fabric *fabric)
 {
-    return coll == COLL_ALLREDUCE ? KERNEL_ALLREDUCE : coll == COLL_REDUCE ? KERNEL_REDUCE : KERNEL_REDUCE_SCATTER;
+    return fabric->copies && fabric->copy_from <= 1;
 }
 
-static void choose(const struct fabric *fabric, const struct call *call, struct kernel_launch *how)
+static uint64_t bytes_of(const struct call *call)
 {
-    kernel_choose_reduce(mode_of(call->coll), fabric->nranks, call->count * type_size(call->type), fabric->most_blocks, how);
+    return call->count * type_size(call->type);
 }
 
-static tutti_result_t reduce(struct fabric *fabric, const struct call *call, CUstream stream)
+/* It is passed on from rank to rank. */
+static bool passed_on(const struct fabric *fabric, const struct call *call)
 {
-    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode_of(call->coll),
-                                 .root = call->root, .op = call->op, .premul = call->premul, .scalar = call->scalar,
-                                 .scalar_at = call->scalar_at, .chunk = (uint64_t)param_int(PARAM_BULK_CHUNK)};
+    return call->coll == COLL_BROADCAST && fabric->nranks > 1 && bytes_of(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
+}
+
+static bool by_chain_kernel(const struct fabric *fabric, const struct call *call)
+{
+    return passed_on(fabric, call) && !copies_all(fabric);
+}
+
+static bool by_chain_of_copies(const struct fabric *fabric, const struct call *call, bool capturing)
+{
+    return passed_on(fabric, call) && fabric->copies && !capturing && fabric->nranks > 2 &&
+           (copies_all(fabric) || bytes_of(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
+}
+
+/* From one rank to the other, no more than a message: a long one's copy is faster than any kernel. */
+static bool by_one_copy(const struct fabric *fabric, const struct call *call, bool capturing)
+{
+    return fabric->nranks == 2 && fabric->copies && !capturing && bytes_of(call) >= fabric->copy_from;
+}
+
+/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
+static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *call, CUstream stream)
+{
+    uint64_t bytes = bytes_of(call), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
+    int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
+    int before = place ? (fabric->rank + n - 1) % n : -1, after = place < n - 1 ? (fabric->rank + 1) % n : -1;
+    if (after >= 0) {
+        tutti_result_t needs = fabric_needs(fabric, 1u << after);
+        if (needs != TUTTI_SUCCESS)
+            return needs;
+    }
+    record_way(fabric, &record_chain);
+    piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
+    tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
+    if (result == TUTTI_SUCCESS && !place && call->in != call->out)
+        result = cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)call->out, (CUdeviceptr)(uintptr_t)call->in, bytes, stream),
+                            "copying to this rank itself");
+    return result;
+}
+
+/* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
+static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *call, CUstream stream)
+{
+    struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = bytes_of(call), .root = call->root,
+                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = (int32_t)param_int(PARAM_CHAIN_FAN)};
     struct kernel_launch how;
-    choose(fabric, call, &how);
-    tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : (1u << fabric->nranks) - 1);
-    if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK)
-        result = scratch_take_bulk(fabric);
+    kernel_choose_chain(fabric->nranks, what.bytes, fabric->most_blocks, &how);
+    uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
+    tutti_result_t result = fabric_needs(fabric, to);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
     if (result != TUTTI_SUCCESS)
         return result;
+    record_way(fabric, record_kernel(how.kernel));
     what.team = fabric->kernels;
-    return cuda_launch(fabric->device, &how, call->type, &what, stream);
+    return cuda_launch(fabric->device, &how, TUTTI_UINT8, &what, stream);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------------------------------- */
+
+/* It may: whether the call is captured, and copy engines are no way, is not known here. */
+static bool needs_bulk(const struct fabric *fabric, const struct call *call)
+{
+    return schedule_reduces(call->coll) ? reduce_needs_bulk(fabric, call) : by_chain_kernel(fabric, call);
 }
 
 tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 {
-    struct kernel_launch how;
-    if (!schedule_reduces(call->coll) || !call->count || fabric->staged)
-        return TUTTI_SUCCESS;
-    choose(fabric, call, &how);
-    if (how.kernel != KERNEL_REDUCE_BULK || fabric->bulk_posted)
+    if (call->count && !fabric->staged && schedule_reduces(call->coll) && direct_wanted(fabric, call))
+        return direct_prepare(fabric, call);
+    if (!call->count || fabric->staged || fabric->bulk_posted || !needs_bulk(fabric, call))
         return TUTTI_SUCCESS;
     cuda_enter(fabric->device);
     tutti_result_t result = scratch_post_bulk(fabric);
@@ -116,34 +168,13 @@ static void describe(const struct fabric *fabric, const struct call *call, struc
         recv_from(what, root, call->out, bytes);
 }
 
-/*
- * A large broadcast goes along a chain, root first, in pieces: every GPU passes a piece on while the next comes in, so that the
- * root's link carries the vector once and not n - 1 times.
- */
-static tutti_result_t broadcast_chain(struct fabric *fabric, const struct call *call, CUstream stream)
-{
-    uint64_t bytes = call->count * type_size(call->type), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
-    int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
-    int before = place ? (fabric->rank + n - 1) % n : -1, after = place < n - 1 ? (fabric->rank + 1) % n : -1;
-    if (after >= 0) {
-        tutti_result_t needs = fabric_needs(fabric, 1u << after);
-        if (needs != TUTTI_SUCCESS)
-            return needs;
-    }
-    piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
-    tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
-    if (result == TUTTI_SUCCESS && !place && call->in != call->out)
-        result = cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)call->out, (CUdeviceptr)(uintptr_t)call->in, bytes, stream),
-                            "copying to this rank itself");
-    return result;
-}
-
 static tutti_result_t exchange(struct fabric *fabric, const struct call *call, CUstream stream, bool capturing)
 {
     struct kernel_exchange what;
-    size_t bytes = call->count * type_size(call->type);
-    if (call->coll == COLL_BROADCAST && fabric->copies && !capturing && fabric->nranks > 2 && bytes >= (size_t)param_int(PARAM_CHAIN_FROM))
-        return broadcast_chain(fabric, call, stream);
+    if (by_chain_of_copies(fabric, call, capturing))
+        return chain_of_copies(fabric, call, stream);
+    if (by_chain_kernel(fabric, call) && !by_one_copy(fabric, call, capturing))
+        return chain_kernel(fabric, call, stream);
     describe(fabric, call, &what);
     return exchange_issue(fabric, &what, true, stream, capturing);
 }
@@ -154,13 +185,15 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return fabric_failure(fabric);
     cuda_enter(fabric->device);
+    record_call(fabric, call);
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
         result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
-                 : schedule_reduces(call->coll) ? reduce(fabric, call, stream)
+                 : schedule_reduces(call->coll) ? reduce_issue(fabric, call, capturing, stream)
                                                 : exchange(fabric, call, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }
+    record_returned(fabric, capturing, result);
     cuda_leave();
     return result;
 }
@@ -196,6 +229,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
     if (!issued)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     cuda_enter(fabric->device);
+    record_p2p(fabric, items, count);
     tutti_result_t result = order_begin(fabric, stream, &capturing);
     if (result == TUTTI_SUCCESS) {
         if (fabric->staged)
@@ -204,6 +238,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
             result = exchange_issue(fabric, &what, false, stream, capturing);
         result = order_end(fabric, stream, capturing, result);
     }
+    record_returned(fabric, capturing, result);
     cuda_leave();
     free(issued);
     return result;

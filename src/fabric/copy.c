@@ -29,16 +29,21 @@ static tutti_result_t end_all(struct fabric *fabric, const struct message *list,
     return result;
 }
 
-/* One message from `from` and one to `to`, of those that go this way. */
+/* One message from `from` and one to `to`, of those that go this way. `after`: the last one sent; NULL: no matter. */
 static tutti_result_t begin_pair(struct fabric *fabric, const struct kernel_exchange *what, const uint32_t *ways, int from, int to,
-                                 struct message *list, int *count, CUstream stream)
+                                 const struct message **after, struct message *list, int *count, CUstream stream)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     if (ways[1] >> from & 1)
         result = begin(fabric, list, count, (struct message){.peer = from, .memory = what->recv[from], .bytes = what->recv_bytes[from]}, stream);
-    if (result == TUTTI_SUCCESS && (ways[0] >> to & 1))
-        result = begin(fabric, list, count,
-                       (struct message){.peer = to, .sends = true, .memory = (char *)(uintptr_t)what->send[to], .bytes = what->send_bytes[to]}, stream);
+    if (result != TUTTI_SUCCESS || !(ways[0] >> to & 1))
+        return result;
+    result = begin(fabric, list, count,
+                   (struct message){.peer = to, .sends = true, .memory = (char *)(uintptr_t)what->send[to], .bytes = what->send_bytes[to],
+                                    .after = after ? *after : NULL},
+                   stream);
+    if (after)
+        *after = &list[*count - 1];
     return result;
 }
 
@@ -53,27 +58,26 @@ static tutti_result_t copy_own(struct fabric *fabric, const struct kernel_exchan
 }
 
 /*
- * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it, at last to
- * itself while the step before is under way. `in_step`: other steps wait for the one before. Otherwise two GPUs may come to push to
- * the same one at a time, which halves the speed of both, and stay so. Sends and receives of a group must not wait for one another:
- * their peers may order them in any way.
+ * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it. `in_turn`: one
+ * after another. Otherwise two GPUs may come to push to the same one at a time, which halves the speed of both, and stay so. Sends and
+ * receives of a group must not wait for one another: their peers may order them in any way.
  */
-tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
+tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
                              CUstream stream)
 {
     struct message list[2 * KERNEL_RANKS];
+    const struct message *last = NULL;
     const uint32_t ways[2] = {sends, recvs};
     int count = 0, n = fabric->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int k = 1; k <= n && result == TUTTI_SUCCESS; k++) {
-        result = k == n ? copy_own(fabric, what, stream)
-                        : begin_pair(fabric, what, ways, (fabric->rank - k + n) % n, (fabric->rank + k) % n, list, &count, stream);
-        if (result == TUTTI_SUCCESS && (k == n || (in_step && k < n - 1))) {
-            result = end_all(fabric, list, count, stream);
-            count = 0;
-        }
-    }
-    return result;
+    if (sends | recvs)
+        record_way(fabric, &record_copy);
+    for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
+        result = begin_pair(fabric, what, ways, (fabric->rank - k + n) % n, (fabric->rank + k) % n, in_turn ? &last : NULL, list, &count,
+                            stream);
+    if (result == TUTTI_SUCCESS)
+        result = copy_own(fabric, what, stream);
+    return result == TUTTI_SUCCESS ? end_all(fabric, list, count, stream) : result;
 }
 
 /*

@@ -23,11 +23,13 @@ static bool own_by_kernel(const struct fabric *fabric, const struct kernel_excha
 }
 
 /* Both ends of a message decide alike: by its size alone. */
-static uint32_t large(const struct fabric *fabric, const uint64_t *bytes)
+static uint32_t large(const struct fabric *fabric, const uint64_t *bytes, bool collective)
 {
+    /* a kernel that sends to all does well for longer: copy engines must take turns, and that takes time */
+    uint64_t from = fabric->copy_from * (collective && fabric->copy_from > 1 ? (uint64_t)fabric->nranks - 1 : 1);
     uint32_t set = 0;
     for (int peer = 0; peer < fabric->nranks; peer++)
-        if (peer != fabric->rank && bytes[peer] >= fabric->copy_from)
+        if (peer != fabric->rank && bytes[peer] >= from)
             set |= 1u << peer;
     return set;
 }
@@ -68,8 +70,8 @@ tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *wha
     uint32_t sends = 0, recvs = 0;
     tutti_result_t result = fabric_needs(fabric, sent_to(fabric, what));
     if (fabric->copies && !capturing) {
-        sends = large(fabric, what->send_bytes);
-        recvs = large(fabric, what->recv_bytes);
+        sends = large(fabric, what->send_bytes, collective);
+        recvs = large(fabric, what->recv_bytes, collective);
     }
     leave_out(small.send_bytes, sends);
     leave_out(small.recv_bytes, recvs);

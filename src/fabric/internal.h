@@ -11,6 +11,7 @@
 #include "fabric/board.h"
 #include "fabric/fabric.h"
 #include "fabric/staged.h"
+#include "wire/blackbox.h"
 
 #include <pthread.h>
 
@@ -47,7 +48,10 @@ struct message {
     bool copies; /* this rank does the copying */
     enum board_way way;
     uint32_t piece; /* the first one's number, of a staged message */
+    const struct message *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
+
+struct record; /* record.c */
 
 struct fabric {
     struct team *team;
@@ -57,6 +61,7 @@ struct fabric {
     bool in_host;          /* windows are in host memory: GPUs do not reach each other */
     bool copies;           /* copy engines may carry large messages */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
+    bool direct;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
     bool no_kernels;       /* where nothing is reduced: the user wants none */
@@ -67,13 +72,16 @@ struct fabric {
     bool board_registered;
     CUdeviceptr board_device;
     struct kernel_team kernels; /* what every launch takes */
-    CUdeviceptr window, bulk;   /* own device memory; 0: none */
+    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
     struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    bool bulk_posted, bulk_ready;
-    size_t device_bytes;
+    bool bulk_posted;
+    uint32_t bulk_taken; /* ranks */
+    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
-    CUevent order; /* after the last operation outside of graphs */
+    struct record *record;    /* NULL: there is no black box */
+    CUevent order;            /* behind an operation that is not in the black box */
+    _Atomic(CUevent) latest;  /* behind the last operation outside of graphs */
     CUstream last;
     bool untracked;        /* the event could not be recorded */
     _Atomic bool any;      /* there was one */
@@ -101,6 +109,23 @@ struct fabric {
 tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing);
 tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued);
 
+/* record.c: what the black box shows of this rank */
+extern const struct wire_name record_exchange, record_copy, record_chain; /* ways to carry an operation */
+const struct wire_name *record_kernel(enum kernel_id kernel);
+/* The fabric is made. Whatever fails here leaves the fabric without records. */
+void record_open(struct fabric *fabric);
+void record_close(struct fabric *fabric);
+/* A call begins; it has returned. Between the two: how it is carried, and the event that is to be recorded behind it. */
+void record_call(struct fabric *fabric, const struct call *call);
+void record_p2p(struct fabric *fabric, const struct p2p_item *items, int count);
+void record_way(struct fabric *fabric, const struct wire_name *way);
+CUevent record_event(const struct fabric *fabric);
+void record_returned(struct fabric *fabric, bool capturing, tutti_result_t result);
+/* Notes what is over. */
+void record_look(struct fabric *fabric);
+/* It holds so many bytes more. */
+void record_memory(struct fabric *fabric, enum wire_memory row, size_t bytes);
+
 /* memory.c */
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
 
@@ -111,18 +136,30 @@ CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint3
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
-tutti_result_t scratch_take_bulk(struct fabric *fabric);
+/* Of these ranks, this one among them. */
+tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
 /* Peers' windows are not used any more. */
 void scratch_give_back_windows(struct fabric *fabric);
+/* Memory in place of a user's that peers do not reach: two vectors of DIRECT_MOST bytes. */
+tutti_result_t scratch_stand_in(struct fabric *fabric);
 /* Gives back peers' memory, and own as soon as no peer writes to it. */
 void scratch_close(struct fabric *fabric);
+
+/* reduce.c */
+tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool capturing, CUstream stream);
+bool reduce_needs_bulk(const struct fabric *fabric, const struct call *call);
+
+/* direct.c: reductions of users' memory where it lies */
+bool direct_wanted(const struct fabric *fabric, const struct call *call);
+tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call);
+tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream);
 
 /* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
  * for one another. */
 tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
 
 /* copy.c: large messages, by copy engine */
-tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_step,
+tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
                              CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
@@ -167,6 +204,8 @@ void helper_stop(struct fabric *fabric);
 void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
+/* Of a failure that a peer tells of on the board. Peers tell before they let go what waits for words or data. */
+tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */

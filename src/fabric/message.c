@@ -49,14 +49,30 @@ static tutti_result_t branch(struct fabric *fabric, struct fabric *owner, CUstre
     return result == TUTTI_SUCCESS ? cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy") : result;
 }
 
+static struct board_turn turn_of(const struct message *message)
+{
+    const struct message *after = message->after;
+    if (!after || after->way == BOARD_STAGED)
+        return (struct board_turn){0};
+    return (struct board_turn){.number = after->number, .to = (uint16_t)after->peer, .pulled = after->way == BOARD_MAPPED && !after->copies};
+}
+
+static tutti_result_t wait_turn(struct fabric *owner, CUstream side, int from, const struct board_turn *turn)
+{
+    struct board_pair *pair = &owner->board->pair[from][turn->to];
+    return turn->number ? wait_word(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
+}
+
 /* By `owner`'s copy engine, at the sender's end or at the receiver's. */
 static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstream *side, bool pushes, const struct message *message,
-                              CUdeviceptr theirs, CUstream stream)
+                              CUdeviceptr theirs, const struct board_turn *turn, CUstream stream)
 {
     int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
     struct board_pair *pair = &owner->board->pair[from][to];
     CUdeviceptr mine = (CUdeviceptr)(uintptr_t)message->memory;
     tutti_result_t result = branch(fabric, owner, side, stream);
+    if (result == TUTTI_SUCCESS)
+        result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
         result = wait_word(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
     if (result == TUTTI_SUCCESS)
@@ -65,13 +81,13 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
 }
 
 /* Within a process copies are always pushed, which is faster by some microseconds, if need be on a stream of the peer's. */
-static tutti_result_t push_for_peer(struct fabric *fabric, const struct message *message, CUdeviceptr theirs, CUstream stream)
+static tutti_result_t push_for_peer(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
 {
     struct fabric *peer = quiet_visit(fabric, message->peer);
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", message->peer);
     cuda_enter(peer->device);
-    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, theirs, stream);
+    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, post->address, &post->after, stream);
     cuda_leave();
     quiet_go(peer);
     return result;
@@ -80,11 +96,12 @@ static tutti_result_t push_for_peer(struct fabric *fabric, const struct message 
 static tutti_result_t copy_whole(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
 {
     CUdeviceptr theirs = post->address;
+    struct board_turn turn = message->sends ? turn_of(message) : post->after;
     if (post->way == BOARD_MAPPED)
         theirs += fabric->import[message->peer][post->offer].address;
     else if (!message->sends)
-        return push_for_peer(fabric, message, theirs, stream);
-    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, stream);
+        return push_for_peer(fabric, message, post, stream);
+    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, &turn, stream);
 }
 
 static uint32_t pieces(const struct fabric *fabric, uint64_t bytes)
@@ -149,7 +166,7 @@ static tutti_result_t wait_for_place(struct fabric *fabric, const struct board_p
 static tutti_result_t describe(struct fabric *fabric, const struct message *message, struct board_post *post)
 {
     struct cuda_range range;
-    *post = (struct board_post){.address = (uintptr_t)message->memory, .bytes = message->bytes, .way = BOARD_HERE};
+    *post = (struct board_post){.address = (uintptr_t)message->memory, .bytes = message->bytes, .way = BOARD_HERE, .after = turn_of(message)};
     if (fabric->here[message->peer])
         return TUTTI_SUCCESS;
     post->way = BOARD_STAGED;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "wire/boxread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,8 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
         fabric->kernels.window[rank] = base + board_window(fabric->nranks, rank);
         fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
     }
-    fabric->in_host = fabric->bulk_posted = fabric->bulk_ready = true;
+    fabric->in_host = fabric->bulk_posted = true;
+    fabric->bulk_taken = (1u << fabric->nranks) - 1;
     fabric->copies = false;
     return TUTTI_SUCCESS;
 }
@@ -205,7 +207,11 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    return all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
+    result = all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
+    fabric->direct = fabric->nranks > 1 && !fabric->in_host;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        fabric->direct = fabric->direct && fabric->here[rank];
+    return result;
 }
 
 static tutti_result_t register_board(struct fabric *fabric)
@@ -281,6 +287,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
         fabric_close(fabric);
         return result;
     }
+    record_open(fabric);
     tell_spent(fabric, &opening);
     quiet_join(fabric);
     *out = fabric;
@@ -306,6 +313,7 @@ void fabric_close(struct fabric *fabric)
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
         helper_stop(fabric);
         import_close(fabric);
+        record_close(fabric);
         if (fabric->order)
             fabric->cu->EventDestroy(fabric->order);
         scratch_close(fabric);
@@ -323,9 +331,7 @@ int fabric_device(const struct fabric *fabric)
 
 void fabric_memory(struct fabric *fabric, size_t *device_bytes, size_t *host_bytes)
 {
-    *device_bytes = fabric->device_bytes;
-    *host_bytes = sizeof *fabric + (fabric->staged ? staged_memory(fabric->staged) : 0);
-    if (fabric->staged)
-        return;
-    *host_bytes += (fabric->in_host ? board_size(fabric->nranks) : sizeof(struct board));
+    *device_bytes = *host_bytes = 0;
+    for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
+        *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) += fabric->memory[row];
 }

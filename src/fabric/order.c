@@ -18,7 +18,7 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturi
         result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     *capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
     if (result == TUTTI_SUCCESS && atomic_load(&fabric->any) && fabric->last != stream && !*capturing)
-        result = cuda_check(fabric->cu->StreamWaitEvent(stream, fabric->order, 0), "ordering two streams");
+        result = cuda_check(fabric->cu->StreamWaitEvent(stream, atomic_load(&fabric->latest), 0), "ordering two streams");
     if (result != TUTTI_SUCCESS)
         quiet_settle();
     return result;
@@ -30,8 +30,10 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
     if (capturing) {
         atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
     } else {
-        result = cuda_check(fabric->cu->EventRecord(fabric->order, stream), "marking the end of an operation");
+        CUevent event = record_event(fabric);
+        result = cuda_check(fabric->cu->EventRecord(event, stream), "marking the end of an operation");
         fabric->untracked |= result != TUTTI_SUCCESS;
+        atomic_store(&fabric->latest, event);
         fabric->last = stream;
         atomic_store(&fabric->any, true);
     }
@@ -49,8 +51,9 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
     tutti_result_t result = TUTTI_SUCCESS;
     if (fabric->any) {
         cuda_enter(fabric->device);
-        result = cuda_check(fabric->untracked ? fabric->cu->StreamSynchronize(fabric->last) : fabric->cu->EventSynchronize(fabric->order),
+        result = cuda_check(fabric->untracked ? fabric->cu->StreamSynchronize(fabric->last) : fabric->cu->EventSynchronize(fabric->latest),
                             "waiting for the last operation");
+        record_look(fabric);
         cuda_leave();
     }
     if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */

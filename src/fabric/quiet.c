@@ -47,7 +47,7 @@ bool quiet_try(void)
     pthread_mutex_lock(&lock);
     list_each (node, &fabrics) {
         const struct fabric *fabric = list_entry(node, struct fabric, quiet);
-        quiet = quiet && !(atomic_load(&fabric->any) && cu->EventQuery(fabric->order) == CUDA_ERROR_NOT_READY);
+        quiet = quiet && !(atomic_load(&fabric->any) && cu->EventQuery(atomic_load(&fabric->latest)) == CUDA_ERROR_NOT_READY);
     }
     pthread_mutex_unlock(&lock);
     if (cu)

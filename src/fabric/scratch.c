@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/param.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,25 +19,30 @@ struct remains {
     int rank, nranks;
     struct cuda_device *device;
     const struct cuda_driver *cu;
-    CUdeviceptr window, bulk;
+    CUdeviceptr window, bulk, stand_in;
     bool registered, in_host;
 };
 
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all_remains = {&all_remains, &all_remains};
 
-static tutti_result_t allocate(struct fabric *fabric, size_t size, CUdeviceptr *out)
+static tutti_result_t allocate(struct fabric *fabric, enum wire_memory purpose, size_t size, CUdeviceptr *out)
 {
     tutti_result_t result = memory_zeroed(fabric->cu, size, out);
     if (result == TUTTI_SUCCESS)
-        fabric->device_bytes += size;
+        record_memory(fabric, purpose, size);
     return result;
 }
 
 tutti_result_t scratch_window(struct fabric *fabric)
 {
     size_t pieces = fabric->stage ? (size_t)(fabric->nranks - 1) * BOARD_DEPTH : 0;
-    return allocate(fabric, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    tutti_result_t result = memory_zeroed(fabric->cu, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    record_memory(fabric, WIRE_MEMORY_WINDOW, kernel_window_bytes(fabric->nranks) + BOARD_SPARE);
+    record_memory(fabric, WIRE_MEMORY_STAGING, pieces * fabric->stage);
+    return TUTTI_SUCCESS;
 }
 
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
@@ -86,7 +92,7 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric)
     if (fabric->bulk_posted || fabric->nranks == 1)
         return TUTTI_SUCCESS;
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
-    tutti_result_t result = allocate(fabric, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
+    tutti_result_t result = allocate(fabric, WIRE_MEMORY_BULK, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
     if (result == TUTTI_SUCCESS)
         result = scratch_describe(fabric, fabric->bulk, &mine->bulk);
     if (result != TUTTI_SUCCESS)
@@ -95,6 +101,11 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric)
     futex_wake_all(&mine->has_bulk);
     fabric->bulk_posted = true;
     return TUTTI_SUCCESS;
+}
+
+tutti_result_t scratch_stand_in(struct fabric *fabric)
+{
+    return fabric->stand_in ? TUTTI_SUCCESS : allocate(fabric, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_DIRECT_MOST), &fabric->stand_in);
 }
 
 /* Peers post theirs when they come to the same call. */
@@ -110,20 +121,27 @@ static tutti_result_t wait_for_bulk(struct fabric *fabric, int peer)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t scratch_take_bulk(struct fabric *fabric)
+static tutti_result_t take_bulk_of(struct fabric *fabric, int rank)
+{
+    CUdeviceptr address = fabric->bulk;
+    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for_bulk(fabric, rank);
+    if (result == TUTTI_SUCCESS && rank != fabric->rank) {
+        fabric->bulks[rank] = fabric->board->rank[rank].bulk;
+        result = scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]);
+    }
+    if (result != TUTTI_SUCCESS)
+        return result;
+    fabric->kernels.bulk[rank] = (unsigned char *)(uintptr_t)address;
+    fabric->bulk_taken |= 1u << rank;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks)
 {
     tutti_result_t result = scratch_post_bulk(fabric);
-    for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS && !fabric->bulk_ready; peer++) {
-        CUdeviceptr address = fabric->bulk;
-        if (peer != fabric->rank)
-            result = wait_for_bulk(fabric, peer);
-        if (peer != fabric->rank && result == TUTTI_SUCCESS) {
-            fabric->bulks[peer] = fabric->board->rank[peer].bulk;
-            result = scratch_reach(fabric, peer, &fabric->bulks[peer], &address, &fabric->bulk_imported[peer]);
-        }
-        fabric->kernels.bulk[peer] = (unsigned char *)(uintptr_t)address;
-    }
-    fabric->bulk_ready = result == TUTTI_SUCCESS;
+    for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++)
+        if ((ranks & ~fabric->bulk_taken) >> rank & 1)
+            result = take_bulk_of(fabric, rank);
     return result;
 }
 
@@ -142,6 +160,8 @@ static void bury(struct remains *old)
     cuda_enter(old->device);
     if (old->bulk)
         old->cu->MemFree(old->bulk);
+    if (old->stand_in)
+        old->cu->MemFree(old->stand_in);
     if (old->window)
         old->cu->MemFree(old->window);
     if (old->in_host)
@@ -201,7 +221,7 @@ void scratch_close(struct fabric *fabric)
         return;
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
-                            .window = fabric->window, .bulk = fabric->bulk, .registered = fabric->board_registered, .in_host = fabric->in_host};
+                            .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in, .registered = fabric->board_registered, .in_host = fabric->in_host};
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
     pthread_mutex_unlock(&remains_lock);

@@ -203,7 +203,8 @@ static void fill_comm(struct place *place, uint64_t id, const char *name, int ra
     record->result = TUTTI_SUCCESS;
     record->culprit = -1;
     record->opened = trace_now();
-    record->closed = record->unrecorded = record->newest_unrecorded = 0;
+    record->closed = record->unrecorded = record->newest_unrecorded = record->captured = 0;
+    memset(record->memory, 0, sizeof record->memory);
     copy_text(record->name, sizeof record->name, name);
     copy_text(record->sentence, sizeof record->sentence, NULL);
     record_end(record);
@@ -290,9 +291,22 @@ void trace_comm_aborted(struct trace_comm *comm)
     pthread_mutex_unlock(&box->lock);
 }
 
+void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t bytes)
+{
+    if (!comm)
+        return;
+    struct box *box = (struct box *)comm->trace;
+    pthread_mutex_lock(&box->lock);
+    record_begin(comm->record);
+    comm->record->memory[row] = bytes;
+    record_end(comm->record);
+    pthread_mutex_unlock(&box->lock);
+}
+
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq)
 {
     trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS_UNRECORDED, 1);
     trace_store(&comm->record->unrecorded, trace_load(&comm->record->unrecorded) + 1);
-    trace_store(&comm->record->newest_unrecorded, seq);
+    if (seq)
+        trace_store(&comm->record->newest_unrecorded, seq);
 }

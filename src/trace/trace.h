@@ -82,6 +82,8 @@ void trace_comm_close(struct trace_comm *comm);
 /* It failed: the file survives trace_close. culprit: the rank at fault, -1 unknown. */
 void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culprit, const char *sentence);
 void trace_comm_aborted(struct trace_comm *comm);
+/* It holds so many bytes for this purpose from now on. */
+void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t bytes);
 
 /* ---- Operations ---------------------------------------------------------------------------------------------------- */
 
@@ -139,7 +141,7 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
         trace_count_at(trace->counters, id, add);
 }
 
-/* No record was free: the operations of a whole ring are unfinished. They tell more than this one. */
+/* No record was free: the operations of a whole ring are unfinished. They tell more than this one. seq: of a collective, or 0. */
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
 
 /*
@@ -155,7 +157,7 @@ static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t 
     uint64_t old = __atomic_load_n(&record->stamp, __ATOMIC_ACQUIRE);
     trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS, 1);
     if (__builtin_expect(old && (old & WIRE_OP_STATE) != WIRE_OP_DONE, 0)) {
-        trace_op_unrecorded(comm, seq);
+        trace_op_unrecorded(comm, collective < WIRE_SEND ? seq : 0);
         return NULL;
     }
     trace_store(&record->stamp, 0);
@@ -251,6 +253,77 @@ static inline void trace_op_end(struct trace_op *op, tutti_result_t result)
         stamp |= WIRE_OP_HAS_END;
     }
     trace_publish(record, stamp);
+}
+
+/* ---- Operations that a GPU carries out ----------------------------------------------------------------------------- */
+
+/* As trace_op_begin. peers: ranks sent to (bits 0..31) and received from (32..63), of sends and receives. */
+static inline struct trace_op *trace_op_call(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
+                                             int root_or_peer, uint64_t count, uint64_t bytes, uint64_t peers)
+{
+    struct wire_box_op *record =
+        (struct wire_box_op *)trace_op_begin(comm, seq, collective, type, op, root_or_peer, count, bytes);
+    if (!record)
+        return NULL;
+    trace_store(&record->peers, peers);
+    trace_op_mark(record, WIRE_OP_DEVICE, WIRE_OP_ENQUEUED);
+    return (struct trace_op *)record;
+}
+
+/* Its call has returned; the GPU has it. */
+static inline void trace_op_issued(struct trace_op *op, const struct wire_name *way)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    trace_op_describe(record, way, 0, 0);
+    trace_op_mark(record, WIRE_OP_HAS_NAME, WIRE_OP_ENQUEUED);
+}
+
+/* Its call has returned; a graph has it, and nothing more is seen of it. */
+static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!comm)
+        return;
+    trace_store(&comm->record->captured, trace_load(&comm->record->captured) + 1);
+    if (!record)
+        return;
+    trace_op_describe(record, way, 0, 0);
+    trace_op_mark(record, WIRE_OP_HAS_NAME | WIRE_OP_CAPTURED, WIRE_OP_DONE);
+}
+
+/* The GPU was seen waiting for peers in it. */
+static inline void trace_op_seen_waiting(struct trace_op *op)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record || (trace_load(&record->stamp) & WIRE_OP_HAS_START))
+        return;
+    trace_store(&record->start, trace_now());
+    trace_op_mark(record, WIRE_OP_HAS_START, WIRE_OP_RUNNING);
+}
+
+/* It was seen to be over. The record may be reused from now on: the pointer is void. */
+static inline void trace_op_seen_done(struct trace_op *op, tutti_result_t result)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record)
+        return;
+    trace_store(&record->end, trace_now());
+    trace_op_mark(record, (unsigned)(uint8_t)result << WIRE_OP_RESULT | WIRE_OP_HAS_END, WIRE_OP_DONE);
+}
+
+/* Is the next operation's place free, or is an unfinished one in it? */
+static inline bool trace_comm_room(const struct trace_comm *comm)
+{
+    uint64_t old = __atomic_load_n(&comm->ring[comm->position & (WIRE_BOX_OPS - 1)].stamp, __ATOMIC_RELAXED);
+    return !old || (old & WIRE_OP_STATE) == WIRE_OP_DONE;
+}
+
+/* The operation's place in its communicator's ring. */
+static inline unsigned trace_op_place(const struct trace_comm *comm, const struct trace_op *op)
+{
+    return (unsigned)((const struct wire_box_op *)(const void *)op - comm->ring);
 }
 
 #endif

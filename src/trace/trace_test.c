@@ -165,6 +165,77 @@ static void test_ring_wraps(void **state)
     trace_close(trace, false);
 }
 
+/* What a GPU carries out is called, issued, perhaps seen waiting, and seen to be over. */
+static void test_on_a_gpu(void **state)
+{
+    static const struct wire_name kernel = {"reduce_one"};
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 2, 2);
+    struct trace_op *op[4];
+    for (uint64_t i = 0; i < 4; i++) {
+        op[i] = trace_op_call(comm, i, i ? WIRE_ALLREDUCE : WIRE_GROUP, TUTTI_INT8, -1, -1, 5, 5, 6ull | 9ull << 32);
+        assert_int_equal(trace_op_place(comm, op[i]), i);
+    }
+    for (int i = 0; i < 3; i++)
+        trace_op_issued(op[i], &kernel);
+    trace_op_seen_waiting(op[0]);
+    trace_op_seen_done(op[0], TUTTI_REMOTE_ERROR);
+    trace_op_seen_waiting(op[1]);
+    trace_op_seen_waiting(op[1]);
+    trace_op_captured(comm, begin(comm, 4), &kernel);
+    struct blackbox *box = must_read(trace_path(trace));
+    const struct blackbox_op *seen = box->comms[0].ops;
+    assert_true(seen[0].device && seen[0].state == WIRE_OP_DONE && seen[0].result == TUTTI_REMOTE_ERROR && seen[0].sends_to == 6);
+    assert_true(seen[0].recvs_from == 9 && seen[0].start >= seen[0].begin && seen[0].end >= seen[0].start && !seen[0].head_since);
+    assert_true(seen[1].state == WIRE_OP_RUNNING && seen[1].start && seen[1].head_since == seen[0].end);
+    assert_true(seen[2].state == WIRE_OP_ENQUEUED && seen[3].state == WIRE_OP_ENQUEUED && !seen[2].start);
+    assert_string_equal(seen[2].algorithm, "reduce_one");
+    assert_string_equal(seen[3].algorithm, "");
+    assert_true(seen[4].captured && !seen[4].device && !seen[4].sends_to && seen[4].state == WIRE_OP_DONE && box->comms[0].captured == 1);
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
+static void test_room(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
+    struct trace_op *first = begin(comm, 0);
+    for (uint64_t seq = 1; seq < WIRE_BOX_OPS; seq++) {
+        assert_true(trace_comm_room(comm));
+        begin(comm, seq);
+    }
+    assert_false(trace_comm_room(comm));
+    trace_op_seen_done(first, TUTTI_SUCCESS);
+    assert_true(trace_comm_room(comm));
+    trace_close(trace, false);
+}
+
+/* Its place may be given to another communicator, which has a ledger of its own. */
+static void test_ledger(void **state)
+{
+    struct trace *trace = trace_open();
+    struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
+    trace_comm_memory(NULL, WIRE_MEMORY_BULK, 1);
+    trace_comm_memory(comm, WIRE_MEMORY_BULK, 7000);
+    trace_comm_memory(comm, WIRE_MEMORY_BOARD, 30);
+    trace_comm_memory(comm, WIRE_MEMORY_BULK, 9000);
+    struct blackbox *box = must_read(trace_path(trace));
+    assert_true(box->comms[0].memory[WIRE_MEMORY_BULK] == 9000 && blackbox_memory(&box->comms[0], "device") == 9000);
+    assert_true(blackbox_memory(&box->comms[0], "pinned") == 30 && blackbox_memory(&box->comms[0], NULL) == 9030);
+    assert_string_equal(blackbox_memory_row(WIRE_MEMORY_BULK)->name, "bulk");
+    assert_string_equal(blackbox_memory_row(WIRE_MEMORY_COUNT)->name, "?");
+    blackbox_free(box);
+    trace_comm_close(comm);
+    for (int i = 0; i < WIRE_BOX_COMMS; i++)
+        assert_non_null(trace_comm_open(trace, 2, "x", 0, 1, 1));
+    box = must_read(trace_path(trace));
+    for (size_t i = 0; i < box->comm_count; i++)
+        assert_int_equal(blackbox_memory(&box->comms[i], NULL), 0);
+    blackbox_free(box);
+    trace_close(trace, false);
+}
+
 /* An unfinished operation is never overwritten: newer ones are counted instead. */
 static void test_unfinished_stay(void **state)
 {
@@ -500,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_round_trip), CASE(test_over_at_once), CASE(test_private_and_sparse), CASE(test_ring_wraps), CASE(test_unfinished_stay),
+        CASE(test_on_a_gpu), CASE(test_room), CASE(test_ledger),
         CASE(test_events), CASE(test_failed_keeps_the_file), CASE(test_abort), CASE(test_killed), CASE(test_fork_leaves_it),
         CASE(test_two_boxes_of_one_process), CASE(test_box_before_exec_is_replaced), CASE(test_symlink_is_not_followed),
         CASE(test_disabled), CASE(test_no_such_folder), CASE(test_unwritable_folder), CASE(test_file_size_limit),

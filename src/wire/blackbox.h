@@ -22,6 +22,7 @@
 #define WIRE_BOX_COUNTERS     64
 #define WIRE_BOX_NAME         64
 #define WIRE_BOX_SENTENCE     256
+#define WIRE_BOX_MEMORY       16 /* rows of a communicator's ledger */
 
 enum wire_event_kind {
     WIRE_EVENT_NONE,
@@ -36,6 +37,13 @@ enum wire_counter {
 #include "tables/counters.tbl"
 #undef COUNTER
     WIRE_COUNTER_COUNT
+};
+
+enum wire_memory {
+#define MEMORY(id, ...) WIRE_MEMORY_##id,
+#include "tables/memory.tbl"
+#undef MEMORY
+    WIRE_MEMORY_COUNT
 };
 
 /* Order of struct wire_box_op.collective. */
@@ -118,9 +126,12 @@ struct wire_box_comm {
     uint32_t local_ranks; /* on this host, 0 unknown */
     uint64_t opened, closed; /* ticks */
     uint64_t unrecorded;     /* operations that found no free record */
-    uint64_t newest_unrecorded; /* sequence number of the last of those */
+    uint64_t newest_unrecorded; /* sequence number of the last collective of those */
     char name[WIRE_BOX_NAME];
     char sentence[WIRE_BOX_SENTENCE]; /* why it failed */
+    /* zero in boxes of earlier writers */
+    uint64_t captured;                /* calls that went into graphs */
+    uint64_t memory[WIRE_BOX_MEMORY]; /* bytes, by enum wire_memory; all 0 of a communicator on host memory */
 };
 
 /*
@@ -128,11 +139,17 @@ struct wire_box_comm {
  * operations of the communicator's ring; its low bits are the record's index. `updates` counts changes of what is waited for.
  */
 enum wire_op_state { WIRE_OP_ENQUEUED = 1, WIRE_OP_RUNNING = 2, WIRE_OP_DONE = 3 };
+/*
+ * What a GPU carries out (WIRE_OP_DEVICE) is looked at now and then. Enqueued: being called; with a name, its call has returned.
+ * Running: its kernel was seen waiting for peers. Done: it was seen to be over, and `end` is when, at the latest.
+ */
 #define WIRE_OP_STATE        0x03u
 #define WIRE_OP_HAS_START    0x04u /* field `start` holds */
 #define WIRE_OP_HAS_END      0x08u /* field `end` holds; a done operation without it was over at once */
 #define WIRE_OP_HAS_NAME     0x10u /* fields `algorithm`, `rounds`, `slices` hold */
 #define WIRE_OP_HAS_WAIT     0x20u /* wait[updates & 1] holds */
+#define WIRE_OP_DEVICE       0x40u /* a GPU carries it out; field `peers` holds */
+#define WIRE_OP_CAPTURED     0x80u /* it went into a graph, whose launches are not seen; the state is done */
 #define WIRE_OP_RESULT       8     /* shifts */
 #define WIRE_OP_UPDATES      16
 #define WIRE_OP_POSITION     24
@@ -151,7 +168,7 @@ struct wire_box_wait {
 /* The first 64 bytes are all that an operation that ends at once touches. */
 struct wire_box_op {
     uint64_t stamp;
-    uint64_t seq; /* of the communicator: the same on all ranks for collectives */
+    uint64_t seq; /* of the communicator: the same on all ranks for collectives; sends and receives are counted apart, by each rank */
     uint64_t count;
     uint64_t bytes;
     uint64_t what; /* collective (8) | type (8) | operator (8) | 0 (8) | root or peer + 1 (32) */
@@ -160,7 +177,7 @@ struct wire_box_op {
     struct wire_name algorithm;
     uint32_t rounds;
     uint32_t slices;
-    uint64_t reserved;
+    uint64_t peers; /* of a send, receive or group: ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32 */
 };
 
 /* Stamp: 1 + number of the event, whose low bits are the record's index. */
@@ -181,6 +198,7 @@ _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's 
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
 _Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
+_Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");
 
 #define WIRE_BOX_COMM_BYTES (WIRE_BOX_PAGE + WIRE_BOX_OPS * sizeof(struct wire_box_op))
 #define WIRE_BOX_EVENT_AT   WIRE_BOX_PAGE

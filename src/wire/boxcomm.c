@@ -48,6 +48,12 @@ static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire
     out->result = (stamp >> WIRE_OP_RESULT) & 0xff;
     out->begin = box_rate_ns(rate, in->begin);
     out->wait_peer = -1;
+    out->device = stamp & WIRE_OP_DEVICE;
+    out->captured = stamp & WIRE_OP_CAPTURED;
+    if (out->device) {
+        out->sends_to = (uint32_t)in->peers;
+        out->recvs_from = (uint32_t)(in->peers >> 32);
+    }
     if (stamp & WIRE_OP_HAS_START)
         out->start = box_rate_ns(rate, in->start);
     if (stamp & WIRE_OP_HAS_END)
@@ -87,6 +93,19 @@ static size_t decode_ring(struct blackbox_comm *comm, const struct ring_view *vi
     return torn;
 }
 
+/* A GPU's operations run one after another: one that is not done has stood still only since the one before it was over. */
+static void find_heads(struct blackbox_comm *comm)
+{
+    uint64_t since = 0;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        struct blackbox_op *op = &comm->ops[i];
+        if (op->device && op->state != WIRE_OP_DONE)
+            op->head_since = op->begin > since ? op->begin : since;
+        else if (op->device && op->end > since)
+            since = op->end;
+    }
+}
+
 static bool read_ring(const struct box_source *source, uint64_t offset, uint8_t *to, size_t bytes)
 {
     for (int i = 0; i < 3; i++) {
@@ -109,6 +128,8 @@ static void decode_comm(struct blackbox_comm *out, const struct wire_box_comm *i
     out->closed = box_rate_ns(rate, in->closed);
     out->unrecorded = in->unrecorded;
     out->newest_unrecorded = in->newest_unrecorded;
+    out->captured = in->captured;
+    memcpy(out->memory, in->memory, sizeof out->memory);
     box_copy_text(out->name, sizeof out->name, in->name, sizeof in->name);
     box_copy_text(out->sentence, sizeof out->sentence, in->sentence, sizeof in->sentence);
 }
@@ -142,6 +163,7 @@ static enum outcome try_comm(struct blackbox *box, const struct box_source *sour
     struct ring_view view = {rings, rings + bytes, rings + 2 * bytes, ops->bytes, ops->count};
     decode_comm(comm, &record, rate, place);
     *torn = decode_ring(comm, &view, rate);
+    find_heads(comm);
     return READ;
 }
 

@@ -2,6 +2,8 @@
 /* Names of what the numbers in a black box stand for. Types and operators are spelled as the nccl-tests spell them. */
 #include "wire/boxread.h"
 
+#include <string.h>
+
 static const char *const collectives[] = {
     [WIRE_ALLREDUCE] = "allreduce",           [WIRE_REDUCE] = "reduce",     [WIRE_BROADCAST] = "broadcast",
     [WIRE_ALLGATHER] = "allgather",           [WIRE_ALLTOALL] = "alltoall", [WIRE_ALLTOALLV] = "alltoallv",
@@ -61,4 +63,25 @@ const struct blackbox_counter_row *blackbox_counter_row(size_t counter)
 {
     static const struct blackbox_counter_row unknown = {"unknown", "", "Not known to this reader"};
     return counter < WIRE_COUNTER_COUNT ? &counter_rows[counter] : &unknown;
+}
+
+static const struct blackbox_memory_row memory_rows[WIRE_MEMORY_COUNT] = {
+#define MEMORY(id, name, where, help) [WIRE_MEMORY_##id] = {name, where, help},
+#include "tables/memory.tbl"
+#undef MEMORY
+};
+
+const struct blackbox_memory_row *blackbox_memory_row(size_t row)
+{
+    static const struct blackbox_memory_row unknown = {"?", "?", "Not known to this reader"};
+    return row < WIRE_MEMORY_COUNT ? &memory_rows[row] : &unknown;
+}
+
+uint64_t blackbox_memory(const struct blackbox_comm *comm, const char *where)
+{
+    uint64_t sum = 0;
+    for (size_t row = 0; row < WIRE_BOX_MEMORY; row++)
+        if (!where || strcmp(blackbox_memory_row(row)->where, where) == 0)
+            sum += comm->memory[row];
+    return sum;
 }

@@ -19,10 +19,13 @@ struct blackbox_op {
     uint64_t seq, count, bytes;
     uint64_t begin, start, end; /* 0: not so far, or not measured */
     uint64_t wait_since;        /* 0: has not waited */
+    uint64_t head_since;        /* of a GPU, not done: since then no operation before it is unfinished; else 0 */
     int collective, type, op;   /* numbers as written: may be unknown to this reader */
     int root;                   /* or peer; -1: none */
     enum wire_op_state state;
     int result;
+    bool device, captured; /* a GPU carries it out: `end` is when that was seen; it is part of a graph */
+    uint32_t sends_to, recvs_from; /* ranks, as bits, of a GPU's sends and receives */
     int wait_peer; /* -1: nobody */
     uint32_t wait_round, wait_slice, rounds, slices;
     char algorithm[17]; /* "": not named */
@@ -36,7 +39,8 @@ struct blackbox_comm {
     enum wire_comm_state state;
     int result, culprit;
     uint64_t opened, closed;
-    uint64_t unrecorded, newest_unrecorded;
+    uint64_t unrecorded, newest_unrecorded, captured;
+    uint64_t memory[WIRE_BOX_MEMORY];
     char name[WIRE_BOX_NAME], sentence[WIRE_BOX_SENTENCE];
     struct blackbox_op *ops; /* in the order of their calls */
     size_t op_count;
@@ -85,6 +89,13 @@ struct blackbox_event_row {
     const char *name, *value1, *value2, *help;
 };
 const struct blackbox_event_row *blackbox_event_row(uint32_t kind);
+
+struct blackbox_memory_row {
+    const char *name, *where, *help;
+};
+const struct blackbox_memory_row *blackbox_memory_row(size_t row);
+/* Sum of the rows of this place; NULL: of all. */
+uint64_t blackbox_memory(const struct blackbox_comm *comm, const char *where);
 
 struct blackbox_counter_row {
     const char *metric, *label, *help;

@@ -151,6 +151,25 @@ static void test_wait_slots(void **state)
     blackbox_free(box);
 }
 
+/* Marks and fields that only GPUs' operations have; earlier writers left something else there. */
+static void test_operations_of_gpus(void **state)
+{
+    op(0, 0)->peers = op(0, 1)->peers = UINT64_MAX;
+    op(0, 1)->stamp |= WIRE_OP_DEVICE;
+    op(0, 2)->stamp = 2ull << WIRE_OP_POSITION | WIRE_OP_DONE | WIRE_OP_CAPTURED;
+    op(0, 1)->begin = UINT64_MAX;
+    comm(0)->captured = 8;
+    comm(0)->memory[WIRE_MEMORY_BULK] = UINT64_MAX;
+    comm(0)->memory[WIRE_BOX_MEMORY - 1] = 5; /* of a later writer */
+    struct blackbox *box = must_parse();
+    const struct blackbox_op *ops = box->comms[0].ops;
+    assert_true(!ops[0].device && !ops[0].sends_to && !ops[0].recvs_from && !ops[0].head_since);
+    assert_true(ops[1].device && ops[1].sends_to == UINT32_MAX && ops[1].recvs_from == UINT32_MAX && ops[1].head_since == ops[1].begin);
+    assert_true(ops[2].captured && !ops[2].device && box->comms[0].captured == 8);
+    assert_true(blackbox_memory(&box->comms[0], "device") == UINT64_MAX && blackbox_memory(&box->comms[0], "?") == 5);
+    blackbox_free(box);
+}
+
 static void test_unterminated_texts(void **state)
 {
     memset(comm(0)->name, 'n', sizeof comm(0)->name);
@@ -368,7 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_reads_it), CASE(test_record_in_the_making), CASE(test_communicator_in_the_making),
         CASE(test_record_in_the_wrong_place), CASE(test_senseless_communicators), CASE(test_wait_slots),
-        CASE(test_unterminated_texts), CASE(test_not_a_box), CASE(test_other_version), CASE(test_lies_about_sizes),
+        CASE(test_unterminated_texts), CASE(test_operations_of_gpus), CASE(test_not_a_box), CASE(test_other_version), CASE(test_lies_about_sizes),
         CASE(test_longer_events), CASE(test_ticks_of_another_host), CASE(test_hostile_clocks), CASE(test_random_damage),
         CASE(test_file_cut_short_while_read), CASE(test_fifo_does_not_hang), CASE(test_names), CASE(test_process_facts),
         CASE(test_names_of_numbers),

@@ -229,6 +229,30 @@ static void one_thread_may_run_both_streams(void **state)
 }
 
 /* In a process of its own: settings are read once. */
+/* Ranks need not have sent and received equally much to meet in a collective. */
+static void messages_of_some(void **state)
+{
+    tutti_comm_t trio[3];
+    int32_t one[3] = {3, 4, 5}, sum[3] = {0, 0, 0}, got = 0;
+    (void)state;
+    assert_int_equal(tutti_comm_init_all(trio, 3), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_start(), TUTTI_SUCCESS);
+    assert_int_equal(tutti_send(&one[0], 1, TUTTI_INT32, 1, trio[0], NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_recv(&got, 1, TUTTI_INT32, 0, trio[1], NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_start(), TUTTI_SUCCESS);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(tutti_allreduce(&one[rank], &sum[rank], 1, TUTTI_INT32, TUTTI_SUM, trio[rank], NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(tutti_comm_synchronize(trio[rank]), TUTTI_SUCCESS);
+    assert_int_equal(got, 3);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(sum[rank], 12);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(tutti_comm_destroy(trio[rank]), TUTTI_SUCCESS);
+}
+
 static void bad_setting(const char *name, const char *value)
 {
     pid_t pid = fork();
@@ -261,7 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_communicators), cmocka_unit_test(wrong_arguments), cmocka_unit_test(wrong_operators),
         cmocka_unit_test(wrong_inits),        cmocka_unit_test(groups),          cmocka_unit_test(one_thread_may_run_both_streams),
-        cmocka_unit_test(after_the_end),
+        cmocka_unit_test(messages_of_some),   cmocka_unit_test(after_the_end),
     };
     setenv("TUTTI_DEBUG", "none", 0);
     return cmocka_run_group_tests(before, NULL, NULL) + cmocka_run_group_tests(tests, make_pair, drop_pair);

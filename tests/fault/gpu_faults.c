@@ -118,6 +118,9 @@ int main(int argc, char **argv)
                                          "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky", NULL};
     static const char *const staged[] = {"cuMemHostAlloc:1", "cuMemHostAlloc:2", "cuMemcpyAsync:2", "cuEventSynchronize:4", "cuStreamWriteValue32:2",
                                          "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
+    static const char *const channels[] = {"cuMemHostAlloc:2", "cuStreamCreateWithPriority:4", "cuEventCreate:17", "cuMemcpyAsync:3",
+                                           "cuStreamWaitEvent:2", "cuStreamWaitEvent:5", "cuEventRecord:5", "cuEventSynchronize:3",
+                                           "cuStreamWriteValue32:2", "cuMemcpyAsync:7:sticky", NULL};
     quick = getenv("TUTTI_TEST_QUICK") != NULL;
     only = argc > 1 ? argv[1] : NULL;
     setenv("TUTTI_TEST_GPU", "1", 1);
@@ -133,5 +136,8 @@ int main(int argc, char **argv)
     failures += try_all("copies", copies);
     setenv("TUTTI_SHM_DISABLE", "1", 1);
     failures += try_all("staged", staged);
+    setenv("TUTTI_STAGE_THREADS", "3", 1);
+    setenv("TUTTI_STAGE_SLICE", "64K", 1);
+    failures += try_all("staged by three threads", channels);
     return failures != 0;
 }

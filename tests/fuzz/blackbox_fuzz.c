@@ -48,10 +48,10 @@ static uint64_t visit(const struct blackbox *box)
         sum += box->events[i].time + strlen(blackbox_event_row(box->events[i].kind)->name);
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_comm *comm = &box->comms[i];
-        sum += strlen(comm->name) + strlen(comm->sentence) + comm->opened;
+        sum += strlen(comm->name) + strlen(comm->sentence) + comm->opened + comm->captured + blackbox_memory(comm, "device");
         for (size_t j = 0; j < comm->op_count; j++) {
             const struct blackbox_op *op = &comm->ops[j];
-            sum += op->begin + op->end + strlen(op->algorithm) + strlen(blackbox_collective_name(op->collective)) +
+            sum += op->begin + op->end + op->head_since + op->sends_to + strlen(op->algorithm) + strlen(blackbox_collective_name(op->collective)) +
                    strlen(blackbox_type_name(op->type)) + strlen(blackbox_op_name(op->op));
         }
     }

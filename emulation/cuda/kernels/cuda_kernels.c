@@ -19,7 +19,9 @@ __thread struct cuda_index cuda_grid, cuda_block_index;
 #define RUN_REDUCTIONS(type, name)                                                                                            \
     RUN(tutti_reduce_one_##name, kernel_reduce)                                                                               \
     RUN(tutti_reduce_two_##name, kernel_reduce)                                                                               \
-    RUN(tutti_reduce_bulk_##name, kernel_reduce)
+    RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
+    RUN(tutti_reduce_direct_##name, kernel_reduce)
+RUN(tutti_chain, kernel_chain)
 RUN(tutti_exchange, kernel_exchange)
 KERNEL_INTEGERS(RUN_REDUCTIONS)
 KERNEL_FLOATS(RUN_REDUCTIONS)
@@ -28,8 +30,10 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
 #define REDUCTION_ROWS(type, name)                                                                                            \
     ROW(tutti_reduce_one_##name, kernel_reduce)                                                                               \
     ROW(tutti_reduce_two_##name, kernel_reduce)                                                                               \
-    ROW(tutti_reduce_bulk_##name, kernel_reduce)
+    ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
+    ROW(tutti_reduce_direct_##name, kernel_reduce)
 static const struct cuda_kernel kernels[] = {
+    ROW(tutti_chain, kernel_chain)
     ROW(tutti_exchange, kernel_exchange)
     KERNEL_INTEGERS(REDUCTION_ROWS)
     KERNEL_FLOATS(REDUCTION_ROWS)

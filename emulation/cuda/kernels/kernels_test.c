@@ -51,7 +51,10 @@ static void fill(tutti_type_t type, unsigned char *p, size_t count)
     }
 }
 
+struct exchange;
+
 struct trial {
+    struct exchange *exchange; /* if it is not a reduction */
     enum kernel_id kernel;
     enum kernel_mode mode;
     tutti_type_t type;
@@ -163,9 +166,9 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "reduce_one", "reduce_two", "reduce_bulk"};
+    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
     char name[64];
-    snprintf(name, sizeof name, kernel == KERNEL_EXCHANGE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
+    snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
     assert_non_null(found);
     return found;
@@ -199,12 +202,17 @@ static void check_rank(const struct trial *t, int p)
         assert_int_equal(*at, 0xa5);
 }
 
+static void check_exchange(struct exchange *x);
+
 /* Runs what has been gathered, all of it in a row, and compares. */
 static void flush(void)
 {
     team_run(jobs, pending, 0, team.n);
     for (size_t i = 0; i < pending; i++)
-        for (int p = 0; p < team.n; p++) {
+        if (trials[i].exchange)
+            check_exchange(trials[i].exchange);
+    for (size_t i = 0; i < pending; i++)
+        for (int p = 0; p < team.n && !trials[i].exchange; p++) {
             check_rank(&trials[i], p);
             free(trials[i].memory[p][0]);
             free(trials[i].memory[p][1]);
@@ -258,7 +266,7 @@ static void test_everything(void **state)
     for (int n = 1; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
-            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_BULK; kernel++)
+            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_DIRECT; kernel++)
                 if (kernel != KERNEL_REDUCE_TWO || mode != KERNEL_REDUCE_SCATTER)
                     each_type_and_op((enum kernel_id)kernel, (enum kernel_mode)mode);
         each_type_and_op(KERNEL_REDUCE_BULK, KERNEL_REDUCE_OWN);
@@ -274,7 +282,7 @@ static void test_many_in_a_row(void **state)
         assert_true(team_init(&team, n));
         for (int i = 0; i < (quick() ? 100 : 1000); i++) {
             enum kernel_mode mode = (enum kernel_mode)below(3);
-            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(3));
+            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES));
             if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
                 kernel = KERNEL_REDUCE_ONE;
             add_random(kernel, mode, (tutti_type_t)below(TUTTI_TYPE_COUNT), (int)below(OPS));
@@ -322,7 +330,7 @@ static void test_numbers_wrap(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-20);
         for (int i = 0; i < 120; i++) {
-            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(3)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
             add(t);
         }
@@ -437,6 +445,29 @@ static void test_long_exchanges(void **state)
     }
 }
 
+/* Some operations acknowledge what they read and some imply it. */
+static void test_mixed(void **state)
+{
+    static struct exchange exchanges[BATCH];
+    for (int n = 2; n <= 5; n++) {
+        assert_true(team_init(&team, n));
+        team_count_from(&team, (uint32_t)-30);
+        for (int i = 0; i < (quick() ? 60 : 400); i++) {
+            const enum kernel_mode mode = (enum kernel_mode)below(3);
+            if (below(2)) {
+                add_random(mode == KERNEL_REDUCE_SCATTER || below(2) ? KERNEL_REDUCE_ONE : KERNEL_REDUCE_TWO, mode, TUTTI_FLOAT32, TUTTI_SUM);
+                continue;
+            }
+            make_exchange(&exchanges[pending], &jobs[pending], random_bytes_of_message);
+            trials[pending] = (struct trial){.exchange = &exchanges[pending]};
+            if (++pending == BATCH)
+                flush();
+        }
+        flush();
+        team_free(&team);
+    }
+}
+
 /* ---- giving up ---- */
 
 static void *run_lonely(void *arg)
@@ -445,14 +476,21 @@ static void *run_lonely(void *arg)
     return NULL;
 }
 
-/* Rank 0 runs alone: it waits for the others in vain until it is told to end. */
+/* Rank 0 runs alone: it waits for the others in vain, says so when it is asked, and goes on until it is told to end. */
 static void give_up(struct job *job)
 {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_lonely, job), 0);
     for (int i = 0; i < 100; i++)
         sched_yield();
-    __atomic_store_n(&team.abort, 1, __ATOMIC_RELAXED);
+    assert_int_equal(__atomic_load_n(&team.waits, __ATOMIC_RELAXED), 0);
+    for (int again = 0; again < 2; again++) {
+        __atomic_store_n(&team.waits, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&team.abort, KERNEL_ASKED, __ATOMIC_RELAXED);
+        while (!__atomic_load_n(&team.waits, __ATOMIC_RELAXED))
+            sched_yield();
+    }
+    __atomic_store_n(&team.abort, KERNEL_ASKED | KERNEL_GIVE_UP, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(thread, NULL), 0);
     __atomic_store_n(&team.abort, 0, __ATOMIC_RELAXED);
 }
@@ -463,11 +501,15 @@ static void test_abort(void **state)
     for (int kernel = KERNEL_EXCHANGE; kernel < KERNEL_COUNT; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             assert_true(team_init(&team, 3));
-            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, kernel ? 1 : 3, 1}}};
+            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8),
+                              .grid = {{2, kernel == KERNEL_EXCHANGE ? 3 : 1, 1}}};
             if (kernel == KERNEL_EXCHANGE)
                 job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0), .send = {NULL, buffer[0]},
                     .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, mode == 1 ? 0 : sizeof buffer[0]},
                     .recv_bytes = {0, 0, mode == 1 ? 1000 : 0}, .plain_from = mode == 2 ? 1 : UINT64_MAX};
+            else if (kernel == KERNEL_CHAIN) /* as the root; in the middle; at the end */
+                job.params[0].chain = (struct kernel_chain){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
+                    .bytes = sizeof buffer[0], .chunk = 16, .root = mode, .fan = mode == 2};
             else
                 job.params[0].reduce = (struct kernel_reduce){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
                     .count = 30000, .mode = mode};
@@ -480,6 +522,7 @@ static void test_table(void **state)
 {
     assert_null(cuda_kernel_find("tutti_reduce_one_quad"));
     assert_int_equal(cuda_kernel_find("tutti_exchange")->size, sizeof(struct kernel_exchange));
+    assert_int_equal(cuda_kernel_find("tutti_chain")->size, sizeof(struct kernel_chain));
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
         for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
             assert_non_null(kernel_of((enum kernel_id)kernel, (tutti_type_t)type));
@@ -490,7 +533,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
         cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap),
-        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 struct team {
     int n;
-    uint32_t abort;
+    uint32_t abort, waits; /* one behind the other: what is wanted of kernels, and their answer */
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
 };
 
@@ -22,6 +22,7 @@ struct job {
     union {
         struct kernel_reduce reduce;
         struct kernel_exchange exchange;
+        struct kernel_chain chain;
     } params[KERNEL_RANKS];
 };
 

@@ -7,8 +7,11 @@
 #define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a block */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
+#define DIRECT_EACH    ((size_t)16 << 10)
 #define BULK_SHORT     ((size_t)16 << 20) /* up to which all stripes are used: it is soon over */
 #define BULK_LONG      ((size_t)48 << 20) /* from which on few blocks are enough */
+#define CHAIN_SHORT    ((size_t)64 << 20) /* likewise */
+#define CHAIN_FEW      4 /* ranks; with more, a block that pushes to all others is too slow for fewer stripes */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -33,6 +36,9 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_bloc
         out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);
     } else if (kernel == KERNEL_REDUCE_TWO) {
         out->grid[0] = blocks(bytes, TWO_SHOT_EACH, most);
+    } else if (kernel == KERNEL_REDUCE_DIRECT) {
+        out->grid[0] = blocks(bytes, DIRECT_EACH, most);
+        out->threads = KERNEL_DIRECT_THREADS;
     } else {
         out->grid[0] = blocks(bytes, BULK_EACH, most_bulk);
         out->threads = KERNEL_BULK_THREADS;
@@ -60,4 +66,11 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
     }
     *out = (struct kernel_launch){
         .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_EXCHANGE_THREADS};
+}
+
+void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
+{
+    const unsigned usual = bytes <= CHAIN_SHORT || nranks > CHAIN_FEW ? KERNEL_STRIPES : KERNEL_CHAIN_BLOCKS;
+    const unsigned most = lesser(most_blocks ? most_blocks : usual, KERNEL_STRIPES);
+    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};
 }

@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-enum kernel_id { KERNEL_EXCHANGE, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_COUNT };
+enum kernel_id { KERNEL_EXCHANGE, KERNEL_CHAIN, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_REDUCE_DIRECT, KERNEL_COUNT };
+#define KERNEL_FAMILIES (KERNEL_COUNT - KERNEL_REDUCE_ONE)
 
 struct kernel_launch {
     enum kernel_id kernel;
@@ -22,6 +23,9 @@ void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsig
 
 /* One row of blocks for each rank, as wide as the longest message of this rank needs: here ranks may differ. */
 void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_launch *out);
+
+/* most_blocks: as above. */
+void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out);
 
 /* The launch of a given reduction kernel. */
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out);

@@ -79,6 +79,27 @@ static void test_stripes_of_messages(void **state)
     assert_false(kernel_exchange_plain((uint64_t)1 << 50, UINT64_MAX));
 }
 
+static void test_broadcasts(void **state)
+{
+    struct kernel_launch launch;
+    for (unsigned shift = 0; shift < 64; shift++)
+        for (unsigned most = 0; most < 80; most += 1 + most / 3) {
+            kernel_choose_chain(4, (uint64_t)1 << shift, most, &launch);
+            assert_int_equal(launch.kernel, KERNEL_CHAIN);
+            assert_int_equal(launch.threads, KERNEL_CHAIN_THREADS);
+            assert_true(launch.grid[0] >= 1 && launch.grid[0] <= KERNEL_STRIPES && launch.grid[1] == 1);
+            assert_true(!most || launch.grid[0] <= most);
+        }
+    kernel_choose_chain(4, KERNEL_CHAIN_EACH + 1, 0, &launch);
+    assert_int_equal(launch.grid[0], 2);
+    kernel_choose_chain(4, (uint64_t)4 << 20, 0, &launch);
+    assert_int_equal(launch.grid[0], KERNEL_STRIPES);
+    kernel_choose_chain(4, (uint64_t)1 << 30, 0, &launch);
+    assert_int_equal(launch.grid[0], KERNEL_CHAIN_BLOCKS);
+    kernel_choose_chain(5, (uint64_t)1 << 30, 0, &launch);
+    assert_int_equal(launch.grid[0], KERNEL_STRIPES);
+}
+
 static void test_sizes(void **state)
 {
     assert_int_equal(kernel_bulk_bytes(1), 0);
@@ -96,6 +117,7 @@ int main(void)
         cmocka_unit_test(test_reductions_keep_within_bounds),
         cmocka_unit_test(test_exchanges),
         cmocka_unit_test(test_stripes_of_messages),
+        cmocka_unit_test(test_broadcasts),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #define ROLLED
 #define KERNEL(threads) extern "C" void
 #define PARAMETER(type) type
+#define BLOCK_OF(threads) 1
 
 #define blockIdx cuda_block_index
 #define gridDim  cuda_grid
@@ -36,6 +37,22 @@ DEVICE uint32_t load_shared(const uint32_t *at)
 DEVICE void store_shared(uint32_t *at, uint32_t x)
 {
     __atomic_store_n(at, x, __ATOMIC_RELAXED);
+}
+
+DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
+{
+    for (int i = 0; i < 4; i++)
+        x[i] = __atomic_load_n(at + i, __ATOMIC_ACQUIRE);
+}
+
+DEVICE void load_ahead(const unsigned char *at)
+{
+    (void)at;
+}
+
+DEVICE void not_before(uint32_t *x)
+{
+    (void)x;
 }
 
 DEVICE uint32_t load_acquire(const uint32_t *at)

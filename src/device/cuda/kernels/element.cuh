@@ -154,20 +154,25 @@ template <class E> struct arithmetic {
     typename E::wide scalar;
 };
 
-template <class E> DEVICE arithmetic<E> arithmetic_of(const struct kernel_reduce &what)
+template <class E> DEVICE uint64_t scalar_bits(const struct kernel_reduce &what)
 {
-    arithmetic<E> a;
     uint64_t bits = what.scalar;
-    a.nranks = what.team.nranks;
-    a.average = what.op == TUTTI_AVG && a.nranks > 1;
-    a.op = what.op == TUTTI_AVG ? TUTTI_SUM : what.op;
-    a.scaled = what.premul != 0;
-    if (a.scaled && what.scalar_at) {
+    if (what.premul && what.scalar_at) {
         bits = 0;
         UNROLL for (int i = 0; i < E::BYTES; i++)
             bits |= (uint64_t)((const unsigned char *)what.scalar_at)[i] << (8 * i);
     }
-    a.scalar = E::widen(bits);
+    return bits;
+}
+
+template <class E> DEVICE arithmetic<E> arithmetic_of(const struct kernel_reduce &what)
+{
+    arithmetic<E> a;
+    a.nranks = what.team.nranks;
+    a.average = what.op == TUTTI_AVG && a.nranks > 1;
+    a.op = what.op == TUTTI_AVG ? TUTTI_SUM : what.op;
+    a.scaled = what.premul != 0;
+    a.scalar = E::widen(scalar_bits<E>(what));
     return a;
 }
 

@@ -27,19 +27,29 @@
 #define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
 #define KERNEL_BULK_BLOCKS      16                   /* by default, for long ones */
-#define KERNEL_CONTROL_BYTES    ((uint64_t)32 << 10) /* the words of a window */
+#define KERNEL_DIRECT_THREADS   512
+#define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
 #define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages without a flag in every word, by default */
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
 #define KERNEL_PLAIN_BYTES      ((uint64_t)16 << 10)  /* of its chunks */
+#define KERNEL_CHAIN_THREADS    576                   /* 64 of them touch no data */
+#define KERNEL_CHAIN_BLOCKS     32                    /* by default, for long ones */
+#define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, by default */
+#define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
+
+/* In kernel_team.abort. */
+#define KERNEL_GIVE_UP 1u
+#define KERNEL_ASKED   2u
 
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN };
 
 /*
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before the
- * first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: not 0 once the kernels must give up (NULL: never).
+ * first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that wait (NULL: never
+ * anything); a kernel that is asked puts 1 into the word behind it.
  */
 struct kernel_team {
     int32_t rank, nranks;
@@ -53,6 +63,7 @@ struct kernel_team {
  * allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
  * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each
  * contribution is first multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
+ * The kernels for small vectors (one, two) count bytes in 32 bits.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -75,6 +86,18 @@ struct kernel_exchange {
     void *recv[KERNEL_RANKS];
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
     uint64_t plain_from;
+};
+
+/*
+ * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out. fan, chunk (0:
+ * the default): how, the same on all ranks. Needs bulk and two ranks or more.
+ */
+struct kernel_chain {
+    struct kernel_team team;
+    const void *in;
+    void *out;
+    uint64_t bytes, chunk;
+    int32_t root, fan;
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
@@ -130,6 +153,43 @@ KERNEL_SHARED uint32_t kernel_exchange_stripes(uint64_t bytes, uint64_t plain_fr
     const uint64_t each = kernel_exchange_plain(bytes, plain_from) ? KERNEL_PLAIN_EACH : KERNEL_EXCHANGE_BYTES;
     const uint64_t stripes = bytes / each + (bytes % each != 0);
     return stripes < KERNEL_EXCHANGE_MOST ? (uint32_t)stripes : KERNEL_EXCHANGE_MOST;
+}
+
+/* The rank that a broadcast comes to in a stripe of a fan, before the others. */
+KERNEL_SHARED int32_t kernel_chain_middle(const struct kernel_chain *what, uint32_t stripe)
+{
+    return (what->root + 1 + (int32_t)(stripe % (uint32_t)(what->team.nranks - 1))) % what->team.nranks;
+}
+
+/* The ranks that this one sends a stripe of a broadcast to. */
+KERNEL_SHARED uint32_t kernel_chain_next(const struct kernel_chain *what, uint32_t stripe)
+{
+    const int32_t me = what->team.rank, n = what->team.nranks, next = (me + 1) % n, middle = kernel_chain_middle(what, stripe);
+    if (!what->fan)
+        return next == what->root ? 0 : 1u << next;
+    if (me == what->root)
+        return 1u << middle;
+    return me == middle ? ((1u << n) - 1) & ~(1u << me | 1u << what->root) : 0;
+}
+
+/* The rank that this one gets it from; -1: none, it is the root. */
+KERNEL_SHARED int32_t kernel_chain_source(const struct kernel_chain *what, uint32_t stripe)
+{
+    const int32_t me = what->team.rank, n = what->team.nranks, middle = kernel_chain_middle(what, stripe);
+    if (me == what->root)
+        return -1;
+    if (!what->fan)
+        return (me + n - 1) % n;
+    return me == middle ? what->root : middle;
+}
+
+/* The ranks that this one sends any of `stripes` stripes to. */
+KERNEL_SHARED uint32_t kernel_chain_receivers(const struct kernel_chain *what, uint32_t stripes)
+{
+    uint32_t ranks = 0;
+    for (uint32_t stripe = 0; stripe < stripes; stripe++)
+        ranks |= kernel_chain_next(what, stripe);
+    return ranks;
 }
 
 #endif

@@ -14,12 +14,31 @@
 #define WARP   32u /* threads that go in step */
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define PARAMETER(type) const __grid_constant__ type
+#define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
     uint32_t x;
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
     return x;
+}
+
+DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
+{
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "l"(at) : "memory");
+}
+
+/* Begins to load what will be loaded again, from the nearest cache then. */
+DEVICE void load_ahead(const unsigned char *at)
+{
+    asm volatile("prefetch.global.L1 [%0];" : : "l"(at) : "memory");
+}
+
+/* Nothing is computed from x before this, where the compiler would otherwise wait for the load that brings it. */
+DEVICE void not_before(uint32_t *x)
+{
+    asm volatile("" : "+r"(*x) : : "memory");
 }
 
 DEVICE uint32_t load_acquire(const uint32_t *at)

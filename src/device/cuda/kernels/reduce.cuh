@@ -9,11 +9,11 @@
 #define REDUCE_KERNELS(type, name)                                                                                            \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                                   \
     {                                                                                                                         \
-        reduce_one<element<type>>(what);                                                                                      \
+        reduce_one_of<element<type>>(what);                                                                                   \
     }                                                                                                                         \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                                   \
     {                                                                                                                         \
-        reduce_two<element<type>>(what);                                                                                      \
+        reduce_two_of<element<type>>(what);                                                                                   \
     }                                                                                                                         \
     KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \
     {                                                                                                                         \

@@ -2,6 +2,11 @@
 /*
  * Small reductions. One-shot: contributions go to every rank that wants the result, which reduces them. Two-shot: each stripe
  * is cut into a part for each rank; its owner reduces it and sends the result on. Both reduce in the order of ranks.
+ *
+ * Time is what counts here: a thread has a unit of 8 bytes and goes its way alone, numbers and data in registers. There is one
+ * barrier, at the end. All messages of a round are equally long, so that a rank that has heard from a peer knows that the peer
+ * has read what it had sent in the round before, and needs no acknowledgement. A reduction to one root is not as even; there
+ * acknowledgements are written and waited for.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LL_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LL_CUH
@@ -9,200 +14,442 @@
 #include <element.cuh>
 #include <ll.cuh>
 
-typedef uint64_t gathered[KERNEL_RANKS][KERNEL_LL_THREADS];
+/* These kernels are launched with KERNEL_LL_THREADS threads: one pass does it on a GPU. */
+enum { LL_STEP = BLOCK_OF(KERNEL_LL_THREADS), LL_PASSES = LL_PACKETS / LL_STEP };
+#define EACH_UNIT(i, bytes)                                                                                                   \
+    for (uint32_t i = threadIdx.x, pass = 0; pass < LL_PASSES && 8 * i < (bytes); pass++, i += LL_STEP)
+
+/*
+ * N is 4 or 8, no less than the number of ranks. Loops over it are written out: indices are constants, so that arrays of this
+ * length stay in registers.
+ */
+#define EACH_OF(p, ranks)                                                                                                     \
+    UNROLL for (int p = 0; p < N; p++)                                                                                        \
+        if (has(ranks, p))
+
+/* Of every rank: numbers of the last messages, and the last one that it is known to have read. */
+template <int N> struct ll_numbers {
+    uint32_t sent[N], received[N], acked[N], read[N];
+};
 
 template <class E> struct ll_run {
     const struct kernel_team &team;
     const unsigned char *in;
     unsigned char *out;
     const arithmetic<E> &a;
-    uint32_t stripe, gives, takes; /* ranks that results go to, and come from */
-    bool wants;                    /* does this rank get a result? */
-    struct ll *ll;
-    uint64_t (*unit)[KERNEL_LL_THREADS];
+    uint32_t stripe, others, gives, takes; /* ranks that results go to, and come from */
+    bool wants;                            /* does this rank get a result? */
+    bool acks;                             /* not all ranks send to all */
 };
 
-#define EACH_UNIT(i, bytes) for (uint32_t i = threadIdx.x; 8 * i < (bytes); i += blockDim.x)
+/* Something in parts, one for each rank: from one to the next, the length of the longest, and of all. */
+struct cut {
+    uint64_t stride;
+    uint32_t each, all;
+};
 
-/* This rank's contribution. */
-template <class E> DEVICE uint64_t contribution(const ll_run<E> &r, const unsigned char *at, uint64_t left)
+/* ---- numbers: every thread has them all ---- */
+
+/* Loads are only begun here: nothing is done with what they bring. */
+template <int N> DEVICE void ll_open(ll_numbers<N> *k, const struct kernel_team &team, uint32_t stripe)
 {
-    uint64_t x = load_unit(at, left);
-    prepare<E, 1>(r.a, &x);
+    const struct window *mine = window_of(team, team.rank);
+    UNROLL for (int p = 0; p < N; p += 4) {
+        load_relaxed4(&mine->ll_sent[stripe][p], &k->sent[p]);
+        load_relaxed4(&mine->ll_received[stripe][p], &k->received[p]);
+        load_relaxed4(&mine->ll_implied[stripe][p], &k->read[p]);
+        load_relaxed4(&mine->ll_acked[stripe][p], &k->acked[p]);
+    }
+}
+
+template <int N> DEVICE uint32_t pick(const uint32_t *x, int p)
+{
+    uint32_t y = x[0];
+    UNROLL for (int q = 1; q < N; q++)
+        y = q == p ? x[q] : y;
+    return y;
+}
+
+/* Starts a message to each of `sends` and from each of `receives`. False: given up. There is room as a rule. */
+template <int N> DEVICE bool ll_begin(ll_numbers<N> *k, const struct kernel_team &team, uint32_t stripe, uint32_t sends, uint32_t receives)
+{
+    uint32_t full = 0;
+    bool good = true;
+    UNROLL for (int p = 0; p < N; p++) {
+        not_before(&k->sent[p]);
+        not_before(&k->received[p]);
+        not_before(&k->acked[p]);
+        not_before(&k->read[p]);
+    }
+    UNROLL for (int p = 0; p < N; p++) {
+        k->sent[p] += has(sends, p);
+        k->received[p] += has(receives, p);
+        full |= has(sends, p) && !ll_has_room(k->acked[p], k->sent[p]) && !ll_has_room(k->read[p], k->sent[p]) ? 1u << p : 0;
+    }
+    ROLLED for (int p = 0; full && p < N; p++)
+        if (has(full, p))
+            good = good && ll_wait_room(&window_of(team, team.rank)->ll_acked[stripe][p], pick<N>(k->sent, p), team.abort);
+    return good;
+}
+
+/* All have sent to all, and have read what was sent before. */
+template <int N> DEVICE void ll_imply(ll_numbers<N> *k)
+{
+    UNROLL for (int p = 0; p < N; p++)
+        k->read[p] = k->sent[p] - 1;
+}
+
+/* Behind a barrier: what came from all has been read. */
+template <int N> DEVICE void ll_acknowledge(const ll_numbers<N> &k, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
+{
+    if (threadIdx.x == 0)
+        EACH_OF (p, ranks)
+            store_ack(&window_of(team, p)->ll_acked[stripe][team.rank], k.received[p]);
+}
+
+/* Behind a barrier. */
+template <int N> DEVICE void ll_close(const ll_numbers<N> &k, const struct kernel_team &team, uint32_t stripe)
+{
+    struct window *mine = window_of(team, team.rank);
+    if (threadIdx.x != 0)
+        return;
+    UNROLL for (int p = 0; p < N; p++) {
+        mine->ll_sent[stripe][p] = k.sent[p];
+        mine->ll_received[stripe][p] = k.received[p];
+        mine->ll_implied[stripe][p] = k.read[p];
+    }
+}
+
+/* ---- units: of every rank one ---- */
+
+template <int N> DEVICE uint64_t pick(const uint64_t *unit, int p)
+{
+    uint64_t x = unit[0];
+    UNROLL for (int q = 1; q < N; q++)
+        x = q == p ? unit[q] : x;
     return x;
 }
 
-/* Reduces what all ranks contributed to one unit. */
-template <class E> DEVICE uint64_t fold_units(const ll_run<E> &r)
+template <int N> DEVICE void replace(uint64_t *unit, int p, uint64_t x)
 {
-    uint64_t x = r.unit[0][threadIdx.x];
+    UNROLL for (int q = 0; q < N; q++)
+        unit[q] = q == p ? x : unit[q];
+}
+
+/* Bytes of part p from unit i on. */
+DEVICE uint32_t part_left(const struct cut &c, int p, uint32_t i)
+{
+    const uint32_t before = c.each * (uint32_t)p + 8 * i;
+    if (before >= c.all || 8 * i >= c.each)
+        return 0;
+    return c.all - before < c.each - 8 * i ? c.all - before : c.each - 8 * i;
+}
+
+/* What the first pass of a round is going to fetch. */
+DEVICE void fetch_ahead(const unsigned char *base, const struct cut &c, int n)
+{
+    if (8 * threadIdx.x < c.each)
+        for (int p = 0; p < (c.stride ? n : 1); p++)
+            if (part_left(c, p, threadIdx.x))
+                load_ahead(base + c.stride * p + 8 * threadIdx.x);
+}
+
+/* Are units i of all parts whole, and need no look at each? */
+DEVICE bool all_whole(const unsigned char *base, const struct cut &c, int n, uint32_t i)
+{
+    return aligned(base, 8) && (c.stride & 7) == 0 && part_left(c, n - 1, i) >= 8;
+}
+
+/* This rank's contribution to unit i, of each part; the same for all ranks if there is but one. */
+template <class E, int N> DEVICE void fetch(const ll_run<E> &r, uint64_t *unit, const unsigned char *base, const struct cut &c, uint32_t i)
+{
+    const int n = r.team.nranks;
+    if (c.stride == 0) {
+        uint64_t x = part_left(c, 0, i) ? load_unit(base + 8 * i, part_left(c, 0, i)) : 0;
+        prepare<E, 1>(r.a, &x);
+        UNROLL for (int p = 0; p < N; p++)
+            unit[p] = x;
+        return;
+    }
+    if (all_whole(base, c, n, i)) {
+        UNROLL for (int p = 0; p < N; p++)
+            unit[p] = p < n ? *(const uint64_t *)(base + c.stride * p + 8 * i) : 0;
+    } else {
+        ROLLED for (int p = 0; p < n; p++) {
+            const uint32_t left = part_left(c, p, i);
+            replace<N>(unit, p, left ? load_unit(base + c.stride * p + 8 * i, left) : 0);
+        }
+    }
+    ROLLED for (int p = 0; r.a.scaled && p < n; p++) {
+        uint64_t x = pick<N>(unit, p);
+        prepare<E, 1>(r.a, &x);
+        replace<N>(unit, p, x);
+    }
+}
+
+template <class E, int N> DEVICE void store_parts(const ll_run<E> &r, const uint64_t *unit, uint32_t ranks, unsigned char *base, const struct cut &c,
+                                           uint32_t i)
+{
+    const int n = r.team.nranks;
+    if (all_whole(base, c, n, i)) {
+        EACH_OF (p, ranks)
+            *(uint64_t *)(base + c.stride * p + 8 * i) = unit[p];
+        return;
+    }
+    ROLLED for (int p = 0; p < n; p++)
+        if (has(ranks, p) && part_left(c, p, i))
+            store_unit(base + c.stride * p + 8 * i, pick<N>(unit, p), part_left(c, p, i));
+}
+
+template <class E, int N> DEVICE void put_units(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, const uint64_t *unit)
+{
+    EACH_OF (p, ranks)
+        ll_put(ll_slot(r.team, p, r.team.rank, r.stripe, k.sent[p]) + i, k.sent[p], unit[p]);
+}
+
+/* Waits for packet i of the message from each of `ranks`. False: given up. */
+template <class E, int N> DEVICE bool collect(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, uint64_t *unit)
+{
+    struct waiting w = {r.team.abort, 0};
+    const struct packet *at[N];
+    struct packet x[N];
+    bool all;
+    EACH_OF (p, ranks)
+        at[p] = ll_slot(r.team, r.team.rank, p, r.stripe, k.received[p]) + i;
+    do {
+        all = true;
+        EACH_OF (p, ranks)
+            load_halves(at[p]->half, &x[p].half[0], &x[p].half[1]);
+        EACH_OF (p, ranks)
+            all = all && ll_is(x[p], k.received[p]);
+    } while (!all && wait_on(&w));
+    EACH_OF (p, ranks)
+        unit[p] = ll_unit(x[p]);
+    return all;
+}
+
+template <class E, int N, int OP> DEVICE void fold_by(parts<E, 1> &sum, const uint64_t *unit, int n)
+{
+    UNROLL for (int p = 1; p < N; p++)
+        if (p < n)
+            parts_absorb(sum, &unit[p], OP);
+}
+
+/* Reduces what all ranks contributed. Elements of a byte are many, and each takes many instructions: there in a loop. */
+template <class E, int N> DEVICE uint64_t fold_units(const ll_run<E> &r, const uint64_t *unit)
+{
+    const int n = r.team.nranks;
+    uint64_t x = unit[0];
     parts<E, 1> sum;
-    if (r.team.nranks == 1)
+    if (n == 1)
         return x;
     parts_widen(sum, &x);
-    ROLLED for (int p = 1; p < r.team.nranks; p++)
-        parts_absorb(sum, &r.unit[p][threadIdx.x], r.a.op);
+    if (E::BYTES == 1)
+        ROLLED for (int p = 1; p < n; p++) {
+            x = pick<N>(unit, p);
+            parts_absorb(sum, &x, r.a.op);
+        }
+    else if (r.a.op == TUTTI_SUM)
+        fold_by<E, N, TUTTI_SUM>(sum, unit, n);
+    else if (r.a.op == TUTTI_PROD)
+        fold_by<E, N, TUTTI_PROD>(sum, unit, n);
+    else if (r.a.op == TUTTI_MAX)
+        fold_by<E, N, TUTTI_MAX>(sum, unit, n);
+    else
+        fold_by<E, N, TUTTI_MIN>(sum, unit, n);
     parts_narrow(&x, sum);
     finish<E, 1>(r.a, &x);
     return x;
 }
 
-/* Sends the units at `from` (its `bytes` bytes) to rank p. `first` is this thread's first one. */
-template <class E> DEVICE void send_units(const ll_run<E> &r, int p, const unsigned char *from, uint32_t bytes)
-{
-    EACH_UNIT (i, bytes)
-        ll_store(r.ll, r.team, r.stripe, p, i, contribution(r, from + 8 * i, bytes - 8 * i));
-}
+/* ---- the kernels ---- */
 
-/* Reduces a message of each rank and the own units at `from`; keeps the results in `result` or stores them at `to`. */
-template <class E> DEVICE bool reduce_units(const ll_run<E> &r, const unsigned char *from, unsigned char *to, uint64_t *result,
-                                            uint32_t ranks, uint32_t bytes)
+/* Ends a round: all threads have read what came. False: given up. */
+template <class E, int N> DEVICE bool end_round(const ll_run<E> &r, ll_numbers<N> *k, bool good, uint32_t receives)
 {
-    EACH_UNIT (i, bytes) {
-        r.unit[r.team.rank][threadIdx.x] = contribution(r, from + 8 * i, bytes - 8 * i);
-        if (!ll_collect(r.ll, r.team, r.stripe, ranks, i, r.unit))
-            return false;
-        const uint64_t x = fold_units(r);
-        if (result)
-            result[i] = x;
-        if (r.wants)
-            store_unit(to + 8 * i, x, bytes - 8 * i);
-    }
-    return true;
-}
-
-/* The same range of every rank's vector, or of the block for each rank, at byte `at` of it. False: given up. */
-template <class E> DEVICE bool one_chunk(const ll_run<E> &r, uint64_t at, uint32_t bytes, uint64_t block)
-{
-    const unsigned char *in = r.in + at;
-    const unsigned char *own = in + block * r.team.rank;
-    const uint64_t first = 8 * threadIdx.x < bytes ? contribution(r, own + 8 * threadIdx.x, bytes - 8 * threadIdx.x) : 0;
-    if (barrier_or(!ll_begin(r.ll, r.team, r.stripe, r.gives, r.takes)))
+    if (barrier_or(!good))
         return false;
-    if (block)
-        ROLLED for (int p = 0; p < r.team.nranks; p++) {
-            if (has(r.gives, p))
-                send_units(r, p, in + block * p, bytes);
-        }
+    if (r.acks)
+        ll_acknowledge(*k, r.team, r.stripe, receives);
     else
-        EACH_UNIT (i, bytes) {
-            const uint64_t x = i == threadIdx.x ? first : contribution(r, own + 8 * i, bytes - 8 * i);
-            ROLLED for (int p = 0; p < r.team.nranks; p++)
-                if (has(r.gives, p))
-                    ll_store(r.ll, r.team, r.stripe, p, i, x);
-        }
-    const bool good = !r.wants || reduce_units(r, own, r.out + at, (uint64_t *)0, r.takes, bytes);
-    if (barrier_or(!good))
-        return false;
-    ll_end(r.ll, r.team, r.stripe, r.takes);
+        ll_imply(k);
     return true;
 }
 
-template <class E> DEVICE void reduce_one(const struct kernel_reduce &what)
+/* The same range of every rank's vector, or of the block for each rank, which begins at `from`. False: given up. */
+template <class E, int N> DEVICE bool one_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
+                                         const struct cut &c)
 {
-    __shared__ struct ll ll;
-    __shared__ gathered unit;
-    const uint64_t bytes = what.count * E::BYTES, block = what.mode == KERNEL_REDUCE_SCATTER ? bytes : 0;
-    const struct span mine = span_part(bytes, blockIdx.x, gridDim.x);
+    const int me = r.team.rank;
+    uint64_t unit[N];
+    fetch<E, N>(r, unit, from, c, threadIdx.x);
+    bool good = ll_begin(k, r.team, r.stripe, r.gives, r.takes);
+    EACH_UNIT (i, c.each) {
+        if (pass)
+            fetch<E, N>(r, unit, from, c, i);
+        if (good)
+            put_units(r, *k, r.gives, i, unit);
+    }
+    EACH_UNIT (i, r.wants ? c.each : 0) {
+        if (LL_PASSES > 1)
+            fetch<E, N>(r, unit, from, c, i);
+        good = good && collect(r, *k, r.takes, i, unit);
+        if (good)
+            store_unit(to + 8 * i, fold_units<E, N>(r, unit), part_left(c, me, i));
+    }
+    return end_round(r, k, good, r.takes);
+}
+
+/* First shot: everybody's contributions to their owners. False: given up. */
+template <class E, int N> DEVICE bool two_send(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, const struct cut &c,
+                                        uint64_t *unit)
+{
+    if (!ll_begin(k, r.team, r.stripe, r.others, r.others))
+        return false;
+    EACH_UNIT (i, c.each) {
+        if (pass)
+            fetch<E, N>(r, unit, from, c, i);
+        put_units(r, *k, r.others, i, unit);
+    }
+    return true;
+}
+
+/* Second shot: owners reduce and send the results to who wants them. False: given up. */
+template <class E, int N> DEVICE bool two_reduce(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
+                                          const struct cut &c, uint64_t *unit)
+{
+    if (!r.acks)
+        ll_imply(k); /* of a peer whose contribution has come */
+    if (!ll_begin(k, r.team, r.stripe, r.gives, 0))
+        return false;
+    EACH_UNIT (i, c.each) {
+        if (LL_PASSES > 1)
+            fetch<E, N>(r, unit, from, c, i);
+        if (!collect(r, *k, r.others, i, unit))
+            return false;
+        const uint64_t x = fold_units<E, N>(r, unit);
+        UNROLL for (int p = 0; p < N; p++)
+            unit[p] = x;
+        put_units(r, *k, r.gives, i, unit);
+        if (r.wants && part_left(c, r.team.rank, i))
+            store_unit(to + c.stride * r.team.rank + 8 * i, x, part_left(c, r.team.rank, i));
+    }
+    return true;
+}
+
+template <class E, int N> DEVICE bool two_receive(const ll_run<E> &r, ll_numbers<N> *k, unsigned char *to, const struct cut &c, uint64_t *unit)
+{
+    ll_begin(k, r.team, r.stripe, 0, r.takes);
+    EACH_UNIT (i, r.takes ? c.each : 0) {
+        if (!collect(r, *k, r.takes, i, unit))
+            return false;
+        store_parts<E, N>(r, unit, r.takes, to, c, i);
+    }
+    return true;
+}
+
+/* A range of the vector, cut into a part for each rank. False: given up. */
+template <class E, int N> DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
+                                         const struct cut &c)
+{
+    uint64_t unit[N];
+    fetch<E, N>(r, unit, from, c, threadIdx.x);
+    bool good = two_send(r, k, from, c, unit);
+    good = good && two_reduce(r, k, from, to, c, unit);
+    if (r.acks && !end_round(r, k, good, r.others)) /* the root has no result to send, by which it would imply this */
+        return false;
+    good = good && two_receive(r, k, to, c, unit);
+    return end_round(r, k, good, r.takes);
+}
+
+template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, const arithmetic<E> &a)
+{
     const int n = what.team.nranks, me = what.team.rank;
-    const arithmetic<E> a = arithmetic_of<E>(what);
     const uint32_t others = all_ranks_but(n, me);
-    const bool wants = what.mode != KERNEL_REDUCE || what.root == me;
-    const uint32_t gives = what.mode == KERNEL_REDUCE ? others & 1u << what.root : others;
-    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, blockIdx.x, gives,
-                         wants ? others : 0, wants, &ll, unit};
+    const bool rooted = what.mode == KERNEL_REDUCE, wants = !rooted || what.root == me;
+    const uint32_t gives = rooted ? others & 1u << what.root : others;
+    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, blockIdx.x, others, gives,
+                         wants ? others : 0, wants, rooted};
+    return r;
+}
+
+struct small_span {
+    uint32_t begin, end;
+};
+
+/* Small vectors are counted in 32 bits: they are far shorter. */
+DEVICE struct small_span small_stripe(uint32_t bytes)
+{
+    const uint32_t each = ((bytes + gridDim.x - 1) / gridDim.x + 15) & ~15u, begin = each * blockIdx.x;
+    struct small_span s;
+    s.begin = begin < bytes ? begin : bytes;
+    s.end = s.begin + each < bytes ? s.begin + each : bytes;
+    return s;
+}
+
+DEVICE struct cut cut_of_one(const struct small_span &mine, uint32_t at, uint64_t block)
+{
+    const struct cut c = {block, (uint32_t)least(mine.end - at, KERNEL_LL_BYTES), ~0u};
+    return c;
+}
+
+DEVICE struct cut cut_of_two(const struct small_span &mine, uint32_t at, uint32_t n)
+{
+    const uint32_t bytes = (uint32_t)least(mine.end - at, n * KERNEL_LL_BYTES), each = ((bytes + n - 1) / n + 15) & ~15u;
+    const struct cut c = {each, each, bytes};
+    return c;
+}
+
+template <class E, int N> DEVICE void reduce_one(const struct kernel_reduce &what)
+{
+    ll_numbers<N> k;
+    ll_open(&k, what.team, blockIdx.x);
+    const unsigned char *in = (const unsigned char *)what.in;
+    const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? what.count * E::BYTES : 0;
+    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES);
     if (mine.begin == mine.end)
         return;
-    ll_open(&ll, what.team, r.stripe, others);
-    for (uint64_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
-        if (!one_chunk(r, at, (uint32_t)least(mine.end - at, KERNEL_LL_BYTES), block))
-            return;
-    ll_close(&ll, what.team, r.stripe, others);
-}
-
-/* The ranks among `ranks` whose part of a round of `bytes` bytes is longer than `more` bytes. */
-DEVICE uint32_t ranks_with_part(uint32_t ranks, uint64_t bytes, uint64_t more, int n)
-{
-    uint32_t with = 0;
-    ROLLED for (int p = 0; p < n; p++) {
-        const struct span part = span_part(bytes, (uint32_t)p, (uint32_t)n);
-        if (has(ranks, p) && part.end - part.begin > more)
-            with |= 1u << p;
-    }
-    return with;
-}
-
-/* First shot: everybody's contributions to their owners, who reduce them. False: given up. */
-template <class E> DEVICE bool two_contribute(const ll_run<E> &r, uint64_t at, uint64_t bytes, uint64_t *result)
-{
-    const int n = r.team.nranks, me = r.team.rank;
-    const struct span own = span_part(bytes, (uint32_t)me, (uint32_t)n);
-    const uint32_t others = all_ranks_but(n, me), length = (uint32_t)(own.end - own.begin);
-    const uint32_t sends = ranks_with_part(others, bytes, 0, n), receives = length ? others : 0;
-    if (barrier_or(!ll_begin(r.ll, r.team, r.stripe, sends, receives)))
-        return false;
-    ROLLED for (int p = 0; p < n; p++)
-        if (has(sends, p)) {
-            const struct span part = span_part(bytes, (uint32_t)p, (uint32_t)n);
-            send_units(r, p, r.in + at + part.begin, (uint32_t)(part.end - part.begin));
-        }
-    if (barrier_or(!reduce_units(r, r.in + at + own.begin, r.out + at + own.begin, result, receives, length)))
-        return false;
-    ll_end(r.ll, r.team, r.stripe, receives);
-    return true;
-}
-
-/* Second shot: the owners' results to who wants them. False: given up. */
-template <class E> DEVICE bool two_results(const ll_run<E> &r, uint64_t at, uint64_t bytes, const uint64_t *result)
-{
-    const int n = r.team.nranks, me = r.team.rank;
-    const struct span own = span_part(bytes, (uint32_t)me, (uint32_t)n), longest = span_part(bytes, 0, (uint32_t)n);
-    const uint32_t length = (uint32_t)(own.end - own.begin), takes = ranks_with_part(r.takes, bytes, 0, n);
-    bool good = true;
-    if (barrier_or(!ll_begin(r.ll, r.team, r.stripe, length ? r.gives : 0, takes)))
-        return false;
-    EACH_UNIT (i, length)
-        ROLLED for (int p = 0; p < n; p++)
-            if (has(r.gives, p))
-                ll_store(r.ll, r.team, r.stripe, p, i, result[i]);
-    EACH_UNIT (i, takes ? longest.end : 0) {
-        const uint32_t ranks = ranks_with_part(takes, bytes, 8 * i, n);
-        good = good && ll_collect(r.ll, r.team, r.stripe, ranks, i, r.unit);
-        ROLLED for (int p = 0; good && p < n; p++) {
-            const struct span part = span_part(bytes, (uint32_t)p, (uint32_t)n);
-            if (has(ranks, p))
-                store_unit(r.out + at + part.begin + 8 * i, r.unit[p][threadIdx.x], part.end - part.begin - 8 * i);
-        }
-    }
-    if (barrier_or(!good))
-        return false;
-    ll_end(r.ll, r.team, r.stripe, takes);
-    return true;
-}
-
-template <class E> DEVICE void reduce_two(const struct kernel_reduce &what)
-{
-    __shared__ struct ll ll;
-    __shared__ gathered unit;
-    __shared__ uint64_t result[LL_PACKETS];
-    const struct span mine = span_part(what.count * E::BYTES, blockIdx.x, gridDim.x);
-    const int n = what.team.nranks, me = what.team.rank;
-    const uint64_t round = (uint64_t)n * KERNEL_LL_BYTES;
+    fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const uint32_t others = all_ranks_but(n, me);
-    const bool wants = what.mode != KERNEL_REDUCE || what.root == me;
-    const uint32_t gives = what.mode == KERNEL_REDUCE ? others & 1u << what.root : others;
-    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, blockIdx.x, gives,
-                         wants ? others : 0, wants, &ll, unit};
+    const ll_run<E> r = ll_run_of(what, a);
+    for (uint32_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
+        if (!one_round(r, &k, in + at, r.out + at, cut_of_one(mine, at, block)))
+            return;
+    ll_close(k, what.team, r.stripe);
+}
+
+template <class E, int N> DEVICE void reduce_two(const struct kernel_reduce &what)
+{
+    ll_numbers<N> k;
+    ll_open(&k, what.team, blockIdx.x);
+    const unsigned char *in = (const unsigned char *)what.in;
+    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES);
+    const uint32_t n = (uint32_t)what.team.nranks;
     if (mine.begin == mine.end)
         return;
-    ll_open(&ll, what.team, r.stripe, others);
-    for (uint64_t at = mine.begin; at < mine.end; at += round) {
-        const uint64_t bytes = least(mine.end - at, round);
-        if (!two_contribute(r, at, bytes, result) || !two_results(r, at, bytes, result))
+    fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
+    const arithmetic<E> a = arithmetic_of<E>(what);
+    const ll_run<E> r = ll_run_of(what, a);
+    for (uint32_t at = mine.begin; at < mine.end; at += n * KERNEL_LL_BYTES)
+        if (!two_round(r, &k, in + at, r.out + at, cut_of_two(mine, at, n)))
             return;
-    }
-    ll_close(&ll, what.team, r.stripe, others);
+    ll_close(k, what.team, r.stripe);
+}
+
+template <class E> DEVICE void reduce_one_of(const struct kernel_reduce &what)
+{
+    if (what.team.nranks <= 4)
+        reduce_one<E, 4>(what);
+    else
+        reduce_one<E, 8>(what);
+}
+
+template <class E> DEVICE void reduce_two_of(const struct kernel_reduce &what)
+{
+    if (what.team.nranks <= 4)
+        reduce_two<E, 4>(what);
+    else
+        reduce_two<E, 8>(what);
 }
 
 #endif

@@ -109,11 +109,11 @@ DEVICE void plain_send(struct stream_out *out, const struct stream_end &e)
 DEVICE void ll_send(struct stream_out *out, const struct stream_end &e)
 {
     const struct window *mine = window_of(e.team, e.team.rank);
-    const uint32_t needed = ++out->number - LL_SLOTS, bytes = (uint32_t)least(out->left, KERNEL_LL_BYTES);
-    struct packet *slot = ll_slot(e.team, e.peer, e.team.rank, e.stripe, out->number);
-    if (out->good && !reached(out->seen, needed)) {
-        out->good = wait_ack(&mine->ll_acked[e.stripe][e.peer], needed, e.team.abort);
-        out->seen = needed;
+    const uint32_t bytes = (uint32_t)least(out->left, KERNEL_LL_BYTES);
+    struct packet *slot = ll_slot(e.team, e.peer, e.team.rank, e.stripe, ++out->number);
+    if (out->good && !ll_has_room(out->seen, out->number)) {
+        out->good = ll_wait_room(&mine->ll_acked[e.stripe][e.peer], out->number, e.team.abort);
+        out->seen = out->number - LL_SLOTS;
     }
     for (uint32_t i = e.crew.thread; out->good && 8 * i < bytes; i += e.crew.threads)
         ll_put(slot + i, out->number, load_unit(out->from + 8 * i, bytes - 8 * i));
@@ -138,6 +138,8 @@ DEVICE void stream_out_open(struct stream_out *out, const struct stream_end &e)
         return;
     out->number = out->plain ? mine->plain_sent[e.stripe][e.peer] : mine->ll_sent[e.stripe][e.peer];
     out->seen = load_ack(out->plain ? &mine->plain_acked[e.stripe][e.peer] : &mine->ll_acked[e.stripe][e.peer]);
+    if (!out->plain)
+        out->seen = ll_read(out->seen, mine->ll_implied[e.stripe][e.peer], out->number);
     if (out->plain)
         plain_fetch(out, e.crew);
 }

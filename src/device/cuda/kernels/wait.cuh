@@ -3,6 +3,8 @@
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_WAIT_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_WAIT_CUH
 
+#include "device/cuda/kernels/kernels.h"
+
 #include <ptx.cuh>
 
 #define TURNS_TO_LOOK 512 /* the abort word is in host memory: a look takes about a microsecond */
@@ -16,7 +18,12 @@ struct waiting {
 DEVICE bool wait_on(struct waiting *w)
 {
     pause_spin();
-    return ++w->turns % TURNS_TO_LOOK != 0 || !w->abort || load_relaxed(w->abort) == 0;
+    if (++w->turns % TURNS_TO_LOOK != 0 || !w->abort)
+        return true;
+    const uint32_t wanted = load_relaxed(w->abort);
+    if (wanted & KERNEL_ASKED)
+        store_flag((uint32_t *)w->abort + 1, 1);
+    return !(wanted & KERNEL_GIVE_UP);
 }
 
 /* Numbers wrap: is x at or behind y? */

@@ -12,6 +12,7 @@
 
 #define LL_PACKETS    (KERNEL_LL_BYTES / 8)
 #define LL_SLOTS      2
+#define DIRECT_WORDS  3 /* where in and out are, the scalar */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
 /* 8 bytes of payload; the upper half of each word is the flag. */
@@ -23,13 +24,19 @@ typedef uint32_t stripe_words[KERNEL_STRIPES][KERNEL_RANKS];
 
 struct alignas(256) window {
     /* the owner's own */
-    stripe_words ll_sent, ll_received;
+    stripe_words ll_sent, ll_received, ll_implied;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
     stripe_words plain_sent, plain_received;
+    stripe_words chain_received;
     /* written by the peer that the last index names */
     stripe_words ll_acked;
     stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
     stripe_words plain_acked, plain_arrived;
+    stripe_words chain_acked, chain_arrived;
+    /* of reduce_direct.cuh: the owner's number, and what peers write */
+    uint32_t direct_number[KERNEL_STRIPES];
+    struct packet direct_meet[KERNEL_STRIPES][KERNEL_RANKS][DIRECT_WORDS];
+    stripe_words direct_done;
 };
 
 /* Behind the words: for every source its small messages, and then for every source its plain data. */

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""beside: how much slower a bf16 matrix product of 8192^3 is beside a send/recv ring and beside allreduces of 256 MiB, four processes."""
+import statistics
+import tempfile
+
+from . import ranks
+from .run import Budget, say, table, tail
+
+# What is compared: name, library, environment.
+VARIANTS = (("nccl", "nccl", {}), ("tutti", "tutti", {}), ("tutti, by kernels", "tutti", {"TUTTI_COPY_PROCESSES": "0"}))
+CALLS = {"ring": "send/recv ring", "allreduce": "allreduce"}
+
+
+def add_arguments(parser):
+    parser.add_argument("--bytes", type=int, default=256 << 20, help="bytes of a message (256 MiB)")
+    parser.add_argument("--side", type=int, default=8192, help="rows and columns of the matrices (8192)")
+    parser.add_argument("--products", type=int, default=400, help="matrix products in a measurement (400)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements alone and beside in turns; the median counts")
+
+
+def one(options, library, extra, limit):
+    """([output of each rank] or None, complaint)"""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
+        program = ["-m", "gpu_parts.torch_beside"]
+        program += [word for name in ("bytes", "side", "products", "rounds") for word in (f"--{name}", str(getattr(options, name)))]
+        jobs = ranks.start_torch(options, options.libraries[library], program, folder, {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
+        ranks.wait(jobs, limit)
+        if any(job.status for job in jobs):
+            return None, f"exit statuses {[job.status for job in jobs]}\n" + tail("".join(job.text() for job in jobs), 2500)
+        return ranks.outputs(folder, options.gpus), ""
+
+
+def summary(outs, nbytes):
+    """{call: slowdown in percent (worst rank, median of the rounds), ms alone, GB/s alone and beside, did the talk outlast the products}"""
+    found = {}
+    for name in CALLS:
+        per_rank = [[100 * (t["beside"] / t["alone"] - 1) for t in out[name]["turns"]] for out in outs]
+        turns = [t for out in outs for t in out[name]["turns"]]
+        factor = (2 * (len(outs) - 1) / len(outs) if name == "allreduce" else 1) * nbytes / 1e6
+        found[name] = {"percent": max(statistics.median(values) for values in per_rank),
+                       "alone_ms": statistics.median(t["alone"] for t in turns),
+                       "busbw_alone": factor / max(out[name]["call alone"] for out in outs),
+                       "busbw_beside": factor / statistics.median(t["call"] for t in turns),
+                       "outlasted": all(t["outlasted"] > 0 for t in turns)}
+    return found
+
+
+def show(found):
+    rows = []
+    for variant, calls in found.items():
+        for name, v in calls.items():
+            note = "" if v["outlasted"] else " (the talk ended before the products: too low)"
+            rows.append([variant, CALLS[name], f"{v['percent']:.2f}{note}", f"{v['alone_ms']:.3f}", f"{v['busbw_alone']:.0f}",
+                         f"{v['busbw_beside']:.0f}"])
+    return table(["library", "beside", "products slower by (%)", "a product alone (ms)", "bus GB/s alone", "bus GB/s with products"], rows)
+
+
+def main(options, results):
+    budget, failed = Budget(options.budget), 0
+    results.data.update(summary={}, complaints=[], raw={})
+    options.products //= 2 if options.quick else 1
+    for variant, library, extra in VARIANTS[:2] if options.quick else VARIANTS:
+        limit = budget.limit(options.limit)
+        if library not in options.libraries or not limit:
+            continue
+        say(f"beside: {variant}")
+        outs, complaint = one(options, library, extra, limit)
+        if outs:
+            results.data["raw"][variant] = outs
+            results.data["summary"][variant] = summary(outs, options.bytes)
+            if library == "tutti" and "tutti communicators 0" in outs[0]["served"]:
+                complaint = "nothing proves that tutti served it: " + outs[0]["served"]
+        if complaint:
+            failed += library == "tutti"
+            results.data["complaints"].append(f"{variant}: {complaint}")
+            say(f"{variant}: {complaint}")
+        results.save()
+    print(show(results.data["summary"]))
+    results.save(complete=not failed)
+    return failed

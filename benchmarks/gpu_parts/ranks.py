@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes, one for each GPU, that meet in a folder: of our worker, or of a program on torch.distributed."""
+import json
+import os
+import socket
+import sys
+import time
+
+from . import run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+
+
+def start(options, library, program, arguments, folder, extra=None, before=(), count=None):
+    """worker.py PROGRAM in `count` processes over library/libnccl.so.2. before: a command that runs each of them."""
+    count = count or options.gpus
+    jobs = []
+    for rank in range(count):
+        command = [*before, sys.executable, "-m", "gpu_parts.worker", program, "--library", os.path.join(library, "libnccl.so.2"), "--folder", folder,
+                   "--rank", str(rank), "--ranks", str(count), *arguments]
+        env = run.environment(library, extra)
+        env["PYTHONPATH"] = ":".join(filter(None, (ROOT, env.get("PYTHONPATH"))))
+        jobs.append(run.Job(command, env))
+    return jobs
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_torch(options, library, program, folder=None, extra=None, preload=True):
+    """A Python program (script or -m module, and arguments) on torch.distributed, a process a GPU."""
+    port, jobs = free_port(), []
+    for rank in range(options.gpus):
+        env = run.environment(library, extra)
+        env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.gpus), LOCAL_WORLD_SIZE=str(options.gpus),
+                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="4")
+        env["PYTHONPATH"] = ":".join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
+        if preload:
+            env["LD_PRELOAD"] = os.path.join(library, "libnccl.so.2")
+        jobs.append(run.Job([sys.executable, *program, *(["--folder", folder] if folder else [])], env))
+    return jobs
+
+
+def wait(jobs, limit, grace=20.0, every=None):
+    return run.run_all(jobs, limit, grace, every)
+
+
+def outputs(folder, count):
+    """What each worker has left: {} of one that has left nothing."""
+    found = []
+    for rank in range(count):
+        try:
+            with open(os.path.join(folder, f"out.{rank}.json"), encoding="utf-8") as file:
+                found.append(json.load(file))
+        except (OSError, ValueError):
+            found.append({})
+    return found
+
+
+class Meet:
+    """What the processes of one run say to each other, as files in a folder. Slow (a millisecond) and sure."""
+
+    def __init__(self, folder, rank, count, limit=120.0):
+        self.folder, self.rank, self.count, self.limit = folder, rank, count, limit
+
+    def put(self, name, data):
+        path = os.path.join(self.folder, name)
+        with open(f"{path}.{self.rank}.new", "wb") as file:
+            file.write(data)
+        os.replace(f"{path}.{self.rank}.new", path)
+
+    def get(self, name):
+        path, until = os.path.join(self.folder, name), time.monotonic() + self.limit
+        while not os.path.exists(path):
+            if time.monotonic() > until:
+                raise TimeoutError(f"rank {self.rank} has waited {self.limit:.0f} s for {name}")
+            time.sleep(0.0005)
+        with open(path, "rb") as file:
+            return file.read()
+
+    def barrier(self, name, who=None):
+        self.put(f"{name}.at.{self.rank}", b"")
+        for rank in who or range(self.count):
+            self.get(f"{name}.at.{rank}")
+
+    def leave(self, data):
+        self.put(f"out.{self.rank}.json", json.dumps(data).encode())

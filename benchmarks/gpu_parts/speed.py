@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""speed: the programs of nccl-tests over NCCL and tutti in turns, each call as it is and in a CUDA graph; medians of the rounds."""
+import math
+import statistics
+
+from plot import write_svg
+
+from . import perf
+from .run import Budget, say, size_name, table, tail
+
+NAMES = {"all_reduce": "allreduce", "sendrecv": "send/recv", "all_gather": "allgather", "reduce_scatter": "reduce-scatter",
+         "broadcast": "broadcast", "alltoall": "alltoall", "reduce": "reduce"}
+LONG = ("all_reduce", "sendrecv")  # up to 4 GiB; the others to 1 GiB
+PLAIN = "-b 64 -e {most} -f 4 -n 30 -w 5 -c 0".split()
+GRAPH = "-b 64 -e 64M -f 4 -n 10 -w 2 -G 10 -c 0".split()
+IN_GRAPH = " in a graph"
+
+
+def add_arguments(parser):
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, NCCL and tutti in turns; the figure of a point is the median")
+    parser.add_argument("--only", nargs="*", metavar="CASE", help="only cases that begin with one of these (allreduce, \"send/recv in a graph\", ...)")
+    parser.add_argument("--form", default="gpus", choices=("gpus", "threads", "processes"),
+                        help="one thread for all GPUs, a thread a GPU, or a process a GPU (MPI)")
+    parser.add_argument("--more", action="store_true", help="add the rounds to what an earlier call has left")
+    parser.add_argument("--graphs", default="both", choices=("both", "no", "only"), help="calls as they are, in graphs, or both")
+
+
+def cases(options):
+    """{name: (program, arguments)}, what has aims first. Quick: only that."""
+    found = {}
+    if options.graphs != "only":
+        found = {name: (program, [a.format(most="4G" if program in LONG else "1G") for a in PLAIN]) for program, name in NAMES.items()}
+    if options.graphs != "no":
+        found.update({name + IN_GRAPH: (program, GRAPH) for program, name in NAMES.items()})
+    if options.quick:
+        found = {name: found[name] for name in found if name in ("allreduce" + IN_GRAPH, *NAMES.values()) and name != "reduce"}
+    return {name: case for name, case in found.items() if not options.only or any(name.startswith(word) for word in options.only)}
+
+
+def medians(points):
+    """{case: {bytes: {library: (us, bus GB/s)}}}"""
+    found = {}
+    for name, libraries in points.items():
+        for library, sizes in libraries.items():
+            for size, rows in sizes.items():
+                pair = tuple(statistics.median(row[at] for row in rows) for at in (0, 1))
+                found.setdefault(name, {}).setdefault(int(size), {})[library] = pair
+    return found
+
+
+def mean(values):
+    """Geometric."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def text_of(points):
+    lines = []
+    for name, sizes in medians(points).items():
+        rows, ratios = [], []
+        for size, pair in sorted(sizes.items()):
+            if {"nccl", "tutti"} <= set(pair):
+                (us, bus), (our_us, our_bus) = pair["nccl"], pair["tutti"]
+                ratios.append(us / our_us)
+                rows.append([size_name(size), f"{us:.1f}", f"{our_us:.1f}", f"{bus:.1f}", f"{our_bus:.1f}", f"{us / our_us:.2f}"])
+        lines += [f"## {name}", "", table(["size", "NCCL (us)", "tutti (us)", "NCCL bus GB/s", "tutti bus GB/s", "ratio"], rows)]
+        if ratios:
+            lines += [f"Geometric mean of the ratios: {mean(ratios):.2f}", ""]
+    return "\n".join(lines)
+
+
+def picture(points, gpus, path):
+    times, collectives = {}, []
+    for name, sizes in medians(points).items():
+        collective = name.removesuffix(IN_GRAPH)
+        collectives += [] if collective in collectives else [collective]
+        kind = "graph" if name.endswith(IN_GRAPH) else "calls"
+        for size, pair in sizes.items():
+            times[(kind, gpus, collective, size)] = {library: us for library, (us, _) in pair.items()}
+    if times:
+        write_svg(path, ["tutti", "nccl"], times, collectives)
+
+
+def head_of(data):
+    form = {"gpus": "one thread", "threads": "a thread for each GPU", "processes": "a process for each GPU"}[data.get("form", "gpus")]
+    turns = data.get("done", {}).values()
+    rounds = f"{min(turns)} to {max(turns)}" if turns and min(turns) < max(turns) else str(max(turns, default=0))
+    return (f"{data.get('gpus', 4)} GPUs, {form}, medians of {rounds} rounds in turns, nccl-tests, out of place, float, sum; NVLS off. "
+            "A ratio is NCCL's time / tutti's: above 1 tutti is faster.")
+
+
+def one(options, results, name, program, arguments, library, folder, limit):
+    done = perf.start(options, folder, program, options.form, arguments, limit)
+    for row in perf.rows(done.text()):
+        sizes = results.data["points"].setdefault(name, {}).setdefault(library, {})
+        sizes.setdefault(str(row.size), []).append([row.us, row.busbw])
+    if done.status:
+        complaint = f"{library}: {name}: exit status {done.status}"
+        results.data["complaints"].append(complaint + "\n" + tail(done.text()))
+        say(complaint + ("\n" + tail(done.text(), 800) if len(results.data["complaints"]) < 5 else ""))
+    return done.status != 0
+
+
+def main(options, results):
+    budget, todo, failed = Budget(options.budget), cases(options), 0
+    for key, empty in (("points", {}), ("complaints", []), ("done", {})):
+        results.data.setdefault(key, empty)
+    results.data["form"] = options.form
+    if not todo or perf.missing(options, next(iter(todo.values()))[0], options.form):
+        say("speed:", perf.missing(options, "all_reduce", options.form) or "no such case")
+        return 1
+    began, count, skipped = budget.left(), 0, 0
+    for turn in range(options.rounds):
+        for name, (program, arguments) in todo.items():
+            for library, folder in options.libraries.items():
+                limit = budget.limit(options.limit)
+                skipped += not limit
+                failed += bool(limit) and one(options, results, name, program, arguments, library, folder, limit)
+            results.data["done"][name] = results.data["done"].get(name, 0) + bool(limit)
+            results.save()
+            count += 1
+            if limit and math.isfinite(began):
+                say(f"speed, round {turn + 1} of {options.rounds}: {name}; {budget.left():.0f} s of the budget left")
+    print(head_of(results.data), text_of(results.data["points"]), sep="\n\n")
+    results.save(complete=not failed and not skipped)
+    say(f"speed: {failed} programs failed, {skipped} not run")
+    return failed

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions of medium size over memory that all ranks address. Each rank owns a part of the vector, reads it where the others have
+ * it and stores the result where they want it: nothing is copied on the way. Block b of all ranks meet first, and tell one another
+ * where their memory is; at the end each says that it neither reads nor writes the others' any more. A meeting place holds one
+ * number at a time: who writes the next one has heard that the last was read.
+ */
+#ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_DIRECT_CUH
+#define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_DIRECT_CUH
+
+#include <element.cuh>
+#include <ll.cuh>
+
+#define DIRECT_AT_ONCE 4 /* ranks whose memory a thread reads at a time */
+
+/* Where ranks have what is reduced, and want the result; what each multiplies its contribution by. */
+struct direct_places {
+    const unsigned char *in[KERNEL_RANKS];
+    unsigned char *out[KERNEL_RANKS];
+    uint64_t scalar[KERNEL_RANKS];
+};
+
+template <class E> struct direct_run {
+    const struct kernel_team &team;
+    const struct direct_places &at;
+    const arithmetic<E> &a;
+    uint32_t gives; /* ranks that get this rank's results */
+};
+
+/* Thread p tells rank p, and hears from it. False: given up. */
+DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint32_t number, struct direct_places *at)
+{
+    const struct kernel_team &team = what.team;
+    bool good = true;
+    EACH_RANK (p, team.nranks) {
+        uint64_t word[DIRECT_WORDS] = {(uint64_t)(uintptr_t)what.in, (uint64_t)(uintptr_t)what.out, scalar};
+        if (p != team.rank) {
+            struct packet *theirs = window_of(team, p)->direct_meet[blockIdx.x][team.rank];
+            const struct packet *mine = window_of(team, team.rank)->direct_meet[blockIdx.x][p];
+            UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
+                ll_put(theirs + i, number, word[i]);
+            UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
+                good = good && ll_get(mine + i, number, team.abort, &word[i]);
+            fence_all(); /* what the rank had written before it came is seen */
+        }
+        at->in[p] = (const unsigned char *)(uintptr_t)word[0];
+        at->out[p] = (unsigned char *)(uintptr_t)word[1];
+        at->scalar[p] = word[2];
+    }
+    return !barrier_or(!good);
+}
+
+/* Behind a barrier. */
+DEVICE void direct_part(const struct kernel_team &team, uint32_t number)
+{
+    struct window *mine = window_of(team, team.rank);
+    EACH_RANK (p, team.nranks) {
+        if (p == team.rank) {
+            mine->direct_number[blockIdx.x] = number;
+            continue;
+        }
+        fence_all();
+        store_flag(&window_of(team, p)->direct_done[blockIdx.x][team.rank], number);
+        wait_flag(&mine->direct_done[blockIdx.x][p], number, team.abort);
+    }
+}
+
+/*
+ * U vectors of each thread, i, i + blockDim.x and so on, at byte `from` of all vectors. WHOLE: those before `end` are whole and
+ * aligned; otherwise there is one, and `end` is in bytes.
+ */
+template <class E, bool WHOLE, int U> DEVICE void direct_load(const direct_run<E> &r, struct vector (*x)[U], int first, uint64_t from,
+                                                              uint64_t i, uint64_t end)
+{
+    UNROLL for (int k = 0; k < DIRECT_AT_ONCE; k++) {
+        if (first + k >= r.team.nranks)
+            continue;
+        if (WHOLE)
+            load_vectors<U>(x[k], r.at.in[first + k] + from, i, end);
+        else
+            load_vector(x[k], r.at.in[first + k] + from + i * VECTOR_BYTES, end - i * VECTOR_BYTES);
+    }
+}
+
+template <class E> DEVICE void direct_prepare(const direct_run<E> &r, int p, uint64_t *unit)
+{
+    if (!r.a.scaled)
+        return;
+    arithmetic<E> a = r.a;
+    a.scalar = E::widen(r.at.scalar[p]);
+    prepare<E, 2>(a, unit);
+}
+
+/* Those of ranks first + from and on, of the ones at hand. */
+template <class E, int U> DEVICE void direct_fold(const direct_run<E> &r, parts<E, 2> *sum, struct vector (*x)[U], int first, int from)
+{
+    UNROLL for (int k = from; k < DIRECT_AT_ONCE; k++) {
+        if (first + k >= r.team.nranks)
+            continue;
+        UNROLL for (int u = 0; u < U; u++) {
+            direct_prepare(r, first + k, x[k][u].unit);
+            parts_absorb(sum[u], x[k][u].unit, r.a.op);
+        }
+    }
+}
+
+template <class E, bool WHOLE, int U> DEVICE void direct_vectors(const direct_run<E> &r, uint64_t from, uint64_t i, uint64_t end)
+{
+    struct vector x[DIRECT_AT_ONCE][U];
+    parts<E, 2> sum[U];
+    const int n = r.team.nranks, me = r.team.rank;
+    direct_load<E, WHOLE, U>(r, x, 0, from, i, end);
+    UNROLL for (int u = 0; u < U; u++) {
+        direct_prepare(r, 0, x[0][u].unit);
+        parts_widen(sum[u], x[0][u].unit);
+    }
+    if (n > 1)
+        direct_fold<E, U>(r, sum, x, 0, 1);
+    ROLLED for (int first = DIRECT_AT_ONCE; first < n; first += DIRECT_AT_ONCE) {
+        direct_load<E, WHOLE, U>(r, x, first, from, i, end);
+        direct_fold<E, U>(r, sum, x, first, 0);
+    }
+    UNROLL for (int u = 0; u < U; u++) {
+        if (n > 1)
+            parts_narrow(x[0][u].unit, sum[u]);
+        finish<E, 2>(r.a, x[0][u].unit);
+    }
+    ROLLED for (int k = 0; k < n; k++) { /* not everybody to the same one first */
+        const int p = me + k < n ? me + k : me + k - n;
+        if (!has(r.gives, p))
+            continue;
+        if (WHOLE)
+            store_vectors<U>(r.at.out[p] + from, x[0], i, end);
+        else
+            store_vector(r.at.out[p] + from + i * VECTOR_BYTES, x[0][0], end - i * VECTOR_BYTES);
+    }
+}
+
+DEVICE bool direct_aligned(const struct direct_places &at, uint64_t from, uint32_t gives, int n)
+{
+    bool good = true;
+    ROLLED for (int p = 0; p < n; p++)
+        good = good && aligned(at.in[p] + from, VECTOR_BYTES) && (!has(gives, p) || aligned(at.out[p] + from, VECTOR_BYTES));
+    return good;
+}
+
+template <class E> DEVICE void direct_span(const direct_run<E> &r, const struct span &s)
+{
+    enum { U = E::BYTES == 1 ? 1 : 2 };
+    const uint64_t bytes = s.end - s.begin, whole = whole_vectors(bytes, direct_aligned(r.at, s.begin, r.gives, r.team.nranks));
+    ROLLED for (uint64_t i = threadIdx.x; i < whole; i += U * blockDim.x)
+        direct_vectors<E, true, U>(r, s.begin, i, whole);
+    ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < bytes; i += blockDim.x)
+        direct_vectors<E, false, 1>(r, s.begin, i, bytes);
+}
+
+/* In a reduce-scatter all of a block is its owner's; `out` then begins where the block does. */
+template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
+{
+    __shared__ struct direct_places at;
+    const int n = what.team.nranks, me = what.team.rank;
+    const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
+    const uint64_t bytes = what.count * E::BYTES, first = scatter ? bytes * me : 0;
+    const arithmetic<E> a = arithmetic_of<E>(what);
+    const uint32_t gives = scatter ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
+    const direct_run<E> r = {what.team, at, a, gives};
+    const uint32_t last = window_of(what.team, me)->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
+    const struct span part = span_part(bytes, scatter ? 0 : me, scatter ? 1 : n);
+    struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
+    if (!direct_meet(what, scalar_bits<E>(what), number, &at))
+        return;
+    if (threadIdx.x == 0 && scatter)
+        for (int p = 0; p < n; p++)
+            at.in[p] += first;
+    barrier();
+    mine.begin += part.begin;
+    mine.end += part.begin;
+    direct_span(r, mine);
+    barrier();
+    direct_part(what.team, number);
+}
+
+#define DIRECT_KERNELS(type, name)                                                                                            \
+    KERNEL(KERNEL_DIRECT_THREADS) tutti_reduce_direct_##name(PARAMETER(struct kernel_reduce) what)                            \
+    {                                                                                                                         \
+        reduce_direct<element<type>>(what);                                                                                   \
+    }
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions that kernels carry out where users' memory lies, in one process whose GPUs address one another's. What cudaMalloc made
+ * they all reach; memory of pools, mapped pieces, managed and host memory perhaps not: scratch then stands in for it on the rank that
+ * has it, and no other needs to know.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/type.h"
+
+static uint64_t out_bytes(const struct call *call)
+{
+    return call->count * type_size(call->type);
+}
+
+static uint64_t in_bytes(const struct fabric *fabric, const struct call *call)
+{
+    return out_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
+}
+
+static bool has_result(const struct fabric *fabric, const struct call *call)
+{
+    return call->coll != COLL_REDUCE || call->root == fabric->rank;
+}
+
+/* All ranks come to the same answer. */
+bool direct_wanted(const struct fabric *fabric, const struct call *call)
+{
+    uint64_t bytes = in_bytes(fabric, call);
+    return fabric->direct && bytes >= (uint64_t)param_int(PARAM_DIRECT_FROM) && bytes <= (uint64_t)param_int(PARAM_DIRECT_MOST);
+}
+
+static bool peers_reach(const struct fabric *fabric, const void *memory)
+{
+    unsigned capable = 0;
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+    void *values = &capable;
+    return fabric->cu->PointerGetAttributes(1, &which, &values, (CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS && capable;
+}
+
+static bool needs_stand_in(const struct fabric *fabric, const struct call *call)
+{
+    return !peers_reach(fabric, call->in) || (has_result(fabric, call) && !peers_reach(fabric, call->out));
+}
+
+tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    cuda_enter(fabric->device);
+    if (needs_stand_in(fabric, call))
+        result = scratch_stand_in(fabric);
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t copy(struct fabric *fabric, const void *to, const void *from, uint64_t bytes, CUstream stream)
+{
+    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, stream),
+                      "copying what peers do not reach");
+}
+
+tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream)
+{
+    struct kernel_launch how;
+    char *stand_in = (char *)(uintptr_t)fabric->stand_in;
+    bool brought = !peers_reach(fabric, call->in), fetched = has_result(fabric, call) && !peers_reach(fabric, call->out);
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (brought)
+        result = copy(fabric, what->in = stand_in, call->in, in_bytes(fabric, call), stream);
+    if (fetched)
+        what->out = stand_in + param_int(PARAM_DIRECT_MOST);
+    what->team = fabric->kernels;
+    kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
+    record_way(fabric, record_kernel(how.kernel));
+    if (result == TUTTI_SUCCESS)
+        result = cuda_launch(fabric->device, &how, call->type, what, stream);
+    return result == TUTTI_SUCCESS && fetched ? copy(fabric, call->out, what->out, out_bytes(call), stream) : result;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions: one kernel. A large allreduce takes two steps where copy engines may be used: a kernel leaves each rank the result of its
+ * own part, and copy engines carry the parts to the others, without any processor of the GPU and faster than kernels store.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/type.h"
+
+#include <string.h>
+
+static uint64_t bytes_of(const struct call *call)
+{
+    return call->count * type_size(call->type);
+}
+
+static uint32_t everybody(const struct fabric *fabric)
+{
+    return (1u << fabric->nranks) - 1;
+}
+
+/* All ranks come to the same answer: they capture alike. */
+static bool in_two_steps(const struct fabric *fabric, const struct call *call, bool capturing)
+{
+    return call->coll == COLL_ALLREDUCE && fabric->copies && !capturing && fabric->nranks > 1 &&
+           bytes_of(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && !direct_wanted(fabric, call);
+}
+
+static enum kernel_mode mode_of(enum coll coll)
+{
+    return coll == COLL_ALLREDUCE ? KERNEL_ALLREDUCE : coll == COLL_REDUCE ? KERNEL_REDUCE : KERNEL_REDUCE_SCATTER;
+}
+
+static void choose(const struct fabric *fabric, const struct call *call, enum kernel_mode mode, struct kernel_launch *how)
+{
+    kernel_choose_reduce(mode, fabric->nranks, bytes_of(call), fabric->most_blocks, how);
+}
+
+static tutti_result_t launch(struct fabric *fabric, const struct call *call, enum kernel_mode mode, CUstream stream)
+{
+    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode, .root = call->root,
+                                 .op = call->op, .premul = call->premul, .scalar = call->scalar, .scalar_at = call->scalar_at,
+                                 .chunk = (uint64_t)param_int(PARAM_BULK_CHUNK)};
+    struct kernel_launch how;
+    if (direct_wanted(fabric, call))
+        return direct_issue(fabric, call, &what, stream);
+    choose(fabric, call, mode, &how);
+    if (how.kernel == KERNEL_REDUCE_BULK) {
+        tutti_result_t result = scratch_take_bulk(fabric, everybody(fabric));
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    what.team = fabric->kernels;
+    record_way(fabric, record_kernel(how.kernel));
+    return cuda_launch(fabric->device, &how, call->type, &what, stream);
+}
+
+/* Each rank's part of `out` to the others'. */
+static tutti_result_t gather_parts(struct fabric *fabric, const struct call *call, CUstream stream)
+{
+    struct kernel_exchange what;
+    uint64_t bytes = bytes_of(call), each = kernel_part_bytes(bytes, fabric->nranks), part[KERNEL_RANKS];
+    char *at[KERNEL_RANKS];
+    memset(&what, 0, sizeof what);
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        uint64_t begin = each * (uint64_t)rank < bytes ? each * (uint64_t)rank : bytes;
+        at[rank] = (char *)call->out + begin;
+        part[rank] = bytes - begin < each ? bytes - begin : each;
+    }
+    for (int rank = 0; rank < fabric->nranks; rank++) {
+        what.send[rank] = at[fabric->rank];
+        what.send_bytes[rank] = part[fabric->rank];
+        what.recv[rank] = at[rank];
+        what.recv_bytes[rank] = part[rank];
+    }
+    return exchange_issue(fabric, &what, true, stream, false);
+}
+
+tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool capturing, CUstream stream)
+{
+    tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : everybody(fabric));
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!in_two_steps(fabric, call, capturing))
+        return launch(fabric, call, mode_of(call->coll), stream);
+    result = launch(fabric, call, KERNEL_REDUCE_OWN, stream);
+    return result == TUTTI_SUCCESS ? gather_parts(fabric, call, stream) : result;
+}
+
+/* It may: whether the call is captured is not known yet. */
+bool reduce_needs_bulk(const struct fabric *fabric, const struct call *call)
+{
+    struct kernel_launch how;
+    choose(fabric, call, in_two_steps(fabric, call, false) ? KERNEL_REDUCE_OWN : mode_of(call->coll), &how);
+    return how.kernel == KERNEL_REDUCE_BULK;
+}

@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of benchmarks/gpu.py without a GPU: arguments, tables of nccl-tests, time limits, the report; with fakes of nccl-tests and compute-sanitizer.
+
+    gpu_test.py ROOT [LIBFOLDER DRIVERFOLDER]     with them, also our workers on the stand-in driver in DRIVERFOLDER, over LIBFOLDER/libnccl.so.2
+"""
+import contextlib
+import io
+import json
+import os
+import signal
+import struct
+import sys
+import tempfile
+import time
+import types
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
+sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
+
+import gpu  # noqa: E402
+from gpu_parts import apps, beside, check, exercise, kill, perf, ranks, report, run, sanitize, speed, values  # noqa: E402
+
+TABLE = """\
+# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
+# Using devices
+#  Rank  0 Group  0 Pid   4242 on       host device  0 [0000:18:00] NVIDIA H200
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           0             0     float     sum      -1     6.11    0.00    0.00       0     6.02    0.00    0.00       0
+        1024           256     float     sum      -1     5.42    0.19    0.28       0     5.38    0.19    0.29       0
+        1024           256  bfloat16    prod      -1     5.49    0.19    0.28       0     5.38    0.19    0.29       2
+     1048576        262144     float    none       2    38.40   27.31   20.48       0    38.10   27.52   20.64     N/A
+     4194304       1048576     float      -1    52.60   79.74   59.80     N/A    52.10   80.50   60.38     N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 44.7
+"""
+
+
+def call(*arguments):
+    """(exit status, standard output, standard error) of gpu.py."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = gpu.main(list(arguments))
+        except SystemExit as end:
+            status = end.code
+    return status, out.getvalue(), err.getvalue()
+
+
+class Tables(unittest.TestCase):
+    def test_rows(self):
+        rows = perf.rows(TABLE)
+        self.assertEqual([row.size for row in rows], [1024, 1024, 1048576, 4194304])
+        self.assertEqual((rows[0].us, rows[0].busbw, rows[0].wrong, rows[0].us_in), (5.42, 0.28, "0", 5.38))
+        self.assertEqual((rows[1].type, rows[1].op, rows[1].wrong_in), ("bfloat16", "prod", "2"))
+        self.assertEqual((rows[2].root, rows[2].wrong_in), ("2", "N/A"))
+        self.assertEqual((rows[3].op, rows[3].us, rows[3].busbw), ("none", 52.6, 59.8))
+
+    def test_wrong(self):
+        self.assertEqual(perf.wrong(TABLE), ["1024 bytes of bfloat16 prod root -1: 0 wrong, in place 2"])
+        self.assertEqual(perf.wrong(TABLE.replace("values : 0 OK", "values : 7 FAILED"))[1], "7 values out of bounds")
+        self.assertEqual(perf.rows("     1048576  oops"), [])
+
+    def test_commands(self):
+        options = types.SimpleNamespace(tests="/t", gpus=4, mpirun="mpirun")
+        self.assertEqual(perf.command(options, "reduce", "gpus", ["-n", "1"]), ["/t/reduce_perf", "-g", "4", "-n", "1"])
+        self.assertEqual(perf.command(options, "reduce", "threads", []), ["/t/reduce_perf", "-t", "4", "-g", "1"])
+        self.assertEqual(perf.command(options, "reduce", "processes", [], 2)[:4], ["mpirun", "-np", "2", "--bind-to"])
+        self.assertIn("/t/reduce_perf_mpi", perf.missing(options, "reduce", "processes"))
+
+    def test_plan(self):
+        todo = check.plan(types.SimpleNamespace(ways=None, only=None, quick=False))
+        self.assertIn("hypercube", {program for way, program in todo if way.form == "processes"})
+        self.assertNotIn("hypercube", {program for way, program in todo if way.form == "gpus"})
+        self.assertEqual(len(check.plan(types.SimpleNamespace(ways=["float"], only=["reduce"], quick=False))), 1)
+        self.assertEqual(len({way.name for way, _ in todo[:len(check.WAYS) + len(check.MODES)]}), len(check.WAYS) + len(check.MODES))
+        quick = check.plan(types.SimpleNamespace(ways=None, only=None, quick=True))
+        self.assertEqual({way.name for way, _ in quick}, {way.name for way, _ in todo})
+        self.assertLess(len(quick), len(todo))
+
+    def test_sanitizer_summaries(self):
+        race = "========= RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)\n"
+        self.assertEqual(sanitize.summary("x\n========= ERROR SUMMARY: 0 errors\n" + race), [(0, 0), (1, 2)])
+        self.assertEqual(sanitize.summary("========= ERROR SUMMARY: 1 error"), [(1, 0)])
+        self.assertEqual(sanitize.judge(["========= ERROR SUMMARY: 0 errors"], [0]), [])
+        self.assertIn("no summary", sanitize.judge(["========= Error: Device not supported"], [0])[0])
+        self.assertIn("5 errors", sanitize.judge(["========= ERROR SUMMARY: 5 errors"], [86])[0])
+        self.assertIn("past its limit", sanitize.judge(["========= ERROR SUMMARY: 0 errors"], [124])[0])
+
+    def test_apps(self):
+        text = ("first collective after 0.91 s, sum 6.0\nddp step 1: loss 6.2\nddp step 5: loss 5.50000\n"
+                "served: tutti communicators 2; ncclAllReduce from /x/lib/libnccl.so.2; also mapped: none\n")
+        good = apps.record_of("ddp", "tutti", [0, 0], text, 3.0)
+        self.assertEqual((good["said"], good["losses"], good["first"]), ([], {1: 6.2, 5: 5.5}, 0.91))
+        self.assertIn("nothing proves", apps.record_of("ddp", "tutti", [0], text.replace("communicators 2", "communicators 0"), 1)["said"][0])
+        self.assertIn("tutti served", apps.record_of("ddp", "nccl", [0], text, 1)["said"][0])
+        other = {"losses": {1: 6.2, 5: 5.6}}
+        self.assertEqual(len(apps.compare("ddp", {"tutti": good, "nccl": other})), 1)
+        self.assertEqual(apps.compare("ddp", {"tutti": good, "nccl": good}), [])
+        self.assertEqual(len(apps.compare("ddp", {"tutti": {"losses": {1: float("nan")}}, "nccl": good})), 1)
+        bad = apps.record_of("jax", "tutti", [1], "result: 30 points, 2 wrong\n", 1.0)
+        self.assertEqual(bad["said"][:2], ["exit statuses [1]", "2 wrong results"])
+
+
+class Numbers(unittest.TestCase):
+    def test_small_floats(self):
+        self.assertEqual([values.encode("f8e4m3", v)[0] for v in (1, 1.5, 2, 9)], [0x38, 0x3c, 0x40, 0x51])
+        self.assertEqual([values.encode("f8e5m2", v)[0] for v in (1, 1.75, 9)], [0x3c, 0x3f, 0x48])  # 9 rounds to 8
+        self.assertEqual(values.encode("bfloat16", 1.5), b"\xc0\x3f")
+        self.assertEqual(values.encode("int8", 2.25), b"\x02")
+
+    def test_stretches(self):
+        own = struct.unpack("<7i", values.own("int32", 2, 4, 7))
+        self.assertEqual(list(own), [(i + 2) % 3 + 1 for i in range(4, 11)])
+        total = struct.unpack("<5f", values.reduced("float", "sum", 4, 1, 5))
+        self.assertEqual(list(total), [sum((i + r) % 3 + 1 for r in range(4)) for i in range(1, 6)])
+        self.assertEqual(values.reduced("int32", "prod", 2, 0, 3), struct.pack("<3i", 2, 6, 3))
+        self.assertFalse(values.exact("avg", 5))
+
+    def test_differences(self):
+        self.assertIsNone(values.first_difference(b"abc", b"abc", 1))
+        self.assertEqual(values.first_difference(b"aaaabbbbcccc", b"aaaabbbXcccc", 4), 1)
+        self.assertEqual(values.first_difference(b"x" * 1000 + b"y", b"x" * 1001, 1), 1000)
+
+
+class Jobs(unittest.TestCase):
+    def test_limit_reaches_grandchildren(self):
+        began = time.monotonic()
+        done = run.run(["sh", "-c", "setsid sleep 500 & echo $!; wait"], None, 1.0)
+        self.assertEqual(done.status, 124)
+        self.assertLess(time.monotonic() - began, 60)
+        pid = int(done.text())
+        for _ in range(1000):
+            if self.state(pid) in (None, "Z"):  # gone, or nobody has reaped it yet
+                return
+            time.sleep(0.02)
+        self.fail("a grandchild was left")
+
+    @staticmethod
+    def state(pid):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                return file.read().rpartition(")")[2].split()[0]
+        except OSError:
+            return None
+
+    def test_one_fails_all_end(self):
+        jobs = [run.Job(["sh", "-c", "exit 3"]), run.Job(["sleep", "500"])]
+        run.run_all(jobs, 400, grace=0.5)
+        self.assertEqual([job.status for job in jobs], [3, 124])
+
+    def test_missing_program(self):
+        done = run.run(["/nonexistent/program"])
+        self.assertEqual(done.status, 127)
+        self.assertIn("/nonexistent/program", done.text())
+
+    def test_results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = run.Results(folder, "x", gpus=4)
+            first.data["value"] = 1
+            first.save(complete=True)
+            self.assertEqual(run.Results(folder, "x", keep=True).data["value"], 1)
+            self.assertNotIn("value", run.Results(folder, "x").data)
+            run.Results(folder, "y").save()
+            self.assertEqual(sorted(run.load_all(folder)), ["x", "y"])
+            with open(os.path.join(folder, run.FILE), "w", encoding="utf-8") as file:
+                file.write('{"half":')
+            self.assertIsNone(run.load(folder, "x"))
+
+
+class Programs(unittest.TestCase):
+    """gpu.py as a whole, over fakes."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        for name in ("tests", "nccl", "tutti"):
+            os.mkdir(self.at(name))
+        for program in perf.PROGRAMS:
+            for end in ("_perf", "_perf_mpi"):
+                with open(self.at("tests", program + end), "w", encoding="utf-8") as file:
+                    file.write(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_perf.py" "$@"\n')
+                os.chmod(file.name, 0o755)
+        with open(self.at("mpirun"), "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\nshift 4\nexec "$@"\n')
+        os.chmod(file.name, 0o755)
+        for name in ("nccl", "tutti"):
+            open(self.at(name, "libnccl.so.2"), "w", encoding="utf-8").close()
+        os.environ.pop("FAKE", None)
+        self.addCleanup(os.environ.pop, "FAKE", None)
+
+    def at(self, *names):
+        return os.path.join(self.folder.name, *names)
+
+    def folders(self):
+        return ["--tests", self.at("tests"), "--nccl", self.at("nccl"), "--tutti", self.at("tutti"), "--results", self.at("results"),
+                "--mpirun", self.at("mpirun")]
+
+    def part(self, *arguments):
+        return call(*arguments, *self.folders())
+
+    def load(self, part):
+        return run.load(self.at("results"), part)
+
+    def test_check(self):
+        status, out, _ = self.part("check", "--ways", "float", "bfloat16", "processes, a")
+        self.assertEqual(status, 0, out)
+        data = self.load("check")
+        self.assertEqual(len(data["runs"]), len(perf.PROGRAMS) - 1 + 3 + 3)
+        self.assertTrue(data["complete"])
+
+    def test_check_finds_what_is_wrong(self):
+        for mode, words in (("wrong", "wrong, in place"), ("fail", "exit status 2"), ("garbage", "exit status 139"), ("hang", "past its limit")):
+            os.environ["FAKE"] = mode
+            status, out, _ = self.part("check", "--ways", "bfloat16", "--only", "reduce", "--limit", "4" if mode == "hang" else "60")
+            self.assertEqual(status, 1, mode)
+            self.assertIn(words, out)
+            self.assertFalse(self.load("check")["runs"][0]["good"])
+
+    def test_check_without_programs(self):
+        os.unlink(self.at("tests", "reduce_perf"))
+        status, out, _ = self.part("check", "--ways", "bfloat16", "--only", "reduce")
+        self.assertEqual(status, 1)
+        self.assertIn("not run: reduce", out)
+
+    def test_budget(self):
+        os.environ["FAKE"] = "hang"
+        began = time.monotonic()
+        status, out, _ = self.part("check", "--ways", "float", "--budget", "5", "--only", "reduce", "all_reduce", "broadcast")
+        self.assertEqual(status, 1)
+        self.assertLess(time.monotonic() - began, 120)
+        self.assertIn("no time left", out)
+
+    def test_speed_and_report(self):
+        status, out, _ = self.part("speed", "--rounds", "1")
+        self.assertEqual(status, 0, out)
+        status, out, _ = self.part("speed", "--rounds", "2", "--more", "--only", "allreduce")
+        data = self.load("speed")
+        self.assertEqual(len(data["points"]["allreduce"]["tutti"]["1024"]), 3)
+        self.assertEqual(len(data["points"]["alltoall in a graph"]["nccl"]["1024"]), 1)
+        status, out, _ = self.part("nopeer", "--rounds", "1", "--quick")
+        self.assertEqual(status, 0, out)
+        status, out, _ = self.part("report")
+        self.assertEqual(status, 0)
+        self.assertIn("2 GPUs by sockets", out)
+        self.assertIn("allreduce, 4 GiB", out)
+        self.assertTrue(os.path.exists(self.at("results", "performance-gpu.svg")))
+        with open(self.at("results", "performance-gpu.md"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("## alltoall in a graph", text)
+        self.assertIn("![time over size](performance-gpu.svg)", text)
+        self.assertRegex(text, r"64 MiB and above +\| 1\.3")
+
+    def test_speed_by_processes(self):
+        status, out, _ = self.part("speed", "--form", "processes", "--rounds", "1", "--only", "broadcast")
+        self.assertEqual(status, 0, out)
+        self.assertIn("broadcast in a graph", self.load("speed-processes")["points"])
+        self.assertIn("a process for each GPU", out)
+
+    def test_failures_are_kept(self):
+        os.environ["FAKE"] = "fail"
+        status, _, err = self.part("speed", "--rounds", "1", "--only", "broadcast", "--graphs", "no")
+        self.assertEqual(status, 1)
+        self.assertIn("exit status 2", err)
+        self.assertEqual(len(self.load("speed")["complaints"]), 2)
+        status, out, _ = self.part("nopeer", "--rounds", "1", "--quick")
+        self.assertEqual(status, 1)
+        self.assertIn("FAILED", out)
+
+    def test_sanitizer(self):
+        tool = os.path.join(HERE, "fake_sanitizer.sh")
+        for mode, expected in (("", 0), ("errors", 1), ("refused", 1)):
+            os.environ["FAKE"] = mode
+            status, out, _ = self.part("sanitize", "--sanitizer", tool, "--cases", "memcheck, one", "racecheck, one")
+            self.assertEqual(status, expected, out)
+        self.assertIn("no summary", out)
+
+    def test_told_to_end(self):
+        """A signal ends the script and what it has started, and what was measured before is there."""
+        script = os.path.join(os.path.dirname(gpu.__file__), "gpu.py")
+        command = [sys.executable, script, "check", "--tests", self.at("tests"), "--tutti", self.at("tutti"), "--results", self.at("results"),
+                   "--ways", "bfloat16", "--only", "all_reduce", "reduce"]
+        with open(self.at("tests", "reduce_perf"), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho $$ > {self.at('pid')}\nexec sleep 500\n")
+        job = run.Job(command)
+        until = time.monotonic() + 120
+        while not os.path.exists(self.at("pid")) and time.monotonic() < until:
+            time.sleep(0.01)
+        job.process.send_signal(signal.SIGTERM)
+        run.run_all([job], 60)
+        self.assertEqual(job.status, 143, job.text())
+        with open(self.at("pid"), encoding="utf-8") as file:
+            self.assertIn(Jobs.state(int(file.read())), (None, "Z"))
+        self.assertEqual([record["good"] for record in self.load("check")["runs"]], [True])
+
+    def test_arguments(self):
+        for wrong in (("none",), (), ("check", "--ways"), ("speed", "--rounds", "x"), ("kill", "--tutti", "/nonexistent")):
+            if wrong != ("check", "--ways"):
+                self.assertEqual(call(*wrong)[0], 2, wrong)
+        self.assertEqual(self.part("first", "--gpus", "0")[0], 2)
+        self.assertEqual(call("speed", "--tutti", self.at("tutti"), "--nccl", "/nonexistent")[0], 2)
+        self.assertEqual(call("check", "--list")[0], 0)
+        self.assertEqual(call("report", "--results", self.at("nothing"))[0], 1)
+        for part in (*gpu.PARTS, "all"):
+            status, out, _ = call(part, "--help")
+            self.assertEqual(status, 0)
+            self.assertIn("--results", out)
+
+    def test_all(self):
+        """Nothing here but the fakes works: each part fails or is done, the next one goes on, and all is in one file."""
+        status, out, err = call("all", "--budget-total", "100", "--gpus", "2", *self.folders())
+        self.assertEqual(status, 1)
+        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err], list(gpu.PARTS))
+        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report"})
+        self.assertTrue(self.load("speed")["complete"])
+        self.assertEqual(sorted(os.listdir(self.at("results"))), ["performance-gpu.md", "performance-gpu.svg", "results.json"])
+        self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, apps")
+
+    def test_report_of_everything(self):
+        first = {library: {"one.init and first": t, "two.bytes.init": m, "two.bytes.first": m, "two.bytes.large": m}
+                 for library, t, m in (("nccl", 0.8, 400 << 20), ("tutti", 0.3, 50 << 20))}
+        turn = {"alone": 1.0, "beside": 1.02, "call": 2.0, "outlasted": 5.0}
+        out = {name: {"call alone": 1.0, "turns": [turn] * 3} for name in beside.CALLS}
+        slow = {name: {"call alone": 1.0, "turns": [{**turn, "beside": 1.005}] * 3} for name in beside.CALLS}
+        parts = {
+            "first": {"summary": first},
+            "beside": {"summary": {"nccl": beside.summary([out] * 4, 1 << 28), "tutti": beside.summary([slow] * 4, 1 << 28)}},
+            "nopeer": {"points": {"host memory": {"nccl": {str(1 << 28): [[100.0, 5]]}, "tutti": {str(1 << 28): [[50.0, 10]]}}}, "checks": []},
+            "kill": {"tutti": {"survivors": [{"rank": 0, "good": True, "works": True, "computed": True, "said": "x", "rounds": 4, "noticed": 0.5,
+                                              "aborted": 0.6}]}},
+            "sanitize": {"cases": [{"good": True}, {"good": False}]},
+            "apps": {"runs": [{"app": "jax", "library": library, "said": said, "served": None, "seconds": 1}
+                              for library, said in (("tutti", []), ("nccl", ["x"]))]},
+            "speed": {"points": {"allreduce in a graph": {"tutti": {"1024": [[3.5, 0.4], [3.6, 0.4]]}, "nccl": {"1024": [[10.0, 0.1]]}}}},
+        }
+        os.mkdir(self.at("results"))
+        with open(self.at("results", run.FILE), "w", encoding="utf-8") as file:
+            json.dump({name: {**data, "complete": True, "gpus": 4} for name, data in parts.items()}, file)
+        status, text, _ = self.part("report")
+        self.assertEqual(status, 0)
+        rows = {row[0]: row for row in report.aims({part: self.load(part) for part in report.PARTS})}
+        self.assertEqual(rows["allreduce in a graph, 1 KiB"][3:], ["3.55 us", "2.82", "met"])
+        self.assertEqual(rows["init and first collective, 4 processes"][-1], "met")
+        self.assertEqual(rows["memory of a communicator, made"][-1], "MISSED")
+        self.assertEqual(rows["matrix product beside allreduce (tutti)"][3:], ["0.50%", "4.00", "met"])
+        self.assertEqual(rows["2 GPUs by host memory, allreduce 256 MiB"][-1], "met")
+        self.assertEqual(rows["2 GPUs by sockets, allreduce 256 MiB"][-1], "-")
+        self.assertEqual(rows["compute-sanitizer: 0 errors"][3:], ["1 of 2", "-", "MISSED"])
+        self.assertEqual(rows["nccl-tests with checks"][-1], "-")
+        self.assertIn("aims met", text)
+
+
+@unittest.skipUnless(DRIVER, "needs the stand-in driver and libnccl.so.2")
+class Workers(unittest.TestCase):
+    """Our own workers on the stand-in driver: two processes, as 2 processors are common where this runs."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        os.environ["TUTTI_CUDA_LIBRARY"] = os.path.join(DRIVER, "libcuda.so.1")
+        os.environ["PYTHONPATH"] = ""
+
+    def part(self, *arguments, gpus=2):
+        return call(*arguments, "--tutti", LIB, "--results", self.folder.name, "--gpus", str(gpus), "--limit", "300", "--budget", "400")
+
+    def test_exercise(self):
+        status, out, err = self.part("check", "--ways", "our own", "--preset", "few")
+        self.assertEqual(status, 0, out + err)
+        runs = run.load(self.folder.name, "check")["runs"]
+        self.assertEqual(len(runs), len(check.MODES))
+        points = runs[0]["points"]
+        wanted = exercise.PRESETS["few"]
+        self.assertEqual(points, 2 * (3 * len(wanted.types) * len(wanted.ops) * len(wanted.bytes) + 6 * len(wanted.moved)))
+
+    def test_first(self):
+        status, out, err = self.part("first", "--nccl", LIB, "--rounds", "1")
+        self.assertEqual(status, 0, out + err)
+        found = run.load(self.folder.name, "first")["summary"]["tutti"]
+        self.assertGreater(found["two.bytes.large"], 0)
+        self.assertIn("making the first communicator (ms)", out)
+
+    def test_kill(self):
+        status, out, err = self.part("kill", "--bytes", "20000000", "--victim", "1", "--within", "60", gpus=3)
+        self.assertEqual(status, 0, out + err)
+        survivors = run.load(self.folder.name, "kill")["tutti"]["survivors"]
+        self.assertEqual([s["rank"] for s in survivors], [0, 2])
+        self.assertIn("yes, copies and collective", out)
+
+    def test_wrong_results_are_found(self):
+        class Broken(exercise.Exercise):
+            def step(self, name, kind, send, wanted, call):
+                super().step(name, kind, send, wanted and bytes([wanted[0] ^ 1]) + wanted[1:], call)
+
+        from gpu_parts.device import Device, Nccl
+        device, nccl = Device(0), Nccl(os.path.join(LIB, "libnccl.so.2"))
+        comm = nccl.init(1, nccl.new_id(), 0)
+        self.assertEqual(exercise.Exercise(device, nccl, comm, 0, 1, 60).run("survivors"), [])
+        wrong = Broken(device, nccl, comm, 0, 1, 60).run("survivors")
+        self.assertIn("allreduce float sum, 1000 elements: element 0 of 1000 is wrong", wrong)
+        nccl.call("ncclCommDestroy", comm)
+
+
+class Meeting(unittest.TestCase):
+    def test_nobody_comes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(TimeoutError):
+                ranks.Meet(folder, 0, 2, 0.2).barrier("x")
+            self.assertEqual(ranks.outputs(folder, 2), [{}, {}])
+
+    def test_judging_survivors(self):
+        options = types.SimpleNamespace(within=10.0)
+        job = types.SimpleNamespace(status=0, text=lambda: "")
+        good = kill.judge(options, 5.0, {"said": "x", "noticed": 6.0, "aborted": 6.5, "good": True, "rounds": 3}, job, 0)
+        self.assertTrue(good["good"])
+        late = kill.judge(options, 5.0, {"said": "x", "noticed": 26.0, "aborted": 26.5, "good": True}, job, 0)
+        never = kill.judge(options, 5.0, {"said": "", "noticed": 26.0}, job, 0)
+        self.assertFalse(late["good"] or never["good"])
+        self.assertIn("never", kill.show([never]))
+
+    def test_means(self):
+        self.assertAlmostEqual(speed.mean([2.0, 8.0]), 4.0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], warnings="ignore")
