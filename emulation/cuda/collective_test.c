@@ -154,7 +154,7 @@ static void launch_broadcast(int r, int root, int fan)
     struct kernel_launch how;
     struct kernel_chain what = {.team = team_of(r), .in = AT(ranks[r].in), .out = AT(ranks[r].out), .bytes = COUNT * sizeof(float),
                                 .chunk = 512, .root = root, .fan = fan};
-    kernel_choose_chain(RANKS, what.bytes * 8, 0, &how); /* more blocks than it would have */
+    kernel_choose_chain(what.bytes * 8, 0, &how); /* more blocks than it would have */
     enter(r);
     launch(ranks[r].chain, &how, ranks[r].stream, &what);
 }

@@ -73,7 +73,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = bytes_of(call), .root = call->root,
                                 .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = bytes_of(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN)};
     struct kernel_launch how;
-    kernel_choose_chain(fabric->nranks, what.bytes, fabric->most_blocks, &how);
+    kernel_choose_chain(what.bytes, fabric->most_blocks, &how);
     uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)

@@ -64,7 +64,7 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
         .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_EXCHANGE_THREADS};
 }
 
-void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
+void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
     const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
     *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};

@@ -25,7 +25,7 @@ void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsig
 void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_launch *out);
 
 /* most_blocks: as above. */
-void kernel_choose_chain(int nranks, uint64_t bytes, unsigned most_blocks, struct kernel_launch *out);
+void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out);
 
 /* The launch of a given reduction kernel. */
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out);

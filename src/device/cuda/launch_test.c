@@ -84,19 +84,17 @@ static void test_broadcasts(void **state)
     struct kernel_launch launch;
     for (unsigned shift = 0; shift < 64; shift++)
         for (unsigned most = 0; most < 80; most += 1 + most / 3) {
-            kernel_choose_chain(4, (uint64_t)1 << shift, most, &launch);
+            kernel_choose_chain((uint64_t)1 << shift, most, &launch);
             assert_int_equal(launch.kernel, KERNEL_CHAIN);
             assert_int_equal(launch.threads, KERNEL_CHAIN_THREADS);
             assert_true(launch.grid[0] >= 1 && launch.grid[0] <= KERNEL_STRIPES && launch.grid[1] == 1);
             assert_true(!most || launch.grid[0] <= most);
         }
-    kernel_choose_chain(4, KERNEL_CHAIN_EACH + 1, 0, &launch);
+    kernel_choose_chain(KERNEL_CHAIN_EACH + 1, 0, &launch);
     assert_int_equal(launch.grid[0], 2);
-    kernel_choose_chain(4, (uint64_t)4 << 20, 0, &launch);
+    kernel_choose_chain((uint64_t)4 << 20, 0, &launch);
     assert_int_equal(launch.grid[0], KERNEL_STRIPES);
-    kernel_choose_chain(4, (uint64_t)1 << 30, 0, &launch);
-    assert_int_equal(launch.grid[0], KERNEL_STRIPES);
-    kernel_choose_chain(5, (uint64_t)1 << 30, 0, &launch);
+    kernel_choose_chain((uint64_t)1 << 30, 0, &launch);
     assert_int_equal(launch.grid[0], KERNEL_STRIPES);
 }
 

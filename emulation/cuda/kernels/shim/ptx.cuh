@@ -29,6 +29,16 @@ DEVICE uint32_t load_relaxed(const uint32_t *at)
     return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
+DEVICE uint32_t load_shared(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+DEVICE void store_shared(uint32_t *at, uint32_t x)
+{
+    __atomic_store_n(at, x, __ATOMIC_RELAXED);
+}
+
 DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
 {
     for (int i = 0; i < 4; i++)

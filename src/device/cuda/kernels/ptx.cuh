@@ -106,6 +106,17 @@ DEVICE bool half_barrier_or(uint32_t half, bool yes)
     return any != 0;
 }
 
+/* A word that threads of one block read while another may write it. */
+DEVICE uint32_t load_shared(const uint32_t *at)
+{
+    return *(const volatile uint32_t *)at;
+}
+
+DEVICE void store_shared(uint32_t *at, uint32_t x)
+{
+    *(volatile uint32_t *)at = x;
+}
+
 /* Barrier `id` (1 to 15) among `threads` threads of a block, whole warps: wait for all of them, or only come to it. */
 DEVICE void named_sync(uint32_t id, uint32_t threads)
 {

@@ -74,7 +74,7 @@ template <class W> DEVICE void stage_gate(const W &work, struct stages_state *st
             good = good && work.ready(s.index, t, p);
         good = !warp_any(!good);
         if (!good && s.lane == 0)
-            state->quit[s.index] = t + 1;
+            store_shared(&state->quit[s.index], t + 1);
         named_sync(go(s, t), s.crew.threads + 2 * WARP);
         if (!good)
             return;
@@ -91,7 +91,7 @@ template <class W> DEVICE void stage_herald(const W &work, const struct stages_s
         named_arrive(go(s, 1), s.crew.threads + 2 * WARP);
     ROLLED for (uint32_t t = 0; t < steps; t++) {
         named_sync(done(s, t), s.crew.threads + WARP);
-        if (state->quit[s.index] == t + 1)
+        if (load_shared(&state->quit[s.index]) == t + 1)
             return;
         if (t + 2 < steps)
             named_arrive(go(s, t + 2), s.crew.threads + 2 * WARP);
@@ -104,7 +104,7 @@ template <class W> DEVICE void stage_crew(const W &work, const struct stages_sta
 {
     ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
         named_sync(go(s, t), s.crew.threads + 2 * WARP);
-        const bool quit = state->quit[s.index] == t + 1;
+        const bool quit = load_shared(&state->quit[s.index]) == t + 1;
         if (!quit)
             work.work(s.index, t, s.crew);
         named_arrive(done(s, t), s.crew.threads + WARP);
