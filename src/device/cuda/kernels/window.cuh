@@ -15,8 +15,8 @@
 #define DIRECT_WORDS  3 /* where in and out are, the scalar */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
-/* 8 bytes of payload; the upper half of each word is the flag. */
-struct packet {
+/* 8 bytes of payload; the upper half of each word is the flag. Loaded and stored at once. */
+struct alignas(16) packet {
     uint64_t half[2];
 };
 
