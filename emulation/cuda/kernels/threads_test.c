@@ -56,6 +56,7 @@ static void end(void)
 
 /* One operation, the same on all ranks: drawn from its number. */
 struct operation {
+    void (*kernel)(struct kernel_reduce);
     int mode, root;
     size_t count, shift; /* shift: words by which buffers are not aligned */
     bool in_place;
@@ -72,6 +73,12 @@ static struct operation operation_of(unsigned number)
     o.chunk = bits / 1024 % 2 ? 0 : 512 + 256 * (bits / 2048 % 5);
     o.shift = bits / 16384 % 3 ? 0 : 1;
     o.count = (bits >> 20) % (number % 5 == 0 ? 40 : WORDS - 4);
+    o.kernel = threads_reduce_bulk_int32;
+    if (number % 3 && o.mode != KERNEL_REDUCE_OWN) { /* rooted ones and others in turn: numbers are acknowledged, or implied */
+        o.kernel = number % 3 == 1 || o.mode == KERNEL_REDUCE_SCATTER ? threads_reduce_one_int32 : threads_reduce_two_int32;
+        o.threads = THREADS_LL;
+        o.count %= number % 2 ? 20 : 3000;
+    }
     return o;
 }
 
@@ -114,7 +121,7 @@ static bool run_one(int rank, unsigned number)
     int32_t *to = o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
     what.out = to;
     for (unsigned block = 0; block < o.blocks; block++)
-        threads_run(threads_reduce_bulk_int32, &what, o.threads, o.blocks, block);
+        threads_run(o.kernel, &what, o.threads, o.blocks, block);
     for (size_t i = 0; i < o.count + 4; i++) {
         int32_t want = o.in_place ? value(rank, i + (size_t)(to - in - (ptrdiff_t)o.shift), number) : 0x5a5a5a5a;
         wanted(&o, rank, i, number, &want);
@@ -126,7 +133,7 @@ static bool run_one(int rank, unsigned number)
 
 static void test_operations(void **state)
 {
-    unsigned operations = getenv("TUTTI_TEST_QUICK") ? 15 : 60;
+    unsigned operations = getenv("TUTTI_TEST_QUICK") ? 40 : 200;
     for (int n = 1; n <= 4; n++) {
         pid_t child[KERNEL_RANKS];
         begin(n);

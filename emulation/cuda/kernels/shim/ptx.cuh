@@ -17,7 +17,9 @@
 #define ROLLED
 #define KERNEL(threads) extern "C" void
 #define PARAMETER(type) type
+#ifndef BLOCK_OF
 #define BLOCK_OF(threads) 1
+#endif
 
 #define blockIdx cuda_block_index
 #define gridDim  cuda_grid

@@ -28,6 +28,9 @@ extern struct cuda_index cuda_block_size;
 
 void threads_reduce_bulk_int32(struct kernel_reduce what);
 void threads_reduce_bulk_bfloat16(struct kernel_reduce what);
+#define THREADS_LL 8 /* threads of the next two, and no other number */
+void threads_reduce_one_int32(struct kernel_reduce what);
+void threads_reduce_two_int32(struct kernel_reduce what);
 
 #ifdef __cplusplus
 }

@@ -81,11 +81,13 @@ DEVICE uint32_t ll_read(uint32_t acked, uint32_t implied, uint32_t sent)
     return ll_has_room(acked, sent + 1) ? acked : implied;
 }
 
-/* False: given up. */
+/*
+ * A thread that has nothing to send in this message may come when the others have sent it and the reader has read it. False: given up.
+ */
 DEVICE bool ll_wait_room(const uint32_t *acked, uint32_t number, const uint32_t *abort)
 {
     struct waiting w = {abort, 0};
-    while (!ll_has_room(load_ack(acked), number))
+    while (load_ack(acked) - (number - LL_SLOTS) > LL_SLOTS)
         if (!wait_on(&w))
             return false;
     return true;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels for small reductions, of blocks of several threads: not all of them have data. */
+#define BLOCK_OF(threads) 8
+#include <reduce_ll.cuh>
+
+extern "C" void threads_reduce_one_int32(struct kernel_reduce what)
+{
+    reduce_one_of<element<TUTTI_INT32>>(what);
+}
+
+extern "C" void threads_reduce_two_int32(struct kernel_reduce what)
+{
+    reduce_two_of<element<TUTTI_INT32>>(what);
+}
