@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions: one kernel. A large allreduce takes two steps where copy engines may be used: a kernel leaves each rank the result of its
- * own part, and copy engines carry the parts to the others, without any processor of the GPU and faster than kernels store.
+ * Reductions: one kernel. A large allreduce takes two steps where all GPUs are this process's: a kernel leaves each rank the result of
+ * its own part, and copy engines carry the parts to the others, without any processor of the GPU and faster than kernels store.
  */
 #include "fabric/internal.h"
 
@@ -24,7 +24,7 @@ static uint32_t everybody(const struct fabric *fabric)
 /* All ranks come to the same answer: they capture alike. */
 static bool in_two_steps(const struct fabric *fabric, const struct call *call, bool capturing)
 {
-    return call->coll == COLL_ALLREDUCE && fabric->copies && !capturing && fabric->nranks > 1 &&
+    return call->coll == COLL_ALLREDUCE && fabric->direct && fabric->copies && !capturing &&
            bytes_of(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && !direct_wanted(fabric, call);
 }
 

@@ -54,7 +54,7 @@ SLICED_RANKS = (4, 6)
 
 # What ways of the GPU code a run is to take.
 GPU_WAYS = {
-    "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_GATHER_FROM": "20K", "TUTTI_CHAIN_FROM": "2K", "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
+    "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_CHAIN_FROM": "2K", "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
     "kernels alone": {"TUTTI_COPY_FROM": "0"},
     "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1"},
     "copies of all": {"TUTTI_COPY_FROM": "1"},
