@@ -82,12 +82,13 @@ DEVICE uint32_t ll_read(uint32_t acked, uint32_t implied, uint32_t sent)
 }
 
 /*
- * A thread that has nothing to send in this message may come when the others have sent it and the reader has read it. False: given up.
+ * A thread that has nothing to send may come when the others have sent this message and the next, which is the last before they wait
+ * for it, and the reader has read both. False: given up.
  */
 DEVICE bool ll_wait_room(const uint32_t *acked, uint32_t number, const uint32_t *abort)
 {
     struct waiting w = {abort, 0};
-    while (load_ack(acked) - (number - LL_SLOTS) > LL_SLOTS)
+    while (load_ack(acked) - (number - LL_SLOTS) > LL_SLOTS + 1)
         if (!wait_on(&w))
             return false;
     return true;
