@@ -84,14 +84,14 @@ DEVICE void fence_all()
 
 DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
 {
-    __atomic_store_n(at, x, __ATOMIC_RELAXED);
-    __atomic_store_n(at + 1, y, __ATOMIC_RELAXED);
+    __atomic_store_n(at, x, __ATOMIC_RELEASE);
+    __atomic_store_n(at + 1, y, __ATOMIC_RELEASE);
 }
 
 DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
 {
-    *x = __atomic_load_n(at, __ATOMIC_RELAXED);
-    *y = __atomic_load_n(at + 1, __ATOMIC_RELAXED);
+    *x = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    *y = __atomic_load_n(at + 1, __ATOMIC_ACQUIRE);
 }
 
 DEVICE void pause_spin()

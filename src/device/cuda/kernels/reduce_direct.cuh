@@ -37,6 +37,7 @@ DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint3
         if (p != team.rank) {
             struct packet *theirs = window_of(team, p)->direct_meet[blockIdx.x][team.rank];
             const struct packet *mine = window_of(team, team.rank)->direct_meet[blockIdx.x][p];
+            fence_all(); /* what this rank had written before is seen by who hears from it */
             UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
                 ll_put(theirs + i, number, word[i]);
             UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
