@@ -251,8 +251,8 @@ static void start_ranks(struct crew *crew)
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), first = stdin_of_rank0(crew);
     for (int r = 0; r < crew->job->size && !crew->code; r++) {
         struct rank *rank = &crew->ranks[r];
-        pid_t pid =
-            launch_spawn(crew->job, &crew->meeting, r, r ? nothing : first, &rank->streams[0].fd, &rank->streams[1].fd);
+        pid_t pid = launch_spawn(crew->job, &crew->meeting, &crew->keeper, r, r ? nothing : first, &rank->streams[0].fd,
+                                 &rank->streams[1].fd);
         if (pid < 0) {
             crew->code = cannot_start(crew, r, -pid);
             stop(crew);
@@ -260,7 +260,6 @@ static void start_ranks(struct crew *crew)
         }
         rank->pid = pid;
         crew->alive++;
-        keeper_add(&crew->keeper, pid);
     }
     if (nothing >= 0)
         close(nothing);

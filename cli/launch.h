@@ -61,10 +61,6 @@ struct meeting {
 bool meeting_open(struct meeting *meeting);
 void meeting_close(struct meeting *meeting);
 
-/* Forks and executes one rank. out and err get the read ends of its output (-1 when not tagged). Returns its pid, or
- * -errno. */
-pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, int rank, int stdin_fd, int *out, int *err);
-
 struct keeper {
     pid_t pid;
     int fd;
@@ -74,5 +70,10 @@ bool keeper_start(struct keeper *keeper);
 void keeper_add(const struct keeper *keeper, pid_t group);
 void keeper_forget(const struct keeper *keeper, pid_t group);
 void keeper_stop(struct keeper *keeper);
+
+/* Forks and executes one rank, whose group the keeper keeps then. out and err get the read ends of its output (-1 when
+ * not tagged). Returns its pid, or -errno. */
+pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
+                   int stdin_fd, int *out, int *err);
 
 #endif

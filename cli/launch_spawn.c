@@ -116,9 +116,13 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void become_rank(const struct launch *job, const struct meeting *meeting, int rank, const int fds[3], int report)
+/* The keeper hears of the group before the program runs: it may start others at once, and the launcher may be killed
+ * before it runs again. */
+static void become_rank(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
+                        const int fds[3], int report)
 {
     setpgid(0, 0);
+    keeper_add(keeper, getpid());
     default_signals();
     if (job->bind)
         bind_to_core(rank);
@@ -144,7 +148,8 @@ static int exec_result(int report)
     return got == sizeof why ? why : 0;
 }
 
-static pid_t spawn(const struct launch *job, const struct meeting *meeting, int rank, const int fds[3])
+static pid_t spawn(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
+                   const int fds[3])
 {
     int report[2];
     pid_t parent = getpid();
@@ -154,25 +159,28 @@ static pid_t spawn(const struct launch *job, const struct meeting *meeting, int 
     int why = pid < 0 ? errno : 0;
     if (pid == 0) {
         die_with(parent);
-        become_rank(job, meeting, rank, fds, report[1]);
+        become_rank(job, meeting, keeper, rank, fds, report[1]);
     }
     close(report[1]);
     if (pid > 0) {
         setpgid(pid, pid);
         why = exec_result(report[0]);
-        if (why)
+        if (why) {
             waitpid(pid, NULL, 0);
+            keeper_forget(keeper, pid);
+        }
     }
     close(report[0]);
     return why ? -why : pid;
 }
 
-pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, int rank, int stdin_fd, int *out, int *err)
+pid_t launch_spawn(const struct launch *job, const struct meeting *meeting, const struct keeper *keeper, int rank,
+                   int stdin_fd, int *out, int *err)
 {
     int o[2] = {-1, -1}, e[2] = {-1, -1};
     pid_t pid = -EMFILE;
     if (!job->tag || (pipe2(o, O_CLOEXEC) == 0 && pipe2(e, O_CLOEXEC) == 0))
-        pid = spawn(job, meeting, rank, (int[]){stdin_fd, o[1], e[1]});
+        pid = spawn(job, meeting, keeper, rank, (int[]){stdin_fd, o[1], e[1]});
     for (int i = 0; i < 2; i++) {
         int *ends = i ? e : o;
         if (ends[1] >= 0)

@@ -182,6 +182,12 @@ class Processes(unittest.TestCase):
         job.wait(DEADLINE)
         self.expect_all_gone(pids)
 
+    def test_launcher_killed_at_once(self):
+        for _ in range(20):
+            job = self.start('sleep 1000 & echo >"$DIR/$!"; kill -9 $PPID; wait', size=1)
+            self.assertEqual(job.wait(DEADLINE), -signal.SIGKILL)
+            self.expect_all_gone(self.pids(1))
+
     def test_child_of_a_rank_outlives_it(self):
         job = self.start('sleep 1000 & touch "$DIR/$!"')
         self.assertEqual(job.wait(DEADLINE), 0)
