@@ -11,6 +11,7 @@
 #include "fabric/board.h"
 #include "fabric/fabric.h"
 #include "fabric/staged.h"
+#include "device/type.h"
 #include "wire/blackbox.h"
 
 #include <pthread.h>
@@ -128,6 +129,7 @@ void record_memory(struct fabric *fabric, enum wire_memory row, size_t bytes);
 
 /* memory.c */
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
+tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 
 /* scratch.c: windows, and the larger scratch that is made at its first use */
 tutti_result_t scratch_window(struct fabric *fabric);
@@ -207,12 +209,25 @@ void helper_stop(struct fabric *fabric);
 void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
+/* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little later. Success stays. */
+tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result);
 /* Of a failure that a peer tells of on the board. Peers tell before they let go what waits for words or data. */
 tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */
 tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks);
+
+static inline CUdeviceptr device_address(const void *pointer)
+{
+    return (CUdeviceptr)(uintptr_t)pointer;
+}
+
+/* What `count` of a call stands for. */
+static inline uint64_t call_bytes(const struct call *call)
+{
+    return call->count * type_size(call->type);
+}
 
 static inline CUdeviceptr board_address(const struct fabric *fabric, const void *word)
 {

@@ -48,7 +48,7 @@ tutti_result_t scratch_window(struct fabric *fabric)
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
 {
     size_t place = (size_t)(peer < rank ? peer : peer - 1) * BOARD_DEPTH + piece % BOARD_DEPTH;
-    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + kernel_window_bytes(fabric->nranks) + BOARD_SPARE +
+    return device_address(fabric->kernels.window[rank]) + kernel_window_bytes(fabric->nranks) + BOARD_SPARE +
            place * fabric->stage;
 }
 
@@ -127,7 +127,7 @@ static tutti_result_t take_bulk_of(struct fabric *fabric, int rank)
     tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for_bulk(fabric, rank);
     if (result == TUTTI_SUCCESS && rank != fabric->rank) {
         fabric->bulks[rank] = fabric->board->rank[rank].bulk;
-        result = scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]);
+        result = fabric_explain(fabric, scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
@@ -191,7 +191,7 @@ static void sweep(void)
 static void give_back(struct fabric *fabric, const struct board_buffer *theirs, bool imported, const unsigned char *address)
 {
     if (imported)
-        cuda_unimport(fabric->device, &theirs->handle, (CUdeviceptr)(uintptr_t)address - (theirs->address - theirs->base));
+        cuda_unimport(fabric->device, &theirs->handle, device_address(address) - (theirs->address - theirs->base));
 }
 
 void scratch_give_back_windows(struct fabric *fabric)
@@ -221,7 +221,8 @@ void scratch_close(struct fabric *fabric)
         return;
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
-                            .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in, .registered = fabric->board_registered, .in_host = fabric->in_host};
+                            .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in,
+                            .registered = fabric->board_registered, .in_host = fabric->in_host};
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
     pthread_mutex_unlock(&remains_lock);
