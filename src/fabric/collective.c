@@ -71,7 +71,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)
-        result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
+        result = scratch_take(fabric, SCRATCH_BULK, 1u << fabric->rank | to);
     if (result != TUTTI_SUCCESS)
         return result;
     record_way(fabric, record_kernel(how.kernel));
@@ -93,10 +93,10 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
         return TUTTI_SUCCESS;
     if (schedule_reduces(call->coll) && direct_wanted(fabric, call))
         return direct_prepare(fabric, call);
-    if (fabric->bulk_posted || !needs_bulk(fabric, call))
+    if (fabric->scratch[SCRATCH_BULK].posted || !needs_bulk(fabric, call))
         return TUTTI_SUCCESS;
     cuda_enter(fabric->device);
-    tutti_result_t result = scratch_post_bulk(fabric);
+    tutti_result_t result = scratch_post(fabric, SCRATCH_BULK);
     cuda_leave();
     return result;
 }

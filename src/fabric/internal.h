@@ -52,6 +52,15 @@ struct message {
     const struct message *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
+struct scratch {
+    CUdeviceptr own; /* 0: none */
+    bool posted;
+    uint32_t taken; /* ranks whose scratch this one has reached */
+    struct board_buffer theirs[KERNEL_RANKS];
+    unsigned char *at[KERNEL_RANKS]; /* as this rank addresses it */
+    bool imported[KERNEL_RANKS];
+};
+
 struct record; /* record.c */
 
 struct fabric {
@@ -73,11 +82,10 @@ struct fabric {
     bool board_registered;
     CUdeviceptr board_device;
     struct kernel_team kernels; /* what every launch takes */
-    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
-    struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
-    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    bool bulk_posted;
-    uint32_t bulk_taken; /* ranks */
+    CUdeviceptr window, stand_in; /* own device memory; 0: none */
+    struct board_buffer windows[KERNEL_RANKS];
+    bool window_imported[KERNEL_RANKS];
+    struct scratch scratch[SCRATCH_KINDS];
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
     struct record *record;    /* NULL: there is no black box */
@@ -137,9 +145,10 @@ tutti_result_t scratch_window(struct fabric *fabric);
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece);
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
-tutti_result_t scratch_post_bulk(struct fabric *fabric);
-/* Of these ranks, this one among them. */
-tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
+/* Makes this rank's, and tells the others. */
+tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind);
+/* Reaches that of these ranks, this one among them. */
+tutti_result_t scratch_take(struct fabric *fabric, enum scratch_kind kind, uint32_t ranks);
 /* Peers' windows are not used any more. */
 void scratch_give_back_windows(struct fabric *fabric);
 /* Memory in place of a user's that peers do not reach: two vectors of DIRECT_MOST bytes. */

@@ -44,7 +44,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     choose(fabric, call, mode, &how);
     tutti_result_t result = TUTTI_SUCCESS;
     if (how.kernel == KERNEL_REDUCE_BULK)
-        result = scratch_take_bulk(fabric, everybody(fabric));
+        result = scratch_take(fabric, SCRATCH_BULK, everybody(fabric));
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK && direct_offered(fabric, call)) {
         result = direct_offer(fabric, call, what, stream);
