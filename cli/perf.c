@@ -4,6 +4,8 @@
 #include "cli.h"
 #include "launch.h"
 
+#include "base/error.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -65,18 +67,21 @@ static void share_id(struct perf *perf)
 
 static void join_world(struct perf *perf)
 {
+    int there;
     perf->processes = 1;
     perf->local = perf->options.threads * perf->options.ranks;
     if (launched()) {
         perf_must(tutti_comm_init_from_env(&perf->world, NULL), "joining the other processes", NULL);
         perf_must(tutti_comm_rank(perf->world, &perf->process), "asking for the rank", perf->world);
         perf_must(tutti_comm_count(perf->world, &perf->processes), "asking for the size", perf->world);
+        perf_must(tutti_comm_local_rank(perf->world, &perf->first_on_host, &there), "asking for the host", perf->world);
+        perf->first_on_host *= perf->local;
     }
     perf->size = perf->local * perf->processes;
-    perf->world_is_own = perf->world && perf->local > 1;
+    perf->world_is_own = perf->world && (perf->local > 1 || perf->options.gpu);
     if (perf->options.root >= perf->size)
         perf_die("the root given by -r is not one of the ranks");
-    if (perf->local > 1 || !perf->world)
+    if (perf->world_is_own || !perf->world)
         share_id(perf);
 }
 
@@ -84,14 +89,17 @@ static void join_world(struct perf *perf)
 static void join_as_all(struct worker *worker)
 {
     const struct perf *perf = worker->perf;
-    for (int i = 0; i < perf->options.ranks; i++)
-        perf_must(tutti_comm_init_rank(&worker->comms[i], perf->size, &perf->id, perf_first_rank(worker) + i, NULL),
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    for (int i = 0; i < perf->options.ranks; i++) {
+        config.device = worker->seats[i].device;
+        perf_must(tutti_comm_init_rank(&worker->comms[i], perf->size, &perf->id, perf_first_rank(worker) + i, &config),
                   "joining the communicator", NULL);
+    }
 }
 
 static void join_measured(struct perf *perf, int first_thread, int threads)
 {
-    if (perf->local == 1 && perf->world) {
+    if (perf->world && !perf->world_is_own) {
         perf->workers[0].comms[0] = perf->world;
         return;
     }
@@ -122,39 +130,19 @@ static void *must_have(size_t count, size_t size)
     return memory;
 }
 
-static char *take_buffer(const struct perf_options *options)
-{
-    size_t bytes = (size_t)options->max + CANARY_BYTES;
-    void *buffer;
-    if (!options->registered) {
-        buffer = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
-        if (!buffer)
-            perf_die("out of memory for buffers: give a smaller -e");
-        return buffer;
-    }
-    perf_must(tutti_mem_alloc(&buffer, bytes), "allocating a buffer", NULL);
-    return buffer;
-}
-
 static void take_buffers(struct worker *worker)
 {
     const struct perf_options *options = &worker->perf->options;
+    const struct place *place = worker->perf->place;
+    size_t bytes = (size_t)options->max + CANARY_BYTES;
     for (int i = 0; i < options->ranks; i++) {
-        worker->sends[i] = take_buffer(options);
-        worker->recvs[i] = take_buffer(options);
+        worker->sends[i] = place->take(&worker->seats[i], bytes, options->registered);
+        worker->recvs[i] = place->take(&worker->seats[i], bytes, options->registered);
         for (int k = 0; options->registered && k < 2; k++)
             perf_must(tutti_comm_register(worker->comms[i], k ? worker->recvs[i] : worker->sends[i],
                                           (size_t)options->max, &worker->handles[2 * i + k]),
                       "registering a buffer", worker->comms[i]);
     }
-}
-
-static void drop_buffer(const struct perf_options *options, char *buffer)
-{
-    if (options->registered)
-        tutti_mem_free(buffer);
-    else
-        free(buffer);
 }
 
 static void drop_buffers(struct worker *worker)
@@ -164,8 +152,8 @@ static void drop_buffers(struct worker *worker)
         for (int k = 0; options->registered && k < 2; k++)
             perf_must(tutti_comm_deregister(worker->comms[i], worker->handles[2 * i + k]), "deregistering a buffer",
                       worker->comms[i]);
-        drop_buffer(options, worker->sends[i]);
-        drop_buffer(options, worker->recvs[i]);
+        worker->perf->place->drop(&worker->seats[i], worker->sends[i], options->registered);
+        worker->perf->place->drop(&worker->seats[i], worker->recvs[i], options->registered);
     }
 }
 
@@ -180,12 +168,15 @@ static void hire(struct perf *perf)
         *worker = (struct worker){.perf = perf, .index = t};
         worker->comms = must_have(ranks, sizeof *worker->comms);
         worker->ops = must_have(ranks, sizeof *worker->ops);
+        worker->seats = must_have(ranks, sizeof *worker->seats);
         worker->sends = must_have(ranks, sizeof *worker->sends);
         worker->recvs = must_have(ranks, sizeof *worker->recvs);
         worker->handles = must_have(2 * ranks, sizeof *worker->handles);
         worker->vectors = must_have(4 * ranks * (size_t)perf->size, sizeof *worker->vectors);
         worker->calls = must_have(ranks, sizeof *worker->calls);
         worker->table = must_have(DATA_PERIOD, 8);
+        for (int i = 0; i < perf->options.ranks; i++)
+            perf->place->open(&worker->seats[i], perf->first_on_host + t * perf->options.ranks + i);
     }
 }
 
@@ -193,7 +184,9 @@ static void dismiss(struct perf *perf)
 {
     for (int t = 0; t < perf->options.threads; t++) {
         struct worker *worker = &perf->workers[t];
-        void *parts[] = {worker->comms,   worker->ops,     worker->sends, worker->recvs,
+        for (int i = 0; i < perf->options.ranks; i++)
+            perf->place->close(&worker->seats[i]);
+        void *parts[] = {worker->comms,   worker->ops,     worker->seats, worker->sends, worker->recvs,
                          worker->handles, worker->vectors, worker->calls, worker->table};
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             free(parts[i]);
@@ -228,7 +221,7 @@ static void run_threads(struct perf *perf)
 
 static int run(const struct perf_options *options)
 {
-    struct perf perf = {.options = *options};
+    struct perf perf = {.options = *options, .place = options->gpu ? &place_gpu : &place_host};
     join_world(&perf);
     hire(&perf);
     if (!options->parallel_init)
@@ -244,6 +237,8 @@ static int run(const struct perf_options *options)
 /* The same command without --np, as `processes` ranks. */
 static int run_processes(int argc, char **argv, const struct perf_options *options)
 {
+    if (options->gpu && place_gpus() == 0) /* once, and not by every process */
+        return failure("perf", "%s", error_last());
     char program[PATH_MAX], **again = calloc((size_t)argc + 2, sizeof *again);
     int count = 0, code;
     if (!again || !program_path(program, sizeof program)) {
@@ -257,7 +252,7 @@ static int run_processes(int argc, char **argv, const struct perf_options *optio
             i++;
         else if (strncmp(argv[i], "--np=", 5) != 0)
             again[count++] = argv[i];
-    bool bind = options->threads == 1 && launch_fits(options->processes);
+    bool bind = options->threads == 1 && !options->gpu && launch_fits(options->processes); /* drivers have threads, too */
     code = launch(&(struct launch){.command = "perf", .size = options->processes, .argv = again, .bind = bind});
     free(again);
     return code;

@@ -3,6 +3,7 @@
 #ifndef TUTTI_CLI_PERF_H
 #define TUTTI_CLI_PERF_H
 
+#include "perf_place.h"
 #include "tutti/tutti.h"
 
 #include <pthread.h>
@@ -37,6 +38,7 @@ struct call {
     int rank;
     tutti_op_t op; /* of this communicator, where it was made for it */
     tutti_comm_t comm;
+    tutti_stream_t stream;
     const size_t *vectors; /* of alltoallv: see collective_vectors */
 };
 
@@ -94,6 +96,8 @@ struct perf_options {
     int iterations, warmup, checks, blocking, threads, ranks, parallel_init, average, aggregate, registered, rotate;
     int op, type, root; /* -1: all */
     int processes;      /* to start; 0: none, be one */
+    bool gpu;           /* buffers are in the memory of GPUs */
+    int replays;        /* of the captured iterations; 0: they are not captured */
     const char *json;
 };
 
@@ -108,6 +112,7 @@ struct worker {
     pthread_t thread;
     tutti_comm_t *comms;
     tutti_op_t *ops;
+    struct seat *seats;
     char **sends, **recvs; /* max bytes and CANARY_BYTES each */
     void **handles;        /* of registrations: two a rank */
     size_t *vectors;       /* 4 * size entries a rank */
@@ -123,6 +128,8 @@ struct perf {
     struct perf_options options;
     int process, processes; /* this one, and how many */
     int local, size;        /* ranks here, ranks in all */
+    int first_on_host;      /* of the ranks of its host, which one its first is */
+    const struct place *place;
     tutti_comm_t world;     /* one rank a process; NULL if there is one process */
     bool world_is_own;      /* world is not the communicator that is measured */
     tutti_unique_id_t id;

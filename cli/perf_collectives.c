@@ -124,48 +124,48 @@ void collective_vectors(const struct shape *shape, int rank, size_t *out)
 
 static tutti_result_t allreduce(const struct call *c)
 {
-    return tutti_allreduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, NULL);
+    return tutti_allreduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
 }
 
 static tutti_result_t reduce(const struct call *c)
 {
-    return tutti_reduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->shape->root, c->comm, NULL);
+    return tutti_reduce(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->shape->root, c->comm, c->stream);
 }
 
 static tutti_result_t broadcast(const struct call *c)
 {
-    return tutti_broadcast(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, NULL);
+    return tutti_broadcast(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, c->stream);
 }
 
 static tutti_result_t allgather(const struct call *c)
 {
-    return tutti_allgather(c->send, c->recv, c->shape->part, c->shape->type, c->comm, NULL);
+    return tutti_allgather(c->send, c->recv, c->shape->part, c->shape->type, c->comm, c->stream);
 }
 
 static tutti_result_t reduce_scatter(const struct call *c)
 {
-    return tutti_reduce_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, NULL);
+    return tutti_reduce_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
 }
 
 static tutti_result_t alltoall(const struct call *c)
 {
-    return tutti_alltoall(c->send, c->recv, c->shape->part, c->shape->type, c->comm, NULL);
+    return tutti_alltoall(c->send, c->recv, c->shape->part, c->shape->type, c->comm, c->stream);
 }
 
 static tutti_result_t alltoallv(const struct call *c)
 {
     const size_t *v = c->vectors, n = (size_t)c->shape->size;
-    return tutti_alltoallv(c->send, v, v + n, c->recv, v + 2 * n, v + 3 * n, c->shape->type, c->comm, NULL);
+    return tutti_alltoallv(c->send, v, v + n, c->recv, v + 2 * n, v + 3 * n, c->shape->type, c->comm, c->stream);
 }
 
 static tutti_result_t gather(const struct call *c)
 {
-    return tutti_gather(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, NULL);
+    return tutti_gather(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, c->stream);
 }
 
 static tutti_result_t scatter(const struct call *c)
 {
-    return tutti_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, NULL);
+    return tutti_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->shape->root, c->comm, c->stream);
 }
 
 static tutti_result_t sendrecv(const struct call *c)
@@ -174,8 +174,8 @@ static tutti_result_t sendrecv(const struct call *c)
     tutti_result_t result = tutti_group_start();
     if (result != TUTTI_SUCCESS)
         return result;
-    tutti_send(c->send, c->shape->part, c->shape->type, right, c->comm, NULL);
-    tutti_recv(c->recv, c->shape->part, c->shape->type, left, c->comm, NULL);
+    tutti_send(c->send, c->shape->part, c->shape->type, right, c->comm, c->stream);
+    tutti_recv(c->recv, c->shape->part, c->shape->type, left, c->comm, c->stream);
     return tutti_group_end();
 }
 

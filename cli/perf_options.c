@@ -15,6 +15,7 @@ static const char help[] =
     "  tutti perf allreduce -np 4 -b 8 -e 64M -f 2     starts 4 processes\n"
     "  tutti perf allreduce -t 4 -b 8 -e 64M -f 2      4 threads of one process\n"
     "  tutti perf allreduce -g 4 -b 8 -e 64M -f 2      4 ranks of one thread\n"
+    "  tutti perf allreduce -np 4 --gpu -b 8 -e 1G -f 2  4 processes, each with a GPU\n"
     "Collectives: allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv\n"
     "\n"
     "  -b, --minbytes N        smallest size (default 32M); K, M and G are powers of 1024\n"
@@ -32,6 +33,8 @@ static const char help[] =
     "  -z, --blocking 0|1      1: wait for each operation (latency); 0: wait once (default)\n"
     "  -t, --nthreads N        threads of each process (default 1)\n"
     "  -g, --ngpus N           ranks of each thread (default 1)\n"
+    "      --gpu               buffers in the memory of GPUs: each rank takes the next one of its host\n"
+    "  -G, --cudagraph N       with --gpu: capture the timed iterations in a graph and replay it N times (default 0: no)\n"
     "  -p, --parallel_init 0|1 1: each thread makes its own communicators (default 0)\n"
     "  -a, --average 0..3      time of rank 0, average, least, greatest over processes (default 1)\n"
     "  -R, --local_register 0|1 1: buffers of tutti_mem_alloc, registered (default 0)\n"
@@ -45,7 +48,7 @@ static const char help[] =
     "collectives of\n"
     "n parts, else 1. Exit status 1 when an element is wrong.\n";
 
-enum { OPTION_NP = 256, OPTION_ROTATE };
+enum { OPTION_NP = 256, OPTION_ROTATE, OPTION_GPU };
 
 static const struct option long_options[] = {
     {"minbytes", required_argument, NULL, 'b'},
@@ -62,6 +65,8 @@ static const struct option long_options[] = {
     {"blocking", required_argument, NULL, 'z'},
     {"nthreads", required_argument, NULL, 't'},
     {"ngpus", required_argument, NULL, 'g'},
+    {"gpu", no_argument, NULL, OPTION_GPU},
+    {"cudagraph", required_argument, NULL, 'G'},
     {"parallel_init", required_argument, NULL, 'p'},
     {"average", required_argument, NULL, 'a'},
     {"local_register", required_argument, NULL, 'R'},
@@ -137,6 +142,10 @@ static bool take_option(struct perf_options *o, int option, const char *text)
         return text_int(text, 0, 2, &o->registered);
     case OPTION_ROTATE:
         return text_int(text, 0, 1, &o->rotate);
+    case OPTION_GPU:
+        return o->gpu = true;
+    case 'G':
+        return text_int(text, 0, 100000, &o->replays);
     case OPTION_NP:
         return text_int(text, 1, 4096, &o->processes);
     default:
@@ -196,7 +205,7 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
     argv[0] = name;
     optind = 1;
     spell_np(argc, argv);
-    while ((option = getopt_long(argc, argv, "b:e:i:f:n:w:m:c:o:d:r:z:t:g:p:a:R:J:h", long_options, &which)) != -1) {
+    while ((option = getopt_long(argc, argv, "b:e:i:f:n:w:m:c:o:d:r:z:t:g:p:a:R:G:J:h", long_options, &which)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return EXIT_OK;
@@ -208,5 +217,9 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
     }
     if (options->max < options->min)
         return usage_error("perf", "-e %lld is below -b %lld", (long long)options->max, (long long)options->min);
+    if (options->replays && !options->gpu)
+        return usage_error("perf", "-G captures what runs on GPUs: give --gpu too");
+    if (options->replays && options->blocking)
+        return usage_error("perf", "-G and -z exclude each other: nothing in a graph can be waited for");
     return find_collective(argc, argv, options);
 }

@@ -20,35 +20,41 @@ struct report {
 };
 
 struct who {
-    int32_t pid;
-    char host[60];
+    int32_t pid, number;
+    char host[60], bus_id[16], name[64];
 };
 
 static void print_ranks(const struct perf *perf, const struct who *all)
 {
     printf("# Using devices\n");
-    for (int rank = 0; rank < perf->size; rank++) {
-        const struct who *who = &all[rank / perf->local];
-        int device = rank % perf->local;
-        for (const struct who *other = all; other < who; other++)
-            device += strcmp(other->host, who->host) == 0 ? perf->local : 0;
-        printf("#  Rank %2d Group  0 Pid %6d on %10.59s device %2d [cpu] host memory\n", rank, who->pid, who->host,
-               device);
-    }
+    for (int rank = 0; rank < perf->size; rank++)
+        printf("#  Rank %2d Group  0 Pid %6d on %10.59s device %2d [%s] %s\n", rank, all[rank].pid, all[rank].host,
+               all[rank].number, all[rank].bus_id, all[rank].name);
     printf("#\n");
+}
+
+static void describe(const struct perf *perf, struct who *mine)
+{
+    for (int i = 0; i < perf->local; i++) {
+        const struct seat *seat = &perf->workers[i / perf->options.ranks].seats[i % perf->options.ranks];
+        mine[i] = (struct who){.pid = getpid(), .number = seat->number};
+        gethostname(mine[i].host, sizeof mine[i].host - 1);
+        snprintf(mine[i].bus_id, sizeof mine[i].bus_id, "%s", seat->bus_id);
+        snprintf(mine[i].name, sizeof mine[i].name, "%s", seat->name);
+    }
 }
 
 static void introduce(struct report *report)
 {
     const struct perf *perf = report->perf;
-    struct who me = {.pid = getpid()}, *all = calloc((size_t)perf->processes, sizeof *all);
+    size_t local = (size_t)perf->local;
+    struct who *all = calloc((size_t)perf->size, sizeof *all), *mine = all + local * (size_t)perf->process;
     if (!all)
         perf_die("out of memory");
-    gethostname(me.host, sizeof me.host - 1);
-    all[perf->process] = me;
+    describe(perf, mine);
     if (perf->world) {
-        perf_must(tutti_allgather(&all[perf->process], all, sizeof *all, TUTTI_UINT8, perf->world, NULL),
-                  "introduction", perf->world);
+        perf_must(tutti_allgather(mine, all, local * sizeof *all, TUTTI_UINT8, perf->world, NULL), "introduction",
+                  perf->world);
         perf_must(tutti_comm_synchronize(perf->world), "introduction", perf->world);
     }
     if (report->writes)
@@ -62,10 +68,10 @@ static void print_head(const struct perf *perf)
     printf("# tutti perf %s, version %d\n", o->collective->name, tutti_get_version());
     printf("# nProcess %d nThread %d nGpus %d minBytes %lld maxBytes %lld step: %lld(%s) warmup iters: %d iters: %d "
            "agg iters: "
-           "%d validation: %d blocking: %d\n#\n",
+           "%d validation: %d blocking: %d graph: %d\n#\n",
            perf->processes, o->threads, o->ranks, (long long)o->min, (long long)o->max,
            (long long)(o->factor > 1 ? o->factor : o->step), o->factor > 1 ? "factor" : "bytes", o->warmup,
-           o->iterations, o->aggregate, o->checks, o->blocking);
+           o->iterations, o->aggregate, o->checks, o->blocking, o->replays);
 }
 
 static void print_columns(void)
@@ -89,9 +95,9 @@ static void open_json(struct report *report)
     }
     fprintf(report->json,
             "{\"collective\": \"%s\", \"ranks\": %d, \"processes\": %d, \"threads\": %d, \"iterations\": %d, "
-            "\"warmup\": %d, \"blocking\": %d,\n \"rows\": [",
+            "\"warmup\": %d, \"blocking\": %d, \"graph\": %d, \"memory\": \"%s\",\n \"rows\": [",
             o->collective->name, report->perf->size, report->perf->processes, o->threads, o->iterations, o->warmup,
-            o->blocking);
+            o->blocking, o->replays, report->perf->workers->seats->name);
 }
 
 struct report *report_open(const struct perf *perf)

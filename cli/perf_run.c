@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
 
 int perf_first_rank(const struct worker *worker)
 {
@@ -15,7 +14,7 @@ int perf_first_rank(const struct worker *worker)
 static void synchronize(struct worker *worker)
 {
     for (int i = 0; i < worker->perf->options.ranks; i++)
-        perf_must(tutti_comm_synchronize(worker->comms[i]), "synchronize", worker->comms[i]);
+        worker->perf->place->synchronize(&worker->seats[i], worker->comms[i]);
 }
 
 /* The pointers of one rank's call. In place the two buffers overlap, on the ranks where the collective says so. */
@@ -37,7 +36,10 @@ static void prepare(struct worker *worker, const struct shape *shape, bool in_pl
 {
     for (int i = 0; i < worker->perf->options.ranks; i++) {
         struct call *call = &worker->calls[i];
-        *call = (struct call){.shape = shape, .rank = perf_first_rank(worker) + i, .comm = worker->comms[i]};
+        *call = (struct call){.shape = shape,
+                              .rank = perf_first_rank(worker) + i,
+                              .comm = worker->comms[i],
+                              .stream = worker->seats[i].stream};
         call->op = (int)shape->op == OP_MULSUM ? worker->ops[i] : shape->op;
         aim(worker, call, i, in_place);
         if (shape->collective->vectors) {
@@ -82,14 +84,34 @@ static void rotate(struct worker *worker)
         worker->rotation = 0;
 }
 
-static double time_iterations(struct worker *worker)
+/* What is issued between the two runs at each replay. */
+static void capture(struct worker *worker)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++)
+        worker->perf->place->capture(&worker->seats[i]);
+}
+
+static void captured(struct worker *worker)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++)
+        worker->perf->place->captured(&worker->seats[i]);
+}
+
+static void replay(struct worker *worker)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++)
+        worker->perf->place->replay(&worker->seats[i]);
+}
+
+static void forget(struct worker *worker)
+{
+    for (int i = 0; i < worker->perf->options.ranks; i++)
+        worker->perf->place->forget(&worker->seats[i]);
+}
+
+static void iterate(struct worker *worker)
 {
     const struct perf_options *options = &worker->perf->options;
-    for (int i = 0; i < options->warmup; i++)
-        issue(worker);
-    synchronize(worker);
-    perf_barrier(worker);
-    uint64_t start = clock_ns();
     for (int i = 0; i < options->iterations; i++) {
         issue(worker);
         if (options->blocking)
@@ -97,21 +119,66 @@ static double time_iterations(struct worker *worker)
         if (options->rotate)
             rotate(worker);
     }
+}
+
+/* Seconds of `replays` graphs of all iterations. */
+static double time_replays(struct worker *worker)
+{
+    capture(worker);
+    iterate(worker);
+    captured(worker);
+    perf_barrier(worker);
+    uint64_t start = clock_ns();
+    for (int i = 0; i < worker->perf->options.replays; i++)
+        replay(worker);
     synchronize(worker);
     double seconds = (double)(clock_ns() - start) / 1e9;
+    forget(worker);
+    return seconds / worker->perf->options.replays;
+}
+
+static double time_iterations(struct worker *worker)
+{
+    const struct perf_options *options = &worker->perf->options;
+    double seconds;
+    for (int i = 0; i < options->warmup; i++)
+        issue(worker);
+    synchronize(worker);
+    perf_barrier(worker);
+    if (options->replays) {
+        seconds = time_replays(worker);
+    } else {
+        uint64_t start = clock_ns();
+        iterate(worker);
+        synchronize(worker);
+        seconds = (double)(clock_ns() - start) / 1e9;
+    }
     worker->rotation = 0;
     return seconds / options->iterations / options->aggregate;
 }
 
 /* ---- verification ---- */
 
+static size_t chunk_of(size_t count, size_t done, size_t element)
+{
+    size_t most = PLACE_CHUNK / element;
+    return count - done < most ? count - done : most;
+}
+
 static void fill(struct worker *worker, const struct call *call, int i, size_t start)
 {
+    const struct place *place = worker->perf->place;
     const struct shape *shape = call->shape;
-    size_t element = type_rows[shape->type].size;
-    memset(worker->recvs[i], POISON, shape->count * element + CANARY_BYTES);
+    struct seat *seat = &worker->seats[i];
+    size_t element = type_rows[shape->type].size, count = shape->collective->sends(shape, call->rank), run;
+    place->set(seat, worker->recvs[i], POISON, shape->count * element + CANARY_BYTES);
     data_table(worker->table, shape, call->rank);
-    data_fill((char *)call->send, worker->table, element, start, shape->collective->sends(shape, call->rank));
+    for (size_t done = 0; done < count; done += run) {
+        char *at = (char *)call->send + done * element;
+        run = chunk_of(count, done, element);
+        data_fill(place->write(seat, at), worker->table, element, start + done, run);
+        place->written(seat, at, run * element);
+    }
 }
 
 static void say_wrong(const struct call *call, const struct piece *piece, size_t wrong, size_t first)
@@ -120,23 +187,32 @@ static void say_wrong(const struct call *call, const struct piece *piece, size_t
             call->rank, call->shape->collective->name, call->shape->count, wrong, piece->at + first);
 }
 
-static size_t check_piece(struct worker *worker, const struct call *call, const struct piece *piece, size_t start)
+static size_t check_piece(struct worker *worker, const struct call *call, int i, const struct piece *piece, size_t start)
 {
-    size_t element = type_rows[call->shape->type].size, first = 0;
+    size_t element = type_rows[call->shape->type].size, first = 0, wrong = 0, run;
     data_table(worker->table, call->shape, piece->from);
-    size_t wrong = data_wrong((const char *)call->recv + piece->at * element, worker->table, element,
-                              start + piece->from_at, piece->count, &first);
+    for (size_t done = 0; done < piece->count; done += run) {
+        size_t here, where = 0;
+        run = chunk_of(piece->count, done, element);
+        const char *at = (const char *)call->recv + (piece->at + done) * element;
+        const char *data = worker->perf->place->read(&worker->seats[i], at, run * element);
+        here = data_wrong(data, worker->table, element, start + piece->from_at + done, run, &where);
+        if (here && !wrong)
+            first = done + where;
+        wrong += here;
+    }
     if (wrong)
         say_wrong(call, piece, wrong, first);
     return wrong;
 }
 
 /* Bytes behind the received elements that did not stay as they were. */
-static size_t check_canary(const struct call *call, const char *behind)
+static size_t check_canary(struct worker *worker, const struct call *call, int i, const char *behind)
 {
+    const char *data = worker->perf->place->read(&worker->seats[i], behind, CANARY_BYTES);
     size_t wrong = 0;
-    for (int i = 0; i < CANARY_BYTES; i++)
-        wrong += behind[i] != POISON;
+    for (int k = 0; k < CANARY_BYTES; k++)
+        wrong += data[k] != POISON;
     if (wrong)
         fprintf(stderr, "# rank %d: %s of %zu elements wrote behind its receive buffer\n", call->rank,
                 call->shape->collective->name, call->shape->count);
@@ -148,12 +224,31 @@ static size_t check_rank(struct worker *worker, const struct call *call, int i, 
     size_t element = type_rows[call->shape->type].size, end = 0, wrong = 0;
     struct piece piece;
     for (int k = 0; call->shape->collective->piece(call->shape, call->rank, k, &piece); k++) {
-        wrong += check_piece(worker, call, &piece, start);
+        wrong += check_piece(worker, call, i, &piece, start);
         end = piece.at + piece.count;
     }
     if (in_place)
-        return wrong + check_canary(call, worker->recvs[i] + call->shape->count * element);
-    return wrong + check_canary(call, (char *)call->recv + end * element);
+        return wrong + check_canary(worker, call, i, worker->recvs[i] + call->shape->count * element);
+    return wrong + check_canary(worker, call, i, (const char *)call->recv + end * element);
+}
+
+/* One of each rank, as the timed ones go. */
+static void issue_checked(struct worker *worker)
+{
+    bool captures = worker->perf->options.replays > 0;
+    if (captures)
+        capture(worker);
+    perf_must(tutti_group_start(), "group start", NULL);
+    for (int i = 0; i < worker->perf->options.ranks; i++)
+        issue_one(worker, &worker->calls[i]);
+    perf_must(tutti_group_end(), "the collective", worker->comms[0]);
+    if (captures) {
+        captured(worker);
+        replay(worker);
+    }
+    synchronize(worker);
+    if (captures)
+        forget(worker);
 }
 
 /* The data differ from check to check, so that what an earlier one left behind is not taken for a result. */
@@ -164,11 +259,7 @@ static int64_t check(struct worker *worker, bool in_place)
     for (int i = 0; i < options->ranks; i++)
         fill(worker, &worker->calls[i], i, start);
     perf_barrier(worker);
-    perf_must(tutti_group_start(), "group start", NULL);
-    for (int i = 0; i < options->ranks; i++)
-        issue_one(worker, &worker->calls[i]);
-    perf_must(tutti_group_end(), "the collective", worker->comms[0]);
-    synchronize(worker);
+    issue_checked(worker);
     for (int i = 0; i < options->ranks; i++)
         wrong += check_rank(worker, &worker->calls[i], i, start, in_place);
     perf_barrier(worker);
@@ -292,9 +383,11 @@ static void sizes(struct worker *worker, struct shape *shape)
 
 static void first_touch(struct worker *worker)
 {
+    const struct place *place = worker->perf->place;
+    size_t bytes = (size_t)worker->perf->options.max + CANARY_BYTES;
     for (int i = 0; i < worker->perf->options.ranks; i++) {
-        memset(worker->sends[i], 1, (size_t)worker->perf->options.max + CANARY_BYTES);
-        memset(worker->recvs[i], 1, (size_t)worker->perf->options.max + CANARY_BYTES);
+        place->set(&worker->seats[i], worker->sends[i], 1, bytes);
+        place->set(&worker->seats[i], worker->recvs[i], 1, bytes);
     }
 }
 

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tutti perf --gpu on the stand-in driver: everything verified, and what is wrong found. Usage: gpu_test.py TUTTI EMULATION WRONG"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TUTTI = EMULATION = WRONG = ""
+DEADLINE = 300
+QUICK = os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0")
+COLLECTIVES = "allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv".split()
+NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
+ROW = re.compile(r"^ +\d+ +\d+ +[a-z0-9]+ ")
+
+
+def tutti(*args, env=None):
+    path = ":".join(filter(None, [EMULATION, os.environ.get("LD_LIBRARY_PATH", "")]))
+    done = subprocess.run([TUTTI, *args], capture_output=True, text=True, timeout=DEADLINE, check=False,
+                          env={**os.environ, "LD_LIBRARY_PATH": path, "TUTTI_EMULATED_GPUS": "4", **(env or {})})
+    return done.returncode, done.stdout, done.stderr
+
+
+def rows(out):
+    return [line.split() for line in out.splitlines() if ROW.match(line)]
+
+
+class Perf(unittest.TestCase):
+    def check(self, collective, *args, env=None):
+        code, out, err = tutti("perf", collective, "--gpu", "-n", "2", "-w", "1", *args, env=env)
+        self.assertEqual(code, 0, f"{collective} {args}: {out[-2000:]} {err[-2000:]}")
+        found = rows(out)
+        self.assertTrue(found)
+        for row in found:
+            self.assertEqual((row[8], row[12]), ("0", "N/A" if collective in NOT_IN_PLACE else "0"), row)
+        return found, out
+
+    def test_collectives(self):
+        ways = [["-np", "3"], ["-g", "3"], ["-t", "3"], ["-np", "2", "-t", "2", "-p", "1"]]
+        for number, collective in enumerate(COLLECTIVES):
+            for ranks in ways[number % 4:number % 4 + 1] if QUICK else ways:
+                with self.subTest(collective=collective, ranks=ranks):
+                    self.check(collective, *ranks, "-b", "4", "-e", "128K" if QUICK else "1M", "-f", "29")
+
+    def test_types_and_operators(self):
+        for collective in ("allreduce",) if QUICK else ("allreduce", "reduce_scatter", "reduce"):
+            with self.subTest(collective=collective):
+                found, _ = self.check(collective, "-g", "3", "-b", "1000", "-e", "1000", "-d", "all", "-o", "all")
+                self.assertEqual(len({(row[2], row[3]) for row in found}), 12 * 6)
+
+    def test_options(self):
+        size = ["-b", "64", "-e", "64K", "-f", "32"]
+        for args in (["-np", "2", "-G", "2"], ["-g", "2", "-G", "3", "-m", "2"], ["-t", "2", "-G", "1"], ["-np", "2", "-R", "1"],
+                     ["-g", "2", "--rotate", "1"], ["-np", "2", "-z", "1"]):
+            with self.subTest(args=args):
+                self.check("allreduce", *args, *size)
+
+    def test_longer_than_a_chunk_of_the_check(self):
+        self.check("broadcast", "-np", "2", "-b", "9000001", "-e", "9000001", "-d", "int8")
+
+    def test_devices(self):
+        with tempfile.NamedTemporaryFile() as file:
+            _, out = self.check("allgather", "-np", "2", "-g", "2", "-b", "64", "-e", "64", "--json", file.name)
+            self.assertEqual(json.load(file)["memory"], "tutti emulated GPU")
+        found = re.findall(r"Rank +(\d+) .* device +(\d+) \[0000:([0-9a-f]{2}):00.0\] tutti emulated GPU", out)
+        self.assertEqual([(rank, device) for rank, device, _ in found], [(str(i), str(i)) for i in range(4)])
+        self.assertEqual(len({bus for _, _, bus in found}), 4)
+
+    def test_wrong_results_are_found(self):
+        sanitizer = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0", "LD_PRELOAD": WRONG}
+        for place in ([], ["--gpu"], ["--gpu", "-G", "1"]):
+            with self.subTest(place=place):
+                code, out, err = tutti("perf", "allreduce", *place, "-g", "3", "-b", "4K", "-e", "4K", "-n", "2", env=sanitizer)
+                self.assertEqual(code, 1, out + err)
+                self.assertEqual([(row[8], row[12]) for row in rows(out)], [("3", "3")], err)
+                self.assertIn("1 wrong, the first at element 1023", err)
+
+    def test_no_gpu(self):
+        for args in (["-np", "2"], ["-g", "2"]):
+            code, out, err = tutti("perf", "allreduce", "--gpu", *args, env={"TUTTI_CUDA_LIBRARY": "/no/driver"})
+            self.assertEqual((code, out), (1, ""))
+            self.assertIn("load the CUDA driver", err)
+            self.assertEqual(len(err.splitlines()), 1)
+
+    def test_more_ranks_than_gpus(self):
+        code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "5", "-b", "8", "-e", "8")
+        self.assertEqual(code, 1)
+        self.assertIn("use the same GPU", err)
+
+    def test_wrong_usage(self):
+        for args in (["-G", "2"], ["--gpu", "-G", "2", "-z", "1"], ["--gpu", "-G", "x"]):
+            code, out, err = tutti("perf", "allreduce", *args)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("tutti help perf", err)
+
+
+if __name__ == "__main__":
+    if os.environ.get("MESON_EXE_WRAPPER"):
+        print("SKIPPED: tutti perf starts itself as ranks; this machine cannot start a program of another processor")
+        sys.exit(77)
+    TUTTI, EMULATION, WRONG = (os.path.abspath(argument) for argument in sys.argv[1:4])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
