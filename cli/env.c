@@ -27,17 +27,6 @@ static const struct option options[] = {
     {0},
 };
 
-static void size_text(int64_t size, char *out, size_t room)
-{
-    static const char letters[] = "\0KMGT";
-    int unit = 0;
-    while (unit < 4 && size && size % 1024 == 0) {
-        size /= 1024;
-        unit++;
-    }
-    snprintf(out, room, "%lld%.1s", (long long)size, &letters[unit]);
-}
-
 static void range_text(const struct param_row *row, char *out, size_t room)
 {
     char low[24], high[24];
@@ -52,8 +41,8 @@ static void range_text(const struct param_row *row, char *out, size_t room)
         snprintf(out, room, "0, 1");
         break;
     case PARAM_KIND_SIZE:
-        size_text(row->min, low, sizeof low);
-        size_text(row->max, high, sizeof high);
+        text_size(row->min, low, sizeof low);
+        text_size(row->max, high, sizeof high);
         snprintf(out, room, "%s to %s bytes", low, high);
         break;
     case PARAM_KIND_MS:

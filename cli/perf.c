@@ -252,7 +252,8 @@ static int run_processes(int argc, char **argv, const struct perf_options *optio
             i++;
         else if (strncmp(argv[i], "--np=", 5) != 0)
             again[count++] = argv[i];
-    bool bind = options->threads == 1 && !options->gpu && launch_fits(options->processes); /* drivers have threads, too */
+    /* drivers have threads, too */
+    bool bind = options->threads == 1 && !options->gpu && launch_fits(options->processes);
     code = launch(&(struct launch){.command = "perf", .size = options->processes, .argv = again, .bind = bind});
     free(again);
     return code;

@@ -56,8 +56,10 @@ static void open_seat(struct seat *seat, int local_rank)
     if (got == CUDA_SUCCESS)
         got = cuda->MemHostAlloc(&gpu->stage, PLACE_CHUNK, CU_MEMHOSTALLOC_PORTABLE);
     must_leave(got, "make a stream and pinned memory");
-    *seat = (struct seat){
-        .device = gpu->device->ordinal, .number = gpu->device->ordinal, .stream = (tutti_stream_t)gpu->stream, .gpu = gpu};
+    *seat = (struct seat){.device = gpu->device->ordinal,
+                          .number = gpu->device->ordinal,
+                          .stream = (tutti_stream_t)gpu->stream,
+                          .gpu = gpu};
     snprintf(seat->bus_id, sizeof seat->bus_id, "%s", gpu->device->bus_id);
     snprintf(seat->name, sizeof seat->name, "%s", gpu->device->name);
 }

@@ -34,7 +34,7 @@ static const char help[] =
     "  -t, --nthreads N        threads of each process (default 1)\n"
     "  -g, --ngpus N           ranks of each thread (default 1)\n"
     "      --gpu               buffers in the memory of GPUs: each rank takes the next one of its host\n"
-    "  -G, --cudagraph N       with --gpu: capture the timed iterations in a graph and replay it N times (default 0: no)\n"
+    "  -G, --cudagraph N       with --gpu: capture the timed iterations in a graph, replay it N times (default 0)\n"
     "  -p, --parallel_init 0|1 1: each thread makes its own communicators (default 0)\n"
     "  -a, --average 0..3      time of rank 0, average, least, greatest over processes (default 1)\n"
     "  -R, --local_register 0|1 1: buffers of tutti_mem_alloc, registered (default 0)\n"

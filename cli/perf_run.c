@@ -187,7 +187,8 @@ static void say_wrong(const struct call *call, const struct piece *piece, size_t
             call->rank, call->shape->collective->name, call->shape->count, wrong, piece->at + first);
 }
 
-static size_t check_piece(struct worker *worker, const struct call *call, int i, const struct piece *piece, size_t start)
+static size_t check_piece(struct worker *worker, const struct call *call, int i, const struct piece *piece,
+                          size_t start)
 {
     size_t element = type_rows[call->shape->type].size, first = 0, wrong = 0, run;
     data_table(worker->table, call->shape, piece->from);

@@ -48,6 +48,17 @@ bool text_int(const char *text, int64_t low, int64_t high, int *out)
 
 enum { LONGEST_NAME = 63 };
 
+void text_size(int64_t size, char *out, size_t room)
+{
+    static const char letters[] = "\0KMGT";
+    int unit = 0;
+    while (unit < 4 && size && size % 1024 == 0) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(out, room, "%lld%.1s", (long long)size, &letters[unit]);
+}
+
 static int least(int a, int b, int c)
 {
     int d = a < b ? a : b;

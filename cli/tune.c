@@ -8,9 +8,7 @@
 #include "base/error.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,103 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: tutti tune [OPTIONS]\n"
-    "Measures every algorithm of every collective on this machine and writes the table by which tutti chooses. Nothing "
-    "else should\n"
-    "run meanwhile. The table is used from the next start of a program on; TUTTI_TUNE_FILE names another one.\n"
-    "\n"
-    "  -q, --quick            few sizes, short: a first table in a minute or two\n"
-    "  -n, --np LIST          numbers of ranks, such as 2,4,8 (default: 2 and the number of processors)\n"
-    "      --transport NAME   shm, tcp or all (default all)\n"
-    "  -o, --output FILE      default ~/.config/tutti/tune.json\n"
-    "  -h, --help             this text\n";
-
-enum { OPTION_TRANSPORT = 256, MOST_RULES = 4096 };
-
-static const struct option long_options[] = {
-    {"quick", no_argument, NULL, 'q'},
-    {"np", required_argument, NULL, 'n'},
-    {"transport", required_argument, NULL, OPTION_TRANSPORT},
-    {"output", required_argument, NULL, 'o'},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
+enum { MOST_RULES = 4096 };
 
 /* Below a page a system call cannot gain. */
 #define CMA_LEAST 4096
 #define CMA_GAIN  1.05
 
-struct progress {
-    int done, all;
-    uint64_t start;
-};
-
 struct rules {
     struct choice_rule *list;
     int count;
 };
-
-/* ---- options ---- */
-
-static int ascending(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
-static bool parse_ranks(char *text, struct tune_options *options)
-{
-    options->rank_counts = 0;
-    for (char *rest = NULL, *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
-        if (options->rank_counts == TUNE_RANKS || !text_int(word, 2, 1024, &options->ranks[options->rank_counts++]))
-            return false;
-    qsort(options->ranks, (size_t)options->rank_counts, sizeof *options->ranks, ascending);
-    return options->rank_counts > 0;
-}
-
-static bool parse_transport(const char *text, struct tune_options *options)
-{
-    bool any = false;
-    for (int i = 0; i < CHOICE_CLASS_COUNT; i++) {
-        options->transports[i] = strcmp(text, "all") == 0 || strcmp(text, tune_transports[i]) == 0;
-        any |= options->transports[i];
-    }
-    return any;
-}
-
-static void set_defaults(struct tune_options *options)
-{
-    cpu_set_t allowed;
-    int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 2;
-    *options = (struct tune_options){.ranks = {2, cores}, .rank_counts = cores > 2 ? 2 : 1, .transports = {true, true}};
-}
-
-/* Returns -1 to go on, or an exit code. */
-static int parse(int argc, char **argv, struct tune_options *options)
-{
-    int option;
-    char name[] = "tutti tune";
-    argv[0] = name;
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "qn:o:h", long_options, NULL)) != -1)
-        if (option == 'h') {
-            fputs(help, stdout);
-            return EXIT_OK;
-        } else if (option == 'n' && !parse_ranks(optarg, options)) {
-            return usage_error("tune", "-n wants numbers of ranks from 2 to 1024 such as 2,4,8");
-        } else if (option == OPTION_TRANSPORT && !parse_transport(optarg, options)) {
-            return usage_error("tune", "--transport wants shm, tcp or all, got \"%s\"", optarg);
-        } else if (option == 'o') {
-            options->output = optarg;
-        } else if (option == '?') {
-            return usage_error("tune", "that option is not known, or lacks its value");
-        } else {
-            options->quick |= option == 'q';
-        }
-    if (optind < argc)
-        return usage_error("tune", "takes no arguments, got %s", argv[optind]);
-    return -1;
-}
 
 /* ---- measuring ---- */
 
@@ -136,16 +47,23 @@ static int candidates(struct tune_case *c)
     return c->count;
 }
 
-static void tell(struct progress *progress, const struct tune_case *c, const char *algorithm)
+void tune_tell(struct tune_progress *progress, const char *what)
 {
     double spent = (double)(clock_ns() - progress->start) / 1e9;
-    printf("[%d/%d] %s, %d ranks, %s: %s", progress->done + 1, progress->all, tune_transports[c->transport], c->ranks,
-           schedule_coll_name(c->coll), algorithm);
+    printf("[%d/%d] %s", progress->done + 1, progress->all, what);
     if (progress->done)
         printf(" (about %.0f s left)", spent / progress->done * (progress->all - progress->done));
     printf("\n");
     fflush(stdout);
     progress->done++;
+}
+
+static void tell(struct tune_progress *progress, const struct tune_case *c, const char *algorithm)
+{
+    char what[200];
+    snprintf(what, sizeof what, "%s, %d ranks, %s: %s", tune_transports[c->transport], c->ranks,
+             schedule_coll_name(c->coll), algorithm);
+    tune_tell(progress, what);
 }
 
 /* The least of two sweeps, because noise only adds. No times at all if one fails. */
@@ -163,7 +81,7 @@ static void measure_one(const struct tune_options *options, const char *collecti
         memset(us, 0, TUNE_SIZES * sizeof *us);
 }
 
-static void measure(const struct tune_options *options, struct tune_case *c, struct progress *progress)
+static void measure(const struct tune_options *options, struct tune_case *c, struct tune_progress *progress)
 {
     char collective[32], algorithm[96], transport[32];
     perf_name(c->coll, collective, sizeof collective);
@@ -195,7 +113,7 @@ static void each_case(const struct tune_options *options, case_fn visit, void *c
 }
 
 struct job {
-    struct progress progress;
+    struct tune_progress progress;
     struct rules rules;
     bool out_of_room;
 };
@@ -275,10 +193,11 @@ int cmd_tune(int argc, char **argv)
 {
     struct tune_options options;
     char path[PATH_MAX];
-    set_defaults(&options);
-    int code = parse(argc, argv, &options);
+    int code = tune_parse(argc, argv, &options);
     if (code >= 0)
         return code;
+    if (options.gpu)
+        return tune_gpu(&options);
     if (!options.output && !choice_default_path(path, sizeof path))
         return usage_error("tune", "HOME is not set: give -o FILE");
     struct job job = {.rules.list = calloc(MOST_RULES, sizeof *job.rules.list)};

@@ -18,12 +18,44 @@ struct tune_options {
     bool transports[CHOICE_CLASS_COUNT];
     bool quick;
     const char *output;
+    bool gpu;
+    int64_t most;     /* --gpu: bytes of the largest vector; 0: not said */
+    const char *only; /* --gpu: parameters; NULL: all */
 };
+
+/* Returns -1 to go on, or an exit code. (tune_options.c) */
+int tune_parse(int argc, char **argv, struct tune_options *options);
 
 extern const char *const tune_transports[CHOICE_CLASS_COUNT];
 
 /* The sizes at which times are taken. Returns how many. */
 int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES]);
+
+/* ---- progress (tune.c) ---- */
+
+struct tune_progress {
+    int done, all;
+    uint64_t start;
+};
+
+/* "[3/20] what (about 60 s left)" */
+void tune_tell(struct tune_progress *progress, const char *what);
+
+/* ---- sweeps (tune_sweep.c) ---- */
+
+/* tutti perf, started as processes of this program. */
+struct tune_run {
+    const char *collective;
+    int processes, ranks; /* ranks: of each process */
+    bool gpu;
+    int64_t first, last, factor;
+    int iterations, timeout_s;
+    int rows; /* that are expected */
+};
+
+/* The least times of `rounds` runs, the first one verified, with `count` settings "NAME=VALUE". False, and a sentence on
+ * stderr, if one fails. */
+bool tune_least(const struct tune_run *run, char *const *settings, int count, int rounds, double *us);
 
 /* One sweep over the sizes by processes of this program, with settings "NAME=VALUE". us[k] is the time at sizes[k], 0
  * where there is none. False, and a sentence on stderr, if the measurement failed. */
@@ -43,5 +75,24 @@ struct tune_case {
 /* Appends the rules of a case to `rules`, which has room for TUNE_SIZES more, and says what was chosen. Returns how
  * many. */
 int tune_rules(const struct tune_case *measured, const int64_t *sizes, int size_count, struct choice_rule *rules);
+
+/* ---- two ways (tune_cross.c) ---- */
+
+#define TUNE_NEVER INT64_MAX
+
+/* A size, and how long the first and the second way take for it. */
+struct tune_point {
+    int64_t unit;
+    double us[2];
+};
+
+/* The size from which on the second way is best taken; points may be of several cases. `now`, unless another one is
+ * faster by more than noise at the sizes whose way it changes. */
+int64_t tune_cross(const struct tune_point *points, int count, int64_t now);
+
+/* ---- tutti tune --gpu (tune_gpu.c) ---- */
+
+/* Returns the exit code. */
+int tune_gpu(struct tune_options *options);
 
 #endif

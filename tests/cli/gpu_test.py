@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti perf --gpu on the stand-in driver: everything verified, and what is wrong found. Usage: gpu_test.py TUTTI EMULATION WRONG"""
+"""tutti perf and tune --gpu on the stand-in driver: everything verified, and what is wrong found. Usage: gpu_test.py TUTTI EMULATION WRONG"""
 import json
 import os
 import re
@@ -85,6 +85,23 @@ class Perf(unittest.TestCase):
             self.assertIn("load the CUDA driver", err)
             self.assertEqual(len(err.splitlines()), 1)
 
+    def test_failing_driver(self):
+        for call, said in (("cuDevicePrimaryCtxRetain", "use GPU 0"), ("cuStreamCreateWithPriority", "make a stream"),
+                           ("cuMemHostAlloc", "pinned memory"), ("cuMemcpyAsync", "copy to or from"),
+                           ("cuStreamBeginCapture", "begin a capture"), ("cuStreamEndCapture", "make a graph"),
+                           ("cuGraphInstantiateWithFlags", "make a graph"), ("cuGraphLaunch", "launch a graph"),
+                           ("cuGraphExecDestroy", "free a graph"), ("cuMemFree", "free a buffer")):
+            with self.subTest(call=call):
+                code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "2", "-b", "64", "-e", "64", "-n", "1", "-G", "1",
+                                     env={"TUTTI_EMULATED_FAULT": call + ":1"})
+                self.assertEqual(code, 1, err)
+                self.assertIn(said, err.splitlines()[-1])
+
+    def test_too_little_memory(self):
+        code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "2", "-b", "64M", "-e", "64M", "-n", "1", env={"TUTTI_EMULATED_MEMORY": "96M"})
+        self.assertEqual(code, 1)
+        self.assertIn("give a smaller -e", err)
+
     def test_more_ranks_than_gpus(self):
         code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "5", "-b", "8", "-e", "8")
         self.assertEqual(code, 1)
@@ -95,6 +112,60 @@ class Perf(unittest.TestCase):
             code, out, err = tutti("perf", "allreduce", *args)
             self.assertEqual((code, out), (2, ""))
             self.assertIn("tutti help perf", err)
+
+
+class Tune(unittest.TestCase):
+    def tune(self, *args):
+        with tempfile.NamedTemporaryFile(suffix=".sh") as file:
+            code, out, err = tutti("tune", "--gpu", *args, "-o", file.name)
+            self.assertEqual(code, 0, out + err)
+            text = file.read().decode()
+            shell = subprocess.run(["sh", "-euc", ". " + file.name + "; env"], capture_output=True, text=True, check=True)
+        steps = [tuple(map(int, step)) for step in re.findall(r"^\[(\d+)/(\d+)\]", out, re.M)]
+        self.assertEqual([step for step, _ in steps], list(range(1, steps[0][1] + 1)))
+        for line in text.splitlines():
+            self.assertRegex(line, r"^(export TUTTI_[A-Z_]+=\d+[KMGT]?|# .*)$")
+            self.assertTrue(not line.startswith("export") or line[len("export "):] in shell.stdout.splitlines(), line)
+        return out, text
+
+    def test_quick(self):
+        out, text = self.tune("--quick", "-n", "2", "-e", "64K")
+        for name in ("PLAIN_FROM", "COPY_FROM", "DIRECT_FROM", "CHAIN_FROM"):
+            self.assertRegex(out, rf"(?m)^    -> TUTTI_{name}(=| stays )\d+")
+        self.assertRegex(text, r"(?m)^# export TUTTI_BLOCKS=\d+ ")
+
+    @unittest.skipIf(QUICK, "short")
+    def test_large(self):
+        out, _ = self.tune("--quick", "-n", "3", "-e", "4M", "--only", "TUTTI_RELAY_FROM,CHAIN_FAN,CHAIN_COPY_FROM")
+        self.assertEqual(re.findall(r"(?m)^    -> TUTTI_(\w+)", out), ["RELAY_FROM", "CHAIN_FAN", "CHAIN_COPY_FROM"])
+
+    @unittest.skipIf(QUICK, "short")
+    def test_both_kinds_and_rounds(self):
+        out, _ = self.tune("-e", "128K", "--only", "COPY_FROM", "-n", "2,3")
+        for ranks in (2, 3):
+            for kind in ("a process each", "one process"):
+                self.assertIn(f"TUTTI_COPY_FROM, sendrecv, {ranks} GPUs, {kind}: copies", out)
+
+    def test_a_way_that_fails_changes_nothing(self):
+        code, out, err = tutti("tune", "--gpu", "--quick", "-n", "2", "-e", "64K", "--only", "COPY_FROM",
+                               env={"TUTTI_EMULATED_FAULT": "cuMemAlloc:1"})
+        self.assertEqual((code, "export" in out), (1, False))
+        self.assertIn("sendrecv of 2 ranks with TUTTI_COPY_FROM=0 failed: ", err)
+        self.assertIn("nothing could be measured", err)
+
+    def test_no_gpus(self):
+        for env, said in (({"TUTTI_CUDA_LIBRARY": "/no/driver"}, "load the CUDA driver"), ({"TUTTI_EMULATED_GPUS": "1"}, "one GPU")):
+            code, out, err = tutti("tune", "--gpu", env=env)
+            self.assertEqual((code, out), (1, ""))
+            self.assertIn(said, err)
+
+    def test_wrong_usage(self):
+        for args in (["--gpu", "-n", "5"], ["--gpu", "--only", "COPY_FROM,COPIES"], ["--gpu", "--transport", "shm"], ["-e", "64K"],
+                     ["--gpu", "-e", "x"], ["--gpu", "-n", "1"]):
+            with self.subTest(args=args):
+                code, out, err = tutti("tune", *args)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn("tutti help tune", err)
 
 
 if __name__ == "__main__":

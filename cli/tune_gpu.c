@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti tune --gpu: where one way between GPUs becomes faster than the other, as settings for a shell. */
+#include "cli.h"
+#include "perf_place.h"
+#include "tune.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/param.h"
+#include "base/parse.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
+enum { PROCESSES = 1, PROCESS = 2 }; /* ranks are processes; ranks of one process */
+
+/* What a parameter compares with the bytes of the vector. */
+enum unit { VECTOR, MESSAGE /* of alltoall: to each peer */, TURNS /* the same, and of n - 1 turns */ };
+
+/* Two ways, and the parameter that says at which size the second one begins. */
+struct duel {
+    enum param_id id;
+    const char *ways[2];
+    const char *values[2]; /* by which all measured sizes go the one way and the other */
+    const char *collectives[2];
+    const char *with; /* another setting, without which there is no choice between the two */
+    enum unit unit;
+    int kinds, least_ranks;
+    bool largest;        /* the parameter is the largest size of the first way */
+    const char *never;   /* the value by which the second way is not taken at all; NULL: a size above those measured */
+    int64_t least, most; /* units */
+};
+
+#define K 1024ll
+#define M (1024 * K)
+#define G (1024 * M)
+#define CHAINED "TUTTI_CHAIN_FROM=1"
+
+/* In this order: each is measured with what was found for those before. */
+static const struct duel duels[] = {
+    {.id = PARAM_PLAIN_FROM, .ways = {"flags", "plain"}, .values = {"1T", "1"}, .collectives = {"alltoall", "allgather"},
+     .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .least = 4 * K, .most = 1 * M},
+    {.id = PARAM_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"0", "4K"}, .collectives = {"sendrecv", "alltoall"},
+     .unit = TURNS, .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 64 * M},
+    {.id = PARAM_DIRECT_FROM, .ways = {"windows", "direct"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
+     .kinds = PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
+    {.id = PARAM_GATHER_FROM, .ways = {"kernel", "gather"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
+     .kinds = PROCESS, .least_ranks = 2, .never = "1T", .least = 64 * M, .most = 1 * G},
+    {.id = PARAM_RELAY_FROM, .ways = {"kernel", "relay"}, .values = {"0", "1"}, .collectives = {"allreduce", "reduce_scatter"},
+     .kinds = PROCESSES | PROCESS, .least_ranks = 2, .never = "0", .least = 4 * M, .most = 1 * G},
+    {.id = PARAM_CHAIN_FAN, .ways = {"fan", "chain"}, .values = {"1T", "0"}, .collectives = {"broadcast"}, .with = CHAINED,
+     .kinds = PROCESSES | PROCESS, .least_ranks = 3, .largest = true, .never = "1T", .least = 1 * M, .most = 1 * G},
+    {.id = PARAM_CHAIN_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
+     .with = CHAINED, .kinds = PROCESSES | PROCESS, .least_ranks = 3, .never = "1T", .least = 4 * M, .most = 1 * G},
+    {.id = PARAM_CHAIN_FROM, .ways = {"exchange", "chain"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
+     .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
+};
+enum { DUELS = sizeof duels / sizeof *duels };
+
+static const char *const block_counts[BLOCK_ROWS] = {"TUTTI_BLOCKS=8", "TUTTI_BLOCKS=16", "TUTTI_BLOCKS=32",
+                                                     "TUTTI_BLOCKS=48", "TUTTI_BLOCKS=64"};
+
+struct job {
+    const struct tune_options *options;
+    struct tune_progress progress;
+    struct tune_point points[MOST_POINTS]; /* of the duel at hand */
+    int count;
+    char *settings[DUELS + 2]; /* found so far, and those that are tried */
+    char texts[DUELS][SETTING];
+    int settled;
+    bool failed; /* a way of the duel at hand has */
+    char blocks[200]; /* the advice */
+    bool any;
+};
+
+/* One series of sizes. */
+struct series {
+    const char *collective;
+    int ranks, kind;
+    int64_t multiple; /* bytes of the vector of a unit */
+    int64_t least, most;
+    int count;
+};
+
+/* ---- what is measured ---- */
+
+static bool wanted(const struct tune_options *options, const char *parameter)
+{
+    char list[512], word[80];
+    if (!options->only)
+        return true;
+    snprintf(list, sizeof list, ",%s,", options->only);
+    snprintf(word, sizeof word, ",%s,", parameter);
+    return strstr(list, word) || (strncmp(parameter, "TUTTI_", 6) == 0 && wanted(options, parameter + 6));
+}
+
+static int64_t multiple(const struct duel *duel, const char *collective, int ranks)
+{
+    bool parts = strcmp(collective, "sendrecv") != 0;
+    if (duel->unit == VECTOR || !parts)
+        return 1;
+    return duel->unit == MESSAGE ? ranks : (int64_t)ranks * (ranks - 1);
+}
+
+/* Whether each word of --only is a parameter that is measured here; if not, `word` is the first that is none. */
+static bool only_known(const struct tune_options *options, char *word, size_t room)
+{
+    const struct tune_options one = {.only = word};
+    for (const char *next = options->only; next && *next; next += *next == ',') {
+        size_t length = strcspn(next, ",");
+        bool known = false;
+        snprintf(word, room, "%.*s", (int)length, next);
+        for (int i = 0; i < DUELS; i++)
+            known |= wanted(&one, param_row(duels[i].id)->name);
+        if (!known && !wanted(&one, "TUTTI_BLOCKS"))
+            return false;
+        next += length;
+    }
+    return true;
+}
+
+/* False: nothing to measure. */
+static bool series_of(const struct job *job, const struct duel *duel, const char *collective, int ranks, int kind,
+                      struct series *out)
+{
+    int64_t most = job->options->most, times = multiple(duel, collective, ranks);
+    *out = (struct series){
+        .collective = collective, .ranks = ranks, .kind = kind, .multiple = times, .least = duel->least};
+    for (int64_t unit = duel->least; unit <= duel->most && unit * times <= most; unit *= FACTOR) {
+        out->most = unit;
+        out->count++;
+    }
+    /* a quick look leaves out what one process does alike, and the second collective */
+    bool twice = job->options->quick && kind == PROCESS && (duel->kinds & PROCESSES);
+    return out->count > 0 && ranks >= duel->least_ranks && (duel->kinds & kind) && !twice;
+}
+
+typedef void (*series_fn)(struct job *job, const struct duel *duel, const struct series *series);
+
+static void each_series(struct job *job, const struct duel *duel, series_fn visit)
+{
+    struct series series;
+    int collectives = !duel->collectives[1] || job->options->quick ? 1 : 2;
+    for (int c = 0; c < collectives; c++)
+        for (int n = 0; n < job->options->rank_counts; n++)
+            for (int kind = PROCESSES; kind <= PROCESS; kind++)
+                if (series_of(job, duel, duel->collectives[c], job->options->ranks[n], kind, &series))
+                    visit(job, duel, &series);
+}
+
+/* ---- measuring ---- */
+
+static bool sweep(struct job *job, const struct series *series, const char *setting, const char *with,
+                  double us[TUNE_SIZES])
+{
+    char text[SETTING], other[SETTING];
+    int count = job->settled;
+    bool quick = job->options->quick, together = series->kind == PROCESS;
+    struct tune_run run = {.collective = series->collective,
+                           .processes = together ? 1 : series->ranks,
+                           .ranks = together ? series->ranks : 1,
+                           .gpu = true,
+                           .first = series->least * series->multiple,
+                           .last = series->most * series->multiple,
+                           .factor = FACTOR,
+                           .iterations = quick ? 10 : 30,
+                           .rows = series->count,
+                           .timeout_s = quick ? 40 : 120};
+    snprintf(other, sizeof other, "%s", with ? with : "");
+    snprintf(text, sizeof text, "%s", setting);
+    if (with)
+        job->settings[count++] = other;
+    job->settings[count++] = text;
+    return tune_least(&run, job->settings, count, quick ? 1 : 2, us);
+}
+
+static void tell(struct job *job, const char *parameter, const struct series *series, const char *way)
+{
+    char what[200];
+    snprintf(what, sizeof what, "%s, %s, %d GPUs, %s: %s", parameter, series->collective, series->ranks,
+             series->kind == PROCESS ? "one process" : "a process each", way);
+    tune_tell(&job->progress, what);
+}
+
+static void count_series(struct job *job, const struct duel *duel, const struct series *series)
+{
+    job->progress.all += 2;
+}
+
+static void measure(struct job *job, const struct duel *duel, const struct series *series)
+{
+    double us[2][TUNE_SIZES];
+    char setting[SETTING], size[24];
+    const char *name = param_row(duel->id)->name;
+    for (int way = 0; way < 2; way++) {
+        snprintf(setting, sizeof setting, "%s=%s", name, duel->values[way]);
+        if (job->failed) { /* what does not work here need not be tried again */
+            job->progress.done++;
+            continue;
+        }
+        tell(job, name, series, duel->ways[way]);
+        job->failed = !sweep(job, series, setting, duel->with, us[way]);
+    }
+    if (job->failed)
+        return;
+    printf("    %15s  %10s us  %10s us\n", name + strlen("TUTTI_"), duel->ways[0], duel->ways[1]);
+    int64_t unit = series->least;
+    for (int k = 0; k < series->count; k++, unit *= FACTOR) {
+        text_size(unit, size, sizeof size);
+        printf("    %15s  %10.2f     %10.2f%s\n", size, us[0][k], us[1][k], us[1][k] < us[0][k] ? "  <" : "");
+        if (job->count < MOST_POINTS)
+            job->points[job->count++] = (struct tune_point){unit, {us[0][k], us[1][k]}};
+    }
+}
+
+/* ---- what follows ---- */
+
+/* Of the value in force, or TUNE_NEVER. */
+static int64_t begins_now(const struct duel *duel)
+{
+    int64_t value = param_int(duel->id), never = 0;
+    if (duel->largest)
+        return value + 1;
+    bool known = parse_size(duel->never ? duel->never : duel->values[0], &never);
+    return known && value == never ? TUNE_NEVER : value;
+}
+
+static int64_t most_measured(const struct job *job)
+{
+    int64_t most = 0;
+    for (int i = 0; i < job->count; i++)
+        most = job->points[i].unit > most ? job->points[i].unit : most;
+    return most;
+}
+
+/* The parameter's value by which the second way begins there. */
+static void value_text(const struct job *job, const struct duel *duel, int64_t from, char *out, size_t room)
+{
+    if (from == TUNE_NEVER && duel->never)
+        snprintf(out, room, "%s", duel->never);
+    else if (from == TUNE_NEVER)
+        text_size(most_measured(job) * FACTOR, out, room);
+    else
+        text_size(duel->largest ? from / FACTOR : from, out, room);
+}
+
+static void settle(struct job *job, const struct duel *duel)
+{
+    char value[24];
+    const char *name = param_row(duel->id)->name;
+    int64_t now = begins_now(duel), from = tune_cross(job->points, job->count, now);
+    if (from == now || job->failed) {
+        printf("    -> %s stays %s\n", name, param_text(duel->id));
+        return;
+    }
+    value_text(job, duel, from, value, sizeof value);
+    snprintf(job->texts[job->settled], SETTING, "%s=%s", name, value);
+    printf("    -> %s (now %s)\n", job->texts[job->settled], param_text(duel->id));
+    job->settings[job->settled] = job->texts[job->settled];
+    job->settled++;
+}
+
+static void each_duel(struct job *job, series_fn visit, void (*after)(struct job *job, const struct duel *duel))
+{
+    for (int i = 0; i < DUELS; i++)
+        if (wanted(job->options, param_row(duels[i].id)->name)) {
+            job->count = 0;
+            job->failed = false;
+            each_series(job, &duels[i], visit);
+            if (after && job->count)
+                after(job, &duels[i]);
+            job->any |= job->count > 0;
+        }
+}
+
+/* ---- blocks ---- */
+
+/* Large allreduces. False: there are none to be measured. */
+static bool block_series(const struct job *job, struct series *out)
+{
+    const struct tune_options *options = job->options;
+    int64_t most = options->most < G ? options->most : G;
+    *out = (struct series){.collective = "allreduce",
+                           .ranks = options->ranks[options->rank_counts - 1],
+                           .kind = PROCESSES,
+                           .multiple = 1,
+                           .least = most,
+                           .most = most,
+                           .count = 1};
+    return wanted(options, "TUTTI_BLOCKS") && most >= 64 * K;
+}
+
+/* Fewer blocks leave more of the GPU to others: an advice, no setting. */
+static void advise_blocks(struct job *job)
+{
+    double us[BLOCK_ROWS][TUNE_SIZES], least = 0;
+    struct series series;
+    char size[24];
+    int fewest = -1;
+    if (!block_series(job, &series))
+        return;
+    for (int i = 0; i < BLOCK_ROWS; i++) {
+        tell(job, "TUTTI_BLOCKS", &series, block_counts[i] + strlen("TUTTI_BLOCKS="));
+        if (!sweep(job, &series, block_counts[i], NULL, us[i]))
+            return;
+        least = i && least < us[i][0] ? least : us[i][0];
+    }
+    text_size(series.most, size, sizeof size);
+    for (int i = BLOCK_ROWS - 1; i >= 0; i--)
+        fewest = us[i][0] < least * 1.03 ? i : fewest;
+    for (int i = 0; i < BLOCK_ROWS; i++)
+        printf("    %16s  %10.2f us for %s\n", block_counts[i], us[i][0], size);
+    snprintf(job->blocks, sizeof job->blocks, "%s   # fewest blocks within 3 %% of the fastest, allreduce of %s",
+             block_counts[fewest], size);
+    printf("    -> %s\n", job->blocks);
+    job->any = true;
+}
+
+/* ---- output ---- */
+
+static void write_settings(const struct job *job, FILE *file)
+{
+    for (int i = 0; i < job->settled; i++)
+        fprintf(file, "export %s\n", job->texts[i]);
+    if (!job->settled)
+        fprintf(file, "# nothing to set: the values in force are right here\n");
+    if (*job->blocks)
+        fprintf(file, "# export %s\n", job->blocks);
+}
+
+static int save(const struct job *job, const char *path)
+{
+    char host[64] = "", when[32] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return failure("tune", "cannot write %s: %s", path, strerror(errno));
+    gethostname(host, sizeof host - 1);
+    if (gmtime_r(&now, &parts))
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    fprintf(file, "# tutti tune --gpu %d.%d.%d on %s, %s. For a shell: . FILE\n", TUTTI_VERSION_MAJOR,
+            TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, host, when);
+    write_settings(job, file);
+    bool bad = ferror(file);
+    if (fclose(file) != 0 || bad)
+        return failure("tune", "cannot write %s: %s", path, strerror(errno));
+    printf("written to %s: source it before programs start\n", path);
+    return EXIT_OK;
+}
+
+/* 2, 4, 8 .. and all. */
+static void default_ranks(struct tune_options *options, int gpus)
+{
+    for (int n = 2; n < gpus && !options->quick; n *= 2)
+        options->ranks[options->rank_counts++] = n;
+    options->ranks[options->rank_counts++] = gpus;
+}
+
+static int check(struct tune_options *options)
+{
+    char word[80];
+    if (!only_known(options, word, sizeof word))
+        return usage_error("tune", "--only: %s is not measured", word);
+    int gpus = place_gpus();
+    if (gpus < 2)
+        return failure("tune", "%s", gpus ? "there is one GPU here: nothing passes between GPUs" : error_last());
+    if (!options->rank_counts)
+        default_ranks(options, gpus);
+    if (options->ranks[options->rank_counts - 1] > gpus)
+        return usage_error("tune", "-n wants numbers up to %d: there are as many GPUs", gpus);
+    if (!options->most)
+        options->most = options->quick ? 256 * M : G;
+    return EXIT_OK;
+}
+
+int tune_gpu(struct tune_options *options)
+{
+    struct series series;
+    int code = check(options);
+    if (code != EXIT_OK)
+        return code;
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        return failure("tune", "out of memory");
+    job->options = options;
+    each_duel(job, count_series, NULL);
+    job->progress.all += block_series(job, &series) ? BLOCK_ROWS : 0;
+    job->progress.start = clock_ns();
+    each_duel(job, measure, settle);
+    advise_blocks(job);
+    if (job->any) {
+        printf("\n");
+        write_settings(job, stdout);
+    }
+    if (!job->any)
+        code = failure("tune", "nothing could be measured");
+    else if (options->output)
+        code = save(job, options->output);
+    free(job);
+    return code;
+}
