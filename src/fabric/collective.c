@@ -81,8 +81,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     if (result != TUTTI_SUCCESS)
         return result;
     record_way(fabric, record_kernel(how.kernel));
-    what.team = fabric->kernels;
-    return cuda_launch(fabric->device, &how, TUTTI_UINT8, &what, stream);
+    return order_launch(fabric, &how, TUTTI_UINT8, &what.team, stream);
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------------------------------- */

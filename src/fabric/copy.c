@@ -52,6 +52,7 @@ static tutti_result_t copy_own(struct fabric *fabric, const struct kernel_exchan
     int me = fabric->rank;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return TUTTI_SUCCESS;
+    order_more(fabric);
     return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)what->recv[me], (CUdeviceptr)(uintptr_t)what->send[me],
                                                   what->send_bytes[me], stream),
                       "copying to this rank itself");

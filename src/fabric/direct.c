@@ -63,6 +63,7 @@ tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call)
 
 static tutti_result_t copy(struct fabric *fabric, const void *to, const void *from, uint64_t bytes, CUstream stream)
 {
+    order_more(fabric);
     return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, stream),
                       "copying what peers do not reach");
 }
@@ -77,11 +78,10 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
         result = copy(fabric, what->in = stand_in, call->in, in_bytes(fabric, call), stream);
     if (fetched)
         what->out = stand_in + param_int(PARAM_DIRECT_MOST);
-    what->team = fabric->kernels;
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS)
-        result = cuda_launch(fabric->device, &how, call->type, what, stream);
+        result = order_launch(fabric, &how, call->type, &what->team, stream);
     return result == TUTTI_SUCCESS && fetched ? copy(fabric, call->out, what->out, out_bytes(call), stream) : result;
 }
 
@@ -96,8 +96,7 @@ tutti_result_t direct_offer(struct fabric *fabric, const struct call *call, stru
     bool written = peers_write((enum kernel_mode)what.mode) && has_result(fabric, call);
     if (!peers_reach(fabric, call->in) || (written && !peers_reach(fabric, call->out)))
         what.in = NULL;
-    what.team = fabric->kernels;
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
-    return cuda_launch(fabric->device, &how, call->type, &what, stream);
+    return order_launch(fabric, &how, call->type, &what.team, stream);
 }
