@@ -45,9 +45,8 @@ static uint32_t sent_to(const struct fabric *fabric, const struct kernel_exchang
 
 static void leave_out(uint64_t *bytes, uint32_t set)
 {
-    for (int peer = 0; peer < KERNEL_RANKS; peer++)
-        if (set >> peer & 1)
-            bytes[peer] = 0;
+    for (; set; set &= set - 1)
+        bytes[__builtin_ctz(set)] = 0;
 }
 
 static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
