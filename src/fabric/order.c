@@ -99,7 +99,16 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
     return result;
 }
 
-/* A GPU that has failed stores no ticket. */
+/* A GPU that has failed stores no ticket. Somebody may be capturing a graph, which this must not spoil. */
+static tutti_result_t ask_driver(const struct fabric *fabric)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    CUresult got = fabric->cu->EventQuery(fabric->sound);
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    return cuda_check(got, "waiting for the last operation");
+}
+
 static tutti_result_t wait_for_last(struct fabric *fabric)
 {
     tutti_result_t result = TUTTI_SUCCESS;
@@ -111,7 +120,7 @@ static tutti_result_t wait_for_last(struct fabric *fabric)
             sched_yield();
             continue;
         }
-        result = cuda_check(fabric->cu->EventQuery(fabric->sound), "waiting for the last operation");
+        result = ask_driver(fabric);
         usleep(PAUSE_US);
     }
     return result;
