@@ -316,6 +316,7 @@ void fabric_close(struct fabric *fabric)
         quiet_leave(fabric);
         staged_close(fabric->staged);
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
+        relay_close(fabric);
         helper_stop(fabric);
         import_close(fabric);
         record_close(fabric);
