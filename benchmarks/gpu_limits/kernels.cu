@@ -60,9 +60,9 @@ extern "C" __global__ void limits_check(const uint32_t *at, uint64_t count, uint
 /* Every thread has eight words of 16 bytes under way. */
 extern "C" __global__ void __launch_bounds__(MOVE_THREADS) limits_move(const __grid_constant__ Moves m)
 {
-    uint64_t items = m.bytes / MOVE_PIECE * m.peers;
-    for (uint64_t item = blockIdx.x; item < items; item += gridDim.x) {
-        uint64_t at = item / m.peers * MOVE_PIECE + threadIdx.x * 16;
+    uint32_t items = (uint32_t)(m.bytes / MOVE_PIECE) * m.peers; /* 32 bits: division takes time */
+    for (uint32_t item = blockIdx.x; item < items; item += gridDim.x) {
+        uint64_t at = (uint64_t)(item / m.peers) * MOVE_PIECE + threadIdx.x * 16;
         const uint4 *from = (const uint4 *)(m.from[item % m.peers] + at);
         uint4 *to = (uint4 *)(m.to[item % m.peers] + at), v[MOVE_DEPTH];
 #pragma unroll
@@ -87,9 +87,10 @@ struct Bulk {
     uint64_t *bars;
 };
 
-__device__ __forceinline__ void bulk_load(const Bulk &b, const Moves &m, uint64_t k)
+__device__ __forceinline__ void bulk_load(const Bulk &b, const Moves &m, uint32_t k)
 {
-    uint64_t item = blockIdx.x + k * gridDim.x, from = m.from[item % m.peers] + item / m.peers * BULK_PIECE;
+    uint32_t item = blockIdx.x + k * gridDim.x;
+    uint64_t from = m.from[item % m.peers] + (uint64_t)(item / m.peers) * BULK_PIECE;
     uint32_t stage = k % BULK_STAGES, bar = shared_address(b.bars + stage);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(bar), "r"(BULK_PIECE) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -98,9 +99,10 @@ __device__ __forceinline__ void bulk_load(const Bulk &b, const Moves &m, uint64_
                  : "memory");
 }
 
-__device__ __forceinline__ void bulk_store(const Bulk &b, const Moves &m, uint64_t k)
+__device__ __forceinline__ void bulk_store(const Bulk &b, const Moves &m, uint32_t k)
 {
-    uint64_t item = blockIdx.x + k * gridDim.x, to = m.to[item % m.peers] + item / m.peers * BULK_PIECE;
+    uint32_t item = blockIdx.x + k * gridDim.x;
+    uint64_t to = m.to[item % m.peers] + (uint64_t)(item / m.peers) * BULK_PIECE;
     uint32_t stage = k % BULK_STAGES, parity = k / BULK_STAGES & 1, ready = 0;
     while (!ready)
         asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
@@ -121,16 +123,16 @@ extern "C" __global__ void limits_bulk(const __grid_constant__ Moves m)
     extern __shared__ __align__(128) unsigned char buffer[];
     __shared__ __align__(8) uint64_t bars[BULK_STAGES];
     constexpr uint32_t AHEAD = BULK_STAGES / 2;
-    uint64_t items = m.bytes / BULK_PIECE * m.peers, mine = blockIdx.x < items ? (items - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+    uint32_t items = (uint32_t)(m.bytes / BULK_PIECE) * m.peers, mine = blockIdx.x < items ? (items - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
     Bulk b = {buffer, bars};
     if (threadIdx.x)
         return;
     for (uint32_t i = 0; i < BULK_STAGES; i++)
         asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(bars + i)) : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    for (uint64_t k = 0; k < mine && k < AHEAD; k++)
+    for (uint32_t k = 0; k < mine && k < AHEAD; k++)
         bulk_load(b, m, k);
-    for (uint64_t k = 0; k < mine; k++) {
+    for (uint32_t k = 0; k < mine; k++) {
         if (k + AHEAD < mine) { /* into the stage that was stored AHEAD rounds ago: only the last AHEAD - 1 stores may still read */
             asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(AHEAD - 1) : "memory");
             bulk_load(b, m, k + AHEAD);

@@ -10,7 +10,7 @@ struct Moves {
     uint32_t peers, unused;
 };
 
-constexpr uint32_t MOVE_THREADS = 512, MOVE_DEPTH = 8, MOVE_PIECE = MOVE_THREADS * MOVE_DEPTH * 16;
+constexpr uint32_t MOVE_THREADS = 1024, MOVE_DEPTH = 8, MOVE_PIECE = MOVE_THREADS * MOVE_DEPTH * 16;
 constexpr uint32_t BULK_STAGES = 8, BULK_PIECE = 16384;
 
 /* The two ends of messages to and fro. result: nanoseconds, then 1 if all went well. */
