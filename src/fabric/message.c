@@ -33,11 +33,6 @@ static tutti_result_t write_word(struct fabric *fabric, CUstream stream, _Atomic
     return cuda_check(fabric->cu->StreamWriteValue32(stream, board_address(fabric, word), value, 0), "telling a peer");
 }
 
-static tutti_result_t copy(struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
-{
-    return cuda_check(fabric->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying between GPUs");
-}
-
 /* A stream of `owner` beside users' streams, which goes on from where this rank's stands. */
 static tutti_result_t branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream)
 {
@@ -69,14 +64,14 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
 {
     int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
     struct board_pair *pair = &owner->board->pair[from][to];
-    CUdeviceptr mine = (CUdeviceptr)(uintptr_t)message->memory;
+    CUdeviceptr mine = device_address(message->memory);
     tutti_result_t result = branch(fabric, owner, side, stream);
     if (result == TUTTI_SUCCESS)
         result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
         result = wait_word(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
     if (result == TUTTI_SUCCESS)
-        result = copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
+        result = fabric_copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
     return result == TUTTI_SUCCESS ? write_word(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number) : result;
 }
 
@@ -124,8 +119,8 @@ static tutti_result_t send_pieces(struct fabric *fabric, const struct message *m
     for (uint64_t from = 0; from < message->bytes && result == TUTTI_SUCCESS; from += fabric->stage, piece++) {
         result = wait_word(fabric, side, &pair->freed, piece - BOARD_DEPTH);
         if (result == TUTTI_SUCCESS)
-            result = copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece),
-                          (CUdeviceptr)(uintptr_t)(message->memory + from), piece_bytes(fabric, message, from));
+            result = fabric_copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece),
+                                 device_address(message->memory + from), piece_bytes(fabric, message, from));
         if (result == TUTTI_SUCCESS)
             result = write_word(fabric, side, &pair->arrived, piece);
     }
@@ -141,8 +136,8 @@ bool message_piece(struct fabric *fabric, const struct message *message, uint32_
         return false;
     *result = wait_word(fabric, stream, &pair->arrived, piece);
     if (*result == TUTTI_SUCCESS)
-        *result = copy(fabric, stream, (CUdeviceptr)(uintptr_t)(message->memory + from), scratch_stage(fabric, fabric->rank, message->peer, piece),
-                       piece_bytes(fabric, message, from));
+        *result = fabric_copy(fabric, stream, device_address(message->memory + from),
+                              scratch_stage(fabric, fabric->rank, message->peer, piece), piece_bytes(fabric, message, from));
     if (*result == TUTTI_SUCCESS)
         *result = write_word(fabric, stream, &pair->freed, piece);
     return true;

@@ -132,13 +132,6 @@ static void stop_thread(struct channel *channel)
 
 /* ---- Teams --------------------------------------------------------------------------------------------------------- */
 
-static tutti_result_t tell_all(struct team *team, const void *mine, size_t size, void *all)
-{
-    struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all};
-    tutti_result_t result = team_collective(team, &call, NULL, NULL);
-    return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
-}
-
 /* At least as many processors are left to the user. */
 static uint8_t wanted(const struct team *team)
 {
@@ -154,7 +147,7 @@ static uint8_t wanted(const struct team *team)
 static tutti_result_t agree(struct staged *staged)
 {
     uint8_t mine = wanted(staged->team), *all = malloc((size_t)staged->team->nranks);
-    tutti_result_t result = all ? tell_all(staged->team, &mine, 1, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    tutti_result_t result = all ? team_tell_all(staged->team, &mine, 1, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     for (int rank = 0; rank < staged->team->nranks && result == TUTTI_SUCCESS; rank++)
         mine = all[rank] < mine ? all[rank] : mine;
     free(all);
@@ -187,7 +180,7 @@ static tutti_result_t open_teams(struct staged *staged)
             mine[i - 1] = *link_domain_self(staged->channel[i].engine->links);
     }
     if (result == TUTTI_SUCCESS)
-        result = tell_all(staged->team, mine, more * sizeof *mine, all);
+        result = team_tell_all(staged->team, mine, more * sizeof *mine, all);
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++)
         result = open_team(&staged->channel[i], all, mates);
     free(mine);

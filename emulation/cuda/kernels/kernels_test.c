@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels on the CPU, ranks as threads: bit by bit against src/device/reduce.h applied in the order of ranks. */
+#include "cuda/kernels/draw.h"
 #include "cuda/kernels/team.h"
 
-#include "base/random.h"
 #include "device/reduce.h"
 
 #include <pthread.h>
@@ -17,22 +17,6 @@
 #define SCALAR    5 /* operators beyond tutti's own: sums premultiplied by an immediate scalar, by one in memory */
 #define SCALAR_AT 6
 #define OPS       7
-
-static uint64_t random_next(void)
-{
-    static uint64_t state = 7;
-    return mix64(state++);
-}
-
-static unsigned below(unsigned limit)
-{
-    return (unsigned)(random_next() % limit);
-}
-
-static bool quick(void)
-{
-    return getenv("TUTTI_TEST_QUICK") != NULL;
-}
 
 static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,                  1,      1,    1,
                                                0x3c00, 0x3f800000, 0x3ff0000000000000, 0x3f80, 0x38, 0x3c};
@@ -86,11 +70,6 @@ static size_t in_count(const struct trial *t)
 static bool wants(const struct trial *t, int rank)
 {
     return t->mode != KERNEL_REDUCE || t->root == rank;
-}
-
-static unsigned random_shift(void)
-{
-    return below(2) ? 0 : below(2) ? 4 * below(4) : below(16);
 }
 
 static void make_buffers(struct trial *t, int p)

@@ -94,6 +94,11 @@ DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
     *y = __atomic_load_n(at + 1, __ATOMIC_ACQUIRE);
 }
 
+DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
+{
+    load_halves(at, x, y);
+}
+
 DEVICE void pause_spin()
 {
     sched_yield();

@@ -35,7 +35,7 @@
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
 #define KERNEL_PLAIN_BYTES      ((uint64_t)16 << 10)  /* of its chunks */
 #define KERNEL_CHAIN_THREADS    576                   /* 64 of them touch no data */
-#define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, by default */
+#define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
 
 /* In kernel_team.abort. */

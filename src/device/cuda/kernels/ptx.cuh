@@ -81,6 +81,11 @@ DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*x), "=l"(*y) : "l"(at) : "memory");
 }
 
+DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
+{
+    asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*x), "=l"(*y) : "l"(at) : "memory");
+}
+
 DEVICE void barrier()
 {
     __syncthreads();
