@@ -69,7 +69,7 @@ struct board_offer {
 };
 
 /* Larger scratch of a rank that peers write to, made at its first use. */
-enum scratch_kind { SCRATCH_BULK, SCRATCH_KINDS };
+enum scratch_kind { SCRATCH_BULK, SCRATCH_RELAY, SCRATCH_KINDS };
 
 struct board_rank {
     _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
@@ -92,6 +92,7 @@ struct board {
     struct board_failure failure;
     struct board_rank rank[KERNEL_RANKS];
     struct board_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
+    _Alignas(CACHE_LINE) _Atomic uint32_t relay[KERNEL_RANKS][KERNEL_RELAY_WORDS]; /* by owner */
     struct board_offer offer[KERNEL_RANKS][KERNEL_RANKS][BOARD_OFFERS]; /* [owner][who may map it] */
     /* windows follow, where GPUs cannot write to one another's memory */
 };

@@ -91,12 +91,17 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 {
     if (!call->count || fabric->staged)
         return TUTTI_SUCCESS;
-    if (schedule_reduces(call->coll) && direct_wanted(fabric, call))
-        return direct_prepare(fabric, call);
-    if (fabric->scratch[SCRATCH_BULK].posted || !needs_bulk(fabric, call))
-        return TUTTI_SUCCESS;
+    bool reduces = schedule_reduces(call->coll), direct = reduces && direct_wanted(fabric, call);
+    bool relay = reduces && relay_wanted(fabric, call) && !fabric->scratch[SCRATCH_RELAY].posted;
+    bool bulk = !direct && !fabric->scratch[SCRATCH_BULK].posted && needs_bulk(fabric, call);
+    tutti_result_t result = direct ? direct_prepare(fabric, call) : TUTTI_SUCCESS;
+    if (!relay && !bulk)
+        return result;
     cuda_enter(fabric->device);
-    tutti_result_t result = scratch_post(fabric, SCRATCH_BULK);
+    if (relay && result == TUTTI_SUCCESS)
+        result = scratch_post(fabric, SCRATCH_RELAY);
+    if (bulk && result == TUTTI_SUCCESS)
+        result = scratch_post(fabric, SCRATCH_BULK);
     cuda_leave();
     return result;
 }

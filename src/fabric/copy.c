@@ -107,13 +107,8 @@ tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uin
 
 void copy_close(struct fabric *fabric)
 {
-    for (int i = 0; i < 2 * KERNEL_RANKS; i++) {
-        CUstream stream = fabric->copy[i / KERNEL_RANKS][i % KERNEL_RANKS];
-        if (!stream)
-            continue;
-        fabric->cu->StreamSynchronize(stream);
-        fabric->cu->StreamDestroy(stream);
-    }
+    for (int i = 0; i < 2 * KERNEL_RANKS; i++)
+        side_end(fabric, fabric->copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
     if (fabric->mark)
         fabric->cu->EventDestroy(fabric->mark);
 }

@@ -98,6 +98,9 @@ struct fabric {
 
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
+    /* chunks of relayed reductions, by peer, and of this rank's own part; read likewise */
+    _Atomic uint32_t relay_sent[KERNEL_RELAY_PHASES][KERNEL_RANKS], relay_received[KERNEL_RELAY_PHASES][KERNEL_RANKS], relay_reduced;
+    CUstream relay[KERNEL_RELAY_PHASES][KERNEL_RANKS]; /* to a peer */
     CUevent mark;                      /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
     struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
@@ -187,6 +190,23 @@ tutti_result_t message_end(struct fabric *fabric, const struct message *message,
 bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result);
 /* Lets go all streams that wait for words. */
 void message_give_up(struct fabric *fabric);
+
+/* relay.c: large reductions whose bytes copy engines carry */
+bool relay_wanted(const struct fabric *fabric, const struct call *call);
+tutti_result_t relay_issue(struct fabric *fabric, const struct call *call, CUstream stream);
+void relay_give_up(struct fabric *fabric);
+void relay_close(struct fabric *fabric);
+
+/* side.c: what streams wait for and write */
+tutti_result_t side_wait(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+tutti_result_t side_write(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+/* A stream of `owner` beside users' streams, if there is none yet. It is waited for and destroyed. */
+tutti_result_t side_make(const struct fabric *owner, CUstream *side);
+void side_end(const struct fabric *owner, CUstream side);
+/* The same; it goes on from where `stream` stands. */
+tutti_result_t side_branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream);
+/* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
+void side_release(_Atomic uint32_t *word, uint32_t value);
 
 /* offer.c: which buffers of this rank peers have mapped */
 /* -1: not (yet); an offer was made, if one can be. */

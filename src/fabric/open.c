@@ -304,6 +304,7 @@ void fabric_close(struct fabric *fabric)
         staged_close(fabric->staged);
         quiet_leave(fabric);
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
+        relay_close(fabric);
         helper_stop(fabric);
         import_close(fabric);
         record_close(fabric);

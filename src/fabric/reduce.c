@@ -82,6 +82,8 @@ tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool
     tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : everybody(fabric));
     if (result != TUTTI_SUCCESS)
         return result;
+    if (relay_wanted(fabric, call) && !capturing)
+        return relay_issue(fabric, call, stream);
     if (!in_two_steps(fabric, call, capturing))
         return launch(fabric, call, mode_of(call->coll), stream);
     result = launch(fabric, call, KERNEL_REDUCE_OWN, stream);

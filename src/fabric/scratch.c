@@ -89,12 +89,12 @@ tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board
 
 static size_t bytes_of(const struct fabric *fabric, enum scratch_kind kind)
 {
-    return kernel_bulk_bytes(fabric->nranks);
+    return kind == SCRATCH_BULK ? kernel_bulk_bytes(fabric->nranks) : kernel_relay_bytes(fabric->nranks, (uint64_t)param_int(PARAM_RELAY_SLOT));
 }
 
 tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind)
 {
-    static const enum wire_memory rows[SCRATCH_KINDS] = {[SCRATCH_BULK] = WIRE_MEMORY_BULK};
+    static const enum wire_memory rows[SCRATCH_KINDS] = {[SCRATCH_BULK] = WIRE_MEMORY_BULK, [SCRATCH_RELAY] = WIRE_MEMORY_RELAY};
     struct scratch *scratch = &fabric->scratch[kind];
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
     if (scratch->posted || fabric->nranks == 1)
