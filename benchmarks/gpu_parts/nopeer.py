@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """nopeer: two GPUs that may not address each other (NCCL_P2P_DISABLE=1), and without shared memory (sockets over loopback) as well."""
-import statistics
 
 from . import check, perf
 from .run import Budget, say, size_name, table, tail
@@ -39,20 +38,9 @@ def checks(options, budget, results):
     return failed
 
 
-def medians(points):
-    """{mode: {bytes: {library: (us, bus GB/s)}}}"""
-    found = {}
-    for mode, libraries in points.items():
-        for library, sizes in libraries.items():
-            for size, rows in sizes.items():
-                pair = tuple(statistics.median(row[at] for row in rows) for at in (0, 1))
-                found.setdefault(mode, {}).setdefault(int(size), {})[library] = pair
-    return found
-
-
 def show(points):
     rows = []
-    for mode, sizes in medians(points).items():
+    for mode, sizes in perf.medians(points).items():
         for size, pair in sorted(sizes.items()):
             if {"nccl", "tutti"} <= set(pair):
                 (us, bus), (our_us, our_bus) = pair["nccl"], pair["tutti"]

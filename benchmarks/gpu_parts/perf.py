@@ -4,6 +4,7 @@ import collections
 import os
 import re
 import shutil
+import statistics
 
 from . import run
 
@@ -65,3 +66,14 @@ def missing(options, program, form):
 def start(options, folder, program, form, arguments, limit, extra=None, gpus=None):
     """Runs a program with the libnccl.so.2 in folder."""
     return run.run(command(options, program, form, arguments, gpus), run.environment(folder, extra), limit)
+
+
+def medians(points):
+    """{case or mode: {bytes: {library: (us, bus GB/s)}}}"""
+    found = {}
+    for name, libraries in points.items():
+        for library, sizes in libraries.items():
+            for size, rows in sizes.items():
+                pair = tuple(statistics.median(row[at] for row in rows) for at in (0, 1))
+                found.setdefault(name, {}).setdefault(int(size), {})[library] = pair
+    return found

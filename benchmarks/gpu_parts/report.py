@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import apps, beside, check, first, kill, nopeer, speed
+from . import apps, beside, check, first, kill, nopeer, perf, speed
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
@@ -109,7 +109,7 @@ def beside_lines(data):
 
 
 def nopeer_lines(data):
-    found = nopeer.medians((data or {}).get("points", {}))
+    found = perf.medians((data or {}).get("points", {}))
     for mode, aim in (("host memory", 1.2), ("sockets", 3.0)):
         pair = found.get(mode, {}).get(256 * M, {})
         name, wanted = f"2 GPUs by {mode}, allreduce 256 MiB", f">= {aim:g}x"
@@ -140,7 +140,7 @@ HEADS = ["aim", "wanted", "NCCL", "tutti", "NCCL's time / tutti's", ""]
 
 
 def aims(data):
-    points = speed.medians((data["speed"] or {}).get("points", {}))
+    points = perf.medians((data["speed"] or {}).get("points", {}))
     return [*speed_lines(points), *first_lines(data["first"]), *beside_lines(data["beside"]), *nopeer_lines(data["nopeer"]), *state_lines(data)]
 
 
@@ -190,7 +190,7 @@ def main(options, _):
     if not any(data.values()):
         print(f"there is nothing in {options.results}: run the parts first", file=sys.stderr)
         return 1
-    rows, points = aims(data), speed.medians((data["speed"] or {}).get("points", {}))
+    rows, points = aims(data), perf.medians((data["speed"] or {}).get("points", {}))
     missed, met = (sum(row[-1] == word for row in rows) for word in ("MISSED", "met"))
     text = ["# tutti and NCCL on GPUs", "", "Made by `benchmarks/gpu.py report`. A ratio is NCCL's time / tutti's: above 1 tutti is faster. "
             f"{met} aims met, {missed} missed, {len(rows) - met - missed} not measured.", ""]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """speed: the programs of nccl-tests over NCCL and tutti in turns, each call as it is and in a CUDA graph; medians of the rounds."""
 import math
-import statistics
 
 from plot import write_svg
 
@@ -37,17 +36,6 @@ def cases(options):
     return {name: case for name, case in found.items() if not options.only or any(name.startswith(word) for word in options.only)}
 
 
-def medians(points):
-    """{case: {bytes: {library: (us, bus GB/s)}}}"""
-    found = {}
-    for name, libraries in points.items():
-        for library, sizes in libraries.items():
-            for size, rows in sizes.items():
-                pair = tuple(statistics.median(row[at] for row in rows) for at in (0, 1))
-                found.setdefault(name, {}).setdefault(int(size), {})[library] = pair
-    return found
-
-
 def mean(values):
     """Geometric."""
     return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
@@ -55,7 +43,7 @@ def mean(values):
 
 def text_of(points):
     lines = []
-    for name, sizes in medians(points).items():
+    for name, sizes in perf.medians(points).items():
         rows, ratios = [], []
         for size, pair in sorted(sizes.items()):
             if {"nccl", "tutti"} <= set(pair):
@@ -70,7 +58,7 @@ def text_of(points):
 
 def picture(points, gpus, path):
     times, collectives = {}, []
-    for name, sizes in medians(points).items():
+    for name, sizes in perf.medians(points).items():
         collective = name.removesuffix(IN_GRAPH)
         collectives += [] if collective in collectives else [collective]
         kind = "graph" if name.endswith(IN_GRAPH) else "calls"

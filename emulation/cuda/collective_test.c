@@ -178,49 +178,65 @@ static void test_broadcasts(void **state)
     }
 }
 
-static void test_broadcasts_in_graphs(void **state)
+/* What `launch_all` launches on each rank, as one graph a rank. */
+static void capture(void (*launch_all)(int rank), CUgraphExec *execs)
 {
-    CUgraphExec execs[RANKS];
     for (int r = 0; r < RANKS; r++) {
         CUgraph graph;
         enter(r);
         OK(cuStreamBeginCapture_v2(ranks[r].stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-        launch_reduce(r, KERNEL_REDUCE_BULK);
-        launch_broadcast(r, 3, 0);
-        launch_broadcast(r, 2, 1);
+        launch_all(r);
         OK(cuStreamEndCapture(ranks[r].stream, &graph));
         OK(cuGraphInstantiateWithFlags(&execs[r], graph, 0));
         OK(cuGraphDestroy(graph));
     }
+}
+
+static void replay(const CUgraphExec *execs)
+{
+    for (int r = 0; r < RANKS; r++)
+        OK(cuGraphLaunch(execs[r], ranks[r].stream));
+}
+
+static void destroy(const CUgraphExec *execs)
+{
+    for (int r = 0; r < RANKS; r++)
+        OK(cuGraphExecDestroy(execs[r]));
+}
+
+static void launch_bulk_and_broadcasts(int rank)
+{
+    launch_reduce(rank, KERNEL_REDUCE_BULK);
+    launch_broadcast(rank, 3, 0);
+    launch_broadcast(rank, 2, 1);
+}
+
+static void test_broadcasts_in_graphs(void **state)
+{
+    CUgraphExec execs[RANKS];
+    capture(launch_bulk_and_broadcasts, execs);
     for (int times = 0; times < 10; times++) {
-        for (int r = 0; r < RANKS; r++)
-            OK(cuGraphLaunch(execs[r], ranks[r].stream));
+        replay(execs);
         if (times % 3 == 0) /* otherwise the next follows at once */
             check_broadcast(2);
     }
-    for (int r = 0; r < RANKS; r++)
-        OK(cuGraphExecDestroy(execs[r]));
+    destroy(execs);
+}
+
+static void launch_small_reductions(int rank)
+{
+    launch_reduce(rank, KERNEL_REDUCE_ONE);
+    launch_reduce(rank, KERNEL_REDUCE_TWO);
 }
 
 static void test_graphs(void **state)
 {
     CUgraphExec execs[RANKS];
-    for (int r = 0; r < RANKS; r++) {
-        CUgraph graph;
-        enter(r);
-        OK(cuStreamBeginCapture_v2(ranks[r].stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-        launch_reduce(r, KERNEL_REDUCE_ONE);
-        launch_reduce(r, KERNEL_REDUCE_TWO);
-        OK(cuStreamEndCapture(ranks[r].stream, &graph));
-        OK(cuGraphInstantiateWithFlags(&execs[r], graph, 0));
-        OK(cuGraphDestroy(graph));
-    }
+    capture(launch_small_reductions, execs);
     for (int times = 0; times < 10; times++)
-        for (int r = 0; r < RANKS; r++)
-            OK(cuGraphLaunch(execs[r], ranks[r].stream));
+        replay(execs);
     check_sums();
-    for (int r = 0; r < RANKS; r++)
-        OK(cuGraphExecDestroy(execs[r]));
+    destroy(execs);
 }
 
 /* A rank that never comes: the others wait until they are told to give up. */

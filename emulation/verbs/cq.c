@@ -19,8 +19,21 @@ static void guard_init(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attr);
 }
 
-struct cq *cq_create(struct context *context, uint32_t capacity, struct channel *channel, void *cq_context)
+/*
+ * More than was asked, as adapters give: a power of two. Programs that look once an event rely on it, for an event may come with
+ * nothing behind it, and what they do not find then is there beside the next one.
+ */
+static uint32_t room_for(uint32_t asked)
 {
+    uint32_t room = 4;
+    while (room <= asked)
+        room *= 2;
+    return room;
+}
+
+struct cq *cq_create(struct context *context, uint32_t asked, struct channel *channel, void *cq_context)
+{
+    uint32_t capacity = room_for(asked);
     struct cq *cq = calloc(1, sizeof(*cq));
     if (!cq)
         return NULL;
@@ -120,8 +133,9 @@ void cq_purge(struct cq *cq, uint32_t qpn)
     pthread_mutex_unlock(&cq->guard);
 }
 
-int cq_resize(struct cq *cq, uint32_t capacity)
+int cq_resize(struct cq *cq, uint32_t asked)
 {
+    uint32_t capacity = room_for(asked);
     struct completion *ring = calloc(capacity, sizeof(*ring));
     if (!ring)
         return ENOMEM;

@@ -5,7 +5,7 @@
 
 #include "object.h"
 
-struct cq *cq_create(struct context *context, uint32_t capacity, struct channel *channel, void *cq_context);
+struct cq *cq_create(struct context *context, uint32_t asked, struct channel *channel, void *cq_context);
 void cq_destroy(struct cq *cq);
 
 /* Adds a completion. `loud`: it must wake who waits for solicited ones. */
@@ -16,7 +16,7 @@ int cq_take(struct cq *cq, int n, struct completion *out);
 
 /* Removes the completions of a queue pair. */
 void cq_purge(struct cq *cq, uint32_t qpn);
-int cq_resize(struct cq *cq, uint32_t capacity);
+int cq_resize(struct cq *cq, uint32_t asked);
 void cq_arm(struct cq *cq, bool solicited_only);
 
 #endif

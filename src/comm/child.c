@@ -85,21 +85,12 @@ static int members_of(struct choice_by *all, int nranks, int color, int *members
     return count;
 }
 
-static tutti_result_t ask_all(struct tutti_comm *parent, const struct choice_by *mine, struct choice_by *all)
-{
-    struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = sizeof *mine, .op = -1, .in = mine, .out = all};
-    tutti_result_t result = team_collective(parent->team, &call, NULL, NULL);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    return team_wait(parent->team, atomic_load(&parent->team->issued));
-}
-
 tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out)
 {
     int nranks = parent->team->nranks;
     struct choice_by mine = {color, key, parent->team->rank}, *all = malloc((size_t)nranks * sizeof *all);
     int *members = malloc((size_t)nranks * sizeof *members);
-    tutti_result_t result = all && members ? ask_all(parent, &mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
+    tutti_result_t result = all && members ? team_tell_all(parent->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
     parent->children++;
     if (result == TUTTI_SUCCESS && color >= 0) {
         int count = members_of(all, nranks, color, members);

@@ -438,6 +438,13 @@ tutti_result_t team_collective(struct team *team, const struct call *call, void 
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t team_tell_all(struct team *team, const void *mine, size_t size, void *all)
+{
+    struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all};
+    tutti_result_t result = team_collective(team, &call, NULL, NULL);
+    return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------------------------------- */
 
 static void count_local(struct team *team)

@@ -193,4 +193,7 @@ size_t team_vector_bytes(const struct team *team, const struct call *call);
 /* A collective: checks nothing, enqueues. Takes over `owned` (malloc'ed, may be NULL), whatever it returns. */
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream);
 
+/* Every rank tells all others `size` bytes; waits for theirs. */
+tutti_result_t team_tell_all(struct team *team, const void *mine, size_t size, void *all);
+
 #endif

@@ -19,15 +19,10 @@ static bool copies_all(const struct fabric *fabric)
     return fabric->copies && fabric->copy_from <= 1;
 }
 
-static uint64_t bytes_of(const struct call *call)
-{
-    return call->count * type_size(call->type);
-}
-
 /* It is passed on from rank to rank. */
 static bool passed_on(const struct fabric *fabric, const struct call *call)
 {
-    return call->coll == COLL_BROADCAST && fabric->nranks > 1 && bytes_of(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
+    return call->coll == COLL_BROADCAST && fabric->nranks > 1 && call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
 }
 
 static bool by_chain_kernel(const struct fabric *fabric, const struct call *call)
@@ -38,19 +33,19 @@ static bool by_chain_kernel(const struct fabric *fabric, const struct call *call
 static bool by_chain_of_copies(const struct fabric *fabric, const struct call *call, bool capturing)
 {
     return passed_on(fabric, call) && fabric->copies && !capturing && fabric->nranks > 2 &&
-           (copies_all(fabric) || bytes_of(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
+           (copies_all(fabric) || call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
 }
 
 /* From one rank to the other, no more than a message: a long one's copy is faster than any kernel. */
 static bool by_one_copy(const struct fabric *fabric, const struct call *call, bool capturing)
 {
-    return fabric->nranks == 2 && fabric->copies && !capturing && bytes_of(call) >= fabric->copy_from;
+    return fabric->nranks == 2 && fabric->copies && !capturing && call_bytes(call) >= fabric->copy_from;
 }
 
 /* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
 static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *call, CUstream stream)
 {
-    uint64_t bytes = bytes_of(call), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
+    uint64_t bytes = call_bytes(call), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
     int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
     int before = place ? (fabric->rank + n - 1) % n : -1, after = place < n - 1 ? (fabric->rank + 1) % n : -1;
     if (after >= 0) {
@@ -62,22 +57,21 @@ static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *
     piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
     tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
     if (result == TUTTI_SUCCESS && !place && call->in != call->out)
-        result = cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)call->out, (CUdeviceptr)(uintptr_t)call->in, bytes, stream),
-                            "copying to this rank itself");
+        result = fabric_copy(fabric, stream, device_address(call->out), device_address(call->in), bytes);
     return result;
 }
 
 /* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
 static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *call, CUstream stream)
 {
-    struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = bytes_of(call), .root = call->root,
-                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = bytes_of(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN)};
+    struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = call_bytes(call), .root = call->root,
+                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = call_bytes(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN)};
     struct kernel_launch how;
     kernel_choose_chain(what.bytes, fabric->most_blocks, &how);
     uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)
-        result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
+        result = scratch_take(fabric, SCRATCH_BULK, 1u << fabric->rank | to);
     if (result != TUTTI_SUCCESS)
         return result;
     record_way(fabric, record_kernel(how.kernel));
@@ -95,12 +89,19 @@ static bool needs_bulk(const struct fabric *fabric, const struct call *call)
 
 tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 {
-    if (call->count && !fabric->staged && schedule_reduces(call->coll) && direct_wanted(fabric, call))
-        return direct_prepare(fabric, call);
-    if (!call->count || fabric->staged || fabric->bulk_posted || !needs_bulk(fabric, call))
+    if (!call->count || fabric->staged)
         return TUTTI_SUCCESS;
+    bool reduces = schedule_reduces(call->coll), direct = reduces && direct_wanted(fabric, call);
+    bool relay = reduces && relay_wanted(fabric, call) && !fabric->scratch[SCRATCH_RELAY].posted;
+    bool bulk = !direct && !fabric->scratch[SCRATCH_BULK].posted && needs_bulk(fabric, call);
+    tutti_result_t result = direct ? direct_prepare(fabric, call) : TUTTI_SUCCESS;
+    if (!relay && !bulk)
+        return result;
     cuda_enter(fabric->device);
-    tutti_result_t result = scratch_post_bulk(fabric);
+    if (relay && result == TUTTI_SUCCESS)
+        result = scratch_post(fabric, SCRATCH_RELAY);
+    if (bulk && result == TUTTI_SUCCESS)
+        result = scratch_post(fabric, SCRATCH_BULK);
     cuda_leave();
     return result;
 }

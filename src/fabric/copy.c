@@ -52,9 +52,7 @@ static tutti_result_t copy_own(struct fabric *fabric, const struct kernel_exchan
     int me = fabric->rank;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return TUTTI_SUCCESS;
-    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)what->recv[me], (CUdeviceptr)(uintptr_t)what->send[me],
-                                                  what->send_bytes[me], stream),
-                      "copying to this rank itself");
+    return fabric_copy(fabric, stream, device_address(what->recv[me]), device_address(what->send[me]), what->send_bytes[me]);
 }
 
 /*
@@ -90,8 +88,10 @@ tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uin
     struct message in[CHAIN_MOST], out[CHAIN_MOST];
     int ins = 0, outs = 0;
     tutti_result_t result = TUTTI_SUCCESS;
-    for (uint64_t at = 0; before >= 0 && at < bytes && result == TUTTI_SUCCESS; at += piece)
-        result = begin(fabric, in, &ins, (struct message){.peer = before, .memory = to + at, .bytes = bytes - at < piece ? bytes - at : piece}, stream);
+    for (uint64_t at = 0; before >= 0 && at < bytes && result == TUTTI_SUCCESS; at += piece) {
+        struct message message = {.peer = before, .memory = to + at, .bytes = bytes - at < piece ? bytes - at : piece};
+        result = begin(fabric, in, &ins, message, stream);
+    }
     int next = 0;
     for (uint64_t at = 0; at < bytes && result == TUTTI_SUCCESS; at += piece, next++) {
         if (before >= 0)
@@ -107,13 +107,8 @@ tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uin
 
 void copy_close(struct fabric *fabric)
 {
-    for (int i = 0; i < 2 * KERNEL_RANKS; i++) {
-        CUstream stream = fabric->copy[i / KERNEL_RANKS][i % KERNEL_RANKS];
-        if (!stream)
-            continue;
-        fabric->cu->StreamSynchronize(stream);
-        fabric->cu->StreamDestroy(stream);
-    }
+    for (int i = 0; i < 2 * KERNEL_RANKS; i++)
+        side_end(fabric, fabric->copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
     if (fabric->mark)
         fabric->cu->EventDestroy(fabric->mark);
 }

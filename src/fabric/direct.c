@@ -10,14 +10,9 @@
 #include "base/param.h"
 #include "device/type.h"
 
-static uint64_t out_bytes(const struct call *call)
-{
-    return call->count * type_size(call->type);
-}
-
 static uint64_t in_bytes(const struct fabric *fabric, const struct call *call)
 {
-    return out_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
+    return call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
 }
 
 static bool has_result(const struct fabric *fabric, const struct call *call)
@@ -43,7 +38,7 @@ static bool peers_reach(const struct fabric *fabric, const void *memory)
     unsigned capable = 0;
     CUpointer_attribute which = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
     void *values = &capable;
-    return fabric->cu->PointerGetAttributes(1, &which, &values, (CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS && capable;
+    return fabric->cu->PointerGetAttributes(1, &which, &values, device_address(memory)) == CUDA_SUCCESS && capable;
 }
 
 static bool needs_stand_in(const struct fabric *fabric, const struct call *call)
@@ -61,28 +56,25 @@ tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call)
     return result;
 }
 
-static tutti_result_t copy(struct fabric *fabric, const void *to, const void *from, uint64_t bytes, CUstream stream)
-{
-    return cuda_check(fabric->cu->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, stream),
-                      "copying what peers do not reach");
-}
-
 tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream)
 {
     struct kernel_launch how;
-    char *stand_in = (char *)(uintptr_t)fabric->stand_in;
     bool brought = !peers_reach(fabric, call->in), fetched = has_result(fabric, call) && !peers_reach(fabric, call->out);
     tutti_result_t result = TUTTI_SUCCESS;
-    if (brought)
-        result = copy(fabric, what->in = stand_in, call->in, in_bytes(fabric, call), stream);
+    if (brought) {
+        what->in = (void *)(uintptr_t)fabric->stand_in;
+        result = fabric_copy(fabric, stream, fabric->stand_in, device_address(call->in), in_bytes(fabric, call));
+    }
     if (fetched)
-        what->out = stand_in + param_int(PARAM_DIRECT_MOST);
+        what->out = (char *)(uintptr_t)fabric->stand_in + param_int(PARAM_DIRECT_MOST);
     what->team = fabric->kernels;
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS)
         result = cuda_launch(fabric->device, &how, call->type, what, stream);
-    return result == TUTTI_SUCCESS && fetched ? copy(fabric, call->out, what->out, out_bytes(call), stream) : result;
+    if (result == TUTTI_SUCCESS && fetched)
+        result = fabric_copy(fabric, stream, device_address(call->out), device_address(what->out), call_bytes(call));
+    return result;
 }
 
 static bool peers_write(enum kernel_mode mode)

@@ -85,6 +85,20 @@ tutti_result_t fabric_failure(struct fabric *fabric)
     return lost < 0 ? result : fail_for(fabric, lost);
 }
 
+tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result)
+{
+    tutti_result_t failure = TUTTI_SUCCESS;
+    char sentence[sizeof fabric->team->sentence];
+    if (result == TUTTI_SUCCESS)
+        return result;
+    snprintf(sentence, sizeof sentence, "%s", error_last());
+    for (int i = 0; i < PATIENCE_MS && failure == TUTTI_SUCCESS; i++) {
+        failure = fabric_failure(fabric);
+        usleep(1000);
+    }
+    return failure == TUTTI_SUCCESS ? error_set(result, "%s", sentence) : failure;
+}
+
 tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
 {
     char sentence[120];
@@ -101,8 +115,9 @@ tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
 static void give_up(struct fabric *fabric)
 {
     fabric_tell_failure(fabric);
-    atomic_store(&fabric->board->rank[fabric->rank].abort, 1);
+    atomic_fetch_or(&fabric->board->rank[fabric->rank].abort, KERNEL_GIVE_UP);
     message_give_up(fabric);
+    relay_give_up(fabric);
 }
 
 /* A peer that left in order has no work of ours unfinished. */

@@ -11,6 +11,7 @@
 #include "fabric/board.h"
 #include "fabric/fabric.h"
 #include "fabric/staged.h"
+#include "device/type.h"
 #include "wire/blackbox.h"
 
 #include <pthread.h>
@@ -51,6 +52,15 @@ struct message {
     const struct message *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
+struct scratch {
+    CUdeviceptr own; /* 0: none */
+    bool posted;
+    uint32_t taken; /* ranks whose scratch this one has reached */
+    struct board_buffer theirs[KERNEL_RANKS];
+    unsigned char *at[KERNEL_RANKS]; /* as this rank addresses it */
+    bool imported[KERNEL_RANKS];
+};
+
 struct record; /* record.c */
 
 struct fabric {
@@ -72,11 +82,10 @@ struct fabric {
     bool board_registered;
     CUdeviceptr board_device;
     struct kernel_team kernels; /* what every launch takes */
-    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
-    struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
-    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    bool bulk_posted;
-    uint32_t bulk_taken; /* ranks */
+    CUdeviceptr window, stand_in; /* own device memory; 0: none */
+    struct board_buffer windows[KERNEL_RANKS];
+    bool window_imported[KERNEL_RANKS];
+    struct scratch scratch[SCRATCH_KINDS];
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
     struct record *record;    /* NULL: there is no black box */
@@ -89,6 +98,9 @@ struct fabric {
 
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
+    /* chunks of relayed reductions, by peer, and of this rank's own part; read likewise */
+    _Atomic uint32_t relay_sent[KERNEL_RELAY_PHASES][KERNEL_RANKS], relay_received[KERNEL_RELAY_PHASES][KERNEL_RANKS], relay_reduced;
+    CUstream relay[KERNEL_RELAY_PHASES][KERNEL_RANKS]; /* to a peer */
     CUevent mark;                      /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
     struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
@@ -128,6 +140,7 @@ void record_memory(struct fabric *fabric, enum wire_memory row, size_t bytes);
 
 /* memory.c */
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
+tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 
 /* scratch.c: windows, and the larger scratch that is made at its first use */
 tutti_result_t scratch_window(struct fabric *fabric);
@@ -135,9 +148,10 @@ tutti_result_t scratch_window(struct fabric *fabric);
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece);
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
-tutti_result_t scratch_post_bulk(struct fabric *fabric);
-/* Of these ranks, this one among them. */
-tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
+/* Makes this rank's, and tells the others. */
+tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind);
+/* Reaches that of these ranks, this one among them. */
+tutti_result_t scratch_take(struct fabric *fabric, enum scratch_kind kind, uint32_t ranks);
 /* Peers' windows are not used any more. */
 void scratch_give_back_windows(struct fabric *fabric);
 /* Memory in place of a user's that peers do not reach: two vectors of DIRECT_MOST bytes. */
@@ -177,6 +191,23 @@ bool message_piece(struct fabric *fabric, const struct message *message, uint32_
 /* Lets go all streams that wait for words. */
 void message_give_up(struct fabric *fabric);
 
+/* relay.c: large reductions whose bytes copy engines carry */
+bool relay_wanted(const struct fabric *fabric, const struct call *call);
+tutti_result_t relay_issue(struct fabric *fabric, const struct call *call, CUstream stream);
+void relay_give_up(struct fabric *fabric);
+void relay_close(struct fabric *fabric);
+
+/* side.c: what streams wait for and write */
+tutti_result_t side_wait(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+tutti_result_t side_write(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+/* A stream of `owner` beside users' streams, if there is none yet. It is waited for and destroyed. */
+tutti_result_t side_make(const struct fabric *owner, CUstream *side);
+void side_end(const struct fabric *owner, CUstream side);
+/* The same; it goes on from where `stream` stands. */
+tutti_result_t side_branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream);
+/* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
+void side_release(_Atomic uint32_t *word, uint32_t value);
+
 /* offer.c: which buffers of this rank peers have mapped */
 /* -1: not (yet); an offer was made, if one can be. */
 int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range);
@@ -207,12 +238,25 @@ void helper_stop(struct fabric *fabric);
 void helper_look_again(struct fabric *fabric);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t fabric_failure(struct fabric *fabric);
+/* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little later. Success stays. */
+tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result);
 /* Of a failure that a peer tells of on the board. Peers tell before they let go what waits for words or data. */
 tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
 /* An error if one of these has closed its fabric: it will not take what this rank sends. */
 tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks);
+
+static inline CUdeviceptr device_address(const void *pointer)
+{
+    return (CUdeviceptr)(uintptr_t)pointer;
+}
+
+/* What `count` of a call stands for. */
+static inline uint64_t call_bytes(const struct call *call)
+{
+    return call->count * type_size(call->type);
+}
 
 static inline CUdeviceptr board_address(const struct fabric *fabric, const void *word)
 {

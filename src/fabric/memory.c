@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zeroed device memory: plain allocations, which a peer maps by nothing but an IPC handle. */
+/* Device memory: zeroed, by plain allocations, which a peer maps by nothing but an IPC handle; copied. */
 #include "fabric/internal.h"
 
 #include "base/error.h"
@@ -34,6 +34,11 @@ tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdevice
     return result;
 }
 
+tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
+{
+    return cuda_check(fabric->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying device memory");
+}
+
 tutti_result_t fabric_memory_alloc(void **out, size_t size)
 {
     const struct cuda_driver *cu;
@@ -61,6 +66,6 @@ tutti_result_t fabric_memory_free(void *pointer)
     const struct cuda_driver *cu;
     tutti_result_t result = cuda_driver(&cu);
     if (result == TUTTI_SUCCESS && pointer)
-        result = cuda_check(cu->MemFree((CUdeviceptr)(uintptr_t)pointer), "freeing device memory");
+        result = cuda_check(cu->MemFree(device_address(pointer)), "freeing device memory");
     return result;
 }

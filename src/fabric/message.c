@@ -23,32 +23,6 @@ static int end_of(const struct message *message)
 
 /* ---- What streams do ----------------------------------------------------------------------------------------------- */
 
-static tutti_result_t wait_word(struct fabric *fabric, CUstream stream, _Atomic uint32_t *word, uint32_t value)
-{
-    return cuda_check(fabric->cu->StreamWaitValue32(stream, board_address(fabric, word), value, CU_STREAM_WAIT_VALUE_GEQ), "waiting for a peer");
-}
-
-static tutti_result_t write_word(struct fabric *fabric, CUstream stream, _Atomic uint32_t *word, uint32_t value)
-{
-    return cuda_check(fabric->cu->StreamWriteValue32(stream, board_address(fabric, word), value, 0), "telling a peer");
-}
-
-static tutti_result_t copy(struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
-{
-    return cuda_check(fabric->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying between GPUs");
-}
-
-/* A stream of `owner` beside users' streams, which goes on from where this rank's stands. */
-static tutti_result_t branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream)
-{
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (!*side)
-        result = cuda_check(owner->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(fabric->cu->EventRecord(fabric->mark, stream), "marking a stream");
-    return result == TUTTI_SUCCESS ? cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy") : result;
-}
-
 static struct board_turn turn_of(const struct message *message)
 {
     const struct message *after = message->after;
@@ -60,7 +34,7 @@ static struct board_turn turn_of(const struct message *message)
 static tutti_result_t wait_turn(struct fabric *owner, CUstream side, int from, const struct board_turn *turn)
 {
     struct board_pair *pair = &owner->board->pair[from][turn->to];
-    return turn->number ? wait_word(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
+    return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
 }
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's. */
@@ -69,15 +43,15 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
 {
     int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
     struct board_pair *pair = &owner->board->pair[from][to];
-    CUdeviceptr mine = (CUdeviceptr)(uintptr_t)message->memory;
-    tutti_result_t result = branch(fabric, owner, side, stream);
+    CUdeviceptr mine = device_address(message->memory);
+    tutti_result_t result = side_branch(fabric, owner, side, stream);
     if (result == TUTTI_SUCCESS)
         result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
-        result = wait_word(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
+        result = side_wait(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
     if (result == TUTTI_SUCCESS)
-        result = copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
-    return result == TUTTI_SUCCESS ? write_word(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number) : result;
+        result = fabric_copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
+    return result == TUTTI_SUCCESS ? side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number) : result;
 }
 
 /* Within a process copies are always pushed, which is faster by some microseconds, if need be on a stream of the peer's. */
@@ -118,16 +92,16 @@ static tutti_result_t send_pieces(struct fabric *fabric, const struct message *m
 {
     struct board_pair *pair = pair_of(fabric, message);
     CUstream *at = &fabric->copy[0][message->peer];
-    tutti_result_t result = branch(fabric, fabric, at, stream);
+    tutti_result_t result = side_branch(fabric, fabric, at, stream);
     CUstream side = *at;
     uint32_t piece = message->piece;
     for (uint64_t from = 0; from < message->bytes && result == TUTTI_SUCCESS; from += fabric->stage, piece++) {
-        result = wait_word(fabric, side, &pair->freed, piece - BOARD_DEPTH);
+        result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
         if (result == TUTTI_SUCCESS)
-            result = copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece),
-                          (CUdeviceptr)(uintptr_t)(message->memory + from), piece_bytes(fabric, message, from));
+            result = fabric_copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece),
+                                 device_address(message->memory + from), piece_bytes(fabric, message, from));
         if (result == TUTTI_SUCCESS)
-            result = write_word(fabric, side, &pair->arrived, piece);
+            result = side_write(fabric, side, &pair->arrived, piece);
     }
     return result;
 }
@@ -139,12 +113,12 @@ bool message_piece(struct fabric *fabric, const struct message *message, uint32_
     uint32_t piece = message->piece + index;
     if (message->sends || message->way != BOARD_STAGED || from >= message->bytes || *result != TUTTI_SUCCESS)
         return false;
-    *result = wait_word(fabric, stream, &pair->arrived, piece);
+    *result = side_wait(fabric, stream, &pair->arrived, piece);
     if (*result == TUTTI_SUCCESS)
-        *result = copy(fabric, stream, (CUdeviceptr)(uintptr_t)(message->memory + from), scratch_stage(fabric, fabric->rank, message->peer, piece),
-                       piece_bytes(fabric, message, from));
+        *result = fabric_copy(fabric, stream, device_address(message->memory + from),
+                              scratch_stage(fabric, fabric->rank, message->peer, piece), piece_bytes(fabric, message, from));
     if (*result == TUTTI_SUCCESS)
-        *result = write_word(fabric, stream, &pair->freed, piece);
+        *result = side_write(fabric, stream, &pair->freed, piece);
     return true;
 }
 
@@ -230,7 +204,7 @@ static tutti_result_t issue(struct fabric *fabric, struct message *message, cons
         return copy_whole(fabric, message, post, stream);
     if (message->way == BOARD_MAPPED)
         offer_use(fabric, message->peer, (int)post->offer, message);
-    return write_word(fabric, stream, message->sends ? &pair->at_send : &pair->at_recv, message->number);
+    return side_write(fabric, stream, message->sends ? &pair->at_send : &pair->at_recv, message->number);
 }
 
 tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUstream stream)
@@ -267,34 +241,27 @@ tutti_result_t message_end(struct fabric *fabric, const struct message *message,
     struct board_pair *pair = pair_of(fabric, message);
     if (message->way != BOARD_STAGED) {
         bool pushed = message->way == BOARD_HERE || message->sends == message->copies;
-        return wait_word(fabric, stream, pushed ? &pair->pushed : &pair->pulled, message->number);
+        return side_wait(fabric, stream, pushed ? &pair->pushed : &pair->pulled, message->number);
     }
     /* a receiver's stream has waited for every piece */
-    return message->sends ? wait_word(fabric, stream, &pair->arrived, message->piece + pieces(fabric, message->bytes) - 1) : TUTTI_SUCCESS;
+    return message->sends ? side_wait(fabric, stream, &pair->arrived, message->piece + pieces(fabric, message->bytes) - 1) : TUTTI_SUCCESS;
 }
 
 /* ---- When it comes to nothing -------------------------------------------------------------------------------------- */
 
-static void raise_to(_Atomic uint32_t *word, uint32_t value)
-{
-    if ((int32_t)(value - atomic_load(word)) > 0)
-        atomic_store(word, value);
-}
-
-/* To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
 void message_give_up(struct fabric *fabric)
 {
     for (int peer = 0; peer < fabric->nranks; peer++) {
         struct board_pair *to = &fabric->board->pair[fabric->rank][peer], *from = &fabric->board->pair[peer][fabric->rank];
         uint32_t sent = atomic_load(&fabric->sent[peer]), received = atomic_load(&fabric->received[peer]);
-        raise_to(&to->at_recv, sent);
-        raise_to(&to->pushed, sent);
-        raise_to(&to->pulled, sent);
-        raise_to(&to->arrived, atomic_load(&fabric->sent_pieces[peer]));
-        raise_to(&to->freed, atomic_load(&fabric->sent_pieces[peer]));
-        raise_to(&from->at_send, received);
-        raise_to(&from->pushed, received);
-        raise_to(&from->pulled, received);
-        raise_to(&from->arrived, atomic_load(&fabric->received_pieces[peer]));
+        side_release(&to->at_recv, sent);
+        side_release(&to->pushed, sent);
+        side_release(&to->pulled, sent);
+        side_release(&to->arrived, atomic_load(&fabric->sent_pieces[peer]));
+        side_release(&to->freed, atomic_load(&fabric->sent_pieces[peer]));
+        side_release(&from->at_send, received);
+        side_release(&from->pushed, received);
+        side_release(&from->pulled, received);
+        side_release(&from->arrived, atomic_load(&fabric->received_pieces[peer]));
     }
 }

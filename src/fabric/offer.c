@@ -30,7 +30,8 @@ static bool is_mapped(const struct fabric *fabric, int peer, int offer)
 static bool may_change(const struct fabric *fabric, int peer, int offer)
 {
     const struct offered *mine = &fabric->offered[peer][offer];
-    uint32_t pushed = atomic_load(&fabric->board->pair[peer][fabric->rank].pushed), pulled = atomic_load(&fabric->board->pair[fabric->rank][peer].pulled);
+    uint32_t pushed = atomic_load(&fabric->board->pair[peer][fabric->rank].pushed);
+    uint32_t pulled = atomic_load(&fabric->board->pair[fabric->rank][peer].pulled);
     return !mine->number || (is_answered(fabric, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
 }
 

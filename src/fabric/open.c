@@ -49,13 +49,6 @@ static void tell_spent(const struct fabric *fabric, const struct opening *openin
              ms[PART_MEETING], ms[PART_ACCESS], ms[PART_WINDOW], ms[PART_WINDOWS], ms[PART_HELPER]);
 }
 
-static tutti_result_t tell_all(struct team *team, const struct card *mine, struct card *all)
-{
-    struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = sizeof *mine, .op = -1, .in = mine, .out = all};
-    tutti_result_t result = team_collective(team, &call, NULL, NULL);
-    return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
-}
-
 /* Ranks that launch kernels of different grids would wait for one another for ever. */
 static tutti_result_t check_alike(const struct card *all, int nranks)
 {
@@ -124,10 +117,10 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
     for (int rank = 0; rank < fabric->nranks; rank++) {
         unsigned char *base = (unsigned char *)(uintptr_t)windows - head;
         fabric->kernels.window[rank] = base + board_window(fabric->nranks, rank);
-        fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
+        fabric->scratch[SCRATCH_BULK].at[rank] = fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
     }
-    fabric->in_host = fabric->bulk_posted = true;
-    fabric->bulk_taken = (1u << fabric->nranks) - 1;
+    fabric->in_host = fabric->scratch[SCRATCH_BULK].posted = true;
+    fabric->scratch[SCRATCH_BULK].taken = (1u << fabric->nranks) - 1;
     fabric->copies = false;
     return TUTTI_SUCCESS;
 }
@@ -154,7 +147,7 @@ static tutti_result_t agree_on_windows(struct fabric *fabric, struct opening *op
     if (!guessed)
         return reached;
     opening->mine.reaches = reached == TUTTI_SUCCESS ? opening->mine.reaches : 0;
-    tutti_result_t result = tell_all(fabric->team, &opening->mine, opening->all);
+    tutti_result_t result = team_tell_all(fabric->team, &opening->mine, sizeof opening->mine, opening->all);
     if (result != TUTTI_SUCCESS || all_reach_all(opening->all, fabric->nranks))
         return result;
     scratch_give_back_windows(fabric);
@@ -170,7 +163,7 @@ static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *
     spend(opening, PART_WINDOW);
     /* A rank that failed does not go on, so that the others hear of it by the failed team. */
     if (result == TUTTI_SUCCESS)
-        result = tell_all(fabric->team, mine, opening->all);
+        result = team_tell_all(fabric->team, mine, sizeof *mine, opening->all);
     spend(opening, PART_MEETING);
     if (result == TUTTI_SUCCESS)
         result = agree_on_windows(fabric, opening, reach_windows(fabric, opening->all));
@@ -187,7 +180,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     mine->blocks = fabric->most_blocks;
     mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0;
-    tutti_result_t result = tell_all(team, mine, all);
+    tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
     if (result == TUTTI_SUCCESS)
         result = check_distinct(all, fabric->nranks);
     if (result == TUTTI_SUCCESS)
@@ -203,7 +196,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     }
     find_reachable(fabric, all, mine);
     spend(opening, PART_ACCESS);
-    result = tell_all(team, mine, all);
+    result = team_tell_all(team, mine, sizeof *mine, all);
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
@@ -311,6 +304,7 @@ void fabric_close(struct fabric *fabric)
         staged_close(fabric->staged);
         quiet_leave(fabric);
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
+        relay_close(fabric);
         helper_stop(fabric);
         import_close(fabric);
         record_close(fabric);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fabrics of this process, and times when no call of this process is under way on any of its GPUs. What graphs replay is not seen: it needs no host. */
+/*
+ * The fabrics of this process, and times when no call of this process is under way on any of its GPUs. What graphs replay is not
+ * seen: it needs no host.
+ */
 #include "fabric/internal.h"
 
 static pthread_rwlock_t issuing = PTHREAD_RWLOCK_INITIALIZER; /* read: a call is being issued; written: nothing is under way */

@@ -11,11 +11,6 @@
 
 #include <string.h>
 
-static uint64_t bytes_of(const struct call *call)
-{
-    return call->count * type_size(call->type);
-}
-
 static uint32_t everybody(const struct fabric *fabric)
 {
     return (1u << fabric->nranks) - 1;
@@ -25,7 +20,7 @@ static uint32_t everybody(const struct fabric *fabric)
 static bool in_two_steps(const struct fabric *fabric, const struct call *call, bool capturing)
 {
     return call->coll == COLL_ALLREDUCE && fabric->direct && fabric->copies && !capturing &&
-           bytes_of(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && !direct_wanted(fabric, call);
+           call_bytes(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && !direct_wanted(fabric, call);
 }
 
 static enum kernel_mode mode_of(enum coll coll)
@@ -35,7 +30,7 @@ static enum kernel_mode mode_of(enum coll coll)
 
 static void choose(const struct fabric *fabric, const struct call *call, enum kernel_mode mode, struct kernel_launch *how)
 {
-    kernel_choose_reduce(mode, fabric->nranks, bytes_of(call), fabric->most_blocks, how);
+    kernel_choose_reduce(mode, fabric->nranks, call_bytes(call), fabric->most_blocks, how);
 }
 
 static tutti_result_t launch(struct fabric *fabric, const struct call *call, enum kernel_mode mode, CUstream stream)
@@ -49,7 +44,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     choose(fabric, call, mode, &how);
     tutti_result_t result = TUTTI_SUCCESS;
     if (how.kernel == KERNEL_REDUCE_BULK)
-        result = scratch_take_bulk(fabric, everybody(fabric));
+        result = scratch_take(fabric, SCRATCH_BULK, everybody(fabric));
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK && direct_offered(fabric, call)) {
         result = direct_offer(fabric, call, what, stream);
@@ -65,7 +60,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
 static tutti_result_t gather_parts(struct fabric *fabric, const struct call *call, CUstream stream)
 {
     struct kernel_exchange what;
-    uint64_t bytes = bytes_of(call), each = kernel_part_bytes(bytes, fabric->nranks), part[KERNEL_RANKS];
+    uint64_t bytes = call_bytes(call), each = kernel_part_bytes(bytes, fabric->nranks), part[KERNEL_RANKS];
     char *at[KERNEL_RANKS];
     memset(&what, 0, sizeof what);
     for (int rank = 0; rank < fabric->nranks; rank++) {
@@ -87,6 +82,8 @@ tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool
     tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : everybody(fabric));
     if (result != TUTTI_SUCCESS)
         return result;
+    if (relay_wanted(fabric, call) && !capturing)
+        return relay_issue(fabric, call, stream);
     if (!in_two_steps(fabric, call, capturing))
         return launch(fabric, call, mode_of(call->coll), stream);
     result = launch(fabric, call, KERNEL_REDUCE_OWN, stream);

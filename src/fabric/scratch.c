@@ -19,7 +19,7 @@ struct remains {
     int rank, nranks;
     struct cuda_device *device;
     const struct cuda_driver *cu;
-    CUdeviceptr window, bulk, stand_in;
+    CUdeviceptr window, stand_in, scratch[SCRATCH_KINDS];
     bool registered, in_host;
 };
 
@@ -48,7 +48,7 @@ tutti_result_t scratch_window(struct fabric *fabric)
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece)
 {
     size_t place = (size_t)(peer < rank ? peer : peer - 1) * BOARD_DEPTH + piece % BOARD_DEPTH;
-    return (CUdeviceptr)(uintptr_t)fabric->kernels.window[rank] + kernel_window_bytes(fabric->nranks) + BOARD_SPARE +
+    return device_address(fabric->kernels.window[rank]) + kernel_window_bytes(fabric->nranks) + BOARD_SPARE +
            place * fabric->stage;
 }
 
@@ -87,19 +87,26 @@ tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board
     return result;
 }
 
-tutti_result_t scratch_post_bulk(struct fabric *fabric)
+static size_t bytes_of(const struct fabric *fabric, enum scratch_kind kind)
 {
-    if (fabric->bulk_posted || fabric->nranks == 1)
-        return TUTTI_SUCCESS;
+    return kind == SCRATCH_BULK ? kernel_bulk_bytes(fabric->nranks) : kernel_relay_bytes(fabric->nranks, (uint64_t)param_int(PARAM_RELAY_SLOT));
+}
+
+tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind)
+{
+    static const enum wire_memory rows[SCRATCH_KINDS] = {[SCRATCH_BULK] = WIRE_MEMORY_BULK, [SCRATCH_RELAY] = WIRE_MEMORY_RELAY};
+    struct scratch *scratch = &fabric->scratch[kind];
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
-    tutti_result_t result = allocate(fabric, WIRE_MEMORY_BULK, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
+    if (scratch->posted || fabric->nranks == 1)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = allocate(fabric, rows[kind], bytes_of(fabric, kind), &scratch->own);
     if (result == TUTTI_SUCCESS)
-        result = scratch_describe(fabric, fabric->bulk, &mine->bulk);
+        result = scratch_describe(fabric, scratch->own, &mine->scratch[kind]);
     if (result != TUTTI_SUCCESS)
         return result;
-    atomic_store(&mine->has_bulk, 1);
-    futex_wake_all(&mine->has_bulk);
-    fabric->bulk_posted = true;
+    atomic_store(&mine->has[kind], 1);
+    futex_wake_all(&mine->has[kind]);
+    scratch->posted = true;
     return TUTTI_SUCCESS;
 }
 
@@ -109,39 +116,42 @@ tutti_result_t scratch_stand_in(struct fabric *fabric)
 }
 
 /* Peers post theirs when they come to the same call. */
-static tutti_result_t wait_for_bulk(struct fabric *fabric, int peer)
+static tutti_result_t wait_for(struct fabric *fabric, _Atomic uint32_t *has)
 {
-    struct board_rank *theirs = &fabric->board->rank[peer];
-    while (!atomic_load(&theirs->has_bulk)) {
+    while (!atomic_load(has)) {
         tutti_result_t result = fabric_failure(fabric);
         if (result != TUTTI_SUCCESS)
             return result;
-        futex_wait(&theirs->has_bulk, 0, 1000);
+        futex_wait(has, 0, 1000);
     }
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t take_bulk_of(struct fabric *fabric, int rank)
+static tutti_result_t take_from(struct fabric *fabric, enum scratch_kind kind, int rank)
 {
-    CUdeviceptr address = fabric->bulk;
-    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for_bulk(fabric, rank);
+    struct scratch *scratch = &fabric->scratch[kind];
+    struct board_rank *theirs = &fabric->board->rank[rank];
+    CUdeviceptr address = scratch->own;
+    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for(fabric, &theirs->has[kind]);
     if (result == TUTTI_SUCCESS && rank != fabric->rank) {
-        fabric->bulks[rank] = fabric->board->rank[rank].bulk;
-        result = scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]);
+        scratch->theirs[rank] = theirs->scratch[kind];
+        result = fabric_explain(fabric, scratch_reach(fabric, rank, &scratch->theirs[rank], &address, &scratch->imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
-    fabric->kernels.bulk[rank] = (unsigned char *)(uintptr_t)address;
-    fabric->bulk_taken |= 1u << rank;
+    scratch->at[rank] = (unsigned char *)(uintptr_t)address;
+    scratch->taken |= 1u << rank;
+    if (kind == SCRATCH_BULK)
+        fabric->kernels.bulk[rank] = scratch->at[rank];
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks)
+tutti_result_t scratch_take(struct fabric *fabric, enum scratch_kind kind, uint32_t ranks)
 {
-    tutti_result_t result = scratch_post_bulk(fabric);
+    tutti_result_t result = scratch_post(fabric, kind);
     for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++)
-        if ((ranks & ~fabric->bulk_taken) >> rank & 1)
-            result = take_bulk_of(fabric, rank);
+        if ((ranks & ~fabric->scratch[kind].taken) >> rank & 1)
+            result = take_from(fabric, kind, rank);
     return result;
 }
 
@@ -158,8 +168,9 @@ static bool all_closed(const struct remains *old)
 static void bury(struct remains *old)
 {
     cuda_enter(old->device);
-    if (old->bulk)
-        old->cu->MemFree(old->bulk);
+    for (int kind = 0; kind < SCRATCH_KINDS; kind++)
+        if (old->scratch[kind])
+            old->cu->MemFree(old->scratch[kind]);
     if (old->stand_in)
         old->cu->MemFree(old->stand_in);
     if (old->window)
@@ -191,7 +202,7 @@ static void sweep(void)
 static void give_back(struct fabric *fabric, const struct board_buffer *theirs, bool imported, const unsigned char *address)
 {
     if (imported)
-        cuda_unimport(fabric->device, &theirs->handle, (CUdeviceptr)(uintptr_t)address - (theirs->address - theirs->base));
+        cuda_unimport(fabric->device, &theirs->handle, device_address(address) - (theirs->address - theirs->base));
 }
 
 void scratch_give_back_windows(struct fabric *fabric)
@@ -207,8 +218,11 @@ void scratch_close(struct fabric *fabric)
     if (!fabric->board)
         return;
     scratch_give_back_windows(fabric);
-    for (int rank = 0; rank < fabric->nranks; rank++)
-        give_back(fabric, &fabric->bulks[rank], fabric->bulk_imported[rank], fabric->kernels.bulk[rank]);
+    for (int kind = 0; kind < SCRATCH_KINDS; kind++)
+        for (int rank = 0; rank < fabric->nranks; rank++) {
+            const struct scratch *scratch = &fabric->scratch[kind];
+            give_back(fabric, &scratch->theirs[rank], scratch->imported[rank], scratch->at[rank]);
+        }
     /* A fabric that never came to be, or that failed, may have peers that never close: they do not write any more either. */
     bool failed = atomic_load(&fabric->team->failed);
     for (int rank = 0; rank < fabric->nranks; rank++)
@@ -221,7 +235,10 @@ void scratch_close(struct fabric *fabric)
         return;
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
-                            .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in, .registered = fabric->board_registered, .in_host = fabric->in_host};
+                            .window = fabric->window, .stand_in = fabric->stand_in,
+                            .registered = fabric->board_registered, .in_host = fabric->in_host};
+    for (int kind = 0; kind < SCRATCH_KINDS; kind++)
+        old->scratch[kind] = fabric->scratch[kind].own;
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
     pthread_mutex_unlock(&remains_lock);

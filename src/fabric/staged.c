@@ -111,8 +111,9 @@ static void describe_vector(const struct call *call, int nranks, struct p2p_item
 {
     size_t size = type_size(call->type);
     for (int peer = 0; peer < nranks; peer++) {
-        items[peer] = (struct p2p_item){true, peer, (char *)(uintptr_t)call->in + call->send_offsets[peer] * size, call->send_counts[peer], call->type};
-        items[nranks + peer] = (struct p2p_item){false, peer, (char *)call->out + call->recv_offsets[peer] * size, call->recv_counts[peer], call->type};
+        char *from = (char *)(uintptr_t)call->in + call->send_offsets[peer] * size, *to = (char *)call->out + call->recv_offsets[peer] * size;
+        items[peer] = (struct p2p_item){true, peer, from, call->send_counts[peer], call->type};
+        items[nranks + peer] = (struct p2p_item){false, peer, to, call->recv_counts[peer], call->type};
     }
 }
 
@@ -152,7 +153,8 @@ size_t staged_memory(const struct staged *staged)
 static tutti_result_t make_word(struct staged *staged)
 {
     void *word = NULL;
-    tutti_result_t result = cuda_check(staged->cu->MemHostAlloc(&word, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "allocating pinned memory");
+    tutti_result_t result =
+        cuda_check(staged->cu->MemHostAlloc(&word, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "allocating pinned memory");
     if (result != TUTTI_SUCCESS)
         return result;
     memset(word, 0, 64);

@@ -129,18 +129,11 @@ static void stop_thread(struct channel *channel)
 
 /* ---- Teams --------------------------------------------------------------------------------------------------------- */
 
-static tutti_result_t tell_all(struct team *team, const void *mine, size_t size, void *all)
-{
-    struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all};
-    tutti_result_t result = team_collective(team, &call, NULL, NULL);
-    return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
-}
-
 static tutti_result_t agree(struct staged *staged)
 {
     const struct team *team = staged->team;
     struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
-    tutti_result_t result = all ? tell_all(staged->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
         share_report(team, &mine, staged->channels);
@@ -173,7 +166,7 @@ static tutti_result_t open_teams(struct staged *staged)
             mine[i - 1] = *link_domain_self(staged->channel[i].engine->links);
     }
     if (result == TUTTI_SUCCESS)
-        result = tell_all(staged->team, mine, more * sizeof *mine, all);
+        result = team_tell_all(staged->team, mine, more * sizeof *mine, all);
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++)
         result = open_team(&staged->channel[i], all, mates);
     free(mine);

@@ -60,6 +60,7 @@ GPU_WAYS = {
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},
     "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K", "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},
+    "relayed": {"TUTTI_RELAY_FROM": "1", "TUTTI_RELAY_SLOT": "4K", "TUTTI_BLOCKS": "3"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1", "TUTTI_PLAIN_FROM": "1K"},
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
     "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1", "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
@@ -102,7 +103,7 @@ def main():
         return gpu_main(tutti, matrix, sys.argv[4])
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
     failures, runs, seed = 0, 0, 0
-    for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 3, 4, 5, 8] if quick else [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]):
+    for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 4, 5, 8] if quick else [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]):
         stride = 1 if full else (16 if quick else 4) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
         began = time.time()
         for collective, name in [(None, None), *algorithms(tutti)]:

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The broadcast kernel on the CPU, ranks as threads: roots, ways, chunks, blocks, alignments; alone and among reductions. */
+#include "cuda/kernels/draw.h"
 #include "cuda/kernels/team.h"
-
-#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,32 +15,11 @@
 static struct team team;
 static struct job jobs[2 * BATCH];
 
-static uint64_t random_next(void)
-{
-    static uint64_t state = 11;
-    return mix64(state++);
-}
-
-static unsigned below(unsigned limit)
-{
-    return (unsigned)(random_next() % limit);
-}
-
-static bool quick(void)
-{
-    return getenv("TUTTI_TEST_QUICK") != NULL;
-}
-
 static unsigned char *allocate(size_t bytes)
 {
     unsigned char *at = malloc(bytes ? bytes : 1);
     assert_non_null(at);
     return at;
-}
-
-static unsigned random_shift(void)
-{
-    return below(2) ? 0 : below(2) ? 4 * below(4) : below(16);
 }
 
 struct broadcast {

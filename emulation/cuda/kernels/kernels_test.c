@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels on the CPU, ranks as threads: bit by bit against src/device/reduce.h applied in the order of ranks. */
+#include "cuda/kernels/draw.h"
 #include "cuda/kernels/team.h"
 
-#include "base/random.h"
 #include "device/reduce.h"
 
 #include <pthread.h>
@@ -17,22 +17,7 @@
 #define SCALAR    5 /* operators beyond tutti's own: sums premultiplied by an immediate scalar, by one in memory */
 #define SCALAR_AT 6
 #define OPS       7
-
-static uint64_t random_next(void)
-{
-    static uint64_t state = 7;
-    return mix64(state++);
-}
-
-static unsigned below(unsigned limit)
-{
-    return (unsigned)(random_next() % limit);
-}
-
-static bool quick(void)
-{
-    return getenv("TUTTI_TEST_QUICK") != NULL;
-}
+#define FAMILIES  (KERNEL_REDUCE_DIRECT - KERNEL_REDUCE_ONE + 1) /* of kernels that need no copy engine */
 
 static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,                  1,      1,    1,
                                                0x3c00, 0x3f800000, 0x3ff0000000000000, 0x3f80, 0x38, 0x3c};
@@ -86,11 +71,6 @@ static size_t in_count(const struct trial *t)
 static bool wants(const struct trial *t, int rank)
 {
     return t->mode != KERNEL_REDUCE || t->root == rank;
-}
-
-static unsigned random_shift(void)
-{
-    return below(2) ? 0 : below(2) ? 4 * below(4) : below(16);
 }
 
 static void make_buffers(struct trial *t, int p)
@@ -166,7 +146,7 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
+    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct", "reduce_relay"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
@@ -282,7 +262,7 @@ static void test_many_in_a_row(void **state)
         assert_true(team_init(&team, n));
         for (int i = 0; i < (quick() ? 100 : 1000); i++) {
             enum kernel_mode mode = (enum kernel_mode)below(3);
-            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES));
+            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES));
             if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
                 kernel = KERNEL_REDUCE_ONE;
             add_random(kernel, mode, (tutti_type_t)below(TUTTI_TYPE_COUNT), (int)below(OPS));
@@ -330,7 +310,7 @@ static void test_numbers_wrap(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-20);
         for (int i = 0; i < 120; i++) {
-            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
             add(t);
         }
@@ -498,7 +478,7 @@ static void give_up(struct job *job)
 static void test_abort(void **state)
 {
     static unsigned char buffer[2][3 << 20]; /* longer than what may be under way */
-    for (int kernel = KERNEL_EXCHANGE; kernel < KERNEL_COUNT; kernel++)
+    for (int kernel = KERNEL_EXCHANGE; kernel <= KERNEL_REDUCE_DIRECT; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             assert_true(team_init(&team, 3));
             struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8),

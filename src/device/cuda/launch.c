@@ -10,6 +10,7 @@
 #define DIRECT_EACH    ((size_t)16 << 10)
 #define DIRECT_SHORT   ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 #define DIRECT_BLOCKS  32                 /* for longer ones */
+#define RELAY_BLOCKS   16                 /* add up 380 GB/s, more than a link brings */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -19,14 +20,15 @@ static unsigned blocks(size_t bytes, size_t each, unsigned most)
     return wanted ? (unsigned)wanted : 1;
 }
 
-static unsigned lesser(unsigned x, unsigned y)
+/* 0: the user left it to the library. */
+static unsigned stripes(unsigned most_blocks)
 {
-    return x < y ? x : y;
+    return most_blocks && most_blocks < KERNEL_STRIPES ? most_blocks : KERNEL_STRIPES;
 }
 
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
-    const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
+    const unsigned most = stripes(most_blocks);
     *out = (struct kernel_launch){.kernel = kernel, .grid = {1, 1}, .threads = KERNEL_LL_THREADS};
     if (kernel == KERNEL_REDUCE_ONE) {
         out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);
@@ -66,6 +68,13 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
 
 void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
 {
-    const unsigned most = lesser(most_blocks ? most_blocks : KERNEL_STRIPES, KERNEL_STRIPES);
-    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, most), 1}, .threads = KERNEL_CHAIN_THREADS};
+    *out = (struct kernel_launch){
+        .kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, stripes(most_blocks)), 1}, .threads = KERNEL_CHAIN_THREADS};
+}
+
+void kernel_choose_relay(struct kernel_relay *what, unsigned most_blocks, struct kernel_launch *out)
+{
+    const unsigned all = most_blocks ? stripes(most_blocks) : RELAY_BLOCKS;
+    what->reducers = what->reduce.mode == KERNEL_REDUCE_SCATTER ? all : (all + 1) / 2;
+    *out = (struct kernel_launch){.kernel = KERNEL_REDUCE_RELAY, .grid = {all, 1}, .threads = KERNEL_DIRECT_THREADS};
 }

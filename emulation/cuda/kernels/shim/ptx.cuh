@@ -7,6 +7,7 @@
 #define TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
 
 #include "cuda/kernels/cuda_kernels.h"
+#include "cuda/kernels/words.h"
 
 #include <sched.h>
 #include <stdint.h>
@@ -62,6 +63,19 @@ DEVICE uint32_t load_acquire(const uint32_t *at)
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
+DEVICE uint32_t load_word(const uint32_t *at)
+{
+    const uint32_t x = load_acquire(at);
+    words_waited_for();
+    return x;
+}
+
+DEVICE void store_word(uint32_t *at, uint32_t x)
+{
+    words_written();
+    __atomic_store_n(at, x, __ATOMIC_RELEASE);
+}
+
 DEVICE uint32_t load_ack(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -75,6 +89,11 @@ DEVICE void store_flag(uint32_t *at, uint32_t x)
 DEVICE void store_ack(uint32_t *at, uint32_t x)
 {
     __atomic_store_n(at, x, __ATOMIC_RELEASE);
+}
+
+DEVICE uint32_t count_up(uint32_t *at)
+{
+    return __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL);
 }
 
 /* The stores of flags release by themselves. */
@@ -92,6 +111,11 @@ DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
 {
     *x = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     *y = __atomic_load_n(at + 1, __ATOMIC_ACQUIRE);
+}
+
+DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
+{
+    load_halves(at, x, y);
 }
 
 DEVICE void pause_spin()

@@ -54,6 +54,17 @@ DEVICE void store_flag(uint32_t *at, uint32_t x)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(x) : "memory");
 }
 
+/* In host memory, among words that streams write, or wait for: fence_all() has come before. */
+DEVICE uint32_t load_word(const uint32_t *at)
+{
+    return load_acquire(at);
+}
+
+DEVICE void store_word(uint32_t *at, uint32_t x)
+{
+    store_flag(at, x);
+}
+
 /* Room that its user has finished reading: what was read is in registers, so there is nothing to wait for. */
 DEVICE void store_ack(uint32_t *at, uint32_t x)
 {
@@ -63,6 +74,14 @@ DEVICE void store_ack(uint32_t *at, uint32_t x)
 DEVICE uint32_t load_ack(const uint32_t *at)
 {
     return load_relaxed(at);
+}
+
+/* Among blocks of one kernel. What was there before. */
+DEVICE uint32_t count_up(uint32_t *at)
+{
+    uint32_t x;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(x) : "l"(at) : "memory");
+    return x;
 }
 
 DEVICE void fence_all()
@@ -79,6 +98,11 @@ DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
 DEVICE void load_halves(const uint64_t *at, uint64_t *x, uint64_t *y)
 {
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*x), "=l"(*y) : "l"(at) : "memory");
+}
+
+DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
+{
+    asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*x), "=l"(*y) : "l"(at) : "memory");
 }
 
 DEVICE void barrier()

@@ -27,8 +27,27 @@ template <class E> struct direct_run {
     uint32_t gives; /* ranks that get this rank's results */
 };
 
+/* All words are looked at together. The last load is of the first packet: what its writer had written before is seen then. False: given up. */
+DEVICE bool direct_hear(const struct packet *at, uint32_t number, const uint32_t *abort, uint64_t *word)
+{
+    struct waiting w = {abort, 0};
+    struct packet x[DIRECT_WORDS];
+    bool there;
+    do {
+        UNROLL for (int i = 1; i < DIRECT_WORDS; i++)
+            load_halves(at[i].half, &x[i].half[0], &x[i].half[1]);
+        load_halves_acquire(at->half, &x[0].half[0], &x[0].half[1]);
+        there = true;
+        UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
+            there = there && ll_is(x[i], number);
+    } while (!there && wait_on(&w));
+    UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
+        word[i] = ll_unit(x[i]);
+    return there;
+}
+
 /* Thread p tells rank p, and hears from it. False: given up. */
-DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint32_t number, struct direct_places *at)
+DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_t skip, uint32_t number, struct direct_places *at)
 {
     const struct kernel_team &team = what.team;
     bool good = true;
@@ -40,11 +59,9 @@ DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint3
             fence_all(); /* what this rank had written before is seen by who hears from it */
             UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
                 ll_put(theirs + i, number, word[i]);
-            UNROLL for (int i = 0; i < DIRECT_WORDS; i++)
-                good = good && ll_get(mine + i, number, team.abort, &word[i]);
-            fence_all(); /* what the rank had written before it came is seen */
+            good = good && direct_hear(mine, number, team.abort, word);
         }
-        at->in[p] = (const unsigned char *)(uintptr_t)word[0];
+        at->in[p] = word[0] ? (const unsigned char *)(uintptr_t)word[0] + skip : NULL;
         at->out[p] = (unsigned char *)(uintptr_t)word[1];
         at->scalar[p] = word[2];
     }
@@ -191,17 +208,12 @@ template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
     const uint32_t last = window->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
     const struct span part = direct_own(what, bytes);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
-    if (!direct_meet(what, scalar_bits<E>(what), number, &at))
+    const uint64_t skip = what.mode == KERNEL_REDUCE_SCATTER ? bytes * me : 0; /* of each rank's vector: to this rank's block */
+    if (!direct_meet(what, scalar_bits<E>(what), skip, number, &at))
         return;
     const bool refused = direct_refused(at, n);
-    barrier();
-    if (threadIdx.x == 0) {
-        for (int p = 0; p < n && what.mode == KERNEL_REDUCE_SCATTER; p++)
-            at.in[p] += bytes * me;
-        if (blockIdx.x == 0)
-            window->direct_refused = refused;
-    }
-    barrier();
+    if (threadIdx.x == 0 && blockIdx.x == 0)
+        window->direct_refused = refused;
     mine.begin += part.begin;
     mine.end += part.begin;
     if (!refused)
