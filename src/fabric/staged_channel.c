@@ -136,6 +136,7 @@ static tutti_result_t agree(struct staged *staged)
     tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
+        staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
         share_report(team, &mine, staged->channels);
     }
     free(all);
@@ -235,6 +236,8 @@ tutti_result_t channels_open(struct staged *staged)
         team_on_news(staged->team, spread_failure, staged);
         spread_failure(staged); /* it may have failed before */
     }
+    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
+        staged->channel[i].team->crowded |= staged->crowded; /* threads that wait yield to those that do not */
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
         result = start_thread(&staged->channel[i]);
     return result;

@@ -27,14 +27,19 @@ static int threads_for(long processors, int ranks)
 }
 
 /* A launcher may give ranks the same processors, or to each its own. */
+static int sharers(const struct share *all, int nranks, int rank)
+{
+    int ranks = 0;
+    for (int i = 0; i < nranks; i++)
+        ranks += all[i].host == all[rank].host && all[i].set == all[rank].set;
+    return ranks;
+}
+
 static int wanted(const struct share *all, int nranks, int rank)
 {
-    const struct share *share = &all[rank];
-    int ranks = 0, wish = (int)share->wish;
-    for (int i = 0; i < nranks; i++)
-        ranks += all[i].host == share->host && all[i].set == share->set;
+    int wish = (int)all[rank].wish;
     if (wish == 0)
-        wish = threads_for(share->processors, ranks);
+        wish = threads_for(all[rank].processors, sharers(all, nranks, rank));
     return wish < 1 ? 1 : wish > ENGINE_MOST ? ENGINE_MOST : wish;
 }
 
@@ -46,6 +51,11 @@ int share_channels(const struct share *all, int nranks)
         fewest = wish < fewest ? wish : fewest;
     }
     return fewest;
+}
+
+bool share_crowds(const struct share *all, int nranks, int rank, int channels)
+{
+    return (uint32_t)(2 * sharers(all, nranks, rank) * channels) > all[rank].processors;
 }
 
 void share_report(const struct team *team, const struct share *mine, int channels)
