@@ -10,6 +10,7 @@
   gpu.py nopeer    two GPUs through host memory and through sockets
   gpu.py kill      a rank is killed, the others must go on
   gpu.py sanitize  all kernels under compute-sanitizer
+  gpu.py limits    what the machine can do without any library
   gpu.py report    the table of aims, from what the parts have left
   gpu.py all       all of these, quickly, one after another, in 590 seconds
 
@@ -23,12 +24,12 @@ import signal
 import sys
 import traceback
 
-from gpu_parts import apps, beside, check, first, kill, nopeer, report, run, sanitize, speed
+from gpu_parts import apps, beside, check, first, kill, limits, nopeer, report, run, sanitize, speed
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
 PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
-         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "check": (check, 300, 90, 140),
-         "report": (report, 0, 0, 0)}
+         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
+         "check": (check, 300, 90, 140), "report": (report, 0, 0, 0)}
 
 
 def nccl_folder():
@@ -54,7 +55,9 @@ def complete(parser, options):
     """What follows from the arguments; wrong ones end the program with status 2."""
     options.tests, options.tutti, options.results = (os.path.abspath(p) for p in (options.tests, options.tutti, options.results))
     options.libraries = {}
-    if options.part == "report" or getattr(options, "list", False):
+    if options.gpus < 1:
+        parser.error("--gpus: at least 1")
+    if options.part in ("report", "limits") or getattr(options, "list", False):
         return
     alone = options.part in ("check", "sanitize") or options.part == "kill" and not options.with_nccl
     for library in ["tutti"] if alone else options.which:
@@ -62,8 +65,6 @@ def complete(parser, options):
         if not folder or not os.path.exists(os.path.join(folder, "libnccl.so.2")):
             parser.error(f"--{library}: there is no libnccl.so.2 in {folder} (one library alone: --libraries)")
         options.libraries[library] = os.path.abspath(folder)
-    if options.gpus < 1:
-        parser.error("--gpus: at least 1")
 
 
 def name_of(options):

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import apps, beside, check, first, kill, nopeer, perf, speed
+from . import apps, beside, check, first, kill, limits, nopeer, perf, speed
 from .run import load_all, size_name, table
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
@@ -16,7 +16,7 @@ POINTS = (
 )
 OTHERS = ("allgather", "reduce-scatter", "broadcast", "alltoall")
 EDGE, SMALL = 16 * M, 256 * K
-PARTS = ("check", "speed", "apps", "first", "beside", "nopeer", "kill", "sanitize")
+PARTS = ("check", "speed", "apps", "first", "beside", "nopeer", "kill", "sanitize", "limits")
 
 
 def add_arguments(parser):
@@ -171,6 +171,8 @@ def details(data):
         lines += ["## PyTorch, CuPy, JAX", "", apps.show(data["apps"].get("runs", []))]
     if data["check"]:
         lines += ["## Checks", "", check.ways_table(data["check"].get("runs", []))]
+    if data["limits"]:
+        lines += ["## What the machine can do", "", limits.show(data["limits"].get("found"))]
     short = [part for part in PARTS if data[part] and not data[part].get("complete")]
     return lines + ([f"Not run to their end, or with failures: {', '.join(short)}.", ""] if short else [])
 

@@ -6,6 +6,7 @@
 #include "nccl_testing.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,9 @@ static struct {
     int (*StreamCreate)(void **, unsigned);
     int (*StreamSynchronize)(void *);
     int (*StreamDestroy_v2)(void *);
+    int (*StreamWaitValue32_v2)(void *, void *, uint32_t, unsigned);
+    int (*MemHostAlloc)(void **, size_t, unsigned);
+    int (*MemFreeHost)(void *);
     int (*MemcpyHtoD_v2)(void *, const void *, size_t);
     int (*MemcpyDtoH_v2)(void *, const void *, size_t);
     int (*MemAllocManaged)(void **, size_t, unsigned);
@@ -72,7 +76,8 @@ static int load(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) &&
-                   LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
+                   LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(StreamWaitValue32_v2) &&
+                   LOAD(MemHostAlloc) && LOAD(MemFreeHost) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
                    LOAD(MemAllocManaged) && LOAD(MemFree_v2) && LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) &&
                    LOAD(GraphInstantiateWithFlags) && LOAD(GraphLaunch) && LOAD(GraphExecDestroy) && LOAD(GraphDestroy) &&
                    !cu.Init(0) && !cu.DeviceGetCount(&n)
@@ -198,6 +203,38 @@ static void test_many_in_a_group(void **state)
             good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
     good(ncclGroupEnd());
     check_sum(1);
+}
+
+/* Operations of a communicator follow one another on different streams, too, also if the first is held up and its stream is gone. */
+static void test_change_of_stream(void **state)
+{
+    void *held[MOST], *memory;
+    select_device(0);
+    done(cu.MemHostAlloc(&memory, sizeof(uint32_t), 1 | 2)); /* portable, mapped: its address is good everywhere */
+    _Atomic uint32_t *go = memory;
+    atomic_store(go, 0);
+    fill();
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        done(cu.StreamCreate(&held[i], 1));
+        done(cu.StreamWaitValue32_v2(held[i], memory, 1, 0));
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        good(ncclGroupStart());
+        for (int i = 0; i < n; i++)
+            good(ncclAllReduce(turn ? rank[i].recv : rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm,
+                               turn == 1 ? rank[i].stream : held[i]));
+        good(ncclGroupEnd());
+    }
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        done(cu.StreamDestroy_v2(held[i]));
+        good(ncclAllReduce(rank[i].recv, rank[i].recv, COUNT, ncclFloat, ncclMax, rank[i].comm, rank[i].stream));
+    }
+    good(ncclGroupEnd());
+    atomic_store(go, 1);
+    check_sum((float)(n * n));
+    done(cu.MemFreeHost(memory));
 }
 
 static void test_moves(void **state)
@@ -386,7 +423,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),       cmocka_unit_test(test_allreduce),
-        cmocka_unit_test(test_many_in_a_group), cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_many_in_a_group), cmocka_unit_test(test_change_of_stream),
+        cmocka_unit_test(test_moves),
         cmocka_unit_test(test_long_broadcasts),
         cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),

@@ -18,12 +18,15 @@ struct note {
 };
 
 static _Atomic uint64_t serials;
+#define FEW 16 /* notes that need no memory of their own */
+
 static _Thread_local struct {
     int depth;
     uint64_t serial;
     ncclResult_t error;
-    struct note *notes;
+    struct note *notes; /* NULL or `few` or malloc'ed */
     size_t count, room;
+    struct note few[FEW];
 } group;
 
 bool group_open(void)
@@ -33,23 +36,31 @@ bool group_open(void)
 
 ncclResult_t group_note(ncclResult_t result)
 {
-    if (group.depth && group.error == ncclSuccess && result != ncclInProgress)
+    if (result != ncclSuccess && result != ncclInProgress && group.depth && group.error == ncclSuccess)
         group.error = result;
     return result;
 }
 
+static ncclResult_t grow(void)
+{
+    size_t room = group.room ? group.room * 2 : FEW;
+    bool own = group.notes && group.notes != group.few;
+    struct note *grown = group.room ? realloc(own ? group.notes : NULL, room * sizeof *grown) : group.few;
+    if (!grown)
+        return result_fail(ncclSystemError, "no memory for a group of %zu calls", room);
+    if (group.room && !own)
+        memcpy(grown, group.few, sizeof group.few);
+    group.notes = grown;
+    group.room = room;
+    return ncclSuccess;
+}
+
 static ncclResult_t add(struct note note)
 {
-    if (group.count == group.room) {
-        size_t room = group.room ? group.room * 2 : 16;
-        struct note *grown = realloc(group.notes, room * sizeof *grown);
-        if (!grown)
-            return result_fail(ncclSystemError, "no memory for a group of %zu calls", room);
-        group.notes = grown;
-        group.room = room;
-    }
-    group.notes[group.count++] = note;
-    return ncclSuccess;
+    ncclResult_t result = group.count == group.room ? grow() : ncclSuccess;
+    if (result == ncclSuccess)
+        group.notes[group.count++] = note;
+    return result;
 }
 
 ncclResult_t group_touch(struct ncclComm *handle)
@@ -131,9 +142,10 @@ static ncclResult_t settle_one(const struct note *note, bool good)
 /* All notes of one kind. The rest of a group that failed is cleared away, not done. */
 static ncclResult_t settle(enum note_kind kind, bool issued, ncclResult_t result)
 {
-    for (size_t i = 0; i < group.count; i++)
-        if (group.notes[i].kind == kind)
-            result = worse(result, settle_one(&group.notes[i], issued && (result == ncclSuccess || result == ncclInProgress)));
+    const struct note *end = group.notes + group.count;
+    for (const struct note *note = group.notes; note != end; note++)
+        if (note->kind == kind)
+            result = worse(result, settle_one(note, issued && (result == ncclSuccess || result == ncclInProgress)));
     return result;
 }
 
@@ -158,7 +170,8 @@ static ncclResult_t end_outermost(bool drop, ncclResult_t error)
     result = settle(NOTE_WINDOW, issued, result);
     result = settle(NOTE_FINALIZE, issued, result);
     result = settle(NOTE_DESTROY, issued, result);
-    free(group.notes);
+    if (group.notes != group.few)
+        free(group.notes);
     group.notes = NULL;
     group.count = group.room = 0;
     return result;

@@ -30,7 +30,7 @@ struct record {
     struct p2p_item item;
     size_t *counts;    /* of alltoallv: owned until the operation takes it */
     tutti_comm_t *out; /* of an init or a split */
-    struct split split;
+    struct split *split; /* owned */
 };
 
 #define FEW 8 /* records and items of a group that need no memory of their own */
@@ -51,7 +51,7 @@ bool group_open(void)
 
 tutti_result_t group_note(tutti_result_t result)
 {
-    if (group.depth && group.error == TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS)
+    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && group.depth && group.error == TUTTI_SUCCESS)
         group.error = result;
     return result;
 }
@@ -209,12 +209,17 @@ static tutti_result_t issue_inits(void)
 
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child)
 {
-    struct record record = {.kind = RECORD_SPLIT, .comm = comm, .out = child};
-    record.split = (struct split){.color = color, .key = key, .parent = comm, .has_config = config != NULL};
-    if (config)
-        memcpy(&record.split.config, config, config->size < sizeof record.split.config ? config->size : sizeof record.split.config);
+    struct split *split = calloc(1, sizeof *split);
     *child = NULL;
-    return add(&record);
+    if (!split)
+        return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a split"));
+    *split = (struct split){.color = color, .key = key, .parent = comm, .has_config = config != NULL};
+    if (config)
+        memcpy(&split->config, config, config->size < sizeof split->config ? config->size : sizeof split->config);
+    tutti_result_t result = add(&(struct record){.kind = RECORD_SPLIT, .comm = comm, .out = child, .split = split});
+    if (result != TUTTI_SUCCESS)
+        free(split);
+    return result;
 }
 
 static void *run_split(void *argument)
@@ -226,6 +231,20 @@ static void *run_split(void *argument)
     return NULL;
 }
 
+static tutti_result_t end_split(struct record *record)
+{
+    struct split *split = record->split;
+    if (split->runs)
+        pthread_join(split->thread, NULL);
+    tutti_result_t result = split->result;
+    *record->out = split->child;
+    if (result != TUTTI_SUCCESS)
+        error_set(result, "%s", split->sentence);
+    record->kind = RECORD_DONE;
+    free(split);
+    return result;
+}
+
 static tutti_result_t issue_splits(void)
 {
     tutti_result_t result = TUTTI_SUCCESS;
@@ -233,21 +252,16 @@ static tutti_result_t issue_splits(void)
         struct record *record = &group.record[i];
         if (record->kind != RECORD_SPLIT)
             continue;
-        int error = pthread_create(&record->split.thread, NULL, run_split, &record->split);
-        record->split.runs = !error;
+        int error = pthread_create(&record->split->thread, NULL, run_split, record->split);
+        record->split->runs = !error;
         if (error) /* the others wait for this rank: it must not be missing */
-            run_split(&record->split);
+            run_split(record->split);
     }
     for (size_t i = 0; i < group.count; i++) {
         struct record *record = &group.record[i];
         if (record->kind != RECORD_SPLIT)
             continue;
-        record->kind = RECORD_DONE;
-        if (record->split.runs)
-            pthread_join(record->split.thread, NULL);
-        *record->out = record->split.child;
-        if (record->split.result != TUTTI_SUCCESS)
-            result = first_error(result, error_set(record->split.result, "%s", record->split.sentence));
+        result = first_error(result, end_split(record));
     }
     return result;
 }
@@ -258,6 +272,8 @@ static void drop_all(void)
         struct record *record = &group.record[i];
         if (record->kind == RECORD_COLLECTIVE)
             free(record->counts);
+        if (record->kind == RECORD_SPLIT)
+            free(record->split);
         if (record->kind == RECORD_INIT) {
             comm_free(record->comm);
             *record->out = NULL;

@@ -111,10 +111,18 @@ static int take_news(struct engine *engine)
     return done;
 }
 
+/* What wakes sleepers may be taken here before they have seen it: they are told again. */
+static int take_events(struct engine *engine)
+{
+    int done = poller_wait(engine->poller, 0);
+    if (done && engine->sleeping)
+        poller_wake(engine->poller);
+    return done;
+}
+
 static void look_everywhere(struct engine *engine)
 {
-    if (poller_wait(engine->poller, 0) && engine->sleeping)
-        poller_wake(engine->poller);
+    take_events(engine);
     take_news(engine);
     engine->tick_wanted = link_tick(engine->links, clock_ns());
 }
@@ -127,7 +135,7 @@ int engine_poll(struct engine *engine)
     if (++engine->idle_polls % 64 == 0) {
         uint64_t now = clock_ns();
         if (now >= engine->tick_at) {
-            done += poller_wait(engine->poller, 0);
+            done += take_events(engine);
             uint64_t next = link_tick(engine->links, now);
             engine->tick_at = now + NS_PER_MS;
             engine->tick_wanted = next;

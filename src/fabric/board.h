@@ -74,6 +74,7 @@ enum scratch_kind { SCRATCH_BULK, SCRATCH_RELAY, SCRATCH_KINDS };
 struct board_rank {
     _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
     _Atomic uint32_t waits;                      /* behind it: the answer of a kernel that was asked */
+    _Atomic uint32_t over;                       /* behind that: the ticket of the last operation that is over */
     _Alignas(CACHE_LINE) _Atomic uint32_t bell;  /* grows with news for this rank's helper, which sleeps on it */
     _Atomic uint32_t closed;                     /* it writes to no peer's memory any more */
     _Atomic uint32_t gone;                       /* its process was lost, as some rank noticed */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FEW          16 /* sends and receives that need no memory of their own */
 #define CHAIN_PIECES 24 /* of a large broadcast; the board has room for more */
 
 /* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
@@ -75,8 +76,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     if (result != TUTTI_SUCCESS)
         return result;
     record_way(fabric, record_kernel(how.kernel));
-    what.team = fabric->kernels;
-    return cuda_launch(fabric->device, &how, TUTTI_UINT8, &what, stream);
+    return order_launch(fabric, &how, TUTTI_UINT8, &what.team, stream);
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ static bool next_round(const struct p2p_item *items, int count, bool *issued, st
 tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream)
 {
     struct kernel_exchange what;
-    bool capturing, *issued = calloc((size_t)count, sizeof *issued);
+    bool capturing, few[FEW] = {false}, *issued = count <= FEW ? few : calloc((size_t)count, sizeof *issued);
     if (!issued)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     cuda_enter(fabric->device);
@@ -241,6 +241,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
     }
     record_returned(fabric, capturing, result);
     cuda_leave();
-    free(issued);
+    if (issued != few)
+        free(issued);
     return result;
 }

@@ -52,6 +52,7 @@ static tutti_result_t copy_own(struct fabric *fabric, const struct kernel_exchan
     int me = fabric->rank;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return TUTTI_SUCCESS;
+    order_more(fabric);
     return fabric_copy(fabric, stream, device_address(what->recv[me]), device_address(what->send[me]), what->send_bytes[me]);
 }
 

@@ -67,14 +67,14 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
     }
     if (fetched)
         what->out = (char *)(uintptr_t)fabric->stand_in + param_int(PARAM_DIRECT_MOST);
-    what->team = fabric->kernels;
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS)
-        result = cuda_launch(fabric->device, &how, call->type, what, stream);
-    if (result == TUTTI_SUCCESS && fetched)
-        result = fabric_copy(fabric, stream, device_address(call->out), device_address(what->out), call_bytes(call));
-    return result;
+        result = order_launch(fabric, &how, call->type, &what->team, stream);
+    if (result != TUTTI_SUCCESS || !fetched)
+        return result;
+    order_more(fabric);
+    return fabric_copy(fabric, stream, device_address(call->out), device_address(what->out), call_bytes(call));
 }
 
 static bool peers_write(enum kernel_mode mode)
@@ -88,8 +88,7 @@ tutti_result_t direct_offer(struct fabric *fabric, const struct call *call, stru
     bool written = peers_write((enum kernel_mode)what.mode) && has_result(fabric, call);
     if (!peers_reach(fabric, call->in) || (written && !peers_reach(fabric, call->out)))
         what.in = NULL;
-    what.team = fabric->kernels;
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
-    return cuda_launch(fabric->device, &how, call->type, &what, stream);
+    return order_launch(fabric, &how, call->type, &what.team, stream);
 }

@@ -45,9 +45,8 @@ static uint32_t sent_to(const struct fabric *fabric, const struct kernel_exchang
 
 static void leave_out(uint64_t *bytes, uint32_t set)
 {
-    for (int peer = 0; peer < KERNEL_RANKS; peer++)
-        if (set >> peer & 1)
-            bytes[peer] = 0;
+    for (; set; set &= set - 1)
+        bytes[__builtin_ctz(set)] = 0;
 }
 
 static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
@@ -58,10 +57,10 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
         any |= what->send_bytes[peer] | what->recv_bytes[peer];
     if (!any)
         return TUTTI_SUCCESS;
-    what->team = fabric->kernels;
+    what->team.nranks = fabric->nranks;
     what->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
     kernel_choose_exchange(what, &how);
-    return cuda_launch(fabric->device, &how, TUTTI_UINT8, what, stream);
+    return order_launch(fabric, &how, TUTTI_UINT8, &what->team, stream);
 }
 
 tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing)

@@ -124,8 +124,7 @@ static void give_up(struct fabric *fabric)
 static void look_at_loss(struct fabric *fabric, int lost)
 {
     uint64_t deadline = clock_deadline_ms(PATIENCE_MS);
-    while (atomic_load(&fabric->captured) ||
-           (atomic_load(&fabric->any) && fabric->cu->EventQuery(atomic_load(&fabric->latest)) == CUDA_ERROR_NOT_READY)) {
+    while (atomic_load(&fabric->captured) || !order_idle(fabric)) {
         if (clock_passed(deadline) || atomic_load(&fabric->stop)) {
             fail_for(fabric, lost);
             return;

@@ -89,12 +89,16 @@ struct fabric {
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
     struct record *record;    /* NULL: there is no black box */
-    CUevent order;            /* behind an operation that is not in the black box */
-    _Atomic(CUevent) latest;  /* behind the last operation outside of graphs */
+    /* order.c */
+    const _Atomic uint32_t *over; /* pinned: the ticket of the last operation that is over */
+    CUdeviceptr over_device;
     CUstream last;
-    bool untracked;        /* the event could not be recorded */
-    _Atomic bool any;      /* there was one */
-    _Atomic bool captured; /* there was one in a graph: the event tells nothing of those */
+    uint32_t tickets, told;  /* handed out; of this operation's last kernel, 0 if something was issued behind it */
+    _Atomic uint32_t ticket; /* of the last operation outside of graphs; 0: there was none */
+    bool capturing;
+    _Atomic bool untracked;  /* nothing will tell that an operation is over */
+    _Atomic bool captured;   /* there was one in a graph: no ticket tells of those */
+    CUevent sound;           /* never recorded: who asks for it hears whether the GPU has failed */
 
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
@@ -120,6 +124,12 @@ struct fabric {
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
 tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing);
 tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued);
+/* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel. */
+tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream);
+void order_more(struct fabric *fabric);
+/* Any thread. Is it over? Is all that was issued outside of graphs? */
+bool order_is_over(const struct fabric *fabric, uint32_t ticket);
+bool order_idle(const struct fabric *fabric);
 
 /* record.c: what the black box shows of this rank */
 extern const struct wire_name record_exchange, record_copy, record_chain; /* ways to carry an operation */
@@ -127,11 +137,10 @@ const struct wire_name *record_kernel(enum kernel_id kernel);
 /* The fabric is made. Whatever fails here leaves the fabric without records. */
 void record_open(struct fabric *fabric);
 void record_close(struct fabric *fabric);
-/* A call begins; it has returned. Between the two: how it is carried, and the event that is to be recorded behind it. */
+/* A call begins; it has returned, and has its ticket. Between the two: how it is carried. */
 void record_call(struct fabric *fabric, const struct call *call);
 void record_p2p(struct fabric *fabric, const struct p2p_item *items, int count);
 void record_way(struct fabric *fabric, const struct wire_name *way);
-CUevent record_event(const struct fabric *fabric);
 void record_returned(struct fabric *fabric, bool capturing, tutti_result_t result);
 /* Notes what is over. */
 void record_look(struct fabric *fabric);

@@ -212,6 +212,7 @@ tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUs
     struct board_pair *pair = pair_of(fabric, message);
     _Atomic uint32_t *count = message->sends ? &fabric->sent[message->peer] : &fabric->received[message->peer];
     struct board_post post;
+    order_more(fabric);
     message->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
     atomic_store_explicit(count, message->number, memory_order_relaxed);
     tutti_result_t result = wait_for_place(fabric, pair, message);

@@ -216,11 +216,21 @@ static tutti_result_t register_board(struct fabric *fabric)
     return cuda_check(fabric->cu->MemHostGetDevicePointer(&fabric->board_device, fabric->board, 0), "finding the board's device address");
 }
 
+static tutti_result_t open_staged(struct fabric *fabric)
+{
+    tutti_result_t result = staged_open(fabric->team, fabric->device, &fabric->staged);
+    if (result == TUTTI_SUCCESS)
+        fabric->over = staged_word(fabric->staged, &fabric->over_device);
+    return result;
+}
+
 static tutti_result_t open_here(struct fabric *fabric, int board, struct opening *opening)
 {
-    tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->order, CU_EVENT_DISABLE_TIMING), "making an event");
+    tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->sound, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS && !fabric->device->memops)
+        result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", fabric->device->ordinal);
     if (result == TUTTI_SUCCESS && board < 0)
-        return staged_open(fabric->team, fabric->device, &fabric->staged);
+        return open_staged(fabric);
     if (result == TUTTI_SUCCESS)
         result = board_map(board, fabric->nranks, &fabric->board);
     if (result == TUTTI_SUCCESS)
@@ -228,11 +238,13 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     spend(opening, PART_BOARD);
     if (result != TUTTI_SUCCESS)
         return result;
+    fabric->over = &fabric->board->rank[fabric->rank].over;
+    fabric->over_device = board_address(fabric, fabric->over);
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
     result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS)
         return result;
-    fabric->copies = fabric->device->memops && (param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels);
+    fabric->copies = param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels;
     fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, opening);
     spend(opening, PART_WINDOWS);
@@ -298,18 +310,18 @@ void fabric_close(struct fabric *fabric)
         return;
     if (fabric->device) {
         cuda_enter(fabric->device);
-        if (fabric->order)
+        if (fabric->over)
             wait_for_own_work(fabric);
         fabric_tell_failure(fabric);
-        staged_close(fabric->staged);
         quiet_leave(fabric);
+        staged_close(fabric->staged);
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
         relay_close(fabric);
         helper_stop(fabric);
         import_close(fabric);
         record_close(fabric);
-        if (fabric->order)
-            fabric->cu->EventDestroy(fabric->order);
+        if (fabric->sound)
+            fabric->cu->EventDestroy(fabric->sound);
         scratch_close(fabric);
         cuda_leave();
         cuda_device_release(fabric->device);

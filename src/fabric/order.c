@@ -1,11 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of one fabric run one after another: they share windows. Inside a stream that is so anyway; a change of stream
- * waits for the event behind the last operation. What a graph captures is ordered by whoever launches the graph.
+ * Operations of one fabric run one after another: they share windows. Each has a ticket, a number that is stored in a word of host
+ * memory when it is over: by its kernel if it ends with one, so that the driver has nothing to do, or else by its stream. Inside a
+ * stream operations follow one another anyway; a change of stream waits for the last ticket, whatever became of the stream before.
+ * What a graph captures has no ticket, and is ordered by whoever launches the graph.
  */
 #include "fabric/internal.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#define SPIN_MS  2  /* while waiting; then the driver is asked, now and then, whether the GPU still works */
+#define PAUSE_US 50
+
+bool order_is_over(const struct fabric *fabric, uint32_t ticket)
+{
+    return (int32_t)(atomic_load_explicit(fabric->over, memory_order_acquire) - ticket) >= 0;
+}
+
+bool order_idle(const struct fabric *fabric)
+{
+    return atomic_load(&fabric->untracked) || order_is_over(fabric, atomic_load(&fabric->ticket));
+}
+
+/* 0 is none. */
+static uint32_t next_ticket(struct fabric *fabric)
+{
+    fabric->tickets += fabric->tickets == UINT32_MAX ? 2 : 1;
+    return fabric->tickets;
+}
 
 tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing)
 {
@@ -16,29 +42,56 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturi
     tutti_result_t result = fabric_failure(fabric);
     if (result == TUTTI_SUCCESS)
         result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    *capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
-    if (result == TUTTI_SUCCESS && atomic_load(&fabric->any) && fabric->last != stream && !*capturing)
-        result = cuda_check(fabric->cu->StreamWaitEvent(stream, atomic_load(&fabric->latest), 0), "ordering two streams");
+    *capturing = fabric->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    fabric->told = 0;
+    if (result == TUTTI_SUCCESS && fabric->last != stream && !*capturing && !order_idle(fabric))
+        result = cuda_check(fabric->cu->StreamWaitValue32(stream, fabric->over_device, atomic_load(&fabric->ticket), CU_STREAM_WAIT_VALUE_GEQ),
+                            "ordering two streams");
     if (result != TUTTI_SUCCESS)
         quiet_settle();
     return result;
 }
 
+tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream)
+{
+    *what = fabric->kernels;
+    what->ticket = fabric->capturing ? 0 : next_ticket(fabric);
+    tutti_result_t result = cuda_launch(fabric->device, how, type, what, stream);
+    fabric->told = result == TUTTI_SUCCESS ? what->ticket : 0;
+    return result;
+}
+
+void order_more(struct fabric *fabric)
+{
+    fabric->told = 0;
+}
+
+/* The ticket of the operation: its last kernel's if nothing came behind that. */
+static CUresult end_by_ticket(struct fabric *fabric, CUstream stream, bool whole)
+{
+    CUresult got = CUDA_SUCCESS;
+    uint32_t ticket = whole ? fabric->told : 0;
+    if (!ticket) {
+        ticket = next_ticket(fabric);
+        got = fabric->cu->StreamWriteValue32(stream, fabric->over_device, ticket, 0);
+    }
+    fabric->last = stream;
+    atomic_store(&fabric->ticket, ticket);
+    if (got != CUDA_SUCCESS)
+        atomic_store(&fabric->untracked, true);
+    return got;
+}
+
 tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (capturing) {
+    tutti_result_t result = issued;
+    CUresult ended = CUDA_SUCCESS;
+    if (capturing)
         atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
-    } else {
-        CUevent event = record_event(fabric);
-        result = cuda_check(fabric->cu->EventRecord(event, stream), "marking the end of an operation");
-        fabric->untracked |= result != TUTTI_SUCCESS;
-        atomic_store(&fabric->latest, event);
-        fabric->last = stream;
-        atomic_store(&fabric->any, true);
-    }
-    if (issued != TUTTI_SUCCESS)
-        result = issued;
+    else
+        ended = end_by_ticket(fabric, stream, issued == TUTTI_SUCCESS);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(ended, "marking the end of an operation");
     if (result != TUTTI_SUCCESS) /* half of it may be there, and peers wait for the other half */
         team_fail(fabric->team, result, fabric->rank, error_last());
     quiet_settle();
@@ -46,16 +99,39 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
     return result;
 }
 
-tutti_result_t fabric_synchronize(struct fabric *fabric)
+/* A GPU that has failed stores no ticket. Somebody may be capturing a graph, which this must not spoil. */
+static tutti_result_t ask_driver(const struct fabric *fabric)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    CUresult got = fabric->cu->EventQuery(fabric->sound);
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    return cuda_check(got, "waiting for the last operation");
+}
+
+static tutti_result_t wait_for_last(struct fabric *fabric)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    if (fabric->any) {
-        cuda_enter(fabric->device);
-        result = cuda_check(fabric->untracked ? fabric->cu->StreamSynchronize(fabric->last) : fabric->cu->EventSynchronize(fabric->latest),
-                            "waiting for the last operation");
-        record_look(fabric);
-        cuda_leave();
+    uint64_t spin = clock_deadline_ms(SPIN_MS);
+    if (atomic_load(&fabric->untracked))
+        return cuda_check(fabric->cu->StreamSynchronize(fabric->last), "waiting for the last operation");
+    while (result == TUTTI_SUCCESS && !order_idle(fabric)) {
+        if (!clock_passed(spin)) {
+            sched_yield();
+            continue;
+        }
+        result = ask_driver(fabric);
+        usleep(PAUSE_US);
     }
+    return result;
+}
+
+tutti_result_t fabric_synchronize(struct fabric *fabric)
+{
+    cuda_enter(fabric->device);
+    tutti_result_t result = wait_for_last(fabric);
+    record_look(fabric);
+    cuda_leave();
     if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
         team_fail(fabric->team, result, fabric->rank, error_last());
     tutti_result_t failure = fabric_hear_failure(fabric);

@@ -41,20 +41,10 @@ bool quiet_try(void)
     if (pthread_rwlock_trywrlock(&issuing) != 0)
         return false;
     bool quiet = true;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* somebody may be capturing a graph */
-    const struct cuda_driver *cu = NULL;
-    if (cuda_driver(&cu) != TUTTI_SUCCESS)
-        quiet = false;
-    else
-        cu->ThreadExchangeStreamCaptureMode(&mode);
     pthread_mutex_lock(&lock);
-    list_each (node, &fabrics) {
-        const struct fabric *fabric = list_entry(node, struct fabric, quiet);
-        quiet = quiet && !(atomic_load(&fabric->any) && cu->EventQuery(atomic_load(&fabric->latest)) == CUDA_ERROR_NOT_READY);
-    }
+    list_each (node, &fabrics)
+        quiet = quiet && order_idle(list_entry(node, struct fabric, quiet));
     pthread_mutex_unlock(&lock);
-    if (cu)
-        cu->ThreadExchangeStreamCaptureMode(&mode);
     if (!quiet)
         pthread_rwlock_unlock(&issuing);
     return quiet;

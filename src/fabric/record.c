@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this rank's GPU is doing, for the black box. A call writes down what it is and which event lies behind it; nobody tells
- * when the GPU has come so far. A thread asks the driver for these events now and then, as long as something is unfinished: it
- * has no other duty, so that a driver that makes it wait keeps nobody from anything. Where an operation stays unfinished, the
- * thread asks the kernel that may be spinning in it: who answers has come to it and waits for peers.
+ * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has; a thread looks now and
+ * then which tickets are over, as long as something is unfinished. It never calls the driver. Where an operation stays unfinished,
+ * it asks the kernel that may be spinning in it: who answers has come to it and waits for peers.
  */
 #include "fabric/internal.h"
 
@@ -21,12 +20,14 @@
 
 struct record {
     struct trace_comm *trace;
-    CUevent event[WIRE_BOX_OPS]; /* by an operation's place in the box, which is free again only when it is over */
     struct trace_op *call;       /* being issued; NULL: not recorded */
     const struct wire_name *way;
 
     /* issued and not seen to be over, oldest first: at most as many as the box holds. Filled by calls, emptied under the lock */
-    struct trace_op *pending[WIRE_BOX_OPS];
+    struct pending {
+        struct trace_op *op;
+        uint32_t ticket;
+    } pending[WIRE_BOX_OPS];
     _Atomic uint64_t head, tail;
     pthread_mutex_t lock;
 
@@ -55,31 +56,17 @@ const struct wire_name *record_kernel(enum kernel_id kernel)
 
 /* ---- What is over -------------------------------------------------------------------------------------------------- */
 
-static struct trace_op **pending_at(struct record *record, uint64_t index)
+static struct pending *pending_at(struct record *record, uint64_t index)
 {
     return &record->pending[index % WIRE_BOX_OPS];
 }
 
-static bool is_over(struct fabric *fabric, uint64_t index)
-{
-    struct record *record = fabric->record;
-    return fabric->cu->EventQuery(record->event[trace_op_place(record->trace, *pending_at(record, index))]) == CUDA_SUCCESS;
-}
-
-/* The first that is not over: they end in order, so the newest tells of all. */
+/* The first that is not over. */
 static uint64_t find_unfinished(struct fabric *fabric, uint64_t head, uint64_t tail)
 {
-    if (head == tail || is_over(fabric, tail - 1))
-        return tail;
-    uint64_t low = head, high = tail - 1; /* `high` is not over, all before `low` are */
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (is_over(fabric, middle))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    while (head < tail && order_is_over(fabric, pending_at(fabric->record, head)->ticket))
+        head++;
+    return head;
 }
 
 /* Under the lock. What ends after the communicator has failed was given up. */
@@ -89,7 +76,7 @@ static bool end_until(struct fabric *fabric, uint64_t end)
     uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), first = head;
     tutti_result_t result = (tutti_result_t)atomic_load(&fabric->team->failed);
     for (; head < end; head++) {
-        trace_op_seen_done(*pending_at(record, head), result);
+        trace_op_seen_done(pending_at(record, head)->op, result);
         if (result != TUTTI_SUCCESS)
             trace_count(fabric->team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     }
@@ -140,7 +127,7 @@ static void look_at_waiting(struct fabric *fabric)
     if (record->asked != head + 1)
         ask(fabric);
     else if (atomic_load(&fabric->board->rank[fabric->rank].waits))
-        trace_op_seen_waiting(*pending_at(record, head));
+        trace_op_seen_waiting(pending_at(record, head)->op);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------------------------------- */
@@ -177,10 +164,7 @@ static void *watcher(void *argument)
 {
     struct fabric *fabric = argument;
     struct record *record = fabric->record;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* looking at an event spoils no capture of another thread */
     unsigned in_vain = 0;
-    cuda_enter(fabric->device);
-    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&record->stop)) {
         uint32_t news = atomic_load(&record->news);
         uint64_t tail = atomic_load(&record->tail);
@@ -191,7 +175,6 @@ static void *watcher(void *argument)
         else
             sleep_long(record, news, tail);
     }
-    cuda_leave();
     return NULL;
 }
 
@@ -201,12 +184,9 @@ static void *watcher(void *argument)
 static void make_room(struct fabric *fabric)
 {
     struct record *record = fabric->record;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (trace_comm_room(record->trace) || pthread_mutex_trylock(&record->lock) != 0)
         return;
-    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     look(fabric);
-    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     pthread_mutex_unlock(&record->lock);
 }
 
@@ -258,22 +238,16 @@ void record_way(struct fabric *fabric, const struct wire_name *way)
         fabric->record->way = way;
 }
 
-CUevent record_event(const struct fabric *fabric)
-{
-    const struct record *record = fabric->record;
-    return record && record->call ? record->event[trace_op_place(record->trace, record->call)] : fabric->order;
-}
-
 static void wake(struct record *record)
 {
     atomic_fetch_add(&record->news, 1);
     futex_wake_all(&record->news);
 }
 
-static void push(struct record *record)
+static void push(struct record *record, uint32_t ticket)
 {
     uint64_t tail = atomic_load_explicit(&record->tail, memory_order_relaxed);
-    *pending_at(record, tail) = record->call;
+    *pending_at(record, tail) = (struct pending){record->call, ticket};
     atomic_store(&record->tail, tail + 1); /* and after that, in one order for both sides, it is seen whether the thread sleeps */
     if (!atomic_load(&record->watching) && !atomic_exchange(&record->watching, true))
         wake(record);
@@ -290,7 +264,7 @@ void record_returned(struct fabric *fabric, bool capturing, tutti_result_t resul
         trace_op_captured(record->trace, record->call, record->way);
     } else if (record->call) {
         trace_op_issued(record->call, record->way);
-        push(record);
+        push(record, atomic_load_explicit(&fabric->ticket, memory_order_relaxed));
     }
     record->call = NULL;
 }
@@ -319,22 +293,9 @@ static void write_ledger(struct fabric *fabric)
 
 static void release(struct fabric *fabric)
 {
-    struct record *record = fabric->record;
-    for (int i = 0; i < WIRE_BOX_OPS; i++)
-        if (record->event[i])
-            fabric->cu->EventDestroy(record->event[i]);
-    pthread_mutex_destroy(&record->lock);
-    free(record);
+    pthread_mutex_destroy(&fabric->record->lock);
+    free(fabric->record);
     fabric->record = NULL;
-}
-
-static bool start(struct fabric *fabric)
-{
-    struct record *record = fabric->record;
-    bool fine = true;
-    for (int i = 0; i < WIRE_BOX_OPS && fine; i++)
-        fine = fabric->cu->EventCreate(&record->event[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-    return fine && pthread_create(&record->thread, NULL, watcher, fabric) == 0;
 }
 
 void record_open(struct fabric *fabric)
@@ -345,13 +306,10 @@ void record_open(struct fabric *fabric)
         atomic_store(&record->watching, true);
         pthread_mutex_init(&record->lock, NULL);
         fabric->record = record;
-        cuda_enter(fabric->device);
-        bool started = start(fabric);
-        if (!started) {
-            log_warn("operations of rank %d are not in the black box: no events or no thread for them", fabric->rank);
+        if (pthread_create(&record->thread, NULL, watcher, fabric) != 0) {
+            log_warn("operations of rank %d are not in the black box: there is no thread for them", fabric->rank);
             release(fabric);
         }
-        cuda_leave();
     }
     write_ledger(fabric);
 }

@@ -52,8 +52,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     }
     if (result != TUTTI_SUCCESS)
         return result;
-    what.team = fabric->kernels;
-    return cuda_launch(fabric->device, &how, call->type, &what, stream);
+    return order_launch(fabric, &how, call->type, &what.team, stream);
 }
 
 /* Each rank's part of `out` to the others'. */

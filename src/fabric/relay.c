@@ -112,6 +112,7 @@ static tutti_result_t wait_for_all(const struct relay *relay, CUstream stream)
 
 /* ---- The kernel ---------------------------------------------------------------------------------------------------- */
 
+/* Without a ticket: copies come behind it. */
 static tutti_result_t launch(const struct relay *relay, struct kernel_relay *what, CUstream stream)
 {
     struct fabric *fabric = relay->fabric;

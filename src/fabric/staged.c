@@ -143,6 +143,12 @@ tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, i
     return enqueue(staged, job, stream);
 }
 
+const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device)
+{
+    *device = staged->done_device + sizeof *staged->done;
+    return staged->done + 1;
+}
+
 size_t staged_memory(const struct staged *staged)
 {
     return sizeof *staged + (size_t)staged->channels * SLICES * staged->slice_bytes;
@@ -173,8 +179,6 @@ tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct
     list_init(&staged->jobs);
     pthread_mutex_init(&staged->lock, NULL);
     tutti_result_t result = cuda_driver(&staged->cu);
-    if (result == TUTTI_SUCCESS && !device->memops)
-        result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", device->ordinal);
     if (result == TUTTI_SUCCESS)
         result = make_word(staged);
     channels_prepare(staged);

@@ -5,18 +5,15 @@
  * it gives the job to the others. They fail together: by way of the communicator's team.
  */
 #include "fabric/staged_internal.h"
+#include "fabric/staged_share.h"
 
 #include "base/error.h"
-#include "base/param.h"
 #include "base/random.h"
 #include "device/type.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST_BY_ITSELF 8 /* unless the user wants more */
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
@@ -132,27 +129,17 @@ static void stop_thread(struct channel *channel)
 
 /* ---- Teams --------------------------------------------------------------------------------------------------------- */
 
-/* At least as many processors are left to the user. */
-static uint8_t wanted(const struct team *team)
-{
-    cpu_set_t set;
-    int ours = team->local_ranks > 0 ? team->local_ranks : 1;
-    long wish = param_int(PARAM_STAGE_THREADS), cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    if (wish == 0)
-        wish = cores / (2 * ours) < MOST_BY_ITSELF ? cores / (2 * ours) : MOST_BY_ITSELF;
-    return (uint8_t)(wish < 1 ? 1 : wish > ENGINE_MOST ? ENGINE_MOST : wish);
-}
-
-/* As many as the rank that wants the fewest. */
 static tutti_result_t agree(struct staged *staged)
 {
-    uint8_t mine = wanted(staged->team), *all = malloc((size_t)staged->team->nranks);
-    tutti_result_t result = all ? team_tell_all(staged->team, &mine, 1, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
-    for (int rank = 0; rank < staged->team->nranks && result == TUTTI_SUCCESS; rank++)
-        mine = all[rank] < mine ? all[rank] : mine;
+    const struct team *team = staged->team;
+    struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
+    tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    if (result == TUTTI_SUCCESS) {
+        staged->channels = share_channels(all, team->nranks);
+        staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
+        share_report(team, &mine, staged->channels);
+    }
     free(all);
-    if (result == TUTTI_SUCCESS)
-        staged->channels = mine;
     return result;
 }
 
@@ -249,6 +236,8 @@ tutti_result_t channels_open(struct staged *staged)
         team_on_news(staged->team, spread_failure, staged);
         spread_failure(staged); /* it may have failed before */
     }
+    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
+        staged->channel[i].team->crowded |= staged->crowded; /* threads that wait yield to those that do not */
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
         result = start_thread(&staged->channel[i]);
     return result;

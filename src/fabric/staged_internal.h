@@ -56,6 +56,7 @@ struct staged {
     void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     size_t slice_bytes;
     int channels; /* the same on all ranks */
+    bool crowded; /* their threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
     struct list jobs; /* all that are not complete, in the order of issue */

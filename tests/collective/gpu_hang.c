@@ -8,6 +8,7 @@
 
 #include "device/cuda/driver.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,7 @@ int main(int argc, char **argv)
     } scenes[] = {{"late", late}, {"busy", busy_gpu}, {"unsent", unsent}, {"ring", broken_ring}, {"abort", given_up}, {"life", life}};
     require(argc == 3, "gpu_hang SCENE FOLDER");
     folder = argv[2];
+    signal(SIGTERM, SIG_IGN); /* when a rank is killed the launcher wants all to end: they shall note first whom they lost */
     gpu_select(atoi(getenv("TUTTI_RANK")));
     tutti_config_t config = gpu_config();
     config.name = "world";

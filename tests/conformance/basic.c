@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "suite.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,26 @@ static void connects(void **state)
     assert_memory_equal(&pair.bt->hello.from, &pair.a.self, sizeof pair.a.self);
     assert_int_equal(pair.bt->hello.epoch, 1);
     assert_int_equal(pair.at->counts[NOTE_UP], 1);
+    pair_close(&pair);
+}
+
+/* Descriptors of this process that are connections of TCP; whatever the system's default is, those to the same host use Reno. */
+static void does_not_pace_what_stays_here(void **state)
+{
+    struct pair pair;
+    int connections = 0;
+    (void)state;
+    pair_open(&pair);
+    for (int fd = 0; fd < 1024; fd++) {
+        char name[16] = "";
+        struct sockaddr_storage peer;
+        socklen_t size = sizeof name, length = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0)
+            continue;
+        assert_string_equal(name, "reno");
+        connections++;
+    }
+    assert_int_equal(connections > 0, under_test == &transport_tcp);
     pair_close(&pair);
 }
 
@@ -147,6 +169,7 @@ static void dropped_puts_arrive_too(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(opens_and_closes),
     cmocka_unit_test(connects),
+    cmocka_unit_test(does_not_pace_what_stays_here),
     cmocka_unit_test(reaches_only_what_it_can),
     cmocka_unit_test(sends_messages_of_all_sizes),
     cmocka_unit_test(refuses_bad_messages_and_puts),

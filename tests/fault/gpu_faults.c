@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 {
     static const char *const kernels[] = {"cuModuleLoadData:1", "cuMemHostRegister:1", "cuMemAlloc:1", "cuMemAlloc:2", "cuMemAlloc:4",
                                           "cuIpcGetMemHandle:1", "cuIpcGetMemHandle:2", "cuIpcOpenMemHandle:1", "cuIpcOpenMemHandle:2",
-                                          "cuEventRecord:3", "cuLaunchKernel:2,cuLaunchKernelEx:2", "cuLaunchKernel:5,cuLaunchKernelEx:5",
+                                          "cuStreamWriteValue32:1", "cuLaunchKernel:2,cuLaunchKernelEx:2", "cuLaunchKernel:5,cuLaunchKernelEx:5",
                                           "cuLaunchKernel:4:launch:sticky,cuLaunchKernelEx:4:launch:sticky", NULL};
     static const char *const copies[] = {"cuStreamCreateWithPriority:4", "cuMemcpyDtoDAsync:3", "cuStreamWaitValue32:5", "cuStreamWriteValue32:2",
                                          "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky", NULL};

@@ -21,7 +21,7 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import apps, beside, check, exercise, kill, perf, ranks, report, run, sanitize, speed, values  # noqa: E402
+from gpu_parts import apps, beside, check, exercise, kill, limits, perf, ranks, report, run, sanitize, speed, values  # noqa: E402
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -186,6 +186,9 @@ class Programs(unittest.TestCase):
                 with open(self.at("tests", program + end), "w", encoding="utf-8") as file:
                     file.write(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_perf.py" "$@"\n')
                 os.chmod(file.name, 0o755)
+        with open(self.at("tests", "gpu_limits"), "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_limits.py" "$@"\n')
+        os.chmod(file.name, 0o755)
         with open(self.at("mpirun"), "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\nshift 4\nexec "$@"\n')
         os.chmod(file.name, 0o755)
@@ -279,6 +282,39 @@ class Programs(unittest.TestCase):
             status, out, _ = self.part("sanitize", "--sanitizer", tool, "--cases", "memcheck, one", "racecheck, one")
             self.assertEqual(status, expected, out)
         self.assertIn("no summary", out)
+
+    def test_limits(self):
+        """Its tables come into the report; no library is needed."""
+        folders = ["--tests", self.at("tests"), "--results", self.at("results")]
+        status, out, _ = call("limits", "--gpus", "3", "--only", "copies", "waits", *folders)
+        self.assertEqual(status, 0, out)
+        self.assertRegex(out, r"\| ring, pushing +\| 389\.1 +\|")
+        data = self.load("limits")
+        self.assertTrue(data["complete"])
+        self.assertEqual([part["part"] for part in data["found"]["parts"]], ["copies", "waits"])
+        self.assertEqual(data["found"]["gpus"], 3)
+        status, out, _ = call("report", *folders)
+        self.assertEqual(status, 0)
+        self.assertIn("## What the machine can do", out)
+        self.assertIn("GB/s of each GPU, by fake_limits.py:", out)
+        with open(self.at("results", "performance-gpu.md"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"\| cuMemFree +\| WAITS")
+
+    def test_limits_that_fail(self):
+        folders = ["--tests", self.at("tests"), "--results", self.at("results")]
+        for mode, words, tables in (("wrong", "7 words are wrong", True), ("fail", "exit status 2", True), ("garbage", "it has left no tables", False),
+                                    ("hang", "past its limit", True)):
+            os.environ["FAKE"] = mode
+            status, out, _ = call("limits", "--limit", "4" if mode == "hang" else "60", *folders)
+            self.assertEqual(status, 1, mode)
+            self.assertIn(words, out)
+            self.assertEqual(bool(limits.show(self.load("limits")["found"])), tables)
+            self.assertFalse(self.load("limits")["complete"])
+        self.assertIn("it has not run all its parts", self.load("limits")["said"])
+        os.unlink(self.at("tests", "gpu_limits"))
+        self.assertEqual(call("limits", *folders)[0], 1)
+        self.assertIn("there is no", self.load("limits")["said"][0])
+        self.assertEqual(call("report", *folders)[0], 0)
 
     def test_told_to_end(self):
         """A signal ends the script and what it has started, and what was measured before is there."""

@@ -470,6 +470,7 @@ static void give_up(struct job *job)
         while (!__atomic_load_n(&team.waits, __ATOMIC_RELAXED))
             sched_yield();
     }
+    assert_int_equal(__atomic_load_n(&team.over, __ATOMIC_RELAXED), 0);
     __atomic_store_n(&team.abort, KERNEL_ASKED | KERNEL_GIVE_UP, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(thread, NULL), 0);
     __atomic_store_n(&team.abort, 0, __ATOMIC_RELAXED);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define NUMBERS (KERNEL_CONTROL_BYTES / sizeof(uint32_t)) /* the words of a window come first */
+#define NUMBERS (KERNEL_BLOCKS_OVER / sizeof(uint32_t)) /* the words of a window come first */
 
 static unsigned char *zeroed(uint64_t bytes)
 {
@@ -46,9 +46,9 @@ void team_count_from(struct team *team, uint32_t number)
             ((uint32_t *)team->window[p])[i] = number;
 }
 
-struct kernel_team team_of(const struct team *team, int rank)
+struct kernel_team team_of(struct team *team, int rank)
 {
-    struct kernel_team out = {.rank = rank, .nranks = team->n, .abort = &team->abort};
+    struct kernel_team out = {.rank = rank, .nranks = team->n, .abort = &team->abort, .ticket = rank ? 0 : ++team->tickets};
     for (int p = 0; p < team->n; p++) {
         out.window[p] = team->window[p];
         out.bulk[p] = team->bulk[p];
@@ -108,6 +108,11 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
+static bool is_told(const struct kernel_team *team)
+{
+    return team->abort[2] == team->ticket;
+}
+
 void team_run(const struct job *jobs, size_t count, int first, int end)
 {
     struct rank ranks[KERNEL_RANKS];
@@ -117,4 +122,6 @@ void team_run(const struct job *jobs, size_t count, int first, int end)
     }
     for (int p = first; p < end; p++)
         pthread_join(ranks[p].thread, NULL);
+    if (count && first == 0 && !is_told(&jobs[count - 1].params[0].reduce.team)) /* of any kernel: it comes first */
+        abort();
 }

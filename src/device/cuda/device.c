@@ -38,28 +38,38 @@ tutti_result_t cuda_device_current(int *ordinal)
 
 /* ---- contexts ---- */
 
-/* Bit 0: the innermost cuda_enter() of this thread pushed a context, which its cuda_leave() must pop. */
-static _Thread_local uint64_t pushed;
+/*
+ * Of this thread's cuda_enter(): bit 0: the innermost one pushed a context, which its cuda_leave() must pop; the context that is
+ * current by them, NULL where that is not known. Between an enter and its leave nobody else changes it.
+ */
+static _Thread_local struct {
+    uint64_t pushed;
+    CUcontext current;
+} inside;
 
-static void push(CUcontext context)
+static bool push(CUcontext context)
 {
     const struct cuda_driver *driver;
-    bool done = cuda_driver(&driver) == TUTTI_SUCCESS && driver->CtxPushCurrent(context) == CUDA_SUCCESS;
-    pushed = pushed << 1 | done;
+    return cuda_driver(&driver) == TUTTI_SUCCESS && driver->CtxPushCurrent(context) == CUDA_SUCCESS;
 }
 
 void cuda_enter(struct cuda_device *device)
 {
-    push(device->context);
+    bool pushes = inside.current != device->context && push(device->context);
+    if (pushes)
+        inside.current = device->context;
+    inside.pushed = inside.pushed << 1 | pushes;
 }
 
 void cuda_leave(void)
 {
     const struct cuda_driver *driver;
     CUcontext popped;
-    if ((pushed & 1) && cuda_driver(&driver) == TUTTI_SUCCESS)
+    if ((inside.pushed & 1) && cuda_driver(&driver) == TUTTI_SUCCESS) {
         driver->CtxPopCurrent(&popped);
-    pushed >>= 1;
+        inside.current = NULL;
+    }
+    inside.pushed >>= 1;
 }
 
 void cuda_quiet_enter(struct cuda_device *device, struct cuda_quiet *quiet)

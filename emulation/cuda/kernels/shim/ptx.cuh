@@ -101,6 +101,14 @@ DEVICE void fence_all()
 {
 }
 
+DEVICE bool is_last_of(uint32_t *at, uint32_t n)
+{
+    if (__atomic_add_fetch(at, 1, __ATOMIC_ACQ_REL) != n)
+        return false;
+    __atomic_store_n(at, 0, __ATOMIC_RELAXED);
+    return true;
+}
+
 DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
 {
     __atomic_store_n(at, x, __ATOMIC_RELEASE);

@@ -11,6 +11,7 @@
  * its rank has sent has been read: the next launch may cut the scratch in another way.
  */
 #include <ll.cuh>
+#include <over.cuh>
 
 #define CHAIN_DEPTH   KERNEL_BULK_DEPTH
 #define CHAIN_VECTORS 8  /* in flight of a thread */
@@ -159,7 +160,7 @@ DEVICE void chain_move(const struct chain_run &r, uint32_t t)
     }
 }
 
-KERNEL(KERNEL_CHAIN_THREADS) tutti_chain(PARAMETER(struct kernel_chain) what)
+DEVICE void chain(const struct kernel_chain &what)
 {
     __shared__ struct chain_numbers k[OFFICES];
     const struct chain_run r = chain_run_of(what);
@@ -178,4 +179,10 @@ KERNEL(KERNEL_CHAIN_THREADS) tutti_chain(PARAMETER(struct kernel_chain) what)
     }
     chain_tell(&k[TELLS], r, r.steps - 1);
     chain_close(&k[TELLS], r);
+}
+
+KERNEL(KERNEL_CHAIN_THREADS) tutti_chain(PARAMETER(struct kernel_chain) what)
+{
+    chain(what);
+    launch_over(what.team);
 }

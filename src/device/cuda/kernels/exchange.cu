@@ -4,6 +4,7 @@
  * that both ends of a pair have the same y: the first unfinished blocks of all ranks then wait for one another, and a grid
  * need not fit on the GPU at once.
  */
+#include <over.cuh>
 #include <stream.cuh>
 
 /* Stripe s of a message; empty where the message has fewer stripes. */
@@ -76,4 +77,5 @@ KERNEL(KERNEL_EXCHANGE_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange)
         exchange_with_self(what, me);
     else
         exchange_with_peer(what, p, &shared);
+    launch_over(what.team);
 }

@@ -28,6 +28,7 @@
 #define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
 #define KERNEL_DIRECT_THREADS   512
 #define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
+#define KERNEL_BLOCKS_OVER      (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
@@ -51,11 +52,13 @@ enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNE
 /*
  * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before the
  * first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that wait (NULL: never
- * anything); a kernel that is asked puts 1 into the word behind it.
+ * anything); a kernel that is asked puts 1 into the word behind it. ticket: stored in the word behind that one when this launch is over,
+ * behind all that it has stored; 0: nothing is.
  */
 struct kernel_team {
     int32_t rank, nranks;
     const uint32_t *abort;
+    uint32_t ticket;
     unsigned char *window[KERNEL_RANKS];
     unsigned char *bulk[KERNEL_RANKS];
 };

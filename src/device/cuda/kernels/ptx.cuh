@@ -89,6 +89,14 @@ DEVICE void fence_all()
     asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
+/* Counts those of this GPU that come, from 0 and again from 0 after n. The last one hears so, and sees what the others had done. */
+DEVICE bool is_last_of(uint32_t *at, uint32_t n)
+{
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(at), "r"(n - 1) : "memory");
+    return before == n - 1;
+}
+
 /* Both halves of a packet are single accesses of 8 bytes: a word and its flag arrive together. */
 DEVICE void store_halves(uint64_t *at, uint64_t x, uint64_t y)
 {

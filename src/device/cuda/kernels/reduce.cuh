@@ -3,6 +3,7 @@
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_CUH
 
+#include <over.cuh>
 #include <reduce_bulk.cuh>
 #include <reduce_ll.cuh>
 
@@ -10,15 +11,18 @@
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                                   \
     {                                                                                                                         \
         reduce_one_of<element<type>>(what);                                                                                   \
+        launch_over(what.team);                                                                                               \
     }                                                                                                                         \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                                   \
     {                                                                                                                         \
         reduce_two_of<element<type>>(what);                                                                                   \
+        launch_over(what.team);                                                                                               \
     }                                                                                                                         \
     KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \
     {                                                                                                                         \
         if (!what.follows || window_of(what.team, what.team.rank)->direct_refused)                                             \
             reduce_bulk<element<type>>(what);                                                                                     \
+        launch_over(what.team);                                                                                               \
     }
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <element.cuh>
 #include <ll.cuh>
+#include <over.cuh>
 
 #define DIRECT_AT_ONCE 4 /* ranks whose memory a thread reads at a time */
 
@@ -226,6 +227,7 @@ template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
     KERNEL(KERNEL_DIRECT_THREADS) tutti_reduce_direct_##name(PARAMETER(struct kernel_reduce) what)                            \
     {                                                                                                                         \
         reduce_direct<element<type>>(what);                                                                                   \
+        launch_over(what.team);                                                                                               \
     }
 
 #endif

@@ -44,7 +44,7 @@ struct alignas(256) window {
 /* Behind the words: for every source its small messages, and then for every source its plain data. */
 typedef struct packet ll_inbox[KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
 
-static_assert(sizeof(struct window) <= KERNEL_CONTROL_BYTES, "the words are more than their header says");
+static_assert(sizeof(struct window) <= KERNEL_BLOCKS_OVER, "the words are more than their header says");
 static_assert(sizeof(ll_inbox) == 4 * KERNEL_STRIPES * KERNEL_LL_BYTES, "an inbox is not as large as its header says");
 
 /* The place of a source among all sources but the owner. */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What wakes the ranks of one process that sleep on the engine's poller. */
+#include "base/poller.h"
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define ROUNDS 200
+
+static struct engine *engine;
+static _Atomic bool woken;
+
+static void *sleeper(void *unused)
+{
+    engine_sleep(engine, NULL, -1);
+    atomic_store(&woken, true);
+    return unused;
+}
+
+/* Or is through: what was left of the last round may have woken it. */
+static bool sleeps(void)
+{
+    lock_take(&engine->lock);
+    bool sleeping = engine->sleeping > 0;
+    lock_release(&engine->lock);
+    return sleeping || atomic_load(&woken);
+}
+
+/* One rank wakes another and goes on polling. In its turn it looks at the poller before the other has a processor. */
+static void wake_and_take(void)
+{
+    lock_take(&engine->lock);
+    poller_wake(engine->poller);
+    for (int i = 0; i < 64; i++) {
+        engine->tick_at = 0;
+        engine_poll(engine);
+    }
+    lock_release(&engine->lock);
+}
+
+static void a_polling_rank_passes_on_what_woke_a_sleeping_one(void **state)
+{
+    (void)state;
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        atomic_store(&woken, false);
+        assert_int_equal(pthread_create(&thread, NULL, sleeper, engine), 0);
+        while (!sleeps())
+            sched_yield();
+        wake_and_take();
+        pthread_join(thread, NULL); /* for ever, if nobody tells it */
+    }
+    engine_release(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one)};
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
