@@ -42,7 +42,7 @@ only_units="--no-suite style --no-suite cli --no-suite fault --no-suite conforma
 start=$(date +%s)
 for build in $builds; do
     case $build in
-    release) run release "--buildtype=release --prefix=$PWD/build --libdir=lib -Dgpu_archs=90" "" ;;
+    release) run release "--buildtype=release --prefix=$PWD/build --libdir=lib -Dgpu_archs=90 -Dgpu_ptx=false" "" ;;
     asan) quick asan "-Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false" "--no-suite style --no-suite script --timeout-multiplier 4" ;;
     tsan) quick tsan "-Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false" "--no-suite style --no-suite script --no-suite lab --timeout-multiplier 6" ;;
     clang) CC=clang quick clang "-Dcuda=disabled --buildtype=debugoptimized" "--no-suite style" ;;
