@@ -133,10 +133,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_
 static void write_uuid(char out[UUID_SIZE], int ordinal)
 {
     unsigned char bytes[16] = "tutti-emulated";
-    int at = sprintf(out, "GPU");
     bytes[15] = (unsigned char)ordinal;
-    for (int i = 0; i < 16; i++)
-        at += sprintf(out + at, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+    snprintf(out, UUID_SIZE, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2],
+             bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13], bytes[14],
+             bytes[15]);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *out)
