@@ -21,7 +21,8 @@ struct relay {
 /* All ranks come to the same answer. One block alone could not both reduce and collect. */
 bool relay_wanted(const struct fabric *fabric, const struct call *call)
 {
-    uint64_t bytes = call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1), from = (uint64_t)param_int(PARAM_RELAY_FROM);
+    uint64_t bytes = call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
+    uint64_t from = (uint64_t)param_int(PARAM_RELAY_FROM);
     return (call->coll == COLL_ALLREDUCE || call->coll == COLL_REDUCE_SCATTER) && !call->premul && fabric->copies && fabric->nranks > 1 &&
            fabric->most_blocks != 1 && from && bytes >= from;
 }
@@ -105,7 +106,7 @@ static tutti_result_t wait_for_all(const struct relay *relay, CUstream stream)
         int phase = i / fabric->nranks, to = i % fabric->nranks;
         if (to != fabric->rank)
             result = side_wait(fabric, stream, word(fabric, to, kernel_relay_arrived(phase, fabric->rank)),
-                                 atomic_load(&fabric->relay_sent[phase][to]));
+                               atomic_load(&fabric->relay_sent[phase][to]));
     }
     return result;
 }
@@ -118,7 +119,8 @@ static tutti_result_t launch(const struct relay *relay, struct kernel_relay *wha
     struct fabric *fabric = relay->fabric;
     const struct call *call = relay->call;
     struct kernel_launch how;
-    what->reduce = (struct kernel_reduce){.team = fabric->kernels, .in = call->in, .out = call->out, .count = call->count, .mode = relay->mode, .op = call->op};
+    what->reduce = (struct kernel_reduce){.team = fabric->kernels, .in = call->in, .out = call->out, .count = call->count,
+                                          .mode = relay->mode, .op = call->op};
     what->scratch = fabric->scratch[SCRATCH_RELAY].at[fabric->rank];
     what->words = (uint32_t *)(uintptr_t)board_address(fabric, fabric->board->relay[fabric->rank]);
     what->slot = relay->slot;

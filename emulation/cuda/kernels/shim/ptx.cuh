@@ -91,11 +91,6 @@ DEVICE void store_ack(uint32_t *at, uint32_t x)
     __atomic_store_n(at, x, __ATOMIC_RELEASE);
 }
 
-DEVICE uint32_t count_up(uint32_t *at)
-{
-    return __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL);
-}
-
 /* The stores of flags release by themselves. */
 DEVICE void fence_all()
 {

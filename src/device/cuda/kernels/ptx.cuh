@@ -76,14 +76,6 @@ DEVICE uint32_t load_ack(const uint32_t *at)
     return load_relaxed(at);
 }
 
-/* Among blocks of one kernel. What was there before. */
-DEVICE uint32_t count_up(uint32_t *at)
-{
-    uint32_t x;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(x) : "l"(at) : "memory");
-    return x;
-}
-
 DEVICE void fence_all()
 {
     asm volatile("fence.acq_rel.sys;" : : : "memory");
