@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _JITTER and _FAULT. */
+/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _CONNECTIONS, _JITTER and _FAULT. */
 #include "config.h"
 
 #include "base/random.h"
@@ -99,12 +99,14 @@ void config_reload(void)
 {
     int devices = (int)read_size("TUTTI_EMULATED_GPUS", 4);
     const char *jitter = getenv("TUTTI_EMULATED_JITTER"), *seed = jitter ? strchr(jitter, ':') : NULL;
+    size_t connections = read_size("TUTTI_EMULATED_CONNECTIONS", 0);
     config.devices = devices < 0 ? 0 : devices > CONFIG_DEVICES_MAX ? CONFIG_DEVICES_MAX : devices;
     config.first = (int)read_size("TUTTI_EMULATED_FIRST", 0);
     config.memory = read_size("TUTTI_EMULATED_MEMORY", (size_t)1 << 30);
     config.peers = read_flag("TUTTI_EMULATED_P2P", true);
     config.poison = read_flag("TUTTI_EMULATED_POISON", true);
     config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
+    config.connections = connections > CONFIG_CONNECTIONS_MAX ? CONFIG_CONNECTIONS_MAX : (int)connections;
     config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
     config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;
     atomic_store(&random_state, mix64(config.seed));

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #define CONFIG_DEVICES_MAX 16
+#define CONFIG_CONNECTIONS_MAX 32
 
 struct config {
     int devices, first; /* first: of the machine's, which the process sees as number 0 */
@@ -14,6 +15,7 @@ struct config {
     bool peers;    /* devices reach each other's memory */
     bool poison;   /* fresh cuMemAlloc memory is not zero */
     bool block;    /* calls that make, map or free memory wait for the context's work */
+    int connections; /* hardware queues that a context's streams share; 0: each has its own */
     unsigned jitter_us;
     uint64_t seed;
 };

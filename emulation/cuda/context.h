@@ -13,6 +13,9 @@ struct CUctx_st {
     unsigned long long id;
     _Atomic CUresult error; /* sticky: what killed it */
     CUstream streams, legacy;
+    struct {
+        unsigned long long given, begun; /* operations */
+    } queues[CONFIG_CONNECTIONS_MAX];
 };
 
 struct device {

@@ -46,6 +46,32 @@ static void op_start(struct op *op)
         op_wait(op->after[--op->after_count]);
 }
 
+static int queue_of(const struct CUstream_st *stream)
+{
+    return (int)(stream->id % (unsigned long long)config_get()->connections);
+}
+
+/* In a queue that streams share, work begins in the order in which it was put there. */
+static void queue_wait(const struct CUstream_st *stream, const struct op *op)
+{
+    while (config_get()->connections && stream->context->queues[queue_of(stream)].begun != op->place)
+        state_wait();
+}
+
+static void queue_pass(const struct CUstream_st *stream)
+{
+    if (!config_get()->connections)
+        return;
+    stream->context->queues[queue_of(stream)].begun++;
+    state_changed();
+}
+
+/* It has begun only when what it waits for is there. */
+static bool begins_late(const struct work *work)
+{
+    return work->kind == WORK_MEMOPS || work->kind == WORK_AWAIT;
+}
+
 static void stream_free(CUstream stream)
 {
     op_unref(stream->last);
@@ -63,10 +89,16 @@ static void *work_off(void *data)
             state_wait_for(&stream->more);
             continue;
         }
+        bool late = begins_late(&op->work);
         op_start(op);
+        queue_wait(stream, op);
+        if (!late)
+            queue_pass(stream);
         state_unlock();
         work_run(&op->work);
         state_lock();
+        if (late)
+            queue_pass(stream);
         stream->head = op->next;
         op_finish(op);
         op_unref(op);
@@ -150,6 +182,8 @@ static size_t count_streams(CUcontext context)
 static void append(CUstream stream, struct op *op)
 {
     op->refs += 2; /* of the queue and of `last` */
+    if (config_get()->connections)
+        op->place = stream->context->queues[queue_of(stream)].given++;
     if (stream->head)
         stream->tail->next = op;
     else

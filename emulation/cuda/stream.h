@@ -9,6 +9,7 @@
 struct op {
     unsigned refs;
     bool done;
+    unsigned long long place; /* in its queue, if streams share them */
     uint64_t finished_ns;
     struct work work;
     struct op **after; /* counted; must be done first */

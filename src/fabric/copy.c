@@ -14,16 +14,27 @@ static tutti_result_t begin(struct fabric *fabric, struct message *list, int *co
     return message_begin(fabric, place, stream);
 }
 
-/* Pieces of all senders in turn: none of them waits for the end of another's message. */
-static tutti_result_t end_all(struct fabric *fabric, const struct message *list, int count, CUstream stream)
+/*
+ * Pieces of all messages, one a peer and way at most, in turn: none of them waits for the end of another. What is sent comes first, and
+ * then what is received: where streams share a hardware queue, in which a waiting one holds up the others, ranks would otherwise wait for
+ * one another.
+ */
+static tutti_result_t pass_pieces(struct fabric *fabric, const struct message *list, int count, CUstream stream)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     bool any = true;
     for (uint32_t index = 0; any; index++) {
         any = false;
-        for (int i = 0; i < count; i++)
-            any |= message_piece(fabric, &list[i], index, stream, &result);
+        for (int i = 0; i < 2 * count; i++)
+            if (list[i % count].sends == (i < count))
+                any |= message_piece(fabric, &list[i % count], index, stream, &result);
     }
+    return result;
+}
+
+static tutti_result_t end_all(struct fabric *fabric, const struct message *list, int count, CUstream stream)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = message_end(fabric, &list[i], stream);
     return result;
@@ -76,6 +87,8 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
                             stream);
     if (result == TUTTI_SUCCESS)
         result = copy_own(fabric, what, stream);
+    if (result == TUTTI_SUCCESS)
+        result = pass_pieces(fabric, list, count, stream);
     return result == TUTTI_SUCCESS ? end_all(fabric, list, count, stream) : result;
 }
 
@@ -96,12 +109,16 @@ tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uin
     int next = 0;
     for (uint64_t at = 0; at < bytes && result == TUTTI_SUCCESS; at += piece, next++) {
         if (before >= 0)
+            result = pass_pieces(fabric, &in[next], 1, stream);
+        if (before >= 0 && result == TUTTI_SUCCESS)
             result = end_all(fabric, &in[next], 1, stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = begin(fabric, out, &outs,
                            (struct message){.peer = after, .sends = true, .memory = (char *)(uintptr_t)from + at,
                                             .bytes = bytes - at < piece ? bytes - at : piece},
                            stream);
+        if (after >= 0 && result == TUTTI_SUCCESS)
+            result = pass_pieces(fabric, &out[outs - 1], 1, stream);
     }
     return result == TUTTI_SUCCESS ? end_all(fabric, out, outs, stream) : result;
 }

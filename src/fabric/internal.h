@@ -195,7 +195,7 @@ void copy_close(struct fabric *fabric);
 tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUstream stream);
 /* The user's stream goes on when it is done. */
 tutti_result_t message_end(struct fabric *fabric, const struct message *message, CUstream stream);
-/* A piece of a staged message; false: there are no more. Receivers take pieces of several messages in turn. */
+/* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */
 bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result);
 /* Lets go all streams that wait for words. */
 void message_give_up(struct fabric *fabric);

@@ -88,37 +88,34 @@ static uint64_t piece_bytes(const struct fabric *fabric, const struct message *m
     return message->bytes - from < fabric->stage ? message->bytes - from : fabric->stage;
 }
 
-static tutti_result_t send_pieces(struct fabric *fabric, const struct message *message, CUstream stream)
+static tutti_result_t send_piece(struct fabric *fabric, const struct message *message, uint64_t from, uint32_t piece)
 {
     struct board_pair *pair = pair_of(fabric, message);
-    CUstream *at = &fabric->copy[0][message->peer];
-    tutti_result_t result = side_branch(fabric, fabric, at, stream);
-    CUstream side = *at;
-    uint32_t piece = message->piece;
-    for (uint64_t from = 0; from < message->bytes && result == TUTTI_SUCCESS; from += fabric->stage, piece++) {
-        result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
-        if (result == TUTTI_SUCCESS)
-            result = fabric_copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece),
-                                 device_address(message->memory + from), piece_bytes(fabric, message, from));
-        if (result == TUTTI_SUCCESS)
-            result = side_write(fabric, side, &pair->arrived, piece);
-    }
-    return result;
+    CUstream side = fabric->copy[0][message->peer];
+    tutti_result_t result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
+    if (result == TUTTI_SUCCESS)
+        result = fabric_copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece), device_address(message->memory + from),
+                             piece_bytes(fabric, message, from));
+    return result == TUTTI_SUCCESS ? side_write(fabric, side, &pair->arrived, piece) : result;
+}
+
+static tutti_result_t take_piece(struct fabric *fabric, const struct message *message, uint64_t from, uint32_t piece, CUstream stream)
+{
+    struct board_pair *pair = pair_of(fabric, message);
+    tutti_result_t result = side_wait(fabric, stream, &pair->arrived, piece);
+    if (result == TUTTI_SUCCESS)
+        result = fabric_copy(fabric, stream, device_address(message->memory + from), scratch_stage(fabric, fabric->rank, message->peer, piece),
+                             piece_bytes(fabric, message, from));
+    return result == TUTTI_SUCCESS ? side_write(fabric, stream, &pair->freed, piece) : result;
 }
 
 bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result)
 {
-    struct board_pair *pair = pair_of(fabric, message);
     uint64_t from = (uint64_t)index * fabric->stage;
     uint32_t piece = message->piece + index;
-    if (message->sends || message->way != BOARD_STAGED || from >= message->bytes || *result != TUTTI_SUCCESS)
+    if (message->way != BOARD_STAGED || from >= message->bytes || *result != TUTTI_SUCCESS)
         return false;
-    *result = side_wait(fabric, stream, &pair->arrived, piece);
-    if (*result == TUTTI_SUCCESS)
-        *result = fabric_copy(fabric, stream, device_address(message->memory + from),
-                              scratch_stage(fabric, fabric->rank, message->peer, piece), piece_bytes(fabric, message, from));
-    if (*result == TUTTI_SUCCESS)
-        *result = side_write(fabric, stream, &pair->freed, piece);
+    *result = message->sends ? send_piece(fabric, message, from, piece) : take_piece(fabric, message, from, piece, stream);
     return true;
 }
 
@@ -198,7 +195,7 @@ static tutti_result_t issue(struct fabric *fabric, struct message *message, cons
     struct board_pair *pair = pair_of(fabric, message);
     if (message->way == BOARD_STAGED) {
         number_pieces(fabric, message);
-        return message->sends ? send_pieces(fabric, message, stream) : TUTTI_SUCCESS;
+        return message->sends ? side_branch(fabric, fabric, &fabric->copy[0][message->peer], stream) : TUTTI_SUCCESS;
     }
     if (message->copies)
         return copy_whole(fabric, message, post, stream);

@@ -3,6 +3,7 @@
 """gpu_trace_test.py TUTTI GPU_HANG DRIVER_FOLDER: communicators on GPUs of the stand-in driver get stuck; tutti trace says why."""
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -79,13 +80,17 @@ def text_of(seen):
     return seen["verdict"][0]["text"]
 
 
+def says(kind, rank, pattern):
+    """Ranks begin to wait, and are seen to have done what came before, one after another."""
+    return lambda seen: blames(kind, rank)(seen) and re.search(pattern, text_of(seen))
+
+
 class Stuck(unittest.TestCase):
     def test_rank_that_does_not_come(self):
         for blocks in ({}, {"TUTTI_P2P_DISABLE": "1"}):
             with Job("late", **blocks) as job:
-                seen = job.see(blames("behind", 1))
-                self.assertRegex(text_of(seen), r"rank 1 \(pid \d+\) has not called allreduce #(\d+) and is waited for by ranks 0 2 in "
-                                 r"allreduce #\1 of communicator world, for .*; its last: allreduce #\d+, done")
+                seen = job.see(says("behind", 1, r"rank 1 \(pid \d+\) has not called allreduce #(\d+) and is waited for by ranks 0 2 in "
+                                    r"allreduce #\1 of communicator world, for .*; its last: allreduce #\d+, done"))
                 ranks = worlds(seen)
                 for rank in (0, 2):
                     last = ranks[rank]["operations"][-1]
@@ -116,8 +121,7 @@ class Stuck(unittest.TestCase):
         ways = ({"TUTTI_COPY_FROM": "0"}, {"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_FROM": "1K", "TUTTI_COPY_STAGE": "64K"})
         for way, settings in zip(("exchange", "copy"), ways):
             with Job("ring", **settings) as job:
-                seen = job.see(blames("behind", 2))
-                self.assertRegex(text_of(seen), r"is waited for by ranks? (0|1|0 1) in group #1 of communicator world")
+                seen = job.see(says("behind", 2, r"is waited for by ranks? (0|1|0 1) in group #1 of communicator world"))
                 last = worlds(seen)[0]["operations"][-1]
                 self.assertEqual((last["sends_to"], last["receives_from"], last["algorithm"]), ([1], [2], way))
                 self.assertIn("sends to 1, receives from 2", job.trace())
