@@ -128,7 +128,7 @@ static CUresult query(CUevent event, bool wait)
     if (event->capture)
         return CUDA_ERROR_CAPTURED_EVENT;
     if (!op)
-        return event->context->error;
+        return CUDA_SUCCESS;
     op_ref(op);
     if (wait)
         op_wait(op);

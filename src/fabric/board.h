@@ -9,6 +9,7 @@
 #include "device/cuda/kernels/kernels.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define BOARD_SPARE 4096 /* bytes behind a window that only its owner touches: where barriers send from and to */
@@ -81,6 +82,10 @@ struct board_rank {
     _Atomic uint32_t has[SCRATCH_KINDS];         /* it has made that scratch */
     struct board_buffer scratch[SCRATCH_KINDS];
 };
+
+/* Where kernels look for them (kernel_team.abort). */
+_Static_assert(offsetof(struct board_rank, waits) == offsetof(struct board_rank, abort) + 4, "a kernel's answer");
+_Static_assert(offsetof(struct board_rank, over) == offsetof(struct board_rank, abort) + 8, "a kernel's ticket");
 
 /* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here. */
 struct board_failure {

@@ -94,16 +94,18 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
     bool reduces = schedule_reduces(call->coll), direct = reduces && direct_wanted(fabric, call);
     bool relay = reduces && relay_wanted(fabric, call) && !fabric->scratch[SCRATCH_RELAY].posted;
     bool bulk = !direct && !fabric->scratch[SCRATCH_BULK].posted && needs_bulk(fabric, call);
-    tutti_result_t result = direct ? direct_prepare(fabric, call) : TUTTI_SUCCESS;
-    if (!relay && !bulk)
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!direct && !relay && !bulk)
         return result;
     cuda_enter(fabric->device);
+    if (direct)
+        result = direct_prepare(fabric, call);
     if (relay && result == TUTTI_SUCCESS)
-        result = scratch_post(fabric, SCRATCH_RELAY);
+        result = relay_prepare(fabric);
     if (bulk && result == TUTTI_SUCCESS)
         result = scratch_post(fabric, SCRATCH_BULK);
     cuda_leave();
-    return result;
+    return result == TUTTI_SUCCESS ? result : team_fail(fabric->team, result, fabric->rank, error_last()); /* peers wait for what is not there */
 }
 
 /* ---- Exchanges ----------------------------------------------------------------------------------------------------- */

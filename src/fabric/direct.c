@@ -48,12 +48,7 @@ static bool needs_stand_in(const struct fabric *fabric, const struct call *call)
 
 tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    cuda_enter(fabric->device);
-    if (needs_stand_in(fabric, call))
-        result = scratch_stand_in(fabric);
-    cuda_leave();
-    return result;
+    return needs_stand_in(fabric, call) ? scratch_stand_in(fabric) : TUTTI_SUCCESS;
 }
 
 tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream)

@@ -98,7 +98,9 @@ struct fabric {
     bool capturing;
     _Atomic bool untracked;  /* nothing will tell that an operation is over */
     _Atomic bool captured;   /* there was one in a graph: no ticket tells of those */
-    CUevent sound;           /* never recorded: who asks for it hears whether the GPU has failed */
+    CUevent sound;           /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
+    CUstream sounded;
+    _Atomic bool lost;       /* it has */
 
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
@@ -189,6 +191,8 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
                              CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
+/* Of all streams beside the user's, relays' among them: waits for what is in them; ends them. */
+tutti_result_t copy_drain(struct fabric *fabric);
 void copy_close(struct fabric *fabric);
 
 /* message.c: one message. Between the halves others may begin. */
@@ -202,9 +206,10 @@ void message_give_up(struct fabric *fabric);
 
 /* relay.c: large reductions whose bytes copy engines carry */
 bool relay_wanted(const struct fabric *fabric, const struct call *call);
+/* Makes what the first call needs. */
+tutti_result_t relay_prepare(struct fabric *fabric);
 tutti_result_t relay_issue(struct fabric *fabric, const struct call *call, CUstream stream);
 void relay_give_up(struct fabric *fabric);
-void relay_close(struct fabric *fabric);
 
 /* side.c: what streams wait for and write */
 tutti_result_t side_wait(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
@@ -212,6 +217,7 @@ tutti_result_t side_write(const struct fabric *fabric, CUstream stream, const _A
 /* A stream of `owner` beside users' streams, if there is none yet. It is waited for and destroyed. */
 tutti_result_t side_make(const struct fabric *owner, CUstream *side);
 void side_end(const struct fabric *owner, CUstream side);
+tutti_result_t side_wait_all(const struct fabric *owner, CUstream side);
 /* The same; it goes on from where `stream` stands. */
 tutti_result_t side_branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream);
 /* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */

@@ -227,6 +227,8 @@ static tutti_result_t open_staged(struct fabric *fabric)
 static tutti_result_t open_here(struct fabric *fabric, int board, struct opening *opening)
 {
     tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->sound, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS)
+        result = side_make(fabric, &fabric->sounded);
     if (result == TUTTI_SUCCESS && !fabric->device->memops)
         result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", fabric->device->ordinal);
     if (result == TUTTI_SUCCESS && board < 0)
@@ -299,11 +301,6 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
     return TUTTI_SUCCESS;
 }
 
-static void wait_for_own_work(struct fabric *fabric)
-{
-    fabric_synchronize(fabric); /* after a failure kernels and streams have been told to give up */
-}
-
 void fabric_close(struct fabric *fabric)
 {
     if (!fabric)
@@ -311,15 +308,15 @@ void fabric_close(struct fabric *fabric)
     if (fabric->device) {
         cuda_enter(fabric->device);
         if (fabric->over)
-            wait_for_own_work(fabric);
+            fabric_synchronize(fabric); /* after a failure kernels and streams have been told to give up */
         fabric_tell_failure(fabric);
         quiet_leave(fabric);
         staged_close(fabric->staged);
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
-        relay_close(fabric);
         helper_stop(fabric);
         import_close(fabric);
         record_close(fabric);
+        side_end(fabric, fabric->sounded);
         if (fabric->sound)
             fabric->cu->EventDestroy(fabric->sound);
         scratch_close(fabric);

@@ -23,7 +23,7 @@ bool order_is_over(const struct fabric *fabric, uint32_t ticket)
 
 bool order_idle(const struct fabric *fabric)
 {
-    return atomic_load(&fabric->untracked) || order_is_over(fabric, atomic_load(&fabric->ticket));
+    return atomic_load(&fabric->lost) || atomic_load(&fabric->untracked) || order_is_over(fabric, atomic_load(&fabric->ticket));
 }
 
 /* 0 is none. */
@@ -44,7 +44,8 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturi
         result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     *capturing = fabric->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
     fabric->told = 0;
-    if (result == TUTTI_SUCCESS && fabric->last != stream && !*capturing && !order_idle(fabric))
+    bool same = fabric->last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
+    if (result == TUTTI_SUCCESS && !same && !*capturing && !order_idle(fabric))
         result = cuda_check(fabric->cu->StreamWaitValue32(stream, fabric->over_device, atomic_load(&fabric->ticket), CU_STREAM_WAIT_VALUE_GEQ),
                             "ordering two streams");
     if (result != TUTTI_SUCCESS)
@@ -99,13 +100,21 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing,
     return result;
 }
 
-/* A GPU that has failed stores no ticket. Somebody may be capturing a graph, which this must not spoil. */
-static tutti_result_t ask_driver(const struct fabric *fabric)
+/*
+ * A GPU that has failed stores no ticket, but does no work for anybody any more. So it is given some, one event at a time. Somebody may be
+ * capturing a graph, which this must not spoil.
+ */
+static tutti_result_t ask_driver(struct fabric *fabric)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     CUresult got = fabric->cu->EventQuery(fabric->sound);
+    if (got == CUDA_SUCCESS)
+        got = fabric->cu->EventRecord(fabric->sound, fabric->sounded);
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (got == CUDA_SUCCESS || got == CUDA_ERROR_NOT_READY)
+        return TUTTI_SUCCESS;
+    atomic_store(&fabric->lost, true);
     return cuda_check(got, "waiting for the last operation");
 }
 
@@ -113,6 +122,8 @@ static tutti_result_t wait_for_last(struct fabric *fabric)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     uint64_t spin = clock_deadline_ms(SPIN_MS);
+    if (atomic_load(&fabric->lost))
+        return ask_driver(fabric);
     if (atomic_load(&fabric->untracked))
         return cuda_check(fabric->cu->StreamSynchronize(fabric->last), "waiting for the last operation");
     while (result == TUTTI_SUCCESS && !order_idle(fabric)) {
@@ -130,6 +141,8 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
 {
     cuda_enter(fabric->device);
     tutti_result_t result = wait_for_last(fabric);
+    if (result == TUTTI_SUCCESS && atomic_load(&fabric->team->failed))
+        result = copy_drain(fabric); /* what was let go may still be about to read the user's memory */
     record_look(fabric);
     cuda_leave();
     if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */

@@ -10,6 +10,9 @@
 
 #include "base/param.h"
 
+/* Of a part, at most: each takes four operations of a stream, and a thousand of them may fill a hardware queue. */
+#define STEPS_MOST 128
+
 struct relay {
     struct fabric *fabric;
     const struct call *call;
@@ -18,13 +21,33 @@ struct relay {
     uint32_t sent[KERNEL_RELAY_PHASES][KERNEL_RANKS], reduced; /* before this call */
 };
 
+static int mode_of(const struct call *call)
+{
+    return call->coll == COLL_ALLREDUCE ? KERNEL_ALLREDUCE : KERNEL_REDUCE_SCATTER;
+}
+
+static uint64_t slot_bytes(void)
+{
+    return (uint64_t)param_int(PARAM_RELAY_SLOT) & ~(uint64_t)255;
+}
+
 /* All ranks come to the same answer. One block alone could not both reduce and collect. */
 bool relay_wanted(const struct fabric *fabric, const struct call *call)
 {
     uint64_t bytes = call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
     uint64_t from = (uint64_t)param_int(PARAM_RELAY_FROM);
     return (call->coll == COLL_ALLREDUCE || call->coll == COLL_REDUCE_SCATTER) && !call->premul && fabric->copies && fabric->nranks > 1 &&
-           fabric->most_blocks != 1 && from && bytes >= from;
+           fabric->most_blocks != 1 && from && bytes >= from &&
+           kernel_relay_length(mode_of(call), call_bytes(call), fabric->nranks, 0) <= STEPS_MOST * slot_bytes();
+}
+
+tutti_result_t relay_prepare(struct fabric *fabric)
+{
+    tutti_result_t result = scratch_post(fabric, SCRATCH_RELAY);
+    for (int i = 0; i < KERNEL_RELAY_PHASES * fabric->nranks && result == TUTTI_SUCCESS; i++)
+        if (i % fabric->nranks != fabric->rank)
+            result = side_make(fabric, &fabric->relay[i / fabric->nranks][i % fabric->nranks]);
+    return result;
 }
 
 static _Atomic uint32_t *word(const struct fabric *fabric, int owner, int index)
@@ -51,13 +74,9 @@ static tutti_result_t branch(const struct relay *relay, CUstream stream)
 {
     struct fabric *fabric = relay->fabric;
     tutti_result_t result = cuda_check(fabric->cu->EventRecord(fabric->mark, stream), "marking a stream");
-    for (int i = 0; i < phases(relay) * fabric->nranks && result == TUTTI_SUCCESS; i++) {
-        CUstream *side = &fabric->relay[i / fabric->nranks][i % fabric->nranks];
+    for (int i = 0; i < phases(relay) * fabric->nranks && result == TUTTI_SUCCESS; i++)
         if (i % fabric->nranks != fabric->rank)
-            result = side_make(fabric, side);
-        if (i % fabric->nranks != fabric->rank && result == TUTTI_SUCCESS)
-            result = cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering copies");
-    }
+            result = cuda_check(fabric->cu->StreamWaitEvent(fabric->relay[i / fabric->nranks][i % fabric->nranks], fabric->mark, 0), "ordering copies");
     return result;
 }
 
@@ -154,8 +173,7 @@ static void number_chunks(struct relay *relay, struct kernel_relay *what)
 
 tutti_result_t relay_issue(struct fabric *fabric, const struct call *call, CUstream stream)
 {
-    struct relay relay = {.fabric = fabric, .call = call, .mode = call->coll == COLL_ALLREDUCE ? KERNEL_ALLREDUCE : KERNEL_REDUCE_SCATTER,
-                          .bytes = call_bytes(call), .slot = (uint64_t)param_int(PARAM_RELAY_SLOT) & ~(uint64_t)255};
+    struct relay relay = {.fabric = fabric, .call = call, .mode = mode_of(call), .bytes = call_bytes(call), .slot = slot_bytes()};
     struct kernel_relay what = {.scratch = NULL};
     relay.chunk = kernel_relay_chunk(relay.mode, relay.bytes, fabric->nranks, relay.slot);
     tutti_result_t result = scratch_take(fabric, SCRATCH_RELAY, (1u << fabric->nranks) - 1);
@@ -182,10 +200,4 @@ void relay_give_up(struct fabric *fabric)
             side_release(word(fabric, peer, kernel_relay_freed(phase, me)), sent);
         }
     side_release(word(fabric, me, kernel_relay_reduced()), atomic_load(&fabric->relay_reduced));
-}
-
-void relay_close(struct fabric *fabric)
-{
-    for (int i = 0; i < KERNEL_RELAY_PHASES * KERNEL_RANKS; i++)
-        side_end(fabric, fabric->relay[i / KERNEL_RANKS][i % KERNEL_RANKS]);
 }

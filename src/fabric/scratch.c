@@ -99,7 +99,7 @@ tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind)
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
     if (scratch->posted || fabric->nranks == 1)
         return TUTTI_SUCCESS;
-    tutti_result_t result = allocate(fabric, rows[kind], bytes_of(fabric, kind), &scratch->own);
+    tutti_result_t result = scratch->own ? TUTTI_SUCCESS : allocate(fabric, rows[kind], bytes_of(fabric, kind), &scratch->own);
     if (result == TUTTI_SUCCESS)
         result = scratch_describe(fabric, scratch->own, &mine->scratch[kind]);
     if (result != TUTTI_SUCCESS)
@@ -116,10 +116,12 @@ tutti_result_t scratch_stand_in(struct fabric *fabric)
 }
 
 /* Peers post theirs when they come to the same call. */
-static tutti_result_t wait_for(struct fabric *fabric, _Atomic uint32_t *has)
+static tutti_result_t wait_for(struct fabric *fabric, int rank, _Atomic uint32_t *has)
 {
     while (!atomic_load(has)) {
         tutti_result_t result = fabric_failure(fabric);
+        if (result == TUTTI_SUCCESS)
+            result = fabric_needs(fabric, 1u << rank);
         if (result != TUTTI_SUCCESS)
             return result;
         futex_wait(has, 0, 1000);
@@ -132,7 +134,7 @@ static tutti_result_t take_from(struct fabric *fabric, enum scratch_kind kind, i
     struct scratch *scratch = &fabric->scratch[kind];
     struct board_rank *theirs = &fabric->board->rank[rank];
     CUdeviceptr address = scratch->own;
-    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for(fabric, &theirs->has[kind]);
+    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for(fabric, rank, &theirs->has[kind]);
     if (result == TUTTI_SUCCESS && rank != fabric->rank) {
         scratch->theirs[rank] = theirs->scratch[kind];
         result = fabric_explain(fabric, scratch_reach(fabric, rank, &scratch->theirs[rank], &address, &scratch->imported[rank]));
@@ -223,10 +225,9 @@ void scratch_close(struct fabric *fabric)
             const struct scratch *scratch = &fabric->scratch[kind];
             give_back(fabric, &scratch->theirs[rank], scratch->imported[rank], scratch->at[rank]);
         }
-    /* A fabric that never came to be, or that failed, may have peers that never close: they do not write any more either. */
-    bool failed = atomic_load(&fabric->team->failed);
+    /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
     for (int rank = 0; rank < fabric->nranks; rank++)
-        if (rank == fabric->rank || failed || atomic_load(&fabric->team->gone[rank]))
+        if (rank == fabric->rank || atomic_load(&fabric->team->gone[rank]) || atomic_load(&fabric->board->rank[rank].gone))
             atomic_store(&fabric->board->rank[rank].closed, 1);
     struct cuda_device *device;
     struct remains *old = calloc(1, sizeof *old);

@@ -26,6 +26,11 @@ tutti_result_t side_branch(struct fabric *fabric, struct fabric *owner, CUstream
     return result == TUTTI_SUCCESS ? cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy") : result;
 }
 
+tutti_result_t side_wait_all(const struct fabric *owner, CUstream side)
+{
+    return side ? cuda_check(owner->cu->StreamSynchronize(side), "waiting for copies") : TUTTI_SUCCESS;
+}
+
 void side_end(const struct fabric *owner, CUstream side)
 {
     if (!side)
