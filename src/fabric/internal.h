@@ -70,6 +70,7 @@ struct fabric {
     int rank, nranks;
     bool in_host;          /* windows are in host memory: GPUs do not reach each other */
     bool copies;           /* copy engines may carry large messages */
+    bool pushes;           /* within a process they push all, on the sender's GPU */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     bool direct;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */

@@ -23,12 +23,18 @@ static int end_of(const struct message *message)
 
 /* ---- What streams do ----------------------------------------------------------------------------------------------- */
 
-static struct board_turn turn_of(const struct message *message)
+/* Within a process copies are pushed, if need be on a stream of the sender's. */
+static bool is_pushed(const struct fabric *fabric, const struct message *message)
+{
+    return (message->way == BOARD_HERE && fabric->pushes) || message->sends == message->copies;
+}
+
+static struct board_turn turn_of(const struct fabric *fabric, const struct message *message)
 {
     const struct message *after = message->after;
     if (!after || after->way == BOARD_STAGED)
         return (struct board_turn){0};
-    return (struct board_turn){.number = after->number, .to = (uint16_t)after->peer, .pulled = after->way == BOARD_MAPPED && !after->copies};
+    return (struct board_turn){.number = after->number, .to = (uint16_t)after->peer, .pulled = !is_pushed(fabric, after)};
 }
 
 static tutti_result_t wait_turn(struct fabric *owner, CUstream side, int from, const struct board_turn *turn)
@@ -54,7 +60,7 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
     return result == TUTTI_SUCCESS ? side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number) : result;
 }
 
-/* Within a process copies are always pushed, which is faster by some microseconds, if need be on a stream of the peer's. */
+/* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share a queue. */
 static tutti_result_t push_for_peer(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
 {
     struct fabric *peer = quiet_visit(fabric, message->peer);
@@ -70,10 +76,10 @@ static tutti_result_t push_for_peer(struct fabric *fabric, const struct message 
 static tutti_result_t copy_whole(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
 {
     CUdeviceptr theirs = post->address;
-    struct board_turn turn = message->sends ? turn_of(message) : post->after;
+    struct board_turn turn = message->sends ? turn_of(fabric, message) : post->after;
     if (post->way == BOARD_MAPPED)
         theirs += fabric->import[message->peer][post->offer].address;
-    else if (!message->sends)
+    else if (!message->sends && fabric->pushes)
         return push_for_peer(fabric, message, post, stream);
     return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, &turn, stream);
 }
@@ -137,7 +143,7 @@ static tutti_result_t wait_for_place(struct fabric *fabric, const struct board_p
 static tutti_result_t describe(struct fabric *fabric, const struct message *message, struct board_post *post)
 {
     struct cuda_range range;
-    *post = (struct board_post){.address = (uintptr_t)message->memory, .bytes = message->bytes, .way = BOARD_HERE, .after = turn_of(message)};
+    *post = (struct board_post){.address = (uintptr_t)message->memory, .bytes = message->bytes, .way = BOARD_HERE, .after = turn_of(fabric, message)};
     if (fabric->here[message->peer])
         return TUTTI_SUCCESS;
     post->way = BOARD_STAGED;
@@ -237,10 +243,8 @@ tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUs
 tutti_result_t message_end(struct fabric *fabric, const struct message *message, CUstream stream)
 {
     struct board_pair *pair = pair_of(fabric, message);
-    if (message->way != BOARD_STAGED) {
-        bool pushed = message->way == BOARD_HERE || message->sends == message->copies;
-        return side_wait(fabric, stream, pushed ? &pair->pushed : &pair->pulled, message->number);
-    }
+    if (message->way != BOARD_STAGED)
+        return side_wait(fabric, stream, is_pushed(fabric, message) ? &pair->pushed : &pair->pulled, message->number);
     /* a receiver's stream has waited for every piece */
     return message->sends ? side_wait(fabric, stream, &pair->arrived, message->piece + pieces(fabric, message->bytes) - 1) : TUTTI_SUCCESS;
 }

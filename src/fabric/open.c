@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define USUAL_CONNECTIONS 8 /* hardware queues that a process's streams share, unless it wants another number */
 #define PINNED (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
 
 /* What every rank tells every other. */
@@ -224,6 +225,13 @@ static tutti_result_t open_staged(struct fabric *fabric)
     return result;
 }
 
+/* The user, or a framework, wants streams to share hardware queues, in which a waiting stream holds up the others. */
+static bool queues_are_few(void)
+{
+    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return connections && atoi(connections) > 0 && atoi(connections) < USUAL_CONNECTIONS;
+}
+
 static tutti_result_t open_here(struct fabric *fabric, int board, struct opening *opening)
 {
     tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->sound, CU_EVENT_DISABLE_TIMING), "making an event");
@@ -246,6 +254,7 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS)
         return result;
+    fabric->pushes = param_int(PARAM_COPY_PUSH) && !queues_are_few();
     fabric->copies = param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels;
     fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, opening);
