@@ -137,7 +137,7 @@ static void *helper(void *argument)
 {
     struct fabric *fabric = argument;
     _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* looking at an event spoils no capture of another thread */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* mapping spoils no capture of another thread */
     uint64_t pause = LOOK_US;
     cuda_enter(fabric->device);
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
