@@ -102,6 +102,7 @@ struct fabric {
     CUevent sound;           /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
     CUstream sounded;
     _Atomic bool lost;       /* it has */
+    _Atomic int refused;     /* how often in a row nothing could be recorded */
 
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];

@@ -15,6 +15,7 @@
 
 #define SPIN_MS  2  /* while waiting; then the driver is asked, now and then, whether the GPU still works */
 #define PAUSE_US 50
+#define REFUSALS 3 /* a driver may refuse once for want of memory; of a GPU that has failed it refuses everything */
 
 bool order_is_over(const struct fabric *fabric, uint32_t ticket)
 {
@@ -112,7 +113,9 @@ static tutti_result_t ask_driver(struct fabric *fabric)
     if (got == CUDA_SUCCESS)
         got = fabric->cu->EventRecord(fabric->sound, fabric->sounded);
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
-    if (got == CUDA_SUCCESS || got == CUDA_ERROR_NOT_READY)
+    bool takes = got == CUDA_SUCCESS || got == CUDA_ERROR_NOT_READY;
+    atomic_store(&fabric->refused, takes ? 0 : atomic_load(&fabric->refused) + 1);
+    if (atomic_load(&fabric->refused) < REFUSALS)
         return TUTTI_SUCCESS;
     atomic_store(&fabric->lost, true);
     return cuda_check(got, "waiting for the last operation");

@@ -60,7 +60,7 @@ GPU_WAYS = {
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},
     "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K", "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},
-    "one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K"},
+    "one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_CHAIN_FROM": "1T"},
     "relayed, one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_RELAY_FROM": "1", "TUTTI_RELAY_SLOT": "4K", "TUTTI_BLOCKS": "3"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1", "TUTTI_PLAIN_FROM": "1K"},
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
