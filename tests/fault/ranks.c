@@ -305,20 +305,29 @@ static void try_leaving(int count, int variant, uint64_t seed)
     family_free(family);
 }
 
-static void *abort_soon(void *comm)
+struct quitter {
+    struct family *family;
+    tutti_comm_t comm;
+};
+
+/* Not before the others have joined: they would fail of that. */
+static void *abort_soon(void *argument)
 {
+    const struct quitter *quitter = argument;
+    family_wait_joined(quitter->family);
     family_nap(30);
-    tutti_comm_abort(comm);
+    tutti_comm_abort(quitter->comm);
     return NULL;
 }
 
 static void give_up(struct family *family, int rank, tutti_comm_t comm)
 {
     pthread_t thread;
+    struct quitter quitter = {family, comm};
     bool gives_up = rank == (int)(family->seed % (uint64_t)family->count);
     tutti_result_t result = TUTTI_SUCCESS;
     struct job job;
-    if (gives_up && pthread_create(&thread, NULL, abort_soon, comm) != 0)
+    if (gives_up && pthread_create(&thread, NULL, abort_soon, &quitter) != 0)
         exit(5);
     for (uint64_t round = 0; result == TUTTI_SUCCESS; round++) {
         job = loop_job(family, round);
@@ -349,6 +358,7 @@ static void try_abort(int count, int variant, uint64_t seed)
 static void wait_in_vain(struct family *family, int rank, tutti_comm_t comm)
 {
     struct job job = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = family->variant % 2 ? LARGE : 100};
+    struct quitter quitter = {family, comm};
     tutti_result_t result;
     pthread_t thread;
     if (rank == family->count - 1) {
@@ -358,7 +368,7 @@ static void wait_in_vain(struct family *family, int rank, tutti_comm_t comm)
         tutti_comm_destroy(comm);
         return;
     }
-    if (rank == 0 && pthread_create(&thread, NULL, abort_soon, comm) != 0)
+    if (rank == 0 && pthread_create(&thread, NULL, abort_soon, &quitter) != 0)
         exit(5);
     result = family_run(family, rank, rank, family->count, comm, &job);
     family_end(family, rank, comm, result);
