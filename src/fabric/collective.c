@@ -184,19 +184,18 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
 
 tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream)
 {
-    bool capturing;
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return fabric_failure(fabric);
     cuda_enter(fabric->device);
     record_call(fabric, call);
-    tutti_result_t result = order_begin(fabric, stream, &capturing);
+    tutti_result_t result = order_begin(fabric, stream);
     if (result == TUTTI_SUCCESS) {
         result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
-                 : schedule_reduces(call->coll) ? reduce_issue(fabric, call, capturing, stream)
-                                                : exchange(fabric, call, stream, capturing);
-        result = order_end(fabric, stream, capturing, result);
+                 : schedule_reduces(call->coll) ? reduce_issue(fabric, call, fabric->capturing, stream)
+                                                : exchange(fabric, call, stream, fabric->capturing);
+        result = order_end(fabric, stream, result);
     }
-    record_returned(fabric, capturing, result);
+    record_returned(fabric, result);
     cuda_leave();
     return result;
 }
@@ -228,20 +227,20 @@ static bool next_round(const struct p2p_item *items, int count, bool *issued, st
 tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream)
 {
     struct kernel_exchange what;
-    bool capturing, few[FEW] = {false}, *issued = count <= FEW ? few : calloc((size_t)count, sizeof *issued);
+    bool few[FEW] = {false}, *issued = count <= FEW ? few : calloc((size_t)count, sizeof *issued);
     if (!issued)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     cuda_enter(fabric->device);
     record_p2p(fabric, items, count);
-    tutti_result_t result = order_begin(fabric, stream, &capturing);
+    tutti_result_t result = order_begin(fabric, stream);
     if (result == TUTTI_SUCCESS) {
         if (fabric->staged)
             result = staged_p2p(fabric->staged, items, count, stream);
         while (!fabric->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
-            result = exchange_issue(fabric, &what, false, stream, capturing);
-        result = order_end(fabric, stream, capturing, result);
+            result = exchange_issue(fabric, &what, false, stream, fabric->capturing);
+        result = order_end(fabric, stream, result);
     }
-    record_returned(fabric, capturing, result);
+    record_returned(fabric, result);
     cuda_leave();
     if (issued != few)
         free(issued);

@@ -8,12 +8,6 @@
 
 #include "base/error.h"
 #include "base/param.h"
-#include "device/type.h"
-
-static uint64_t in_bytes(const struct fabric *fabric, const struct call *call)
-{
-    return call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
-}
 
 static bool has_result(const struct fabric *fabric, const struct call *call)
 {
@@ -23,13 +17,13 @@ static bool has_result(const struct fabric *fabric, const struct call *call)
 /* All ranks come to the same answer. Of long vectors no copies are made: a rank whose memory peers do not reach refuses then. */
 bool direct_offered(const struct fabric *fabric, const struct call *call)
 {
-    return fabric->direct && param_int(PARAM_DIRECT_MOST) && in_bytes(fabric, call) > (uint64_t)param_int(PARAM_DIRECT_MOST);
+    return fabric->direct && param_int(PARAM_DIRECT_MOST) && call_in_bytes(fabric, call) > (uint64_t)param_int(PARAM_DIRECT_MOST);
 }
 
 /* All ranks come to the same answer. */
 bool direct_wanted(const struct fabric *fabric, const struct call *call)
 {
-    uint64_t bytes = in_bytes(fabric, call);
+    uint64_t bytes = call_in_bytes(fabric, call);
     return fabric->direct && bytes >= (uint64_t)param_int(PARAM_DIRECT_FROM) && bytes <= (uint64_t)param_int(PARAM_DIRECT_MOST);
 }
 
@@ -58,11 +52,11 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
     tutti_result_t result = TUTTI_SUCCESS;
     if (brought) {
         what->in = (void *)(uintptr_t)fabric->stand_in;
-        result = fabric_copy(fabric, stream, fabric->stand_in, device_address(call->in), in_bytes(fabric, call));
+        result = fabric_copy(fabric, stream, fabric->stand_in, device_address(call->in), call_in_bytes(fabric, call));
     }
     if (fetched)
         what->out = (char *)(uintptr_t)fabric->stand_in + param_int(PARAM_DIRECT_MOST);
-    kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
+    kernel_shape_reduce(KERNEL_REDUCE_DIRECT, call_in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS)
         result = order_launch(fabric, &how, call->type, &what->team, stream);
@@ -83,7 +77,7 @@ tutti_result_t direct_offer(struct fabric *fabric, const struct call *call, stru
     bool written = peers_write((enum kernel_mode)what.mode) && has_result(fabric, call);
     if (!peers_reach(fabric, call->in) || (written && !peers_reach(fabric, call->out)))
         what.in = NULL;
-    kernel_shape_reduce(KERNEL_REDUCE_DIRECT, in_bytes(fabric, call), fabric->most_blocks, &how);
+    kernel_shape_reduce(KERNEL_REDUCE_DIRECT, call_in_bytes(fabric, call), fabric->most_blocks, &how);
     record_way(fabric, record_kernel(how.kernel));
     return order_launch(fabric, &how, call->type, &what.team, stream);
 }

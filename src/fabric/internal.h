@@ -126,8 +126,8 @@ struct fabric {
 };
 
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
-tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing);
-tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued);
+tutti_result_t order_begin(struct fabric *fabric, CUstream stream);
+tutti_result_t order_end(struct fabric *fabric, CUstream stream, tutti_result_t issued);
 /* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel. */
 tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream);
 void order_more(struct fabric *fabric);
@@ -145,7 +145,7 @@ void record_close(struct fabric *fabric);
 void record_call(struct fabric *fabric, const struct call *call);
 void record_p2p(struct fabric *fabric, const struct p2p_item *items, int count);
 void record_way(struct fabric *fabric, const struct wire_name *way);
-void record_returned(struct fabric *fabric, bool capturing, tutti_result_t result);
+void record_returned(struct fabric *fabric, tutti_result_t result);
 /* Notes what is over. */
 void record_look(struct fabric *fabric);
 /* It holds so many bytes more. */
@@ -273,6 +273,12 @@ static inline CUdeviceptr device_address(const void *pointer)
 static inline uint64_t call_bytes(const struct call *call)
 {
     return call->count * type_size(call->type);
+}
+
+/* What a rank gives to a reduction. */
+static inline uint64_t call_in_bytes(const struct fabric *fabric, const struct call *call)
+{
+    return call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
 }
 
 static inline CUdeviceptr board_address(const struct fabric *fabric, const void *word)

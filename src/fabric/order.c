@@ -34,7 +34,7 @@ static uint32_t next_ticket(struct fabric *fabric)
     return fabric->tickets;
 }
 
-tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturing)
+tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (atomic_load_explicit(&fabric->unanswered, memory_order_relaxed))
@@ -43,10 +43,10 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream, bool *capturi
     tutti_result_t result = fabric_failure(fabric);
     if (result == TUTTI_SUCCESS)
         result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    *capturing = fabric->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    fabric->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
     fabric->told = 0;
     bool same = fabric->last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
-    if (result == TUTTI_SUCCESS && !same && !*capturing && !order_idle(fabric))
+    if (result == TUTTI_SUCCESS && !same && !fabric->capturing && !order_idle(fabric))
         result = cuda_check(fabric->cu->StreamWaitValue32(stream, fabric->over_device, atomic_load(&fabric->ticket), CU_STREAM_WAIT_VALUE_GEQ),
                             "ordering two streams");
     if (result != TUTTI_SUCCESS)
@@ -84,11 +84,11 @@ static CUresult end_by_ticket(struct fabric *fabric, CUstream stream, bool whole
     return got;
 }
 
-tutti_result_t order_end(struct fabric *fabric, CUstream stream, bool capturing, tutti_result_t issued)
+tutti_result_t order_end(struct fabric *fabric, CUstream stream, tutti_result_t issued)
 {
     tutti_result_t result = issued;
     CUresult ended = CUDA_SUCCESS;
-    if (capturing)
+    if (fabric->capturing)
         atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
     else
         ended = end_by_ticket(fabric, stream, issued == TUTTI_SUCCESS);

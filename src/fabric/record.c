@@ -253,14 +253,14 @@ static void push(struct record *record, uint32_t ticket)
         wake(record);
 }
 
-void record_returned(struct fabric *fabric, bool capturing, tutti_result_t result)
+void record_returned(struct fabric *fabric, tutti_result_t result)
 {
     struct record *record = fabric->record;
     if (!record)
         return;
     if (result != TUTTI_SUCCESS) {
         trace_op_seen_done(record->call, result);
-    } else if (capturing) {
+    } else if (fabric->capturing) {
         trace_op_captured(record->trace, record->call, record->way);
     } else if (record->call) {
         trace_op_issued(record->call, record->way);

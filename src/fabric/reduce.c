@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/param.h"
-#include "device/type.h"
 
 #include <string.h>
 

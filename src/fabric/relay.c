@@ -34,10 +34,9 @@ static uint64_t slot_bytes(void)
 /* All ranks come to the same answer. One block alone could not both reduce and collect. */
 bool relay_wanted(const struct fabric *fabric, const struct call *call)
 {
-    uint64_t bytes = call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)fabric->nranks : 1);
     uint64_t from = (uint64_t)param_int(PARAM_RELAY_FROM);
     return (call->coll == COLL_ALLREDUCE || call->coll == COLL_REDUCE_SCATTER) && !call->premul && fabric->copies && fabric->nranks > 1 &&
-           fabric->most_blocks != 1 && from && bytes >= from &&
+           fabric->most_blocks != 1 && from && call_in_bytes(fabric, call) >= from &&
            kernel_relay_length(mode_of(call), call_bytes(call), fabric->nranks, 0) <= STEPS_MOST * slot_bytes();
 }
 
