@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a fabric: which GPUs are there, can they reach one another, and where their windows are. */
+#include "fabric/crew.h"
 #include "fabric/internal.h"
 
 #include "base/clock.h"
@@ -279,6 +280,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
     struct fabric *fabric = calloc(1, sizeof *fabric);
     if (!fabric)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a fabric");
+    crew_join();
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
@@ -332,6 +334,7 @@ void fabric_close(struct fabric *fabric)
         cuda_leave();
         cuda_device_release(fabric->device);
     }
+    crew_leave();
     pthread_mutex_destroy(&fabric->lock);
     free(fabric);
 }
