@@ -119,10 +119,10 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
     for (int rank = 0; rank < fabric->nranks; rank++) {
         unsigned char *base = (unsigned char *)(uintptr_t)windows - head;
         fabric->kernels.window[rank] = base + board_window(fabric->nranks, rank);
-        fabric->scratch[SCRATCH_BULK].at[rank] = fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
+        fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
     }
-    fabric->in_host = fabric->scratch[SCRATCH_BULK].posted = true;
-    fabric->scratch[SCRATCH_BULK].taken = (1u << fabric->nranks) - 1;
+    fabric->in_host = fabric->bulk_posted = true;
+    fabric->bulk_taken = (1u << fabric->nranks) - 1;
     fabric->copies = false;
     return TUTTI_SUCCESS;
 }
