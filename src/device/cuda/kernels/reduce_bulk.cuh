@@ -302,18 +302,27 @@ template <class E, bool WHOLE, int S, int U> DEVICE void bulk_vectors(const bulk
     }
 }
 
-/* Chunk t of the own part. */
+/* As much of the own part's chunk t as is whole tiles, U vectors of each thread. Returns the number of vectors that were. */
+template <class E, int S, int U> DEVICE uint32_t bulk_reduce_tiles(const bulk_run<E> &r, uint32_t t, uint64_t vectors, const struct crew &c)
+{
+    const uint32_t tiles = (uint32_t)(vectors / (U * WARP)), warp = c.thread / WARP;
+    ROLLED for (uint32_t tile = warp; tile < tiles; tile += c.threads / WARP)
+        bulk_vectors<E, true, S, U>(r, t, warp, (tile * (U * WARP) + c.thread % WARP) * (uint64_t)VECTOR_BYTES, 0);
+    return tiles * (U * WARP);
+}
+
+/* Chunk t of the own part. What a stage does in a microsecond is what it has in flight: of two ranks more of each. */
 template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t, const struct crew &c)
 {
     enum { U = E::BYTES < 4 ? 1 : FOLD_VECTORS };
     const struct bulk_end &own = r.s.end[r.team.rank];
     const uint64_t chunk = t * r.s.chunk, bytes = bulk_bytes(r.s, r.team.rank, t);
     const bool good = aligned(own.in + chunk, VECTOR_BYTES) && (!r.s.wants || aligned(own.out + chunk, VECTOR_BYTES));
-    const uint32_t tiles = (uint32_t)(whole_vectors(bytes, good) / (U * WARP)), warp = c.thread / WARP;
-    ROLLED for (uint32_t tile = warp; tile < tiles; tile += c.threads / WARP)
-        bulk_vectors<E, true, FOLD_SOURCES, U>(r, t, warp, (tile * (U * WARP) + c.thread % WARP) * (uint64_t)VECTOR_BYTES, 0);
-    ROLLED for (uint64_t at = (tiles * (U * WARP) + c.thread) * (uint64_t)VECTOR_BYTES; at < bytes; at += c.threads * VECTOR_BYTES)
-        bulk_vectors<E, false, 1, 1>(r, t, warp, at, bytes - at);
+    const uint64_t vectors = whole_vectors(bytes, good);
+    const uint32_t whole = r.team.nranks == 2 ? bulk_reduce_tiles<E, 2, U + 1>(r, t, vectors, c)
+                                              : bulk_reduce_tiles<E, FOLD_SOURCES, U>(r, t, vectors, c);
+    ROLLED for (uint64_t at = (whole + c.thread) * (uint64_t)VECTOR_BYTES; at < bytes; at += c.threads * VECTOR_BYTES)
+        bulk_vectors<E, false, 1, 1>(r, t, c.thread / WARP, at, bytes - at);
 }
 
 /* What stages.cuh calls. */
@@ -321,6 +330,7 @@ template <class E> struct bulk_work {
     const bulk_run<E> &r;
     __device__ uint32_t steps() const { return r.s.steps; }
     __device__ int ranks() const { return r.team.nranks; }
+    __device__ uint32_t weight(int stage) const { return stage == BULK_REDUCE ? 2 : 1; }
     __device__ bool ready(int stage, uint32_t t, int p) const { return bulk_ready(r, stage, t, p); }
     __device__ void announce(int stage, uint32_t t, int p) const { bulk_announce(r, stage, t, p); }
     __device__ void close(int stage, int p) const { bulk_close(r, stage, p); }

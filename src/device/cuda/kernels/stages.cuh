@@ -51,14 +51,21 @@ DEVICE uint32_t done(const struct stage &s, uint32_t t)
     return 3 + 4 * (uint32_t)s.index + (t & 1);
 }
 
-/* The block's warps, shared out: the same number to each stage, as far as that is possible. */
-DEVICE struct stage stage_of(uint32_t stages)
+/* The block's warps are shared out by weight; two of each stage's are its gate and its herald. */
+template <class W> DEVICE struct stage stage_of(const W &work, int stages)
 {
     const uint32_t warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
-    const uint32_t index = warp * stages / warps;
-    const uint32_t first = (index * warps + stages - 1) / stages, end = ((index + 1) * warps + stages - 1) / stages;
+    uint32_t all = 0, before = 0, first, end = 0;
     struct stage s;
-    s.index = (int)index;
+    for (int i = 0; i < stages; i++)
+        all += work.weight(i);
+    for (s.index = 0;; s.index++) {
+        first = end;
+        before += work.weight(s.index);
+        end = warps * before / all;
+        if (warp < end)
+            break;
+    }
     s.role = warp == first ? STAGE_GATE : warp == first + 1 ? STAGE_HERALD : STAGE_CREW;
     s.crew.thread = threadIdx.x - (first + 2) * WARP;
     s.crew.threads = (end - first - 2) * WARP;
@@ -139,14 +146,14 @@ template <class W> DEVICE void stages_in_turn(const W &work, int stages)
             work.close(stage, p);
 }
 
-/* Behind a barrier after stages_open(). W: steps(), ranks(), ready(), work(), announce(), close(). */
+/* Behind a barrier after stages_open(). W: steps(), ranks(), weight(), ready(), work(), announce(), close(). */
 template <class W> DEVICE void stages_run(const W &work, struct stages_state *state, int stages)
 {
     if (blockDim.x == 1) {
         stages_in_turn(work, stages);
         return;
     }
-    const struct stage s = stage_of((uint32_t)stages);
+    const struct stage s = stage_of(work, stages);
     if (s.role == STAGE_GATE)
         stage_gate(work, state, s);
     else if (s.role == STAGE_HERALD)
