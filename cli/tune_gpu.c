@@ -51,8 +51,6 @@ static const struct duel duels[] = {
      .kinds = PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
     {.id = PARAM_GATHER_FROM, .ways = {"kernel", "gather"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
      .kinds = PROCESS, .least_ranks = 2, .never = "1T", .least = 64 * M, .most = 1 * G},
-    {.id = PARAM_RELAY_FROM, .ways = {"kernel", "relay"}, .values = {"0", "1"}, .collectives = {"allreduce", "reduce_scatter"},
-     .kinds = PROCESSES | PROCESS, .least_ranks = 2, .never = "0", .least = 4 * M, .most = 1 * G},
     {.id = PARAM_CHAIN_FAN, .ways = {"fan", "chain"}, .values = {"1T", "0"}, .collectives = {"broadcast"}, .with = CHAINED,
      .kinds = PROCESSES | PROCESS, .least_ranks = 3, .largest = true, .never = "1T", .least = 1 * M, .most = 1 * G},
     {.id = PARAM_CHAIN_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"1T", "1"}, .collectives = {"broadcast"},

@@ -419,6 +419,51 @@ static void test_devices_by_list(void **state)
     }
 }
 
+/* In quick succession, so that other threads help to issue them: what each rank issues stays in order. */
+static void test_quick_groups(void **state)
+{
+    fill();
+    for (int turn = 0; turn < 100; turn++) {
+        good(ncclGroupStart());
+        for (int i = 0; i < n; i++) {
+            good(ncclSend(rank[i].send, COUNT, ncclFloat, (i + 1) % n, rank[i].comm, rank[i].stream));
+            good(ncclRecv(rank[i].recv, COUNT, ncclFloat, (i + n - 1) % n, rank[i].comm, rank[i].stream));
+        }
+        for (int i = 0; i < n; i++)
+            good(ncclAllReduce(rank[i].recv, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
+        good(ncclGroupEnd());
+    }
+    check_sum(1);
+}
+
+/* A driver's call fails for one of the ranks: the group's end says so, the others hear of it, and nothing waits for ever. */
+static void test_failing_groups(void **state)
+{
+    ncclResult_t result = ncclSuccess;
+    while (result == ncclSuccess) {
+        good(ncclGroupStart());
+        for (int i = 0; i < n; i++)
+            good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
+        result = ncclGroupEnd();
+    }
+    assert_int_equal(result, ncclUnhandledCudaError);
+    said("launch a kernel");
+    for (int i = 0; i < n; i++) {
+        ncclResult_t heard = ncclSuccess;
+        while (heard == ncclSuccess)
+            good(ncclCommGetAsyncError(rank[i].comm, &heard));
+        good(ncclCommAbort(rank[i].comm));
+    }
+    make_comms();
+}
+
+/* TUTTI_TEST_FAULT: the driver was told to fail later on. */
+static int run_faults(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_failing_groups), cmocka_unit_test(test_allreduce)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,10 +473,11 @@ int main(void)
         cmocka_unit_test(test_long_broadcasts),
         cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
+        cmocka_unit_test(test_quick_groups),
     };
     if (load()) {
         print_message("no libcuda.so.1 with devices\n");
         return 77;
     }
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return getenv("TUTTI_TEST_FAULT") ? run_faults() : cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -3,8 +3,6 @@
 #include "memory.h"
 #include "stream.h"
 
-#include "cuda/kernels/words.h"
-
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,14 +60,11 @@ static void run_one(const CUstreamBatchMemOpParams *op, CUcontext context)
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
         while (!met(load(address, wide), value, op->waitValue.flags, wide) && !context->error)
             pause_for(&turn);
-        words_waited_for();
         break;
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        words_written();
         __atomic_store_n((uint32_t *)(uintptr_t)address, (uint32_t)value, __ATOMIC_RELEASE);
         break;
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        words_written();
         __atomic_store_n((uint64_t *)(uintptr_t)address, value, __ATOMIC_RELEASE);
         break;
     default: /* a barrier: every write here releases what came before it */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: calls of one thread are kept until the outermost end, then issued together. */
+#include "api/group.h"
 #include "api/internal.h"
 
 #include "base/error.h"
@@ -9,39 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_SPLIT, RECORD_DONE };
-
-/* A split runs in a thread of its own: those of several ranks meet. */
-struct split {
-    int color, key;
-    bool has_config, runs;
-    tutti_config_t config;
-    pthread_t thread;
-    tutti_comm_t parent, child;
-    tutti_result_t result;
-    char sentence[256];
-};
-
-struct record {
-    enum record_kind kind;
-    tutti_comm_t comm;
-    tutti_stream_t stream;
-    struct call call;
-    struct p2p_item item;
-    size_t *counts;    /* of alltoallv: owned until the operation takes it */
-    tutti_comm_t *out; /* of an init or a split */
-    struct split *split; /* owned */
-};
-
-#define FEW 8 /* records and items of a group that need no memory of their own */
-
-static _Thread_local struct {
+static _Thread_local struct group {
     int depth;
     tutti_result_t error;
     struct record *record; /* NULL or `few` or malloc'ed */
     size_t count, room;
     struct record few[FEW];
-    struct p2p_item items[FEW];
 } group;
 
 bool group_open(void)
@@ -152,51 +126,24 @@ tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out)
     return order->blocking ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
 }
 
-/* All sends and receives of the group on this communicator and stream, as one operation. */
-static tutti_result_t issue_p2p(size_t first)
-{
-    const struct record *leader = &group.record[first];
-    bool few = group.count - first <= FEW;
-    struct p2p_item *items = few ? group.items : calloc(group.count - first, sizeof *items);
-    int count = 0;
-    if (!items)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", group.count);
-    for (size_t i = first; i < group.count; i++) {
-        struct record *record = &group.record[i];
-        if (record->kind != RECORD_P2P || record->comm != leader->comm || record->stream != leader->stream)
-            continue;
-        items[count++] = record->item;
-        record->kind = RECORD_DONE;
-    }
-    tutti_result_t result = comm_p2p(leader->comm, items, count, leader->stream);
-    if (!few)
-        free(items);
-    return result;
-}
-
-static tutti_result_t first_error(tutti_result_t so_far, tutti_result_t next)
-{
-    return so_far == TUTTI_SUCCESS || (so_far == TUTTI_IN_PROGRESS && next != TUTTI_SUCCESS) ? next : so_far;
-}
-
 /* Inits meet each other, so all are begun before any is waited for. */
 static tutti_result_t issue_inits(void)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; i < group.count; i++)
         if (group.record[i].kind == RECORD_INIT)
-            result = first_error(result, comm_join_later(group.record[i].comm));
+            result = group_worse(result, comm_join_later(group.record[i].comm));
     for (size_t i = 0; i < group.count; i++) {
         struct record *record = &group.record[i];
         if (record->kind != RECORD_INIT)
             continue;
         record->kind = RECORD_DONE;
         if (!record->comm->order.blocking) {
-            result = first_error(result, TUTTI_IN_PROGRESS);
+            result = group_worse(result, TUTTI_IN_PROGRESS);
             continue;
         }
         tutti_result_t joined = comm_join_wait(record->comm);
-        result = first_error(result, joined);
+        result = group_worse(result, joined);
         if (joined != TUTTI_SUCCESS) {
             comm_free(record->comm);
             *record->out = NULL;
@@ -261,7 +208,7 @@ static tutti_result_t issue_splits(void)
         struct record *record = &group.record[i];
         if (record->kind != RECORD_SPLIT)
             continue;
-        result = first_error(result, end_split(record));
+        result = group_worse(result, end_split(record));
     }
     return result;
 }
@@ -296,17 +243,10 @@ static tutti_result_t issue_all(void)
     tutti_result_t result = issue_inits();
     if (result == TUTTI_SUCCESS)
         result = issue_splits();
-    if (result == TUTTI_SUCCESS)
-        result = prepare_all();
-    for (size_t i = 0; i < group.count && (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS); i++) {
-        struct record *record = &group.record[i];
-        if (record->kind == RECORD_COLLECTIVE) {
-            record->kind = RECORD_DONE;
-            result = first_error(result, comm_collective(record->comm, &record->call, record->counts, record->stream));
-        } else if (record->kind == RECORD_P2P) {
-            result = first_error(result, issue_p2p(i));
-        }
-    }
+    if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
+        result = group_worse(result, prepare_all());
+    if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
+        result = group_worse(result, lot_issue_all(group.record, group.count));
     return result;
 }
 

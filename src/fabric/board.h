@@ -69,9 +69,6 @@ struct board_offer {
     struct board_buffer buffer; /* handle.how 0: the peer is to close what it had */
 };
 
-/* Larger scratch of a rank that peers write to, made at its first use. */
-enum scratch_kind { SCRATCH_BULK, SCRATCH_RELAY, SCRATCH_KINDS };
-
 struct board_rank {
     _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
     _Atomic uint32_t waits;                      /* behind it: the answer of a kernel that was asked */
@@ -79,8 +76,8 @@ struct board_rank {
     _Alignas(CACHE_LINE) _Atomic uint32_t bell;  /* grows with news for this rank's helper, which sleeps on it */
     _Atomic uint32_t closed;                     /* it writes to no peer's memory any more */
     _Atomic uint32_t gone;                       /* its process was lost, as some rank noticed */
-    _Atomic uint32_t has[SCRATCH_KINDS];         /* it has made that scratch */
-    struct board_buffer scratch[SCRATCH_KINDS];
+    _Atomic uint32_t has_bulk;                   /* it has made its bulk */
+    struct board_buffer bulk;
 };
 
 /* Where kernels look for them (kernel_team.abort). */
@@ -98,7 +95,6 @@ struct board {
     struct board_failure failure;
     struct board_rank rank[KERNEL_RANKS];
     struct board_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
-    _Alignas(CACHE_LINE) _Atomic uint32_t relay[KERNEL_RANKS][KERNEL_RELAY_WORDS]; /* by owner */
     struct board_offer offer[KERNEL_RANKS][KERNEL_RANKS][BOARD_OFFERS]; /* [owner][who may map it] */
     /* windows follow, where GPUs cannot write to one another's memory */
 };

@@ -72,7 +72,7 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)
-        result = scratch_take(fabric, SCRATCH_BULK, 1u << fabric->rank | to);
+        result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
     if (result != TUTTI_SUCCESS)
         return result;
     record_way(fabric, record_kernel(how.kernel));
@@ -91,19 +91,11 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 {
     if (!call->count || fabric->staged)
         return TUTTI_SUCCESS;
-    bool reduces = schedule_reduces(call->coll), direct = reduces && direct_wanted(fabric, call);
-    bool relay = reduces && relay_wanted(fabric, call) && !fabric->scratch[SCRATCH_RELAY].posted;
-    bool bulk = !direct && !fabric->scratch[SCRATCH_BULK].posted && needs_bulk(fabric, call);
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (!direct && !relay && !bulk)
-        return result;
+    bool direct = schedule_reduces(call->coll) && direct_wanted(fabric, call);
+    if (!direct && (fabric->bulk_posted || !needs_bulk(fabric, call)))
+        return TUTTI_SUCCESS;
     cuda_enter(fabric->device);
-    if (direct)
-        result = direct_prepare(fabric, call);
-    if (relay && result == TUTTI_SUCCESS)
-        result = relay_prepare(fabric);
-    if (bulk && result == TUTTI_SUCCESS)
-        result = scratch_post(fabric, SCRATCH_BULK);
+    tutti_result_t result = direct ? direct_prepare(fabric, call) : scratch_post_bulk(fabric);
     cuda_leave();
     return result == TUTTI_SUCCESS ? result : team_fail(fabric->team, result, fabric->rank, error_last()); /* peers wait for what is not there */
 }

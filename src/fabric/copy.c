@@ -126,20 +126,15 @@ tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uin
 tutti_result_t copy_drain(struct fabric *fabric)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int i = 0; i < 2 * KERNEL_RANKS && result == TUTTI_SUCCESS; i++) {
+    for (int i = 0; i < 2 * KERNEL_RANKS && result == TUTTI_SUCCESS; i++)
         result = side_wait_all(fabric, fabric->copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
-        if (result == TUTTI_SUCCESS)
-            result = side_wait_all(fabric, fabric->relay[i / KERNEL_RANKS][i % KERNEL_RANKS]);
-    }
     return result;
 }
 
 void copy_close(struct fabric *fabric)
 {
-    for (int i = 0; i < 2 * KERNEL_RANKS; i++) {
+    for (int i = 0; i < 2 * KERNEL_RANKS; i++)
         side_end(fabric, fabric->copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
-        side_end(fabric, fabric->relay[i / KERNEL_RANKS][i % KERNEL_RANKS]);
-    }
     if (fabric->mark)
         fabric->cu->EventDestroy(fabric->mark);
 }

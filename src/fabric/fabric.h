@@ -46,6 +46,9 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
 /* Sends and receives of one group, at the same time. */
 tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream);
 
+/* Whether other threads may issue calls on the stream in the caller's stead: not what is captured, or the caller's own stream. */
+bool fabric_any_thread(struct fabric *fabric, fabric_stream_t stream);
+
 /* The team's failure, also if so far only the board tells of it: streams may have been let go already, with undefined data. */
 tutti_result_t fabric_hear_failure(struct fabric *fabric);
 

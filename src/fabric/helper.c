@@ -118,7 +118,6 @@ static void give_up(struct fabric *fabric)
     fabric_tell_failure(fabric);
     atomic_fetch_or(&fabric->board->rank[fabric->rank].abort, KERNEL_GIVE_UP);
     message_give_up(fabric);
-    relay_give_up(fabric);
 }
 
 /* A peer that left in order has no work of ours unfinished. */

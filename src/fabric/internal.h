@@ -52,15 +52,6 @@ struct message {
     const struct message *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
-struct scratch {
-    CUdeviceptr own; /* 0: none */
-    bool posted;
-    uint32_t taken; /* ranks whose scratch this one has reached */
-    struct board_buffer theirs[KERNEL_RANKS];
-    unsigned char *at[KERNEL_RANKS]; /* as this rank addresses it */
-    bool imported[KERNEL_RANKS];
-};
-
 struct record; /* record.c */
 
 struct fabric {
@@ -83,10 +74,11 @@ struct fabric {
     bool board_registered;
     CUdeviceptr board_device;
     struct kernel_team kernels; /* what every launch takes */
-    CUdeviceptr window, stand_in; /* own device memory; 0: none */
-    struct board_buffer windows[KERNEL_RANKS];
-    bool window_imported[KERNEL_RANKS];
-    struct scratch scratch[SCRATCH_KINDS];
+    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
+    struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
+    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
+    bool bulk_posted;
+    uint32_t bulk_taken; /* ranks whose bulk this one has reached */
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
     struct record *record;    /* NULL: there is no black box */
@@ -106,9 +98,6 @@ struct fabric {
 
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
-    /* chunks of relayed reductions, by peer, and of this rank's own part; read likewise */
-    _Atomic uint32_t relay_sent[KERNEL_RELAY_PHASES][KERNEL_RANKS], relay_received[KERNEL_RELAY_PHASES][KERNEL_RANKS], relay_reduced;
-    CUstream relay[KERNEL_RELAY_PHASES][KERNEL_RANKS]; /* to a peer */
     CUevent mark;                      /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
     struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
@@ -155,16 +144,16 @@ void record_memory(struct fabric *fabric, enum wire_memory row, size_t bytes);
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
 tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 
-/* scratch.c: windows, and the larger scratch that is made at its first use */
+/* scratch.c: windows, and bulk, the larger scratch that is made at its first use */
 tutti_result_t scratch_window(struct fabric *fabric);
 /* Where a piece from `peer` lies in rank `rank`'s window. */
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece);
 tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
 tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
 /* Makes this rank's, and tells the others. */
-tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind);
+tutti_result_t scratch_post_bulk(struct fabric *fabric);
 /* Reaches that of these ranks, this one among them. */
-tutti_result_t scratch_take(struct fabric *fabric, enum scratch_kind kind, uint32_t ranks);
+tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
 /* Peers' windows are not used any more. */
 void scratch_give_back_windows(struct fabric *fabric);
 /* Memory in place of a user's that peers do not reach: two vectors of DIRECT_MOST bytes. */
@@ -193,7 +182,7 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
                              CUstream stream);
 tutti_result_t copy_chain(struct fabric *fabric, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
                           CUstream stream);
-/* Of all streams beside the user's, relays' among them: waits for what is in them; ends them. */
+/* Of all streams beside the user's: waits for what is in them; ends them. */
 tutti_result_t copy_drain(struct fabric *fabric);
 void copy_close(struct fabric *fabric);
 
@@ -205,13 +194,6 @@ tutti_result_t message_end(struct fabric *fabric, const struct message *message,
 bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result);
 /* Lets go all streams that wait for words. */
 void message_give_up(struct fabric *fabric);
-
-/* relay.c: large reductions whose bytes copy engines carry */
-bool relay_wanted(const struct fabric *fabric, const struct call *call);
-/* Makes what the first call needs. */
-tutti_result_t relay_prepare(struct fabric *fabric);
-tutti_result_t relay_issue(struct fabric *fabric, const struct call *call, CUstream stream);
-void relay_give_up(struct fabric *fabric);
 
 /* side.c: what streams wait for and write */
 tutti_result_t side_wait(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);

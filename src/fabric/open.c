@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a fabric: which GPUs are there, can they reach one another, and where their windows are. */
+#include "fabric/crew.h"
 #include "fabric/internal.h"
 
 #include "base/clock.h"
@@ -118,10 +119,10 @@ static tutti_result_t use_host_windows(struct fabric *fabric)
     for (int rank = 0; rank < fabric->nranks; rank++) {
         unsigned char *base = (unsigned char *)(uintptr_t)windows - head;
         fabric->kernels.window[rank] = base + board_window(fabric->nranks, rank);
-        fabric->scratch[SCRATCH_BULK].at[rank] = fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
+        fabric->kernels.bulk[rank] = base + board_bulk(fabric->nranks, rank);
     }
-    fabric->in_host = fabric->scratch[SCRATCH_BULK].posted = true;
-    fabric->scratch[SCRATCH_BULK].taken = (1u << fabric->nranks) - 1;
+    fabric->in_host = fabric->bulk_posted = true;
+    fabric->bulk_taken = (1u << fabric->nranks) - 1;
     fabric->copies = false;
     return TUTTI_SUCCESS;
 }
@@ -281,6 +282,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
     struct fabric *fabric = calloc(1, sizeof *fabric);
     if (!fabric)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a fabric");
+    crew_join();
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
@@ -337,6 +339,7 @@ void fabric_close(struct fabric *fabric)
         cuda_leave();
         cuda_device_release(fabric->device);
     }
+    crew_leave();
     pthread_mutex_destroy(&fabric->lock);
     free(fabric);
 }

@@ -54,6 +54,14 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
     return result;
 }
 
+bool fabric_any_thread(struct fabric *fabric, fabric_stream_t stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (fabric->staged || stream == CU_STREAM_PER_THREAD)
+        return false;
+    return !stream || (fabric->cu->StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream)
 {
     *what = fabric->kernels;

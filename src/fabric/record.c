@@ -48,7 +48,6 @@ const struct wire_name *record_kernel(enum kernel_id kernel)
         [KERNEL_REDUCE_TWO] = {"reduce_two"},
         [KERNEL_REDUCE_BULK] = {"reduce_bulk"},
         [KERNEL_REDUCE_DIRECT] = {"reduce_direct"},
-        [KERNEL_REDUCE_RELAY] = {"reduce_relay"},
         [KERNEL_CHAIN] = {"chain"},
     };
     return kernel < KERNEL_COUNT ? &names[kernel] : &record_exchange;

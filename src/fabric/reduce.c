@@ -43,7 +43,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     choose(fabric, call, mode, &how);
     tutti_result_t result = TUTTI_SUCCESS;
     if (how.kernel == KERNEL_REDUCE_BULK)
-        result = scratch_take(fabric, SCRATCH_BULK, everybody(fabric));
+        result = scratch_take_bulk(fabric, everybody(fabric));
     record_way(fabric, record_kernel(how.kernel));
     if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK && direct_offered(fabric, call)) {
         result = direct_offer(fabric, call, what, stream);
@@ -80,8 +80,6 @@ tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool
     tutti_result_t result = fabric_needs(fabric, call->coll == COLL_REDUCE ? 1u << call->root : everybody(fabric));
     if (result != TUTTI_SUCCESS)
         return result;
-    if (relay_wanted(fabric, call) && !capturing)
-        return relay_issue(fabric, call, stream);
     if (!in_two_steps(fabric, call, capturing))
         return launch(fabric, call, mode_of(call->coll), stream);
     result = launch(fabric, call, KERNEL_REDUCE_OWN, stream);

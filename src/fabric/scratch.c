@@ -19,7 +19,7 @@ struct remains {
     int rank, nranks;
     struct cuda_device *device;
     const struct cuda_driver *cu;
-    CUdeviceptr window, stand_in, scratch[SCRATCH_KINDS];
+    CUdeviceptr window, bulk, stand_in;
     bool registered, in_host;
 };
 
@@ -87,26 +87,21 @@ tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board
     return result;
 }
 
-static size_t bytes_of(const struct fabric *fabric, enum scratch_kind kind)
+tutti_result_t scratch_post_bulk(struct fabric *fabric)
 {
-    return kind == SCRATCH_BULK ? kernel_bulk_bytes(fabric->nranks) : kernel_relay_bytes(fabric->nranks, (uint64_t)param_int(PARAM_RELAY_SLOT));
-}
-
-tutti_result_t scratch_post(struct fabric *fabric, enum scratch_kind kind)
-{
-    static const enum wire_memory rows[SCRATCH_KINDS] = {[SCRATCH_BULK] = WIRE_MEMORY_BULK, [SCRATCH_RELAY] = WIRE_MEMORY_RELAY};
-    struct scratch *scratch = &fabric->scratch[kind];
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
-    if (scratch->posted || fabric->nranks == 1)
+    if (fabric->bulk_posted || fabric->nranks == 1)
         return TUTTI_SUCCESS;
-    tutti_result_t result = scratch->own ? TUTTI_SUCCESS : allocate(fabric, rows[kind], bytes_of(fabric, kind), &scratch->own);
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!fabric->bulk)
+        result = allocate(fabric, WIRE_MEMORY_BULK, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
     if (result == TUTTI_SUCCESS)
-        result = scratch_describe(fabric, scratch->own, &mine->scratch[kind]);
+        result = scratch_describe(fabric, fabric->bulk, &mine->bulk);
     if (result != TUTTI_SUCCESS)
         return result;
-    atomic_store(&mine->has[kind], 1);
-    futex_wake_all(&mine->has[kind]);
-    scratch->posted = true;
+    atomic_store(&mine->has_bulk, 1);
+    futex_wake_all(&mine->has_bulk);
+    fabric->bulk_posted = true;
     return TUTTI_SUCCESS;
 }
 
@@ -116,8 +111,9 @@ tutti_result_t scratch_stand_in(struct fabric *fabric)
 }
 
 /* Peers post theirs when they come to the same call. */
-static tutti_result_t wait_for(struct fabric *fabric, int rank, _Atomic uint32_t *has)
+static tutti_result_t wait_for_bulk(struct fabric *fabric, int rank)
 {
+    _Atomic uint32_t *has = &fabric->board->rank[rank].has_bulk;
     while (!atomic_load(has)) {
         tutti_result_t result = fabric_failure(fabric);
         if (result == TUTTI_SUCCESS)
@@ -129,31 +125,27 @@ static tutti_result_t wait_for(struct fabric *fabric, int rank, _Atomic uint32_t
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t take_from(struct fabric *fabric, enum scratch_kind kind, int rank)
+static tutti_result_t take_bulk_of(struct fabric *fabric, int rank)
 {
-    struct scratch *scratch = &fabric->scratch[kind];
-    struct board_rank *theirs = &fabric->board->rank[rank];
-    CUdeviceptr address = scratch->own;
-    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for(fabric, rank, &theirs->has[kind]);
+    CUdeviceptr address = fabric->bulk;
+    tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for_bulk(fabric, rank);
     if (result == TUTTI_SUCCESS && rank != fabric->rank) {
-        scratch->theirs[rank] = theirs->scratch[kind];
-        result = fabric_explain(fabric, scratch_reach(fabric, rank, &scratch->theirs[rank], &address, &scratch->imported[rank]));
+        fabric->bulks[rank] = fabric->board->rank[rank].bulk;
+        result = fabric_explain(fabric, scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
-    scratch->at[rank] = (unsigned char *)(uintptr_t)address;
-    scratch->taken |= 1u << rank;
-    if (kind == SCRATCH_BULK)
-        fabric->kernels.bulk[rank] = scratch->at[rank];
+    fabric->kernels.bulk[rank] = (unsigned char *)(uintptr_t)address;
+    fabric->bulk_taken |= 1u << rank;
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t scratch_take(struct fabric *fabric, enum scratch_kind kind, uint32_t ranks)
+tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks)
 {
-    tutti_result_t result = scratch_post(fabric, kind);
+    tutti_result_t result = scratch_post_bulk(fabric);
     for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++)
-        if ((ranks & ~fabric->scratch[kind].taken) >> rank & 1)
-            result = take_from(fabric, kind, rank);
+        if ((ranks & ~fabric->bulk_taken) >> rank & 1)
+            result = take_bulk_of(fabric, rank);
     return result;
 }
 
@@ -170,9 +162,8 @@ static bool all_closed(const struct remains *old)
 static void bury(struct remains *old)
 {
     cuda_enter(old->device);
-    for (int kind = 0; kind < SCRATCH_KINDS; kind++)
-        if (old->scratch[kind])
-            old->cu->MemFree(old->scratch[kind]);
+    if (old->bulk)
+        old->cu->MemFree(old->bulk);
     if (old->stand_in)
         old->cu->MemFree(old->stand_in);
     if (old->window)
@@ -220,11 +211,8 @@ void scratch_close(struct fabric *fabric)
     if (!fabric->board)
         return;
     scratch_give_back_windows(fabric);
-    for (int kind = 0; kind < SCRATCH_KINDS; kind++)
-        for (int rank = 0; rank < fabric->nranks; rank++) {
-            const struct scratch *scratch = &fabric->scratch[kind];
-            give_back(fabric, &scratch->theirs[rank], scratch->imported[rank], scratch->at[rank]);
-        }
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        give_back(fabric, &fabric->bulks[rank], fabric->bulk_imported[rank], fabric->kernels.bulk[rank]);
     /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
     for (int rank = 0; rank < fabric->nranks; rank++)
         if (rank == fabric->rank || atomic_load(&fabric->team->gone[rank]) || atomic_load(&fabric->board->rank[rank].gone))
@@ -236,10 +224,8 @@ void scratch_close(struct fabric *fabric)
         return;
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
-                            .window = fabric->window, .stand_in = fabric->stand_in,
+                            .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in,
                             .registered = fabric->board_registered, .in_host = fabric->in_host};
-    for (int kind = 0; kind < SCRATCH_KINDS; kind++)
-        old->scratch[kind] = fabric->scratch[kind].own;
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
     pthread_mutex_unlock(&remains_lock);

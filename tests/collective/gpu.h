@@ -10,16 +10,6 @@
 
 #include <stdbool.h>
 
-/*
- * When a team fails, streams that are let go may copy what a kernel of a relayed reduction still writes: the results are undefined, as
- * the failure says. To the thread sanitizer that is a race.
- */
-#ifdef __SANITIZE_THREAD__
-enum { GPU_RELAYS_MAY_FAIL = 0 };
-#else
-enum { GPU_RELAYS_MAY_FAIL = 1 };
-#endif
-
 bool gpu_wanted(void);
 /* Makes a device current to this thread, or ends the program. */
 void gpu_select(int ordinal);

@@ -61,7 +61,6 @@ GPU_WAYS = {
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},
     "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K", "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},
     "one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_CHAIN_FROM": "1T"},
-    "relayed, one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_RELAY_FROM": "1", "TUTTI_RELAY_SLOT": "4K", "TUTTI_BLOCKS": "3"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1", "TUTTI_PLAIN_FROM": "1K"},
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
     "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1", "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},

@@ -117,8 +117,6 @@ int main(int argc, char **argv)
     static const char *const copies[] = {"cuStreamCreateWithPriority:4", "cuMemcpyDtoDAsync:3", "cuStreamWaitValue32:5", "cuStreamWriteValue32:2",
                                          "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky",
                                          "cuIpcOpenMemHandle:3", "cuIpcOpenMemHandle:4", NULL};
-    static const char *const relayed[] = {"cuMemAlloc:4", "cuStreamCreateWithPriority:2", "cuIpcGetMemHandle:2", "cuMemcpyDtoDAsync:4", "cuEventRecord:1",
-                                          "cuStreamWaitValue32:4", "cuStreamWaitEvent:1", "cuStreamWriteValue32:3", "cuLaunchKernel:3,cuLaunchKernelEx:3", NULL};
     static const char *const staged[] = {"cuMemHostAlloc:1", "cuMemHostAlloc:2", "cuMemcpyAsync:2", "cuEventSynchronize:4", "cuStreamWriteValue32:2",
                                          "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
     static const char *const channels[] = {"cuMemHostAlloc:2", "cuStreamCreateWithPriority:4", "cuEventCreate:17", "cuMemcpyAsync:3",
@@ -137,9 +135,6 @@ int main(int argc, char **argv)
     setenv("TUTTI_COPY_FROM", "1K", 1);
     setenv("TUTTI_COPY_STAGE", "64K", 1);
     failures += try_all("copies", copies);
-    setenv("TUTTI_RELAY_FROM", "1", 1);
-    setenv("TUTTI_RELAY_SLOT", "64K", 1);
-    failures += GPU_RELAYS_MAY_FAIL ? try_all("relayed", relayed) : 0;
     setenv("TUTTI_SHM_DISABLE", "1", 1);
     failures += try_all("staged", staged);
     setenv("TUTTI_STAGE_THREADS", "3", 1);

@@ -17,7 +17,6 @@
 #define SCALAR    5 /* operators beyond tutti's own: sums premultiplied by an immediate scalar, by one in memory */
 #define SCALAR_AT 6
 #define OPS       7
-#define FAMILIES  (KERNEL_REDUCE_DIRECT - KERNEL_REDUCE_ONE + 1) /* of kernels that need no copy engine */
 
 static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,                  1,      1,    1,
                                                0x3c00, 0x3f800000, 0x3ff0000000000000, 0x3f80, 0x38, 0x3c};
@@ -146,7 +145,7 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct", "reduce_relay"};
+    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
@@ -262,7 +261,7 @@ static void test_many_in_a_row(void **state)
         assert_true(team_init(&team, n));
         for (int i = 0; i < (quick() ? 100 : 1000); i++) {
             enum kernel_mode mode = (enum kernel_mode)below(3);
-            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES));
+            enum kernel_id kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES));
             if (mode == KERNEL_REDUCE_SCATTER && kernel == KERNEL_REDUCE_TWO)
                 kernel = KERNEL_REDUCE_ONE;
             add_random(kernel, mode, (tutti_type_t)below(TUTTI_TYPE_COUNT), (int)below(OPS));
@@ -310,7 +309,7 @@ static void test_numbers_wrap(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-20);
         for (int i = 0; i < 120; i++) {
-            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
             add(t);
         }

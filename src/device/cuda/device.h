@@ -26,7 +26,7 @@ struct cuda_device {
     pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded; /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction exchange, chain, reduce[5][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk, direct, relay */
+    CUfunction exchange, chain, reduce[4][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk, direct */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */

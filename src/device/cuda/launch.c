@@ -10,7 +10,6 @@
 #define DIRECT_EACH    ((size_t)16 << 10)
 #define DIRECT_SHORT   ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 #define DIRECT_BLOCKS  32                 /* for longer ones */
-#define RELAY_BLOCKS   16                 /* add up 380 GB/s, more than a link brings */
 
 static unsigned blocks(size_t bytes, size_t each, unsigned most)
 {
@@ -70,11 +69,4 @@ void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_lau
 {
     *out = (struct kernel_launch){
         .kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, stripes(most_blocks)), 1}, .threads = KERNEL_CHAIN_THREADS};
-}
-
-void kernel_choose_relay(struct kernel_relay *what, unsigned most_blocks, struct kernel_launch *out)
-{
-    const unsigned all = most_blocks ? stripes(most_blocks) : RELAY_BLOCKS;
-    what->reducers = what->reduce.mode == KERNEL_REDUCE_SCATTER ? all : (all + 1) / 2;
-    *out = (struct kernel_launch){.kernel = KERNEL_REDUCE_RELAY, .grid = {all, 1}, .threads = KERNEL_DIRECT_THREADS};
 }

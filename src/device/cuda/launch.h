@@ -7,16 +7,7 @@
 
 #include <stddef.h>
 
-enum kernel_id {
-    KERNEL_EXCHANGE,
-    KERNEL_CHAIN,
-    KERNEL_REDUCE_ONE,
-    KERNEL_REDUCE_TWO,
-    KERNEL_REDUCE_BULK,
-    KERNEL_REDUCE_DIRECT,
-    KERNEL_REDUCE_RELAY,
-    KERNEL_COUNT
-};
+enum kernel_id { KERNEL_EXCHANGE, KERNEL_CHAIN, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_REDUCE_DIRECT, KERNEL_COUNT };
 #define KERNEL_FAMILIES (KERNEL_COUNT - KERNEL_REDUCE_ONE)
 
 struct kernel_launch {
@@ -35,9 +26,6 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
 
 /* most_blocks: as above. */
 void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out);
-
-/* Two blocks or more of an allreduce, half of which reduce. Sets what->reducers. */
-void kernel_choose_relay(struct kernel_relay *what, unsigned most_blocks, struct kernel_launch *out);
 
 /* The launch of a given reduction kernel. */
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out);

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "direct", "relay"};
+static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "direct"};
 
 /* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
 static const unsigned char no_kernels[] = "built without kernels";

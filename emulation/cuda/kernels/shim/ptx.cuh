@@ -7,7 +7,6 @@
 #define TUTTI_EMULATION_CUDA_KERNELS_PTX_CUH
 
 #include "cuda/kernels/cuda_kernels.h"
-#include "cuda/kernels/words.h"
 
 #include <sched.h>
 #include <stdint.h>
@@ -61,19 +60,6 @@ DEVICE void not_before(uint32_t *x)
 DEVICE uint32_t load_acquire(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
-}
-
-DEVICE uint32_t load_word(const uint32_t *at)
-{
-    const uint32_t x = load_acquire(at);
-    words_waited_for();
-    return x;
-}
-
-DEVICE void store_word(uint32_t *at, uint32_t x)
-{
-    words_written();
-    __atomic_store_n(at, x, __ATOMIC_RELEASE);
 }
 
 DEVICE uint32_t load_ack(const uint32_t *at)

@@ -39,10 +39,6 @@
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
 
-#define KERNEL_RELAY_DEPTH      2  /* slots of a pair: one is filled while the other is read */
-#define KERNEL_RELAY_STEPS      8  /* chunks of a part, as long as slots are large enough */
-#define KERNEL_RELAY_LINE       16 /* words from one that is used to the next */
-
 /* In kernel_team.abort. */
 #define KERNEL_GIVE_UP 1u
 #define KERNEL_ASKED   2u
@@ -106,22 +102,6 @@ struct kernel_chain {
     int32_t root, fan;
 };
 
-/*
- * An allreduce or reduce-scatter whose bytes copy engines carry, in chunks: contributions to the rank that owns a part, which reduces
- * them, and results from there to all. The first `reducers` blocks of the grid reduce, the others put results where they belong; all of
- * them must be able to run at once. What comes lies in slots of `scratch`; `words` are in host memory, KERNEL_RELAY_WORDS of them: what
- * streams have brought, and what kernels have read and reduced. Chunks between two ranks have numbers: those of this launch begin with
- * `first`. reduce: no premul, no root.
- */
-struct kernel_relay {
-    struct kernel_reduce reduce;
-    unsigned char *scratch;
-    uint32_t *words;
-    uint64_t slot, chunk; /* bytes; kernel_relay_chunk() */
-    uint32_t first[2][KERNEL_RANKS], first_reduced;
-    uint32_t reducers;
-};
-
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
 #define KERNEL_INTEGERS(X)                                                                                                    \
     X(TUTTI_INT8, int8)                                                                                                       \
@@ -148,59 +128,6 @@ KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
 KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
 {
     return 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * KERNEL_BULK_DEPTH * KERNEL_BULK_BYTES;
-}
-
-/* Contributions on their way to their owner; results on their way to those who want them. */
-enum kernel_relay_phase { KERNEL_RELAY_IN, KERNEL_RELAY_OUT, KERNEL_RELAY_PHASES };
-
-/* A rank's words: chunks that have come from each rank, those that its kernel has read, those of its own part that it has reduced. */
-#define KERNEL_RELAY_WORDS (KERNEL_RELAY_LINE * (4 * KERNEL_RANKS + 1))
-
-KERNEL_SHARED int kernel_relay_arrived(int phase, int source)
-{
-    return KERNEL_RELAY_LINE * (phase * KERNEL_RANKS + source);
-}
-
-KERNEL_SHARED int kernel_relay_freed(int phase, int source)
-{
-    return KERNEL_RELAY_LINE * ((2 + phase) * KERNEL_RANKS + source);
-}
-
-KERNEL_SHARED int kernel_relay_reduced(void)
-{
-    return KERNEL_RELAY_LINE * 4 * KERNEL_RANKS;
-}
-
-/* Rank p's part of a vector of `bytes` bytes (of one rank's block, for a reduce-scatter): where it lies in `in`, and how long it is. */
-KERNEL_SHARED uint64_t kernel_relay_begin(int mode, uint64_t bytes, int nranks, int p)
-{
-    const uint64_t begin = (mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, nranks)) * (uint64_t)p;
-    return mode == KERNEL_REDUCE_SCATTER || begin < bytes ? begin : bytes;
-}
-
-KERNEL_SHARED uint64_t kernel_relay_length(int mode, uint64_t bytes, int nranks, int p)
-{
-    const uint64_t each = kernel_part_bytes(bytes, nranks), left = bytes - (mode == KERNEL_REDUCE_SCATTER ? 0 : kernel_relay_begin(mode, bytes, nranks, p));
-    return mode == KERNEL_REDUCE_SCATTER || left < each ? left : each;
-}
-
-/* So long that there are KERNEL_RELAY_STEPS, but no more than a slot holds, a multiple of 256. */
-KERNEL_SHARED uint64_t kernel_relay_chunk(int mode, uint64_t bytes, int nranks, uint64_t slot)
-{
-    const uint64_t chunk = kernel_relay_length(mode, bytes, nranks, 0) / KERNEL_RELAY_STEPS / 4096 * 4096 + 4096;
-    return chunk < slot ? chunk : slot;
-}
-
-/* Where chunk `number` from `source` lies in rank `owner`'s scratch. */
-KERNEL_SHARED uint64_t kernel_relay_at(int nranks, uint64_t slot, int phase, int owner, int source, uint32_t number)
-{
-    const uint64_t place = (uint64_t)(phase * (nranks - 1) + source - (source > owner));
-    return (place * KERNEL_RELAY_DEPTH + number % KERNEL_RELAY_DEPTH) * slot;
-}
-
-KERNEL_SHARED uint64_t kernel_relay_bytes(int nranks, uint64_t slot)
-{
-    return 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * KERNEL_RELAY_DEPTH * slot;
 }
 
 /* Chunks of plain data that a sender may be ahead of the receiver: with many peers each link needs less in flight. */

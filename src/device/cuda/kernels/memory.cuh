@@ -5,7 +5,6 @@
 
 #include <ptx.cuh>
 
-#define COPY_VECTORS 8 /* in flight of one thread */
 #define VECTOR_BYTES 16
 
 struct alignas(VECTOR_BYTES) vector {
@@ -143,11 +142,6 @@ template <int U> DEVICE void copy_by(unsigned char *to, const unsigned char *fro
         store_vectors<U>(to, x, i, whole, c.threads);
     }
     copy_singly(to, from, whole, bytes, c);
-}
-
-DEVICE void copy_block(unsigned char *to, const unsigned char *from, uint64_t bytes)
-{
-    copy_by<COPY_VECTORS>(to, from, bytes, whole_block());
 }
 
 #endif

@@ -54,17 +54,6 @@ DEVICE void store_flag(uint32_t *at, uint32_t x)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(at), "r"(x) : "memory");
 }
 
-/* In host memory, among words that streams write, or wait for: fence_all() has come before. */
-DEVICE uint32_t load_word(const uint32_t *at)
-{
-    return load_acquire(at);
-}
-
-DEVICE void store_word(uint32_t *at, uint32_t x)
-{
-    store_flag(at, x);
-}
-
 /* Room that its user has finished reading: what was read is in registers, so there is nothing to wait for. */
 DEVICE void store_ack(uint32_t *at, uint32_t x)
 {

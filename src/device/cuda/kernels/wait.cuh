@@ -52,16 +52,6 @@ DEVICE bool wait_more(const uint32_t *at, uint32_t number, uint32_t *seen, const
     return true;
 }
 
-/* One that a stream writes. */
-DEVICE bool wait_word(const uint32_t *at, uint32_t number, const uint32_t *abort)
-{
-    struct waiting w = {abort, 0};
-    while (!reached(load_word(at), number))
-        if (!wait_on(&w))
-            return false;
-    return true;
-}
-
 DEVICE bool wait_flag(const uint32_t *at, uint32_t number, const uint32_t *abort)
 {
     struct waiting w = {abort, 0};

@@ -37,8 +37,6 @@ struct alignas(256) window {
     uint32_t direct_number[KERNEL_STRIPES], direct_refused;
     struct packet direct_meet[KERNEL_STRIPES][KERNEL_RANKS][DIRECT_WORDS];
     stripe_words direct_done;
-    /* of reduce_relay.cuh: blocks that are done with a chunk, by its slot */
-    uint32_t relay_reduced[KERNEL_RELAY_DEPTH], relay_collected[KERNEL_RANKS][KERNEL_RELAY_DEPTH];
 };
 
 /* Behind the words: for every source its small messages, and then for every source its plain data. */

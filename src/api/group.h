@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls that a group keeps. */
+#ifndef TUTTI_API_GROUP_H
+#define TUTTI_API_GROUP_H
+
+#include "comm/comm.h"
+#include "engine/p2p.h"
+
+#include <pthread.h>
+
+#define FEW 8 /* calls of a group that need no memory of their own */
+
+enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_SPLIT, RECORD_DONE };
+
+/* A split runs in a thread of its own: those of several ranks meet. */
+struct split {
+    int color, key;
+    bool has_config, runs;
+    tutti_config_t config;
+    pthread_t thread;
+    tutti_comm_t parent, child;
+    tutti_result_t result;
+    char sentence[256];
+};
+
+struct record {
+    enum record_kind kind;
+    tutti_comm_t comm;
+    tutti_stream_t stream;
+    struct call call;
+    struct p2p_item item;
+    size_t *counts;    /* of alltoallv: owned until the operation takes it */
+    tutti_comm_t *out; /* of an init or a split */
+    struct split *split; /* owned */
+    int lot;             /* lot.c; -1: none */
+};
+
+/* Of two results of a group the one that it returns. */
+static inline tutti_result_t group_worse(tutti_result_t so_far, tutti_result_t next)
+{
+    return so_far == TUTTI_SUCCESS || (so_far == TUTTI_IN_PROGRESS && next != TUTTI_SUCCESS) ? next : so_far;
+}
+
+/* lot.c: issues the collectives, sends and receives, those for several GPUs at the same time. Issued ones are RECORD_DONE. */
+tutti_result_t lot_issue_all(struct record *record, size_t count);
+
+#endif

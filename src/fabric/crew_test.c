@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The crew: every share is carried out once, by one thread or by several, before the call returns. */
+#include "fabric/crew.h"
+
+#include "base/param.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MOST   20
+#define ROUNDS 2000
+
+struct work {
+    int done[MOST]; /* plain: what the shares have written is seen when the call has returned */
+    pthread_t by[MOST];
+};
+
+static void count_share(void *argument, int share)
+{
+    struct work *work = argument;
+    work->done[share]++;
+    work->by[share] = pthread_self();
+}
+
+/* How many shares other threads have carried out. */
+static int run_round(int count)
+{
+    struct work work = {0};
+    int others = 0;
+    crew_run(count_share, &work, count);
+    for (int share = 0; share < MOST; share++) {
+        assert_int_equal(work.done[share], share < count);
+        others += share < count && !pthread_equal(work.by[share], pthread_self());
+    }
+    assert_true(count == 0 || pthread_equal(work.by[0], pthread_self()));
+    return others;
+}
+
+static void with_threads(const char *threads)
+{
+    setenv("TUTTI_ISSUE_THREADS", threads, 1);
+    param_reload();
+    crew_join();
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    with_threads("1");
+    for (int round = 0; round < 100; round++)
+        assert_int_equal(run_round(round % (MOST + 1)), 0);
+    crew_leave();
+}
+
+/* In the end others help; how often depends on the machine. */
+static void test_together(void **state)
+{
+    (void)state;
+    long others = 0;
+    with_threads("4");
+    for (int round = 0; round < ROUNDS || !others; round++) {
+        others += run_round(4);
+        run_round(round % (MOST + 1));
+    }
+    crew_leave();
+}
+
+/* Asleep, woken, asleep again. */
+static void test_sleep(void **state)
+{
+    (void)state;
+    with_threads("3");
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 5; i++)
+            run_round(3);
+        usleep(1500);
+    }
+    crew_leave();
+}
+
+/* It ends with the last fabric, and begins again. */
+static void test_again(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        with_threads("4");
+        crew_join();
+        for (int i = 0; i < 10; i++)
+            run_round(4);
+        crew_leave();
+        for (int i = 0; i < 10; i++)
+            run_round(4);
+        crew_leave();
+    }
+}
+
+static void *run_many(void *argument)
+{
+    for (int round = 0; round < ROUNDS; round++)
+        run_round(1 + round % MOST);
+    return argument;
+}
+
+/* One has the crew, the others do their work themselves. */
+static void test_rivals(void **state)
+{
+    pthread_t thread[3];
+    (void)state;
+    with_threads("4");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_many, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    crew_leave();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone), cmocka_unit_test(test_together), cmocka_unit_test(test_sleep),
+                                       cmocka_unit_test(test_again), cmocka_unit_test(test_rivals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
