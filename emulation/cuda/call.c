@@ -67,20 +67,13 @@ static CUresult check(unsigned need)
     return need & CALL_UNSAFE && capture_forbids() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-/* What a real driver may do, as its manual says of implicit synchronisation: no work can be handed to the context meanwhile. */
-static void block(unsigned need)
+static void stay_behind(unsigned need)
 {
-    CUcontext context = config_get()->block ? context_current() : NULL;
-    if (!context || !(need & CALL_BLOCKS || (need & CALL_CONTEXT) == CALL_CONTEXT))
+    CUcontext context = context_current();
+    if (!context || !(need & CALL_BEHIND || (need & CALL_CONTEXT) == CALL_CONTEXT))
         return;
-    while (context->blocked)
+    while (context_is_live(context) && context->held)
         state_wait();
-    if (need & CALL_BLOCKS) {
-        context->blocked = true;
-        context_drain(context);
-        context->blocked = false;
-        state_changed();
-    }
 }
 
 CUresult call_enter(const char *name, unsigned need)
@@ -94,10 +87,9 @@ CUresult call_enter(const char *name, unsigned need)
     state_lock();
     if (result && sticky && context_current())
         context_fail(context_current(), result);
+    stay_behind(need);
     if (!result)
         result = check(need);
-    if (!result)
-        block(need);
     state_unlock();
     return result;
 }

@@ -14,8 +14,8 @@ enum {
     CALL_PLAIN = 0,
     CALL_INIT = 1,    /* cuInit must have been called */
     CALL_CONTEXT = 3, /* a current context that is alive */
-    CALL_BLOCKS = 8,  /* with TUTTI_EMULATED_BLOCK it waits for all work of the context, and other calls on the context wait for it */
     CALL_UNSAFE = 4,  /* not allowed while a stream is being captured, unless relaxed */
+    CALL_BEHIND = 8,  /* comes behind a call that holds the current context (context_hold), as calls that need a context do */
 };
 
 /* Injected faults, then the needs. `name` is that of the exported function. */

@@ -14,7 +14,7 @@ struct config {
     size_t memory; /* of each device */
     bool peers;    /* devices reach each other's memory */
     bool poison;   /* fresh cuMemAlloc memory is not zero */
-    bool block;    /* calls that make, map or free memory wait for the context's work */
+    bool block;    /* while a call waits for all work of a context, other calls on that context wait, too; loading code is such a call */
     int connections; /* hardware queues that a context's streams share; 0: each has its own */
     unsigned jitter_us;
     uint64_t seed;

@@ -68,6 +68,19 @@ void context_drain(CUcontext context)
     }
 }
 
+/* As a driver may: no work can be handed to the context meanwhile. */
+void context_hold(CUcontext context)
+{
+    bool alone = config_get()->block;
+    while (context->held)
+        state_wait();
+    context->held = alone;
+    context_drain(context);
+    context->held = false;
+    if (alone)
+        state_changed();
+}
+
 void context_drain_device(int ordinal)
 {
     for (CUcontext c = context_next(NULL); c; c = context_next(c))

@@ -9,7 +9,7 @@ struct CUctx_st {
     int device;
     unsigned flags, refs, peers; /* peers: devices whose memory it has access to, a bit each */
     bool primary, active;
-    bool blocked; /* a call waits for all its work */
+    bool held; /* a call waits for all its work, and others for that call */
     unsigned long long id;
     _Atomic CUresult error; /* sticky: what killed it */
     CUstream streams, legacy;
@@ -29,6 +29,7 @@ CUdevice device_of_number(int number); /* -1: it does not see it */ /* NULL: the
 CUcontext context_current(void);             /* NULL: there is none */
 CUresult context_fail(CUcontext context, CUresult error);
 void context_drain(CUcontext context); /* waits for all its streams; lock held */
+void context_hold(CUcontext context);  /* the same; with TUTTI_EMULATED_BLOCK other calls on it wait meanwhile */
 void context_drain_device(int ordinal);
 CUcontext context_next(CUcontext after); /* walks all live contexts; lock held */
 bool context_is_live(CUcontext context);

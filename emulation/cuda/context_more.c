@@ -9,7 +9,7 @@ EXPORT CUresult cuCtxSynchronize(void)
     CUcontext context = context_current();
     bool captured = capture_blocks_context(context);
     if (!captured)
-        context_drain(context);
+        context_hold(context);
     CUresult error = captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : context->error;
     state_unlock();
     return error;

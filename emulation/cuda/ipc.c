@@ -89,7 +89,7 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, unsigned flags)
 {
     struct handle handle;
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     memcpy(&handle, &given, sizeof(handle));
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
@@ -103,18 +103,25 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, un
     return result;
 }
 
+static struct range *find_imported(CUdeviceptr address)
+{
+    struct range *range = range_find((void *)(uintptr_t)address);
+    return range && range->kind == RANGE_IMPORTED && (uintptr_t)range->base == address ? range : NULL;
+}
+
+/* Waits for what this process does in the context, not for the owner of the memory. */
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     state_lock();
-    struct range *range = range_find((void *)(uintptr_t)address);
-    CUresult result = range && range->kind == RANGE_IMPORTED && (uintptr_t)range->base == address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (!result && range->refs == 1)
-        context_drain(range->context);
-    if (!result && !--range->refs)
+    struct range *range = find_imported(address);
+    if (range && range->refs == 1)
+        context_hold(range->context);
+    range = find_imported(address);
+    if (range && !--range->refs)
         range_release(range);
     state_unlock();
-    return result;
+    return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event)

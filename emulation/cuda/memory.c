@@ -76,13 +76,13 @@ static CUresult allocate_at(enum range_kind kind, size_t size, unsigned flags, C
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     return allocate_at(RANGE_DEVICE, size, 0, out);
 }
 
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     return allocate_at(RANGE_MANAGED, size, flags, out);
@@ -90,13 +90,13 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
 
 EXPORT CUresult cuMemAllocHost_v2(void **out, size_t size)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     return allocate(RANGE_PINNED, size, CU_MEMHOSTALLOC_PORTABLE, out);
 }
 
 EXPORT CUresult cuMemHostAlloc(void **out, size_t size, unsigned flags)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     if (flags & ~7u)
         return CUDA_ERROR_INVALID_VALUE;
     return allocate(RANGE_PINNED, size, flags, out);
@@ -109,7 +109,7 @@ static CUresult give_back(void *address, unsigned kinds)
     struct range *range = range_find(address);
     CUresult result = range && range->base == address && kinds & 1u << range->kind ? range->context->error : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
-        context_drain(range->context);
+        context_hold(range->context);
         if ((range = range_find(address)))
             range_release(range);
     }
@@ -119,19 +119,19 @@ static CUresult give_back(void *address, unsigned kinds)
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE);
     return address ? give_back((void *)(uintptr_t)address, 1u << RANGE_DEVICE | 1u << RANGE_MANAGED) : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemFreeHost(void *address)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE);
     return address ? give_back(address, 1u << RANGE_PINNED) : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     if (!address || !size || flags & ~0xfu)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
@@ -147,7 +147,7 @@ EXPORT CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 
 EXPORT CUresult cuMemHostUnregister(void *address)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE);
     CUresult result = give_back(address, 1u << RANGE_REGISTERED);
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : result;
 }

@@ -11,38 +11,43 @@ static CUresult load(CUmodule *out, const void *image)
     if (!module)
         return out && image ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     module->context = context_current();
+    if (config_get()->block) {
+        state_lock();
+        context_hold(module->context);
+        state_unlock();
+    }
     *out = module;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 {
-    CALL(CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_CONTEXT | CALL_UNSAFE);
     return load(out, image);
 }
 
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
-    CUresult entered = call_enter(__func__, CALL_CONTEXT | CALL_UNSAFE | CALL_BLOCKS);
+    CUresult entered = call_enter(__func__, CALL_CONTEXT | CALL_UNSAFE);
     bool dead = entered && context_current() && context_current()->error; /* the code goes all the same */
     if (entered && !dead)
         return entered;
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
     state_lock();
-    context_drain(module->context);
+    context_drain(module->context); /* other calls get through */
     while (module->functions) {
         CUfunction next = module->functions->next;
         free(module->functions);

@@ -71,7 +71,7 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocation
 
 EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     if (!out || !good_prop(prop) || !size || size % GRANULARITY || flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
@@ -152,7 +152,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHa
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle, CUmemAllocationHandleType type)
 {
     struct stat file;
-    CALL(CALL_INIT | CALL_UNSAFE);
+    CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return type == CU_MEM_HANDLE_TYPE_FABRIC ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     int fd = (int)(intptr_t)handle, device = memory_file_device(fd);
@@ -256,7 +256,7 @@ static CUresult map(char *base, size_t size, size_t offset, struct allocation *a
 
 EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     if (!address || !size || (address | size | offset) % GRANULARITY || flags)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
@@ -294,7 +294,7 @@ static CUresult unmap(char *base, size_t size)
 /* Unlike cuMemFree, this waits for nobody. */
 EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     state_lock();
     CUresult result = unmap((char *)(uintptr_t)address, size);
     state_unlock();
@@ -328,7 +328,7 @@ static CUresult set_access(char *base, size_t size, const CUmemAccessDesc *desc,
 
 EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-    CALL(CALL_INIT | CALL_UNSAFE | CALL_BLOCKS);
+    CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     if (!desc || !count)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();

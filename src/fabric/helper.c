@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps until there is news: a peer offers a buffer, its process was lost, the team has failed.
- * Kernels and streams that wait for a peer know nothing of its death: they are told here.
+ * A thread that sleeps until there is news: a peer's process was lost, the team has failed, a descriptor is to go to a peer.
+ * Kernels and streams that wait for a peer know nothing of its death: they are told here. It never calls the driver, in which it could
+ * be held up behind a call that waits for those very kernels.
  */
 #include "fabric/internal.h"
 
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
-#define LOOK_US  1000  /* between looks for a quiet time; more and more */
+#define LOOK_US  1000  /* between attempts to send descriptors; more and more */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
 /*
@@ -136,10 +137,7 @@ static void *helper(void *argument)
 {
     struct fabric *fabric = argument;
     _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* mapping spoils no capture of another thread */
     uint64_t pause = LOOK_US;
-    cuda_enter(fabric->device);
-    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
     while (!atomic_load(&fabric->stop)) {
         uint32_t news = atomic_load(bell);
         int lost = fabric_hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
@@ -150,12 +148,10 @@ static void *helper(void *argument)
         bool failed = atomic_load(&fabric->team->failed);
         if (failed)
             give_up(fabric);
-        bool undelivered = !failed && import_deliver(fabric), unmapped = !failed && import_look(fabric);
-        bool left = undelivered || unmapped;
+        bool left = !failed && offer_deliver(fabric);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         futex_wait(bell, news, failed ? AGAIN_US : left ? pause : 60u * 1000 * 1000);
     }
-    cuda_leave();
     return NULL;
 }
 

@@ -1,58 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers' buffers that are mapped here. Mapping may wait for all work of the context, and hold up whoever calls the driver
- * meanwhile; what is under way may need a peer's host, which may be held up in the same way. So it is done only while no call of
- * this process is under way, and nothing ever waits for it.
+ * Peers' buffers that are mapped here, by a thread that does nothing else: the driver may hold it up behind some other thread's call that
+ * waits for all work, and nothing may wait for it then. Mapping waits for no work and is done at any time. Closing an IPC handle does, and
+ * what is under way may need a peer's host, which may be held up in the same way: it is put off until no call of this process is under way.
  */
 #include "fabric/internal.h"
 
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/log.h"
-#include "link/link.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-/* ---- Descriptors for peers ----------------------------------------------------------------------------------------- */
+#define LOOK_US 1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
-/* TUTTI_IN_PROGRESS: the link is not up yet. */
-static tutti_result_t deliver(struct fabric *fabric, const struct parcel *parcel)
+/* ---- Closing ------------------------------------------------------------------------------------------------------- */
+
+static void close_one(struct fabric *fabric, struct import *import)
 {
-    struct link *link;
-    lock_take(&fabric->team->engine->lock);
-    tutti_result_t result = team_link(fabric->team, parcel->peer, &link);
-    if (result == TUTTI_SUCCESS)
-        result = link_share(link, parcel->key, parcel->fd);
-    lock_release(&fabric->team->engine->lock);
-    return result;
+    cuda_unimport(fabric->device, &import->handle, import->address);
+    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer, fabric->rank);
+    free(import);
 }
 
-static void drop(struct parcel *parcel)
-{
-    list_remove(&parcel->node);
-    close(parcel->fd);
-    free(parcel);
-}
-
-/* One at a time: under the engine's lock a callback may want this fabric's. */
-static struct parcel *next_parcel(struct fabric *fabric)
+static struct import *next_old(struct fabric *fabric)
 {
     pthread_mutex_lock(&fabric->lock);
-    struct parcel *parcel = list_empty(&fabric->parcels) ? NULL : list_entry(fabric->parcels.next, struct parcel, node);
+    struct list *node = list_pop(&fabric->old);
+    if (!node)
+        atomic_store_explicit(&fabric->any_old, false, memory_order_relaxed);
     pthread_mutex_unlock(&fabric->lock);
-    return parcel;
+    return node ? list_entry(node, struct import, node) : NULL;
 }
 
-static bool deliver_all(struct fabric *fabric)
+static void close_all_old(struct fabric *fabric)
 {
-    for (struct parcel *parcel; (parcel = next_parcel(fabric));) {
-        if (deliver(fabric, parcel) == TUTTI_IN_PROGRESS)
-            return true;
-        pthread_mutex_lock(&fabric->lock);
-        drop(parcel); /* undeliverable ones too: the offer stays without an answer, and messages are staged */
-        pthread_mutex_unlock(&fabric->lock);
-    }
+    for (struct import *import; (import = next_old(fabric));)
+        close_one(fabric, import);
+}
+
+bool import_close_old(struct fabric *fabric)
+{
+    if (!atomic_load_explicit(&fabric->any_old, memory_order_relaxed))
+        return false;
+    if (!quiet_try())
+        return true;
+    close_all_old(fabric);
+    quiet_end();
     return false;
+}
+
+/* Its owner uses it in no message any more. */
+static void give_back(struct fabric *fabric, struct import *import)
+{
+    if (import->handle.how == CUDA_BY_DESCRIPTOR) { /* unmapping waits for no work */
+        close_one(fabric, import);
+        return;
+    }
+    pthread_mutex_lock(&fabric->lock);
+    list_push(&fabric->old, &import->node);
+    atomic_store_explicit(&fabric->any_old, true, memory_order_relaxed);
+    pthread_mutex_unlock(&fabric->lock);
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------------------------------- */
@@ -67,20 +77,20 @@ static bool is_answered(const struct board_offer *place)
     return atomic_load_explicit(&place->number, memory_order_acquire) == atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
 }
 
-static bool any_unanswered(const struct fabric *fabric)
+/* What the place held before. */
+static void replace(struct fabric *fabric, int peer, int offer)
+{
+    struct import *import = atomic_exchange(&fabric->import[peer][offer], NULL);
+    if (import)
+        give_back(fabric, import);
+}
+
+static void replace_all(struct fabric *fabric)
 {
     for (int peer = 0; peer < fabric->nranks; peer++)
         for (int i = 0; !fabric->here[peer] && i < BOARD_OFFERS; i++)
             if (!is_answered(place_of(fabric, peer, i)))
-                return true;
-    return false;
-}
-
-static void unmap(struct fabric *fabric, struct import *import)
-{
-    if (import->mapped)
-        cuda_unimport(fabric->device, &import->handle, import->address);
-    import->mapped = false;
+                replace(fabric, peer, i);
 }
 
 static int take_descriptor(struct fabric *fabric, uint64_t key)
@@ -91,30 +101,60 @@ static int take_descriptor(struct fabric *fabric, uint64_t key)
     return fd;
 }
 
-/* False: its descriptor has not come. */
+static tutti_result_t map(struct fabric *fabric, int peer, const struct cuda_handle *handle, int fd, struct import **out)
+{
+    struct import *import = malloc(sizeof *import);
+    if (!import)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a mapping of a peer's buffer");
+    *import = (struct import){.peer = peer, .handle = *handle};
+    tutti_result_t result = cuda_import(fabric->device, handle, fd, &import->address);
+    if (result == TUTTI_SUCCESS)
+        *out = import;
+    else
+        free(import);
+    return result;
+}
+
+/*
+ * A driver may refuse a handle while what it had at that address before is still open: its owner withdraws that first. `open`: something
+ * was, before the driver was asked.
+ */
+static bool may_become_mapped(struct fabric *fabric, const struct cuda_handle *handle, bool open)
+{
+    replace_all(fabric);
+    return handle->how == CUDA_BY_IPC && (open || atomic_load_explicit(&fabric->any_old, memory_order_relaxed));
+}
+
+/* False: to be tried again. */
 static bool answer(struct fabric *fabric, int peer, int offer)
 {
     struct board_offer *place = place_of(fabric, peer, offer);
-    struct import *import = &fabric->import[peer][offer];
-    const struct cuda_handle *handle = &place->buffer.handle;
     uint32_t number = atomic_load_explicit(&place->number, memory_order_acquire);
+    const struct cuda_handle handle = place->buffer.handle;
+    struct import *import = NULL;
+    tutti_result_t result = TUTTI_SUCCESS;
     int fd = -1;
-    unmap(fabric, import);
-    if (handle->how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(fabric, place->key)) < 0)
+    replace(fabric, peer, offer);
+    if (handle.how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(fabric, place->key)) < 0)
         return false;
-    import->handle = *handle;
-    if (handle->how) {
-        tutti_result_t result = cuda_import(fabric->device, handle, fd, &import->address);
-        import->mapped = result == TUTTI_SUCCESS;
-        log_info("%s %llu bytes of rank %d for copies by rank %d%s%s", import->mapped ? "mapped" : "cannot map",
-                 (unsigned long long)handle->size, peer, fabric->rank, import->mapped ? "" : ": ", import->mapped ? "" : error_last());
-    }
+    bool open = atomic_load_explicit(&fabric->any_old, memory_order_relaxed);
+    if (handle.how)
+        result = map(fabric, peer, &handle, fd, &import);
     if (fd >= 0)
         close(fd);
-    atomic_store_explicit(&place->answer, number << 1 | import->mapped, memory_order_release);
+    if (result != TUTTI_SUCCESS && may_become_mapped(fabric, &handle, open)) {
+        log_trace("cannot map %llu bytes of rank %d yet: %s", (unsigned long long)handle.size, peer, error_last());
+        return false;
+    }
+    atomic_store_explicit(&fabric->import[peer][offer], import, memory_order_release);
+    atomic_store_explicit(&place->answer, number << 1 | (import != NULL), memory_order_release);
+    if (handle.how)
+        log_info("%s %llu bytes of rank %d for copies by rank %d%s%s", import ? "mapped" : "cannot map", (unsigned long long)handle.size, peer,
+                 fabric->rank, import ? "" : ": ", import ? "" : error_last());
     return true;
 }
 
+/* Returns whether something is left to do. */
 static bool answer_all(struct fabric *fabric)
 {
     bool left = false;
@@ -124,31 +164,67 @@ static bool answer_all(struct fabric *fabric)
     return left;
 }
 
-bool import_look(struct fabric *fabric)
+CUdeviceptr import_address(const struct fabric *fabric, int peer, uint32_t offer)
 {
-    bool left = false;
-    if (any_unanswered(fabric)) {
-        atomic_store_explicit(&fabric->unanswered, true, memory_order_relaxed);
-        left = true;
-        if (quiet_try()) {
-            left = answer_all(fabric);
-            quiet_end();
-            atomic_store_explicit(&fabric->unanswered, left, memory_order_relaxed);
-        }
-    }
-    return left;
+    const struct import *import = offer < BOARD_OFFERS ? atomic_load_explicit(&fabric->import[peer][offer], memory_order_acquire) : NULL;
+    return import ? import->address : 0;
 }
 
-bool import_deliver(struct fabric *fabric)
+/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+
+static void *work(void *argument)
 {
-    return deliver_all(fabric);
+    struct fabric *fabric = argument;
+    _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* mapping spoils no capture of another thread */
+    uint64_t pause = LOOK_US;
+    cuda_enter(fabric->device);
+    fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    while (!atomic_load(&fabric->importer_stops)) {
+        uint32_t news = atomic_load(bell);
+        bool failed = atomic_load(&fabric->team->failed), unanswered = !failed && answer_all(fabric);
+        bool left = !failed && (import_close_old(fabric) || unanswered);
+        pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
+        futex_wait(bell, news, left ? pause : 60u * 1000 * 1000);
+    }
+    cuda_leave();
+    return NULL;
+}
+
+static bool is_needed(const struct fabric *fabric)
+{
+    bool all_here = true;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        all_here = all_here && fabric->here[rank];
+    return fabric->copies && !all_here;
+}
+
+tutti_result_t import_start(struct fabric *fabric)
+{
+    int error = is_needed(fabric) ? pthread_create(&fabric->importer, NULL, work, fabric) : 0;
+    if (error)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error));
+    fabric->importer_runs = is_needed(fabric);
+    return TUTTI_SUCCESS;
+}
+
+void import_stop(struct fabric *fabric)
+{
+    if (!fabric->importer_runs)
+        return;
+    atomic_store(&fabric->importer_stops, true);
+    board_ring(fabric->board, fabric->rank);
+    pthread_join(fabric->importer, NULL);
+    fabric->importer_runs = false;
 }
 
 void import_close(struct fabric *fabric)
 {
-    while (!list_empty(&fabric->parcels))
-        drop(list_entry(fabric->parcels.next, struct parcel, node));
+    close_all_old(fabric);
     for (int peer = 0; peer < fabric->nranks; peer++)
-        for (int i = 0; i < BOARD_OFFERS; i++)
-            unmap(fabric, &fabric->import[peer][i]);
+        for (int i = 0; i < BOARD_OFFERS; i++) {
+            struct import *import = atomic_exchange(&fabric->import[peer][i], NULL);
+            if (import)
+                close_one(fabric, import);
+        }
 }

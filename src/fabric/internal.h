@@ -16,10 +16,10 @@
 
 #include <pthread.h>
 
-/* A peer's buffer that is mapped here: the answer to one of its offers. */
+/* A peer's buffer that is mapped here. */
 struct import {
-    uint32_t number;
-    bool mapped;
+    struct list node; /* in the list of those to be closed */
+    int peer;
     struct cuda_handle handle;
     CUdeviceptr address;
 };
@@ -102,16 +102,16 @@ struct fabric {
     CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
     struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
     uint64_t offers_used;
-    struct import import[KERNEL_RANKS][BOARD_OFFERS]; /* changed only while nothing is issued: quiet.c */
-    pthread_mutex_t lock;              /* guards parcels */
-    struct list parcels;
-    _Atomic bool unanswered;           /* peers have made offers */
+    struct import *_Atomic import[KERNEL_RANKS][BOARD_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
+    pthread_mutex_t lock;              /* guards parcels and old imports */
+    struct list parcels, old;          /* old: what is to be closed when nothing is under way */
+    _Atomic bool any_old;
     struct list quiet;                 /* in the process's list of fabrics */
     int visitors;                      /* peers that issue on this fabric's streams; guarded by that list's lock */
 
-    pthread_t helper;
-    bool helper_runs;
-    _Atomic bool stop;
+    pthread_t helper, importer;
+    bool helper_runs, importer_runs;
+    _Atomic bool stop, importer_stops;
 };
 
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
@@ -211,12 +211,17 @@ void side_release(_Atomic uint32_t *word, uint32_t value);
 /* -1: not (yet); an offer was made, if one can be. */
 int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range);
 void offer_use(struct fabric *fabric, int peer, int offer, const struct message *message);
-
-/* import.c: peers' buffers that are mapped here */
-/* Maps what peers offer, if nothing is under way. Returns whether something is left to do. */
-bool import_look(struct fabric *fabric);
 /* Gives peers the descriptors that go with offers. Returns whether some are left. */
-bool import_deliver(struct fabric *fabric);
+bool offer_deliver(struct fabric *fabric);
+void offer_close(struct fabric *fabric);
+
+/* import.c: peers' buffers that are mapped here, by a thread of its own */
+tutti_result_t import_start(struct fabric *fabric);
+void import_stop(struct fabric *fabric);
+/* Where a buffer is that the peer knows to be mapped. */
+CUdeviceptr import_address(const struct fabric *fabric, int peer, uint32_t offer);
+/* Closes old ones if nothing is under way. Returns whether some are left. */
+bool import_close_old(struct fabric *fabric);
 void import_close(struct fabric *fabric);
 
 /* quiet.c: times when no call of this process is under way on any GPU */

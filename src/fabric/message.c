@@ -7,6 +7,7 @@
 #include "fabric/internal.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 #include <sched.h>
 
@@ -78,7 +79,7 @@ static tutti_result_t copy_whole(struct fabric *fabric, const struct message *me
     CUdeviceptr theirs = post->address;
     struct board_turn turn = message->sends ? turn_of(fabric, message) : post->after;
     if (post->way == BOARD_MAPPED)
-        theirs += fabric->import[message->peer][post->offer].address;
+        theirs += import_address(fabric, message->peer, post->offer);
     else if (!message->sends && fabric->pushes)
         return push_for_peer(fabric, message, post, stream);
     return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, &turn, stream);
@@ -234,6 +235,8 @@ tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUs
     }
     message->way = (enum board_way)post.way;
     message->copies = second && message->way != BOARD_STAGED;
+    log_trace("rank %d %s rank %d message %u, %s", fabric->rank, message->sends ? "sends to" : "receives from", message->peer, message->number,
+              message->way == BOARD_STAGED ? "through scratch" : "from buffer to buffer");
     if (result == TUTTI_SUCCESS)
         result = issue(fabric, message, &post, stream);
     atomic_store_explicit(&pair->called[end_of(message)], message->number, memory_order_release);

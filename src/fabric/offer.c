@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Buffers of this rank that peers may map, so that messages go from buffer to buffer. A message whose buffer is not mapped at the
- * other end goes through scratch, and the buffer is offered to the peer, which maps it when nothing is under way (import.c).
+ * other end goes through scratch, and the buffer is offered to the peer, which maps it beside its work (import.c).
  */
 #include "fabric/internal.h"
 
 #include "base/random.h"
+#include "link/link.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -131,4 +132,52 @@ void offer_use(struct fabric *fabric, int peer, int offer, const struct message 
         mine->pulled = message->number;
     else
         mine->pushed = message->number;
+}
+
+/* ---- Descriptors that go with offers ------------------------------------------------------------------------------- */
+
+/* TUTTI_IN_PROGRESS: the link is not up yet. */
+static tutti_result_t deliver(struct fabric *fabric, const struct parcel *parcel)
+{
+    struct link *link;
+    lock_take(&fabric->team->engine->lock);
+    tutti_result_t result = team_link(fabric->team, parcel->peer, &link);
+    if (result == TUTTI_SUCCESS)
+        result = link_share(link, parcel->key, parcel->fd);
+    lock_release(&fabric->team->engine->lock);
+    return result;
+}
+
+static void drop(struct parcel *parcel)
+{
+    list_remove(&parcel->node);
+    close(parcel->fd);
+    free(parcel);
+}
+
+/* One at a time: under the engine's lock a callback may want this fabric's. */
+static struct parcel *next_parcel(struct fabric *fabric)
+{
+    pthread_mutex_lock(&fabric->lock);
+    struct parcel *parcel = list_empty(&fabric->parcels) ? NULL : list_entry(fabric->parcels.next, struct parcel, node);
+    pthread_mutex_unlock(&fabric->lock);
+    return parcel;
+}
+
+bool offer_deliver(struct fabric *fabric)
+{
+    for (struct parcel *parcel; (parcel = next_parcel(fabric));) {
+        if (deliver(fabric, parcel) == TUTTI_IN_PROGRESS)
+            return true;
+        pthread_mutex_lock(&fabric->lock);
+        drop(parcel); /* undeliverable ones too: the offer stays without an answer, and messages are staged */
+        pthread_mutex_unlock(&fabric->lock);
+    }
+    return false;
+}
+
+void offer_close(struct fabric *fabric)
+{
+    while (!list_empty(&fabric->parcels))
+        drop(list_entry(fabric->parcels.next, struct parcel, node));
 }

@@ -262,6 +262,8 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS)
         result = helper_start(fabric);
+    if (result == TUTTI_SUCCESS)
+        result = import_start(fabric);
     spend(opening, PART_HELPER);
     return result;
 }
@@ -287,6 +289,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
     fabric->most_blocks = (unsigned)order->blocks;
     fabric->no_kernels = order->policy == TUTTI_POLICY_ZERO;
     list_init(&fabric->parcels);
+    list_init(&fabric->old);
     list_init(&fabric->quiet);
     pthread_mutex_init(&fabric->lock, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
@@ -324,7 +327,9 @@ void fabric_close(struct fabric *fabric)
         quiet_leave(fabric);
         staged_close(fabric->staged);
         copy_close(fabric); /* while the helper still lets go what waits for peers that have failed */
+        import_stop(fabric); /* likewise: it may be held up in the driver until that work ends */
         helper_stop(fabric);
+        offer_close(fabric);
         import_close(fabric);
         record_close(fabric);
         side_end(fabric, fabric->sounded);

@@ -37,8 +37,8 @@ static uint32_t next_ticket(struct fabric *fabric)
 tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (atomic_load_explicit(&fabric->unanswered, memory_order_relaxed))
-        import_look(fabric);
+    if (atomic_load_explicit(&fabric->any_old, memory_order_relaxed))
+        import_close_old(fabric); /* in a pause that is too short for another thread to find it */
     quiet_disturb();
     tutti_result_t result = fabric_failure(fabric);
     if (result == TUTTI_SUCCESS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the stand-in
- * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers.
+ * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The case "busy" takes two.
  */
 #include "gpu.h"
 
@@ -17,7 +17,7 @@
 #define BUFFERS 80 /* more than can be offered at a time */
 #define PIECE   (2u << 20)
 
-static tutti_comm_t comm;
+static tutti_comm_t comm, talk; /* talk: by which ranks agree; may be the same */
 static int rank, nranks;
 static const struct cuda_driver *cu;
 static char log_file[] = "/tmp/gpu_copies_XXXXXX";
@@ -103,8 +103,8 @@ static bool one_says(bool mine)
     if (!word)
         word = (int32_t *)(void *)memory(2);
     word[0] = mine;
-    OK(tutti_allreduce(word, word + 1, 1, TUTTI_INT32, TUTTI_MAX, comm, NULL));
-    OK(tutti_comm_synchronize(comm));
+    OK(tutti_allreduce(word, word + 1, 1, TUTTI_INT32, TUTTI_MAX, talk, NULL));
+    OK(tutti_comm_synchronize(talk));
     return word[1] != 0;
 }
 
@@ -225,6 +225,127 @@ static void pieces(bool shareable)
     DONE(cu->MemAddressFree(base, 4 * (size_t)PIECE));
 }
 
+/* ---- While something is always under way --------------------------------------------------------------------------- */
+
+static tutti_stream_t held, beside;
+static uint32_t *lid, lids; /* what comes behind hold() in that stream waits for the word */
+
+static void hold(void)
+{
+    DONE(cu->StreamWaitValue32((CUstream)held, (CUdeviceptr)(uintptr_t)lid, ++lids, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static void let_go(void)
+{
+    __atomic_store_n(lid, lids, __ATOMIC_RELEASE);
+}
+
+static void await(const char *line, int count)
+{
+    time_t end = time(NULL) + 60;
+    while (!one_says(logged(line) >= count)) {
+        usleep(1000);
+        require(time(NULL) < end, line);
+    }
+}
+
+/* From rank 0, whose call comes first, so that it offers its buffer, to rank 1. */
+static void pass_first(uint32_t *memory, tutti_stream_t stream)
+{
+    if (rank == 0)
+        OK(tutti_send(memory, WORDS, TUTTI_UINT32, 1, comm, stream));
+    one_says(false);
+    if (rank == 1)
+        OK(tutti_recv(memory, WORDS, TUTTI_UINT32, 0, comm, stream));
+}
+
+static void fill(uint32_t *memory, unsigned round)
+{
+    for (size_t i = 0; i < WORDS; i++)
+        memory[i] = rank == 0 ? value(0, 1, round, i) : 0;
+}
+
+static void check_first(const uint32_t *memory, unsigned round)
+{
+    OK(tutti_comm_synchronize(comm));
+    if (rank == 1)
+        check(memory, WORDS, round);
+}
+
+/* No message is over before all have been issued. */
+static void never_a_pause(void)
+{
+    uint32_t *words = memory(WORDS);
+    fill(words, 1);
+    hold();
+    pass_first(words, held);
+    require(logged(" through scratch") == 1, "a message whose buffer is not mapped goes through scratch");
+    await(" mapped ", 1);
+    for (int i = 1; i <= 20; i++) {
+        pass_first(words, held);
+        require(logged(" from buffer to buffer") == i, "a mapped buffer is used");
+    }
+    let_go();
+    check_first(words, 1);
+    OK(tutti_device_mem_free(words));
+}
+
+/* The first buffer's mapping is withdrawn with the next offer, whose handle the driver refuses once. */
+static void closed_in_the_next_pause(tutti_comm_t busy)
+{
+    int mapped = logged(" mapped "), unmapped = logged(" unmapped ");
+    CUdeviceptr base = 0;
+    uint32_t *words = memory(WORDS);
+    DONE(cu->MemAddressReserve(&base, PIECE, 0, 0, 0));
+    uint32_t *piece = (uint32_t *)(uintptr_t)base;
+    hold();
+    OK(tutti_barrier(busy, held));
+    one_says(false); /* from here on all are busy */
+    fill(words, 1);
+    pass_first(words, beside);
+    await(" mapped ", ++mapped);
+    require(one_says(logged(" yet: ") > 0) && logged(" cannot map ") == logged(" yet: "), "a refused buffer is tried again");
+    check_first(words, 1);
+    require(logged(" unmapped ") == unmapped, "nothing is closed while something is under way");
+    for (unsigned round = 2; round < 5; round++) { /* other memory at the same address each time: this needs no pause */
+        map_piece(base, true);
+        fill(piece, round);
+        pass_first(piece, beside);
+        await(" mapped ", ++mapped);
+        pass_first(piece, beside);
+        check_first(piece, round);
+        DONE(cu->MemUnmap(base, PIECE));
+    }
+    await(" unmapped ", unmapped + 2);
+    let_go();
+    OK(tutti_comm_synchronize(busy));
+    await(" unmapped ", unmapped + 3);
+    DONE(cu->MemAddressFree(base, PIECE));
+    OK(tutti_device_mem_free(words));
+}
+
+static void always_busy(void)
+{
+    tutti_comm_t busy;
+    CUstream streams[2];
+    void *word;
+    OK(tutti_comm_split(comm, 0, rank, &talk, NULL));
+    OK(tutti_comm_split(comm, 0, rank, &busy, NULL));
+    DONE(cu->MemHostAlloc(&word, sizeof *lid, 0));
+    for (int i = 0; i < 2; i++)
+        DONE(cu->StreamCreateWithPriority(&streams[i], CU_STREAM_NON_BLOCKING, 0));
+    held = (tutti_stream_t)streams[0];
+    beside = (tutti_stream_t)streams[1];
+    lid = memset(word, 0, sizeof *lid);
+    never_a_pause();
+    closed_in_the_next_pause(busy);
+    for (int i = 0; i < 2; i++)
+        DONE(cu->StreamDestroy(streams[i]));
+    DONE(cu->MemFreeHost(word));
+    tutti_comm_destroy(busy);
+    tutti_comm_destroy(talk);
+}
+
 /* ---- No kernel where nothing is reduced ---------------------------------------------------------------------------- */
 
 /* The first launch of a kernel fails: all but the reduction must do without. */
@@ -268,6 +389,8 @@ static void run_case(const char *name)
         buffers_go();
     } else if (strcmp(name, "none") == 0 || strcmp(name, "asked") == 0) {
         no_kernels();
+    } else if (strcmp(name, "busy") == 0) {
+        always_busy();
     } else {
         require(logged(" windows lie in host memory") == 0, "windows on the GPUs");
         buffers_stay();
@@ -288,7 +411,7 @@ int main(int argc, char **argv)
     if (file < 0 || !local_rank)
         return 2;
     close(file);
-    setenv("TUTTI_DEBUG", "info", 1);
+    setenv("TUTTI_DEBUG", strcmp(name, "busy") == 0 ? "trace" : "info", 1);
     setenv("TUTTI_DEBUG_FILE", log_file, 1);
     if (alone)
         hide_others(local_rank);
@@ -298,6 +421,7 @@ int main(int argc, char **argv)
     if (strcmp(name, "asked") == 0) /* as TUTTI_CTA_POLICY=zero, but for this communicator */
         config.policy = TUTTI_POLICY_ZERO;
     OK(tutti_comm_init_from_env(&comm, &config));
+    talk = comm;
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
     only_own_context();

@@ -115,7 +115,8 @@ int main(int argc, char **argv)
                                           "cuStreamWriteValue32:1", "cuLaunchKernel:2,cuLaunchKernelEx:2", "cuLaunchKernel:5,cuLaunchKernelEx:5",
                                           "cuLaunchKernel:4:launch:sticky,cuLaunchKernelEx:4:launch:sticky", NULL};
     static const char *const copies[] = {"cuStreamCreateWithPriority:4", "cuMemcpyDtoDAsync:3", "cuStreamWaitValue32:5", "cuStreamWriteValue32:2",
-                                         "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky", NULL};
+                                         "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky",
+                                         "cuIpcOpenMemHandle:3", "cuIpcOpenMemHandle:4", NULL};
     static const char *const staged[] = {"cuMemHostAlloc:1", "cuMemHostAlloc:2", "cuMemcpyAsync:2", "cuEventSynchronize:4", "cuStreamWriteValue32:2",
                                          "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
     static const char *const channels[] = {"cuMemHostAlloc:2", "cuStreamCreateWithPriority:4", "cuEventCreate:17", "cuMemcpyAsync:3",

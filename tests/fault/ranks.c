@@ -393,6 +393,67 @@ static void try_vain(int count, int variant, uint64_t seed)
     family_free(family);
 }
 
+/* ---- A rank that dies while another's calls of the driver wait for work that waits for it --------------------------- */
+
+#define OFFERED 20000 /* bytes of a message by copy engine */
+
+static void *free_soon(void *memory)
+{
+    gpu_select(0);
+    tutti_device_mem_free(memory);
+    return NULL;
+}
+
+/* The last rank never calls. Rank 1 offers rank 0 a buffer, to map which it comes behind a call that waits for the GPU's work. */
+static void wait_in_driver(struct family *family, int rank, tutti_comm_t comm)
+{
+    struct job job = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100};
+    struct family_report *report = &family->report[rank];
+    void *memory = NULL;
+    pthread_t thread;
+    if (rank == family->victim)
+        for (;;)
+            family_nap(1000);
+    tutti_result_t result = tutti_device_mem_alloc(&memory, OFFERED);
+    job_prepare(&job, comm, rank, family->count);
+    if (result == TUTTI_SUCCESS)
+        result = job_issue(&job, NULL);
+    if (rank == 0 && pthread_create(&thread, NULL, free_soon, memory) != 0)
+        exit(5);
+    atomic_fetch_add(&report->issued, 1);
+    while (rank == 1 && !atomic_load(&family->report[0].issued))
+        family_nap(1);
+    family_nap(rank == 1 ? 200 : 0); /* most likely it waits by now */
+    if (rank == 1 && result == TUTTI_SUCCESS)
+        result = tutti_send(memory, OFFERED, TUTTI_UINT8, 0, comm, NULL);
+    atomic_fetch_add(&report->rounds, 1);
+    if (result == TUTTI_SUCCESS)
+        result = tutti_comm_synchronize(comm);
+    family_end(family, rank, comm, result);
+    if (rank == 0)
+        pthread_join(thread, NULL);
+    tutti_comm_destroy(comm);
+    if (rank == 1)
+        tutti_device_mem_free(memory);
+    job_free(&job);
+}
+
+static void try_driver(void)
+{
+    enum { COUNT = 3, VICTIM = 2 };
+    struct family *family = family_start(COUNT, VICTIM, 0, 1, wait_in_driver);
+    bool right = family_wait_joined(family);
+    for (int i = 0; i < 20000 && right && !atomic_load(&family->report[1].rounds); i++)
+        family_nap(1);
+    family_nap(200);
+    kill(family->pid[VICTIM], SIGKILL);
+    right &= family_wait(family, 30);
+    for (int rank = 0; rank < VICTIM; rank++)
+        right &= family->report[rank].result == TUTTI_REMOTE_ERROR && names_rank(family->report[rank].sentence, VICTIM);
+    judge(right, family, "a death while calls of the driver wait");
+    family_free(family);
+}
+
 /* Black boxes of the dead stay: they go into a folder of this test. */
 static bool make_box_folder(char *folder)
 {
@@ -423,6 +484,10 @@ static void try_gpus(uint64_t seed, bool quick)
     setenv("TUTTI_COPY_STAGE", "16K", 1);
     setenv("TUTTI_STAGE_THREADS", "3", 1);
     setenv("TUTTI_STAGE_SLICE", "64K", 1);
+    setenv("TUTTI_COPY_FROM", "1K", 1);
+    setenv("TUTTI_EMULATED_BLOCK", "1", 1);
+    try_driver();
+    unsetenv("TUTTI_COPY_FROM");
     for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++) {
         setenv(ways[i][0], ways[i][1], 1);
         setenv("TUTTI_EMULATED_BLOCK", ways[i][2], 1);
