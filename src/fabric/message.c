@@ -6,10 +6,15 @@
  */
 #include "fabric/internal.h"
 
+#include "base/clock.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
 
 #include <sched.h>
+
+#define BYTES_PER_NS 1000          /* a copy moves 390; a sender waits as long as this many would take */
+#define LONG         (512u << 20)  /* no longer than for so many */
 
 static struct board_pair *pair_of(const struct fabric *fabric, const struct message *message)
 {
@@ -178,6 +183,19 @@ static bool come_first(struct board_pair *pair, const struct message *message, c
                                                    memory_order_acq_rel, memory_order_acquire);
 }
 
+/*
+ * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other one has to push and
+ * pull, twice as long as if each pushed. So a sender lets a receiver that is near come first: for a fraction of the time that the copy takes.
+ */
+static void let_come_first(const struct fabric *fabric, const struct board_pair *pair, const struct message *message)
+{
+    if (!message->sends || fabric->here[message->peer] || is_taken(pair, message->number))
+        return;
+    uint64_t deadline = clock_ns() + (message->bytes < LONG ? message->bytes : LONG) / BYTES_PER_NS;
+    while (!is_taken(pair, message->number) && !clock_passed(deadline))
+        cpu_relax();
+}
+
 static tutti_result_t check_lengths(const struct fabric *fabric, const struct message *message, uint64_t theirs)
 {
     unsigned long long here = message->bytes, there = theirs;
@@ -222,6 +240,7 @@ tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUs
     tutti_result_t result = wait_for_place(fabric, pair, message);
     if (result != TUTTI_SUCCESS)
         return result;
+    let_come_first(fabric, pair, message);
     bool second = is_taken(pair, message->number);
     if (!second) {
         result = describe(fabric, message, &post);

@@ -69,7 +69,7 @@ static struct operation operation_of(unsigned number)
     uint64_t bits = mix64(number * 31u + (unsigned)ranks);
     struct operation o = {.mode = (int)(bits % 4), .root = (int)(bits / 4 % (unsigned)ranks), .in_place = bits / 64 % 2};
     o.blocks = 1 + (unsigned)(bits / 128 % 3);
-    o.threads = (bits / 512 % 2) ? 9 : 13;
+    o.threads = (bits / 512 % 2) ? 12 : 17;
     o.chunk = bits / 1024 % 2 ? 0 : 512 + 256 * (bits / 2048 % 5);
     o.shift = bits / 16384 % 3 ? 0 : 1;
     o.count = (bits >> 20) % (number % 5 == 0 ? 40 : WORDS - 4);
