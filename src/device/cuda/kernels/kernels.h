@@ -21,7 +21,7 @@
 #define KERNEL_STRIPES          64 /* most blocks that a pair of ranks, or a reduction, is spread over */
 #define KERNEL_LL_BYTES         2048
 #define KERNEL_LL_THREADS       256
-#define KERNEL_BULK_THREADS     768
+#define KERNEL_BULK_THREADS     512
 #define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 2 or more */
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */

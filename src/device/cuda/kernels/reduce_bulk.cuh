@@ -314,12 +314,12 @@ template <class E, int S, int U> DEVICE uint32_t bulk_reduce_tiles(const bulk_ru
 /* Chunk t of the own part. What a stage does in a microsecond is what it has in flight: of two ranks more of each. */
 template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t, const struct crew &c)
 {
-    enum { U = E::BYTES < 4 ? 1 : FOLD_VECTORS };
+    enum { U = E::BYTES < 2 ? 1 : FOLD_VECTORS };
     const struct bulk_end &own = r.s.end[r.team.rank];
     const uint64_t chunk = t * r.s.chunk, bytes = bulk_bytes(r.s, r.team.rank, t);
     const bool good = aligned(own.in + chunk, VECTOR_BYTES) && (!r.s.wants || aligned(own.out + chunk, VECTOR_BYTES));
     const uint64_t vectors = whole_vectors(bytes, good);
-    const uint32_t whole = r.team.nranks == 2 ? bulk_reduce_tiles<E, 2, U + 1>(r, t, vectors, c)
+    const uint32_t whole = r.team.nranks == 2 ? bulk_reduce_tiles<E, 2, 2 * U>(r, t, vectors, c)
                                               : bulk_reduce_tiles<E, FOLD_SOURCES, U>(r, t, vectors, c);
     ROLLED for (uint64_t at = (whole + c.thread) * (uint64_t)VECTOR_BYTES; at < bytes; at += c.threads * VECTOR_BYTES)
         bulk_vectors<E, false, 1, 1>(r, t, c.thread / WARP, at, bytes - at);
