@@ -18,7 +18,7 @@ static uint32_t everybody(const struct fabric *fabric)
 /* All ranks come to the same answer: they capture alike. */
 static bool in_two_steps(const struct fabric *fabric, const struct call *call, bool capturing)
 {
-    return call->coll == COLL_ALLREDUCE && fabric->direct && fabric->copies && !capturing &&
+    return call->coll == COLL_ALLREDUCE && fabric->copies && !capturing &&
            call_bytes(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && !direct_wanted(fabric, call);
 }
 

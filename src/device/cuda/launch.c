@@ -7,6 +7,8 @@
 #define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a block */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10)
+#define BULK_SHORT     ((size_t)16 << 20) /* up to which all stripes are used */
+#define BULK_BLOCKS    32                 /* for longer ones: as fast, and more of the GPU is left */
 #define DIRECT_EACH    ((size_t)16 << 10)
 #define DIRECT_SHORT   ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 #define DIRECT_BLOCKS  32                 /* for longer ones */
@@ -37,7 +39,7 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_bloc
         out->grid[0] = blocks(bytes, DIRECT_EACH, most_blocks || bytes <= DIRECT_SHORT ? most : DIRECT_BLOCKS);
         out->threads = KERNEL_DIRECT_THREADS;
     } else {
-        out->grid[0] = blocks(bytes, BULK_EACH, most);
+        out->grid[0] = blocks(bytes, BULK_EACH, most_blocks || bytes <= BULK_SHORT ? most : BULK_BLOCKS);
         out->threads = KERNEL_BULK_THREADS;
     }
 }
