@@ -14,12 +14,6 @@ static bool has_result(const struct fabric *fabric, const struct call *call)
     return call->coll != COLL_REDUCE || call->root == fabric->rank;
 }
 
-/* All ranks come to the same answer. Of long vectors no copies are made: a rank whose memory peers do not reach refuses then. */
-bool direct_offered(const struct fabric *fabric, const struct call *call)
-{
-    return fabric->direct && param_int(PARAM_DIRECT_MOST) && call_in_bytes(fabric, call) > (uint64_t)param_int(PARAM_DIRECT_MOST);
-}
-
 /* All ranks come to the same answer. */
 bool direct_wanted(const struct fabric *fabric, const struct call *call)
 {
@@ -64,20 +58,4 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
         return result;
     order_more(fabric);
     return fabric_copy(fabric, stream, device_address(call->out), device_address(what->out), call_bytes(call));
-}
-
-static bool peers_write(enum kernel_mode mode)
-{
-    return mode == KERNEL_ALLREDUCE || mode == KERNEL_REDUCE;
-}
-
-tutti_result_t direct_offer(struct fabric *fabric, const struct call *call, struct kernel_reduce what, CUstream stream)
-{
-    struct kernel_launch how;
-    bool written = peers_write((enum kernel_mode)what.mode) && has_result(fabric, call);
-    if (!peers_reach(fabric, call->in) || (written && !peers_reach(fabric, call->out)))
-        what.in = NULL;
-    kernel_shape_reduce(KERNEL_REDUCE_DIRECT, call_in_bytes(fabric, call), fabric->most_blocks, &how);
-    record_way(fabric, record_kernel(how.kernel));
-    return order_launch(fabric, &how, call->type, &what.team, stream);
 }

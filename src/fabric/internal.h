@@ -167,9 +167,6 @@ bool reduce_needs_bulk(const struct fabric *fabric, const struct call *call);
 
 /* direct.c: reductions of users' memory where it lies */
 bool direct_wanted(const struct fabric *fabric, const struct call *call);
-bool direct_offered(const struct fabric *fabric, const struct call *call);
-/* To be followed by another kernel, for the case that some rank refuses. */
-tutti_result_t direct_offer(struct fabric *fabric, const struct call *call, struct kernel_reduce what, CUstream stream);
 tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call);
 tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream);
 

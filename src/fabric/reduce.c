@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions: one kernel. A large allreduce takes two steps where all GPUs are this process's: a kernel leaves each rank the result of
- * its own part, and copy engines carry the parts to the others, without any processor of the GPU and faster than kernels store.
+ * Reductions: one kernel. A large allreduce takes two steps: a kernel leaves each rank the result of its own part, and copy engines
+ * carry the parts to the others, without any processor of the GPU and faster than kernels store.
  */
 #include "fabric/internal.h"
 
@@ -45,13 +45,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     if (how.kernel == KERNEL_REDUCE_BULK)
         result = scratch_take_bulk(fabric, everybody(fabric));
     record_way(fabric, record_kernel(how.kernel));
-    if (result == TUTTI_SUCCESS && how.kernel == KERNEL_REDUCE_BULK && direct_offered(fabric, call)) {
-        result = direct_offer(fabric, call, what, stream);
-        what.follows = true;
-    }
-    if (result != TUTTI_SUCCESS)
-        return result;
-    return order_launch(fabric, &how, call->type, &what.team, stream);
+    return result == TUTTI_SUCCESS ? order_launch(fabric, &how, call->type, &what.team, stream) : result;
 }
 
 /* Each rank's part of `out` to the others'. */

@@ -60,19 +60,18 @@ struct kernel_team {
 };
 
 /*
- * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. KERNEL_REDUCE_OWN is an
- * allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
+ * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. KERNEL_REDUCE_OWN (of bulk
+ * kernels) is an allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
  * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each
  * contribution is first multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
- * The kernels for small vectors (one, two) count bytes in 32 bits. in is NULL for the direct kernel if this rank refuses: no rank then
- * touches anything. A bulk kernel that follows does nothing unless the direct kernel before it was refused.
+ * The kernels for small vectors (one, two) count bytes in 32 bits.
  */
 struct kernel_reduce {
     struct kernel_team team;
     const void *in;
     void *out;
     uint64_t count;
-    int32_t mode, root, op, premul, follows;
+    int32_t mode, root, op, premul;
     uint64_t scalar;
     const void *scalar_at;
     uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */

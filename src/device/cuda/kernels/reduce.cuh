@@ -20,8 +20,7 @@
     }                                                                                                                         \
     KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \
     {                                                                                                                         \
-        if (!what.follows || window_of(what.team, what.team.rank)->direct_refused)                                             \
-            reduce_bulk<element<type>>(what);                                                                                     \
+        reduce_bulk<element<type>>(what);                                                                                     \
         launch_over(what.team);                                                                                               \
     }
 

@@ -47,7 +47,7 @@ DEVICE bool direct_hear(const struct packet *at, uint32_t number, const uint32_t
     return there;
 }
 
-/* Thread p tells rank p, and hears from it. False: given up. */
+/* Thread p tells rank p, and hears from it. `skip`: bytes of each rank's vector, to what this rank owns. False: given up. */
 DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_t skip, uint32_t number, struct direct_places *at)
 {
     const struct kernel_team &team = what.team;
@@ -62,7 +62,7 @@ DEVICE bool direct_meet(const struct kernel_reduce &what, uint64_t scalar, uint6
                 ll_put(theirs + i, number, word[i]);
             good = good && direct_hear(mine, number, team.abort, word);
         }
-        at->in[p] = word[0] ? (const unsigned char *)(uintptr_t)word[0] + skip : NULL;
+        at->in[p] = (const unsigned char *)(uintptr_t)word[0] + skip;
         at->out[p] = (unsigned char *)(uintptr_t)word[1];
         at->scalar[p] = word[2];
     }
@@ -173,52 +173,24 @@ template <class E> DEVICE void direct_span(const direct_run<E> &r, const struct 
         direct_vectors<E, false, 1>(r, s.begin, i, bytes);
 }
 
-DEVICE bool direct_refused(const struct direct_places &at, int n)
-{
-    bool refused = false;
-    ROLLED for (int p = 0; p < n; p++)
-        refused = refused || !at.in[p];
-    return refused;
-}
-
-/* Of the vector; of its own block where that is a reduce-scatter's. */
-DEVICE struct span direct_own(const struct kernel_reduce &what, uint64_t bytes)
-{
-    const int n = what.team.nranks, me = what.team.rank;
-    const uint64_t each = kernel_part_bytes(bytes, n);
-    struct span s = {0, bytes};
-    if (what.mode == KERNEL_REDUCE_SCATTER)
-        return s;
-    if (what.mode != KERNEL_REDUCE_OWN)
-        return span_part(bytes, me, n);
-    s.begin = least(each * me, bytes);
-    s.end = least(s.begin + each, bytes);
-    return s;
-}
-
 template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
 {
     __shared__ struct direct_places at;
     const int n = what.team.nranks, me = what.team.rank;
     const uint64_t bytes = what.count * E::BYTES;
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const bool own = what.mode == KERNEL_REDUCE_SCATTER || what.mode == KERNEL_REDUCE_OWN;
-    const uint32_t gives = own ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
+    const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
+    const uint32_t gives = scatter ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
     const direct_run<E> r = {what.team, at, a, gives};
     struct window *window = window_of(what.team, me);
     const uint32_t last = window->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
-    const struct span part = direct_own(what, bytes);
+    const struct span whole = {0, bytes}, part = scatter ? whole : span_part(bytes, me, n);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
-    const uint64_t skip = what.mode == KERNEL_REDUCE_SCATTER ? bytes * me : 0; /* of each rank's vector: to this rank's block */
-    if (!direct_meet(what, scalar_bits<E>(what), skip, number, &at))
+    if (!direct_meet(what, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
         return;
-    const bool refused = direct_refused(at, n);
-    if (threadIdx.x == 0 && blockIdx.x == 0)
-        window->direct_refused = refused;
     mine.begin += part.begin;
     mine.end += part.begin;
-    if (!refused)
-        direct_span(r, mine);
+    direct_span(r, mine);
     barrier();
     direct_part(what.team, number);
 }

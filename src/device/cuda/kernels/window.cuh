@@ -34,7 +34,7 @@ struct alignas(256) window {
     stripe_words plain_acked, plain_arrived;
     stripe_words chain_acked, chain_arrived;
     /* of reduce_direct.cuh: the owner's number, and what peers write */
-    uint32_t direct_number[KERNEL_STRIPES], direct_refused;
+    uint32_t direct_number[KERNEL_STRIPES];
     struct packet direct_meet[KERNEL_STRIPES][KERNEL_RANKS][DIRECT_WORDS];
     stripe_words direct_done;
 };
