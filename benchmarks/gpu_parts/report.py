@@ -186,6 +186,11 @@ def points_of(every):
     return lines
 
 
+def few(data):
+    gpus = (data["speed"] or {}).get("gpus", 4)
+    return "" if gpus == 4 else f" The aims are for four GPUs; these are {gpus}."
+
+
 def main(options, _):
     every = load_all(options.results)
     data = {part: every.get(part) for part in PARTS}
@@ -195,7 +200,7 @@ def main(options, _):
     rows, points = aims(data), perf.medians((data["speed"] or {}).get("points", {}))
     missed, met = (sum(row[-1] == word for row in rows) for word in ("MISSED", "met"))
     text = ["# tutti and NCCL on GPUs", "", "Made by `benchmarks/gpu.py report`. A ratio is NCCL's time / tutti's: above 1 tutti is faster. "
-            f"{met} aims met, {missed} missed, {len(rows) - met - missed} not measured.", ""]
+            f"{met} aims met, {missed} missed, {len(rows) - met - missed} not measured.{few(data)}", ""]
     text += details(data) + ["## Means of the ratios", "", means(points), "## Aims", "", table(HEADS, rows)]
     print("\n".join(text))
     path = options.output or os.path.join(options.results, "performance-gpu.md")
