@@ -419,6 +419,20 @@ static void test_devices_by_list(void **state)
     }
 }
 
+/* More than the board has places for: what is issued for one rank needs what was called before for another. */
+static void test_long_group(void **state)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int turn = 0; turn < 70; turn++)
+        for (int i = 0; i < n; i++)
+            good(ncclAllGather(rank[i].send, rank[i].recv, COUNT, ncclFloat, rank[i].comm, rank[i].stream));
+    good(ncclGroupEnd());
+    for (int who = 0; who < n; who++)
+        for (int from = 0; from < n; from++)
+            assert_float_equal(result_of(who, MOST * COUNT)[from * COUNT + 7], value_of(from, 7), 0);
+}
+
 /* In quick succession, so that other threads help to issue them: what each rank issues stays in order. */
 static void test_quick_groups(void **state)
 {
@@ -473,7 +487,7 @@ int main(void)
         cmocka_unit_test(test_long_broadcasts),
         cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
-        cmocka_unit_test(test_quick_groups),
+        cmocka_unit_test(test_quick_groups),  cmocka_unit_test(test_long_group),
     };
     if (load()) {
         print_message("no libcuda.so.1 with devices\n");

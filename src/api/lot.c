@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lots: the calls of a group are issued GPU by GPU, by as many threads as can be had, as most of the time is the driver's. */
+/* Lots: the calls of a group for each GPU are issued by a thread of their own, if one can be had, as most of the time is the driver's. */
 #include "api/group.h"
 
 #include "base/error.h"
@@ -57,17 +57,34 @@ static tutti_result_t issue(struct record *record, const struct record *end)
     return comm_collective(record->comm, &record->call, record->counts, record->stream);
 }
 
-/* Up to the first that fails. */
+/* A lot ends with the first call that fails. */
+static void issue_record(struct lots *lots, struct record *record)
+{
+    struct lot *lot = &lots->lot[record->lot];
+    if (lot->result != TUTTI_SUCCESS && lot->result != TUTTI_IN_PROGRESS)
+        return;
+    lot->result = group_worse(lot->result, issue(record, lots->record + lots->records));
+    if (lot->result != TUTTI_SUCCESS)
+        snprintf(lot->sentence, sizeof lot->sentence, "%s", error_last());
+}
+
+/* By a member of the crew. */
 static void issue_lot(void *argument, int index)
 {
     struct lots *lots = argument;
-    struct lot *lot = &lots->lot[index];
-    struct record *end = lots->record + lots->records;
-    for (struct record *record = lots->record; record != end; record++)
-        if (record->lot == index && (lot->result == TUTTI_SUCCESS || lot->result == TUTTI_IN_PROGRESS))
-            lot->result = group_worse(lot->result, issue(record, end));
-    if (lot->result != TUTTI_SUCCESS)
-        snprintf(lot->sentence, sizeof lot->sentence, "%s", error_last());
+    for (size_t i = 0; i < lots->records; i++)
+        if (lots->record[i].lot == index)
+            issue_record(lots, &lots->record[i]);
+}
+
+/* By the caller: the lots that nobody else has, in the order of the calls. A call for one GPU may have to wait for an earlier one for another. */
+static void issue_others(struct lots *lots, uint32_t handed)
+{
+    for (size_t i = 0; i < lots->records; i++) {
+        int lot = lots->record[i].lot;
+        if (lot >= 0 && !(handed >> lot & 1))
+            issue_record(lots, &lots->record[i]);
+    }
 }
 
 /* ---- All lots ------------------------------------------------------------------------------------------------------ */
@@ -123,7 +140,9 @@ tutti_result_t lot_issue_all(struct record *record, size_t count)
     lots.count = 0;
     if (count < 2 || !divide(&lots))
         return issue_in_order(record, record + count);
-    crew_run(issue_lot, &lots, lots.count);
+    uint32_t handed = crew_hand(issue_lot, &lots, lots.count);
+    issue_others(&lots, handed);
+    crew_await(handed);
     for (int i = 0; i < lots.count; i++) {
         const struct lot *lot = &lots.lot[i];
         if (result == TUTTI_SUCCESS && lot->result != TUTTI_SUCCESS)

@@ -16,7 +16,7 @@
 #define HOT   (500 * NS_PER_US) /* from one group to the next: then the crew is worth waking, and stays awake */
 #define LOOKS 128               /* from one look at the clock to the next, or until others are let run */
 
-enum state { ASLEEP, READY, BUSY, ENDED };
+enum state { ASLEEP, WAKING, READY, BUSY, ENDED };
 
 /* A member's line is written by the caller, to hand it a share, and by the member, when that is done. */
 struct member {
@@ -27,20 +27,27 @@ struct member {
     pthread_t thread;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the crew works */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the crew works: for as long as issuing takes */
 static struct member member[MOST];
-static int members, most_members, fabrics;
+static int members;
 static uint64_t last; /* when it was last asked to work */
+
+static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two; before the other lock */
+static int fabrics;
+static _Atomic int most_members;
 
 /* ---- Members ------------------------------------------------------------------------------------------------------- */
 
-static void sleep_if_idle(struct member *me, uint64_t since)
+/* False: it is not time to sleep yet. */
+static bool sleep_if_idle(struct member *me, uint64_t since)
 {
-    uint32_t ready = READY;
+    uint32_t ready = READY, waking = WAKING;
     if (clock_ns() - since < HOT || !atomic_compare_exchange_strong(&me->state, &ready, ASLEEP))
-        return;
+        return false;
     while (atomic_load(&me->state) == ASLEEP)
         futex_wait(&me->state, ASLEEP, 3600u * 1000 * 1000);
+    atomic_compare_exchange_strong(&me->state, &waking, READY);
+    return true;
 }
 
 static void *serve(void *argument)
@@ -55,18 +62,14 @@ static void *serve(void *argument)
             me->work(me->argument, me->share);
             atomic_store_explicit(&me->state, READY, memory_order_release);
             since = clock_ns();
-        } else if (looks % LOOKS == 0) {
-            sleep_if_idle(me, since);
-        } else {
+        } else if (looks % LOOKS) {
             cpu_relax();
+        } else if (sleep_if_idle(me, since)) {
+            since = clock_ns();
+        } else {
+            sched_yield();
         }
     }
-}
-
-static void wake(struct member *one, enum state state)
-{
-    atomic_store(&one->state, state);
-    futex_wake_all(&one->state);
 }
 
 /* As many as wanted; fewer if a thread cannot be started. */
@@ -84,7 +87,8 @@ static void enlist(int wanted)
 static void dismiss(void)
 {
     for (int i = 0; i < members; i++) {
-        wake(&member[i], ENDED);
+        atomic_store(&member[i].state, ENDED);
+        futex_wake_all(&member[i].state);
         pthread_join(member[i].thread, NULL);
     }
     members = 0;
@@ -95,18 +99,18 @@ static void dismiss(void)
 /* False: it sleeps. It is woken for the next time. */
 static bool hand(struct member *to, crew_work_t *work, void *argument, int share)
 {
-    if (atomic_load_explicit(&to->state, memory_order_relaxed) == ASLEEP) {
-        wake(to, READY);
+    uint32_t ready = READY, asleep = ASLEEP;
+    if (atomic_compare_exchange_strong(&to->state, &asleep, WAKING))
+        futex_wake_all(&to->state);
+    if (asleep != READY)
         return false;
-    }
     to->work = work;
     to->argument = argument;
     to->share = share;
-    uint32_t ready = READY;
     return atomic_compare_exchange_strong(&to->state, &ready, BUSY);
 }
 
-static void await(struct member *one)
+static void await(const struct member *one)
 {
     for (unsigned looks = 1; atomic_load_explicit(&one->state, memory_order_acquire) == BUSY; looks++) {
         if (looks % LOOKS)
@@ -121,7 +125,7 @@ static int muster(int count)
 {
     uint64_t now = clock_ns();
     bool hot = now - last < HOT;
-    int wanted = count - 1 < most_members ? count - 1 : most_members;
+    int most = atomic_load_explicit(&most_members, memory_order_relaxed), wanted = count - 1 < most ? count - 1 : most;
     last = now;
     if (!hot)
         return 0;
@@ -129,20 +133,28 @@ static int muster(int count)
     return wanted < members ? wanted : members;
 }
 
-void crew_run(crew_work_t *work, void *argument, int count)
+uint32_t crew_hand(crew_work_t *work, void *argument, int count)
 {
-    bool mine = count > 1 && pthread_mutex_trylock(&lock) == 0, handed[MOST] = {false};
-    int helpers = mine ? muster(count) : 0;
-    for (int i = 0; i < helpers; i++)
-        handed[i] = hand(&member[i], work, argument, i + 1);
-    for (int share = 0; share < count; share++)
-        if (share == 0 || share > helpers || !handed[share - 1])
-            work(argument, share);
-    for (int i = 0; i < helpers; i++)
-        if (handed[i])
-            await(&member[i]);
-    if (mine)
+    uint32_t handed = 0;
+    if (count < 2 || pthread_mutex_trylock(&lock) != 0)
+        return 0;
+    int helpers = muster(count);
+    for (int share = 1; share <= helpers; share++)
+        if (hand(&member[share - 1], work, argument, share))
+            handed |= 1u << share;
+    if (!handed)
         pthread_mutex_unlock(&lock);
+    return handed;
+}
+
+void crew_await(uint32_t handed)
+{
+    if (!handed)
+        return;
+    for (int share = 1; share <= MOST; share++)
+        if (handed >> share & 1)
+            await(&member[share - 1]);
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- Life ---------------------------------------------------------------------------------------------------------- */
@@ -156,19 +168,23 @@ static int threads_for_processors(void)
 
 void crew_join(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&count_lock);
     if (!fabrics++) {
         int threads = (int)param_int(PARAM_ISSUE_THREADS);
         threads = threads ? threads : threads_for_processors();
-        most_members = threads - 1 < MOST ? threads - 1 : MOST;
+        atomic_store(&most_members, threads - 1 < MOST ? threads - 1 : MOST);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&count_lock);
 }
 
+/* Nobody issues when there is no fabric. */
 void crew_leave(void)
 {
-    pthread_mutex_lock(&lock);
-    if (!--fabrics)
+    pthread_mutex_lock(&count_lock);
+    if (!--fabrics) {
+        pthread_mutex_lock(&lock);
         dismiss();
-    pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&lock);
+    }
+    pthread_mutex_unlock(&count_lock);
 }

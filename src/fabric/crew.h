@@ -6,14 +6,18 @@
 #ifndef TUTTI_FABRIC_CREW_H
 #define TUTTI_FABRIC_CREW_H
 
-/* One share of the work. The shares of a call may be carried out at the same time. */
+#include <stdint.h>
+
+/* One share of the work. Shares may be carried out at the same time. */
 typedef void crew_work_t(void *argument, int share);
 
 /*
- * Carries out shares 0 to count - 1, and returns when all are done. The caller does what the crew cannot take: all of it when the
- * last time was long ago and the crew is asleep, when another thread has the crew, or where there are too few processors.
+ * Hands shares 1 to count - 1 to members that are awake, one to each at most. Returns the set of those; none if the last time was long
+ * ago, if another thread has the crew, or where there are too few processors. The caller carries out the others, in an order in which
+ * none of them waits for a later one, and then awaits those that were handed out.
  */
-void crew_run(crew_work_t *work, void *argument, int count);
+uint32_t crew_hand(crew_work_t *work, void *argument, int count);
+void crew_await(uint32_t handed);
 
 /* For each fabric of the process. The crew ends with the last one. */
 void crew_join(void);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,12 +36,19 @@ static int run_round(int count)
 {
     struct work work = {0};
     int others = 0;
-    crew_run(count_share, &work, count);
+    uint32_t handed = crew_hand(count_share, &work, count);
+    assert_int_equal(handed & 1, 0);
+    assert_true(handed >> count == 0);
+    for (int share = 0; share < count; share++)
+        if (!(handed >> share & 1))
+            count_share(&work, share);
+    crew_await(handed);
     for (int share = 0; share < MOST; share++) {
         assert_int_equal(work.done[share], share < count);
-        others += share < count && !pthread_equal(work.by[share], pthread_self());
+        if (share < count)
+            assert_int_equal(!pthread_equal(work.by[share], pthread_self()), handed >> share & 1);
+        others += (int)(handed >> share & 1);
     }
-    assert_true(count == 0 || pthread_equal(work.by[0], pthread_self()));
     return others;
 }
 
@@ -74,15 +81,37 @@ static void test_together(void **state)
     crew_leave();
 }
 
-/* Asleep, woken, asleep again. */
+/* Asleep, woken, asleep again: groups that come at once after a pause are helped again. */
 static void test_sleep(void **state)
 {
     (void)state;
     with_threads("3");
-    for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < 5; i++)
-            run_round(3);
+    for (int round = 0; round < 10; round++) {
         usleep(1500);
+        while (!run_round(3))
+            sched_yield();
+    }
+    crew_leave();
+}
+
+/* Another communicator may come and go while a group is being issued. */
+static void come_and_go(void *argument, int share)
+{
+    (void)argument;
+    (void)share;
+    crew_join();
+    crew_leave();
+}
+
+static void test_while_issuing(void **state)
+{
+    (void)state;
+    with_threads("2");
+    uint32_t handed = 0;
+    while (!handed) {
+        handed = crew_hand(come_and_go, NULL, 2);
+        come_and_go(NULL, 0);
+        crew_await(handed);
     }
     crew_leave();
 }
@@ -126,6 +155,6 @@ static void test_rivals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone), cmocka_unit_test(test_together), cmocka_unit_test(test_sleep),
-                                       cmocka_unit_test(test_again), cmocka_unit_test(test_rivals)};
+                                       cmocka_unit_test(test_while_issuing), cmocka_unit_test(test_again), cmocka_unit_test(test_rivals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

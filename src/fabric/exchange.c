@@ -22,11 +22,21 @@ static bool own_by_kernel(const struct fabric *fabric, const struct kernel_excha
     return what->send_bytes[fabric->rank] < SELF_FROM && others(fabric, what);
 }
 
+/* A kernel that sends to all does well for longer than one that sends to one: copy engines must take turns, and that takes time. */
+static uint64_t copied_from(const struct fabric *fabric, bool collective)
+{
+    return fabric->copy_from * (collective && fabric->copy_from > 1 ? (uint64_t)fabric->nranks - 1 : 1);
+}
+
+bool exchange_copies(const struct fabric *fabric, uint64_t bytes)
+{
+    return fabric->copies && bytes >= copied_from(fabric, true);
+}
+
 /* Both ends of a message decide alike: by its size alone. */
 static uint32_t large(const struct fabric *fabric, const uint64_t *bytes, bool collective)
 {
-    /* a kernel that sends to all does well for longer: copy engines must take turns, and that takes time */
-    uint64_t from = fabric->copy_from * (collective && fabric->copy_from > 1 ? (uint64_t)fabric->nranks - 1 : 1);
+    uint64_t from = copied_from(fabric, collective);
     uint32_t set = 0;
     for (int peer = 0; peer < fabric->nranks; peer++)
         if (peer != fabric->rank && bytes[peer] >= from)

@@ -64,6 +64,7 @@ struct fabric {
     bool pushes;           /* within a process they push all, on the sender's GPU */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     bool direct;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
+    bool apart;            /* each rank has a process of its own */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
     bool no_kernels;       /* where nothing is reduced: the user wants none */
@@ -173,6 +174,8 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
 /* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
  * for one another. */
 tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
+/* Do copy engines carry so many bytes from each rank to each other? The same answer on all ranks. */
+bool exchange_copies(const struct fabric *fabric, uint64_t bytes);
 
 /* copy.c: large messages, by copy engine */
 tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,

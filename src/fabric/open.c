@@ -97,6 +97,15 @@ static void find_reachable(struct fabric *fabric, const struct card *all, struct
 }
 
 /* All ranks come to the same answer. */
+static bool all_apart(const struct card *all, int nranks)
+{
+    for (int a = 0; a < nranks; a++)
+        for (int b = 0; b < a; b++)
+            if (memcmp(all[a].process, all[b].process, sizeof all[a].process) == 0)
+                return false;
+    return true;
+}
+
 static bool all_reach_all(const struct card *all, int nranks)
 {
     for (int rank = 0; rank < nranks; rank++)
@@ -192,6 +201,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
         return result;
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
+    fabric->apart = all_apart(all, fabric->nranks);
     for (int rank = 0; rank < fabric->nranks; rank++) {
         fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;

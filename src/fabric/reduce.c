@@ -15,11 +15,15 @@ static uint32_t everybody(const struct fabric *fabric)
     return (1u << fabric->nranks) - 1;
 }
 
-/* All ranks come to the same answer: they capture alike. */
+/*
+ * All ranks come to the same answer: they capture alike. Not where some ranks share a process and others do not: one thread may issue for
+ * several, and the second step of one, if it is staged, could fill the queue behind a kernel that waits for the next one's.
+ */
 static bool in_two_steps(const struct fabric *fabric, const struct call *call, bool capturing)
 {
-    return call->coll == COLL_ALLREDUCE && fabric->copies && !capturing &&
-           call_bytes(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && !direct_wanted(fabric, call);
+    return call->coll == COLL_ALLREDUCE && fabric->copies && (fabric->direct || fabric->apart) && !capturing &&
+           call_bytes(call) >= (uint64_t)param_int(PARAM_GATHER_FROM) && exchange_copies(fabric, call_bytes(call) / (uint64_t)fabric->nranks) &&
+           !direct_wanted(fabric, call);
 }
 
 static enum kernel_mode mode_of(enum coll coll)
