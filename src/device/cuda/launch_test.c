@@ -27,7 +27,9 @@ static void test_reductions_by_size(void **state)
     assert_int_equal(choice(KERNEL_REDUCE, 4, 262144, 0).kernel, KERNEL_REDUCE_TWO);
     assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 262144, 0).kernel, KERNEL_REDUCE_BULK);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).grid[0], KERNEL_STRIPES);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 16 << 20, 0).grid[0], KERNEL_STRIPES);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).grid[0], KERNEL_STRIPES / 2);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 48).grid[0], 48);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).threads, KERNEL_BULK_THREADS);
 }
 
