@@ -32,7 +32,7 @@ static struct member member[MOST];
 static int members;
 static uint64_t last; /* when it was last asked to work */
 
-static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two; before the other lock */
+static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two */
 static int fabrics;
 static _Atomic int most_members;
 
@@ -177,12 +177,11 @@ void crew_join(void)
     pthread_mutex_unlock(&count_lock);
 }
 
-/* Nobody issues when there is no fabric. */
+/* Nobody issues when there is no fabric: nobody has the other lock. */
 void crew_leave(void)
 {
     pthread_mutex_lock(&count_lock);
-    if (!--fabrics) {
-        pthread_mutex_lock(&lock);
+    if (!--fabrics && pthread_mutex_trylock(&lock) == 0) {
         dismiss();
         pthread_mutex_unlock(&lock);
     }
