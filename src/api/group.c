@@ -10,7 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local struct group {
+/* A split runs in a thread of its own: those of several ranks meet. */
+struct split {
+    int color, key;
+    bool has_config, runs;
+    tutti_config_t config;
+    pthread_t thread;
+    tutti_comm_t parent, child;
+    tutti_result_t result;
+    char sentence[256];
+};
+
+static _Thread_local struct {
     int depth;
     tutti_result_t error;
     struct record *record; /* NULL or `few` or malloc'ed */
@@ -243,9 +254,9 @@ static tutti_result_t issue_all(void)
     tutti_result_t result = issue_inits();
     if (result == TUTTI_SUCCESS)
         result = issue_splits();
-    if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
+    if (group_goes_on(result))
         result = group_worse(result, prepare_all());
-    if (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS)
+    if (group_goes_on(result))
         result = group_worse(result, lot_issue_all(group.record, group.count));
     return result;
 }

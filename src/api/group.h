@@ -6,22 +6,11 @@
 #include "comm/comm.h"
 #include "engine/p2p.h"
 
-#include <pthread.h>
-
 #define FEW 8 /* calls of a group that need no memory of their own */
 
 enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_SPLIT, RECORD_DONE };
 
-/* A split runs in a thread of its own: those of several ranks meet. */
-struct split {
-    int color, key;
-    bool has_config, runs;
-    tutti_config_t config;
-    pthread_t thread;
-    tutti_comm_t parent, child;
-    tutti_result_t result;
-    char sentence[256];
-};
+struct split;
 
 struct record {
     enum record_kind kind;
@@ -34,6 +23,11 @@ struct record {
     struct split *split; /* owned */
     int lot;             /* lot.c; -1: none */
 };
+
+static inline bool group_goes_on(tutti_result_t so_far)
+{
+    return so_far == TUTTI_SUCCESS || so_far == TUTTI_IN_PROGRESS;
+}
 
 /* Of two results of a group the one that it returns. */
 static inline tutti_result_t group_worse(tutti_result_t so_far, tutti_result_t next)

@@ -61,30 +61,27 @@ static tutti_result_t issue(struct record *record, const struct record *end)
 static void issue_record(struct lots *lots, struct record *record)
 {
     struct lot *lot = &lots->lot[record->lot];
-    if (lot->result != TUTTI_SUCCESS && lot->result != TUTTI_IN_PROGRESS)
+    if (!group_goes_on(lot->result))
         return;
     lot->result = group_worse(lot->result, issue(record, lots->record + lots->records));
     if (lot->result != TUTTI_SUCCESS)
         snprintf(lot->sentence, sizeof lot->sentence, "%s", error_last());
 }
 
-/* By a member of the crew. */
-static void issue_lot(void *argument, int index)
-{
-    struct lots *lots = argument;
-    for (size_t i = 0; i < lots->records; i++)
-        if (lots->record[i].lot == index)
-            issue_record(lots, &lots->record[i]);
-}
-
-/* By the caller: the lots that nobody else has, in the order of the calls. A call for one GPU may have to wait for an earlier one for another. */
-static void issue_others(struct lots *lots, uint32_t handed)
+/* The calls of a set of lots, in their order: one for one GPU may have to wait for an earlier one for another. */
+static void issue_set(struct lots *lots, uint32_t set)
 {
     for (size_t i = 0; i < lots->records; i++) {
         int lot = lots->record[i].lot;
-        if (lot >= 0 && !(handed >> lot & 1))
+        if (lot >= 0 && set >> lot & 1)
             issue_record(lots, &lots->record[i]);
     }
+}
+
+/* By a member of the crew. */
+static void issue_lot(void *argument, int index)
+{
+    issue_set(argument, 1u << index);
 }
 
 /* ---- All lots ------------------------------------------------------------------------------------------------------ */
@@ -126,7 +123,7 @@ static bool divide(struct lots *lots)
 static tutti_result_t issue_in_order(struct record *record, const struct record *end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    for (; record != end && (result == TUTTI_SUCCESS || result == TUTTI_IN_PROGRESS); record++)
+    for (; record != end && group_goes_on(result); record++)
         result = group_worse(result, issue(record, end));
     return result;
 }
@@ -141,7 +138,7 @@ tutti_result_t lot_issue_all(struct record *record, size_t count)
     if (count < 2 || !divide(&lots))
         return issue_in_order(record, record + count);
     uint32_t handed = crew_hand(issue_lot, &lots, lots.count);
-    issue_others(&lots, handed);
+    issue_set(&lots, ~handed);
     crew_await(handed);
     for (int i = 0; i < lots.count; i++) {
         const struct lot *lot = &lots.lot[i];
