@@ -50,7 +50,7 @@ static const struct duel duels[] = {
     {.id = PARAM_DIRECT_FROM, .ways = {"windows", "direct"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
      .kinds = PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
     {.id = PARAM_GATHER_FROM, .ways = {"kernel", "gather"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
-     .kinds = PROCESS, .least_ranks = 2, .never = "1T", .least = 64 * M, .most = 1 * G},
+     .kinds = PROCESSES | PROCESS, .least_ranks = 2, .never = "1T", .least = 64 * M, .most = 1 * G},
     {.id = PARAM_CHAIN_FAN, .ways = {"fan", "chain"}, .values = {"1T", "0"}, .collectives = {"broadcast"}, .with = CHAINED,
      .kinds = PROCESSES | PROCESS, .least_ranks = 3, .largest = true, .never = "1T", .least = 1 * M, .most = 1 * G},
     {.id = PARAM_CHAIN_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
