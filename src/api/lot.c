@@ -128,10 +128,19 @@ static tutti_result_t issue_in_order(struct record *record, const struct record 
     return result;
 }
 
+/* When one lot fails others may hear of it while they are issued: theirs is a remote error, its own says why. NULL: none has failed; no call on a GPU is ever still in progress. */
+static const struct lot *find_cause(const struct lots *lots)
+{
+    const struct lot *cause = NULL;
+    for (const struct lot *lot = lots->lot; lot != lots->lot + lots->count; lot++)
+        if (!group_goes_on(lot->result) && (!cause || cause->result == TUTTI_REMOTE_ERROR))
+            cause = lot;
+    return cause;
+}
+
 tutti_result_t lot_issue_all(struct record *record, size_t count)
 {
     struct lots lots;
-    tutti_result_t result = TUTTI_SUCCESS;
     lots.record = record;
     lots.records = count;
     lots.count = 0;
@@ -140,10 +149,6 @@ tutti_result_t lot_issue_all(struct record *record, size_t count)
     uint32_t handed = crew_hand(issue_lot, &lots, lots.count);
     issue_set(&lots, ~handed);
     crew_await(handed);
-    for (int i = 0; i < lots.count; i++) {
-        const struct lot *lot = &lots.lot[i];
-        if (result == TUTTI_SUCCESS && lot->result != TUTTI_SUCCESS)
-            result = error_note(lot->result, "%s", lot->sentence);
-    }
-    return result;
+    const struct lot *lot = find_cause(&lots);
+    return lot ? error_note(lot->result, "%s", lot->sentence) : TUTTI_SUCCESS;
 }
