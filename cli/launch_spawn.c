@@ -2,13 +2,13 @@
 /* One rank: its environment, processor, pipes and exec. */
 #include "launch.h"
 
+#include "base/affinity.h"
 #include "base/random.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,17 +80,14 @@ static void set_environment(const struct launch *job, const struct meeting *meet
 
 bool launch_fits(int size)
 {
-    cpu_set_t allowed;
-    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 && size <= CPU_COUNT(&allowed);
+    return size <= affinity_count(NULL);
 }
 
 /* The rank-th of the processors that we may use, modulo their number. */
 static void bind_to_core(int rank)
 {
     cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        return;
-    int skip = rank % CPU_COUNT(&allowed);
+    int count = affinity_count(&allowed), skip = count ? rank % count : 0;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &allowed) && skip-- == 0) {
             CPU_ZERO(&one);

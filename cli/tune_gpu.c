@@ -20,7 +20,7 @@ enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
 enum { PROCESSES = 1, PROCESS = 2 }; /* ranks are processes; ranks of one process */
 
 /* What a parameter compares with the bytes of the vector. */
-enum unit { VECTOR, MESSAGE /* of alltoall: to each peer */, TURNS /* the same, and of n - 1 turns */ };
+enum unit { VECTOR, MESSAGE /* of alltoall: to each peer */, HALF /* the same, halved: of collectives messages twice as long count (src/fabric/exchange.c) */ };
 
 /* Two ways, and the parameter that says at which size the second one begins. */
 struct duel {
@@ -43,10 +43,14 @@ struct duel {
 
 /* In this order: each is measured with what was found for those before. */
 static const struct duel duels[] = {
-    {.id = PARAM_PLAIN_FROM, .ways = {"flags", "plain"}, .values = {"1T", "1"}, .collectives = {"alltoall", "allgather"},
+    {.id = PARAM_PLAIN_FROM, .ways = {"flags", "plain"}, .values = {"1T", "1"}, .collectives = {"alltoall", "allgather"}, .with = "TUTTI_LINES_TO=0",
      .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .least = 4 * K, .most = 1 * M},
+    {.id = PARAM_LINES_FROM, .ways = {"flags", "lines"}, .values = {"1T", "1"}, .collectives = {"alltoall", "allgather"},
+     .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .least = 1 * K, .most = 1 * M},
+    {.id = PARAM_LINES_TO, .ways = {"lines", "plain"}, .values = {"1T", "0"}, .collectives = {"sendrecv", "alltoall"}, .with = "TUTTI_COPY_FROM=0",
+     .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .never = "1T", .least = 256 * K, .most = 64 * M},
     {.id = PARAM_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"0", "4K"}, .collectives = {"sendrecv", "alltoall"},
-     .unit = TURNS, .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 64 * M},
+     .unit = HALF, .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 64 * M},
     {.id = PARAM_DIRECT_FROM, .ways = {"windows", "direct"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
      .kinds = PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
     {.id = PARAM_GATHER_FROM, .ways = {"kernel", "gather"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
@@ -56,7 +60,7 @@ static const struct duel duels[] = {
     {.id = PARAM_CHAIN_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
      .with = CHAINED, .kinds = PROCESSES | PROCESS, .least_ranks = 3, .never = "1T", .least = 4 * M, .most = 1 * G},
     {.id = PARAM_CHAIN_FROM, .ways = {"exchange", "chain"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
-     .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
+     .kinds = PROCESSES | PROCESS, .least_ranks = 3, .least = 64 * K, .most = 16 * M},
 };
 enum { DUELS = sizeof duels / sizeof *duels };
 
@@ -102,7 +106,7 @@ static int64_t multiple(const struct duel *duel, const char *collective, int ran
     bool parts = strcmp(collective, "sendrecv") != 0;
     if (duel->unit == VECTOR || !parts)
         return 1;
-    return duel->unit == MESSAGE ? ranks : (int64_t)ranks * (ranks - 1);
+    return duel->unit == MESSAGE ? ranks : 2 * (int64_t)ranks;
 }
 
 /* Whether each word of --only is a parameter that is measured here; if not, `word` is the first that is none. */

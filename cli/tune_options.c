@@ -3,10 +3,10 @@
 #include "cli.h"
 #include "tune.h"
 
+#include "base/affinity.h"
 #include "base/parse.h"
 
 #include <getopt.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +72,7 @@ static bool parse_transport(const char *text, struct tune_options *options)
 
 static void default_ranks(struct tune_options *options)
 {
-    cpu_set_t allowed;
-    int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 2;
+    int count = affinity_count(NULL), cores = count ? count : 2;
     options->ranks[0] = 2;
     options->ranks[1] = cores;
     options->rank_counts = cores > 2 ? 2 : 1;

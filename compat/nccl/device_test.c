@@ -445,11 +445,103 @@ static void test_quick_groups(void **state)
             good(ncclSend(rank[i].send, COUNT, ncclFloat, (i + 1) % n, rank[i].comm, rank[i].stream));
             good(ncclRecv(rank[i].recv, COUNT, ncclFloat, (i + n - 1) % n, rank[i].comm, rank[i].stream));
         }
+        good(ncclGroupEnd());
+        good(ncclGroupStart());
         for (int i = 0; i < n; i++)
             good(ncclAllReduce(rank[i].recv, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
         good(ncclGroupEnd());
     }
     check_sum(1);
+}
+
+/* Likewise, all calls for one GPU before those for the next. */
+static void test_long_group_by_gpu(void **state)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        for (int turn = 0; turn < 70; turn++) {
+            good(ncclAllGather(rank[i].send, rank[i].recv, 600, ncclFloat, rank[i].comm, rank[i].stream));
+            good(ncclBroadcast(rank[i].send, rank[i].recv + n * 600, 600, ncclFloat, 0, rank[i].comm, rank[i].stream));
+        }
+    good(ncclGroupEnd());
+    for (int who = 0; who < n; who++) {
+        for (int from = 0; from < n; from++)
+            assert_float_equal(result_of(who, MOST * COUNT)[from * 600 + 7], value_of(from, 7), 0);
+        assert_float_equal(result_of(who, MOST * COUNT)[n * 600 + 7], value_of(0, 7), 0);
+    }
+}
+
+/* Likewise, of one pair in one operation. */
+static void test_many_messages(void **state)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int turn = 0; turn < 70; turn++)
+        for (int i = 0; i < n; i++) {
+            good(ncclSend(rank[i].send + turn, 500, ncclFloat, (i + 1) % n, rank[i].comm, rank[i].stream));
+            good(ncclRecv(rank[i].recv + turn, 500, ncclFloat, (i + n - 1) % n, rank[i].comm, rank[i].stream));
+        }
+    good(ncclGroupEnd());
+    for (int who = 0; who < n; who++)
+        for (int i = 0; i < 500; i++)
+            assert_float_equal(result_of(who, COUNT)[69 + i], value_of((who + n - 1) % n, 69 + i), 0);
+}
+
+/* Everybody sends to rank 0, the odd ones in front of a collective and the others behind it. */
+static void test_messages_around_collective(void **state)
+{
+    float *to[MOST];
+    fill();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++) {
+        to[i] = rank[i].send + COUNT;
+        if (i == 0)
+            good(ncclRecv(rank[0].recv + COUNT + 7 * (1 % n), 7, ncclFloat, 1 % n, rank[0].comm, rank[0].stream));
+        else if (i % 2)
+            good(ncclSend(to[i], 7, ncclFloat, 0, rank[i].comm, rank[i].stream));
+        good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
+        if (i % 2 == 0)
+            good(ncclSend(to[i], 7, ncclFloat, 0, rank[i].comm, rank[i].stream));
+    }
+    for (int i = 0; i < n; i++)
+        if (i != 1 % n)
+            good(ncclRecv(rank[0].recv + COUNT + 7 * i, 7, ncclFloat, i, rank[0].comm, rank[0].stream));
+    good(ncclGroupEnd());
+    check_sum(1);
+    for (int i = 0; i < n; i++)
+        assert_float_equal(result_of(0, 2 * COUNT)[COUNT + 7 * i + 3], value_of(i, COUNT + 3), 0);
+}
+
+/* One operation on several streams, which differ from rank to rank. The messages are longer than what waits in a window. */
+static void test_messages_on_streams(void **state)
+{
+    void *beside[MOST];
+    float *data[MOST];
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        done(cu.StreamCreate(&beside[i], 1));
+        good(ncclMemAlloc((void **)&data[i], 2 * LONG * sizeof(float)));
+        set_long(data, i);
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        good(ncclGroupStart());
+        for (int i = 0; i < n; i++) {
+            good(ncclSend(data[i], LONG, ncclFloat, (i + 1) % n, rank[i].comm, i % 2 ? beside[i] : rank[i].stream));
+            good(ncclRecv(data[i] + LONG, LONG, ncclFloat, (i + n - 1) % n, rank[i].comm, i % 2 ? rank[i].stream : beside[i]));
+        }
+        good(ncclGroupEnd());
+    }
+    for (int i = 0; i < n; i++) {
+        float last;
+        select_device(i);
+        done(cu.StreamSynchronize(i % 2 ? beside[i] : rank[i].stream)); /* the sender's waits for what comes, too */
+        done(cu.MemcpyDtoH_v2(&last, data[i] + 2 * LONG - 1, sizeof last));
+        assert_float_equal(last, value_of((i + n - 1) % n, LONG - 1), 0);
+        done(cu.StreamSynchronize(i % 2 ? rank[i].stream : beside[i]));
+        done(cu.StreamDestroy_v2(beside[i]));
+        good(ncclMemFree(data[i]));
+    }
 }
 
 /* A driver's call fails for one of the ranks: the group's end says so, the others hear of it, and nothing waits for ever. */
@@ -494,6 +586,8 @@ int main(void)
         cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
         cmocka_unit_test(test_quick_groups),  cmocka_unit_test(test_long_group),
+        cmocka_unit_test(test_many_messages), cmocka_unit_test(test_long_group_by_gpu),
+        cmocka_unit_test(test_messages_around_collective), cmocka_unit_test(test_messages_on_streams),
     };
     if (load()) {
         print_message("no libcuda.so.1 with devices\n");

@@ -104,8 +104,7 @@ static unsigned blocks_in(void *graph)
     return params.grid[0] * params.grid[1];
 }
 
-/* Of the kernel that an allreduce takes. */
-static unsigned blocks_of(ncclComm_t *comms)
+static unsigned blocks_of_call(ncclComm_t *comms, bool broadcast)
 {
     unsigned blocks[GPUS];
     void *graph;
@@ -113,7 +112,8 @@ static unsigned blocks_of(ncclComm_t *comms)
         done(cu.StreamBeginCapture_v2(stream[i], 2));
     good(ncclGroupStart());
     for (int i = 0; i < GPUS; i++)
-        good(ncclAllReduce(memory[i], memory[i], COUNT, ncclFloat, ncclSum, comms[i], stream[i]));
+        good(broadcast ? ncclBroadcast(memory[i], memory[i], COUNT, ncclFloat, 1, comms[i], stream[i])
+                       : ncclAllReduce(memory[i], memory[i], COUNT, ncclFloat, ncclSum, comms[i], stream[i]));
     good(ncclGroupEnd());
     for (int i = 0; i < GPUS; i++) {
         done(cu.CtxSetCurrent(context[i]));
@@ -122,6 +122,12 @@ static unsigned blocks_of(ncclComm_t *comms)
     }
     assert_int_equal(blocks[0], blocks[1]);
     return blocks[0];
+}
+
+/* Of the kernel that an allreduce takes. */
+static unsigned blocks_of(ncclComm_t *comms)
+{
+    return blocks_of_call(comms, false);
 }
 
 static void split(ncclComm_t *comms, ncclComm_t *children, int most_ctas)
@@ -146,6 +152,7 @@ static void test_most_blocks(void **state)
     end(comms);
     good(make_alike(comms, 3, ANY));
     assert_int_equal(blocks_of(comms), 3);
+    assert_int_equal(blocks_of_call(comms, true), 3 * GPUS); /* as many for each rank, though the own one's have nothing to do */
     split(comms, children, ANY); /* as its parent */
     assert_int_equal(blocks_of(children), 3);
     end(children);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _CONNECTIONS, _JITTER and _FAULT. */
+/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS, _JITTER and _FAULT. */
 #include "config.h"
 
 #include "base/random.h"
@@ -106,6 +106,7 @@ void config_reload(void)
     config.peers = read_flag("TUTTI_EMULATED_P2P", true);
     config.poison = read_flag("TUTTI_EMULATED_POISON", true);
     config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
+    config.refuse = read_flag("TUTTI_EMULATED_REFUSE", false);
     config.connections = connections > CONFIG_CONNECTIONS_MAX ? CONFIG_CONNECTIONS_MAX : (int)connections;
     config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
     config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;

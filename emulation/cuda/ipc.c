@@ -15,7 +15,7 @@
 struct handle {
     uint32_t magic, device;
     int32_t pid, fd;
-    uint64_t inode, size;
+    uint64_t inode, size, base;
 };
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "fits");
 
@@ -30,7 +30,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     CUresult result = range && range->kind == RANGE_DEVICE && !fstat(range->fd, &file) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
         struct handle handle = {.magic = MAGIC, .device = (uint32_t)device_number(range->device), .pid = getpid(), .fd = range->fd,
-                                .inode = file.st_ino, .size = range->size};
+                                .inode = file.st_ino, .size = range->size, .base = (uintptr_t)range->base};
         memset(out, 0, sizeof(*out));
         memcpy(out, &handle, sizeof(handle));
     }
@@ -60,6 +60,15 @@ static struct range *find_open(const struct handle *handle, CUcontext context)
     return NULL;
 }
 
+/* Drivers of GPUs do not map two allocations of one process and address. */
+static bool older_is_open(const struct handle *handle, CUcontext context)
+{
+    for (struct range *r = range_after(NULL); config_get()->refuse && r; r = range_after(r))
+        if (r->kind == RANGE_IMPORTED && r->context == context && r->owner == handle->pid && r->origin == handle->base)
+            return true;
+    return false;
+}
+
 static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
 {
     CUcontext context = context_current();
@@ -69,13 +78,16 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
         *out = (uintptr_t)range->base;
         return CUDA_SUCCESS;
     }
+    if (older_is_open(handle, context))
+        return CUDA_ERROR_ALREADY_MAPPED;
     int fd = open_file(handle);
     if (fd < 0)
         return CUDA_ERROR_INVALID_VALUE;
     size_t mapped = (handle->size + 4095) & ~(size_t)4095;
     void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     struct range new = {.kind = RANGE_IMPORTED, .base = base, .size = handle->size, .mapped = mapped, .fd = fd, .refs = 1,
-                        .device = device_of_number((int)handle->device), .context = context, .inode = handle->inode};
+                        .device = device_of_number((int)handle->device), .context = context, .inode = handle->inode,
+                        .origin = handle->base, .owner = handle->pid};
     if (base != MAP_FAILED && range_add(&new)) {
         *out = (uintptr_t)base;
         return CUDA_SUCCESS;

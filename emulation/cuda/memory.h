@@ -17,6 +17,8 @@ struct range {
     struct allocation *allocation; /* of a mapping; counted */
     size_t offset;                 /* in the allocation */
     uint64_t inode;                /* of an imported file */
+    uint64_t origin;               /* where it lies in its owner's process */
+    int owner;                     /* that process */
     int sync_memops;
 };
 

@@ -22,6 +22,10 @@ struct record {
     tutti_comm_t *out; /* of an init or a split */
     struct split *split; /* owned */
     int lot;             /* lot.c; -1: none */
+    size_t place;        /* lot.c: in the order of the calls */
+    size_t share;        /* lot.c: of many messages of a pair */
+    size_t number;       /* lot.c: a collective's, of its communicator's in the group */
+    bool beside;         /* lot.c: its stream is another one than its operation's */
 };
 
 static inline bool group_goes_on(tutti_result_t so_far)

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOTS 16 /* a group for more devices is issued by its caller alone */
+#define LOTS  16 /* a group for more devices is issued by its caller alone */
+#define AHEAD 2  /* collectives by which one rank's calls may be ahead of another's, if one thread issues both: of each up to 24 messages a pair */
+#define SHARE 32 /* messages of a pair in one operation; the fabric's board has places for more */
 
 /* All calls for one GPU, in their order. */
 struct lot {
@@ -27,27 +29,68 @@ struct lots {
 
 /* ---- One lot ------------------------------------------------------------------------------------------------------- */
 
-/* All sends and receives on this communicator and stream, as one operation. Of other lots' records nothing else is read. */
-static tutti_result_t issue_p2p(struct record *leader, const struct record *end)
+static bool goes_with(const struct record *record, const struct record *leader)
+{
+    return record->comm == leader->comm && record->kind == RECORD_P2P && record->share == leader->share &&
+           (record->stream == leader->stream || comm_joins_streams(leader->comm));
+}
+
+/* The streams of the others begin with the leader's, once each. */
+static tutti_result_t join_streams(struct record *leader, struct record *end)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (struct record *record = leader; record != end && result == TUTTI_SUCCESS; record++) {
+        if (!goes_with(record, leader) || record->stream == leader->stream)
+            continue;
+        struct record *first = leader;
+        while (!goes_with(first, leader) || first->stream != record->stream)
+            first++;
+        record->beside = first == record;
+        if (record->beside)
+            result = comm_follow(leader->comm, leader->stream, record->stream);
+    }
+    return result;
+}
+
+static tutti_result_t part_streams(struct record *leader, struct record *end)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (struct record *record = leader; record != end && result == TUTTI_SUCCESS; record++)
+        if (record->comm == leader->comm && record->beside) {
+            record->beside = false;
+            result = comm_follow(leader->comm, record->stream, leader->stream);
+        }
+    return result;
+}
+
+/*
+ * All sends and receives on this communicator, as one operation. Peers may have put the same messages on streams in another way, so it is one
+ * operation of all its streams. Of other lots' records nothing else is read.
+ */
+static tutti_result_t issue_p2p(struct record *leader, struct record *end)
 {
     bool few = end - leader <= FEW;
     struct p2p_item some[FEW] = {0}, *items = few ? some : calloc((size_t)(end - leader), sizeof *items);
     int count = 0;
     if (!items)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %td calls", end - leader);
+    tutti_result_t result = join_streams(leader, end);
     for (struct record *record = leader; record != end; record++) {
-        if (record->comm != leader->comm || record->kind != RECORD_P2P || record->stream != leader->stream)
+        if (!goes_with(record, leader))
             continue;
         items[count++] = record->item;
         record->kind = RECORD_DONE;
     }
-    tutti_result_t result = comm_p2p(leader->comm, items, count, leader->stream);
+    if (result == TUTTI_SUCCESS)
+        result = comm_p2p(leader->comm, items, count, leader->stream);
+    if (result == TUTTI_SUCCESS)
+        result = part_streams(leader, end);
     if (!few)
         free(items);
     return result;
 }
 
-static tutti_result_t issue(struct record *record, const struct record *end)
+static tutti_result_t issue(struct record *record, struct record *end)
 {
     if (record->kind == RECORD_P2P)
         return issue_p2p(record, end);
@@ -120,7 +163,115 @@ static bool divide(struct lots *lots)
     return lots->count > 1;
 }
 
-static tutti_result_t issue_in_order(struct record *record, const struct record *end)
+/* ---- Order --------------------------------------------------------------------------------------------------------- */
+
+/* 0: collectives, and what is no call. */
+static uint64_t turn_of(const struct record *record)
+{
+    return record->kind == RECORD_P2P ? record->comm->id | 1 : 0;
+}
+
+static int order_of(uint64_t first, uint64_t second)
+{
+    return (first > second) - (first < second);
+}
+
+static int by_turn(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    int order = order_of(turn_of(x), turn_of(y));
+    order = order ? order : order_of(x->share, y->share);
+    return order ? order : order_of(x->place, y->place);
+}
+
+/* Messages from the same rank to the same other one are together. */
+static int by_pair(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    int order = order_of(x->kind == RECORD_P2P, y->kind == RECORD_P2P);
+    order = order ? order : order_of((uintptr_t)x->comm, (uintptr_t)y->comm);
+    order = order ? order : order_of((uint64_t)x->item.peer * 2 + x->item.sends, (uint64_t)y->item.peer * 2 + y->item.sends);
+    return order ? order : order_of(x->place, y->place);
+}
+
+/*
+ * One rank's calls may wait when a peer's have not come for so many messages, and the peer's may be this very thread's. So no operation has
+ * more of one pair; both ends divide them alike.
+ */
+static void share_out(struct record *record, size_t count)
+{
+    size_t first = 0;
+    qsort(record, count, sizeof *record, by_pair);
+    for (size_t i = 0; i < count; i++) {
+        const struct record *of = &record[first];
+        if (of->comm != record[i].comm || of->item.peer != record[i].item.peer || of->item.sends != record[i].item.sends || of->kind != record[i].kind)
+            first = i;
+        record[i].share = record[i].kind == RECORD_P2P ? (i - first) / SHARE : 0;
+        record[i].number = i - first;
+    }
+}
+
+/*
+ * Collectives come first, then messages, communicator by communicator. A rank has messages with some others only, and may have called them
+ * before or behind a collective that its peers have called at another place: each in its own order, they would wait for one another.
+ */
+static void arrange(struct record *record, size_t count)
+{
+    bool in_order = true, collectives = false;
+    for (size_t i = 0; i < count; i++) {
+        record[i].place = i;
+        collectives = collectives || record[i].kind == RECORD_COLLECTIVE;
+        in_order = in_order && (!i || turn_of(&record[i - 1]) <= turn_of(&record[i]));
+    }
+    bool few = count <= 2 * AHEAD || (!collectives && count <= SHARE); /* nothing to share out, nor to count */
+    if (!few)
+        share_out(record, count);
+    if (!in_order || !few)
+        qsort(record, count, sizeof *record, by_turn);
+}
+
+/* Some rank's call that must come before this one, as a rank's may wait for it, has no place yet. */
+static bool must_wait(const struct lots *lots, const struct record *record)
+{
+    if (record->kind != RECORD_COLLECTIVE || record->number < AHEAD)
+        return false;
+    for (const struct record *other = lots->record; other != lots->record + lots->records; other++)
+        if (other->kind == RECORD_COLLECTIVE && other->place == SIZE_MAX && other->number == record->number - AHEAD &&
+            other->comm->id == record->comm->id)
+            return true;
+    return false;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    return order_of(x->place, y->place);
+}
+
+/* Collectives that came GPU after GPU: none gets far ahead of its peers'. In each lot they stay in order. Messages, behind them, are shared out. */
+static void interleave(struct lots *lots)
+{
+    size_t placed = 0, before = SIZE_MAX, count = 0;
+    for (; count < lots->records && lots->record[count].kind != RECORD_P2P; count++)
+        lots->record[count].place = SIZE_MAX;
+    while (placed < count) {
+        bool stuck = placed == before; /* not all ranks have the same calls: that fails, or waits, elsewhere */
+        uint32_t waiting = 0;
+        before = placed;
+        for (struct record *record = lots->record; record != lots->record + count; record++) {
+            uint32_t lot = record->lot >= 0 ? 1u << record->lot : 0;
+            if (record->place != SIZE_MAX || waiting & lot)
+                continue;
+            if (!stuck && must_wait(lots, record))
+                waiting |= lot;
+            else
+                record->place = placed++;
+        }
+    }
+    qsort(lots->record, count, sizeof *lots->record, by_place);
+}
+
+static tutti_result_t issue_in_order(struct record *record, struct record *end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (; record != end && group_goes_on(result); record++)
@@ -144,8 +295,11 @@ tutti_result_t lot_issue_all(struct record *record, size_t count)
     lots.record = record;
     lots.records = count;
     lots.count = 0;
+    arrange(record, count);
     if (count < 2 || !divide(&lots))
         return issue_in_order(record, record + count);
+    if (count > 2 * AHEAD)
+        interleave(&lots);
     uint32_t handed = crew_hand(issue_lot, &lots, lots.count);
     issue_set(&lots, ~handed);
     crew_await(handed);

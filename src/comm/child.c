@@ -85,13 +85,21 @@ static int members_of(struct choice_by *all, int nranks, int color, int *members
     return count;
 }
 
+/* What threads of the parent's still carry in its team would mix with what members tell one another there. */
+static tutti_result_t settle(struct tutti_comm *parent)
+{
+    return parent->fabric && fabric_uses_team(parent->fabric) ? fabric_synchronize(parent->fabric) : TUTTI_SUCCESS;
+}
+
 tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out)
 {
     int nranks = parent->team->nranks;
     struct choice_by mine = {color, key, parent->team->rank}, *all = malloc((size_t)nranks * sizeof *all);
     int *members = malloc((size_t)nranks * sizeof *members);
-    tutti_result_t result = all && members ? team_tell_all(parent->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
+    tutti_result_t result = all && members ? settle(parent) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
     parent->children++;
+    if (result == TUTTI_SUCCESS)
+        result = team_tell_all(parent->team, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS && color >= 0) {
         int count = members_of(all, nranks, color, members);
         result = make(parent, members, count, mix64((uint64_t)color + 1), config, out);

@@ -82,6 +82,9 @@ tutti_result_t share_all(struct tutti_comm *comm);
 tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call);
 tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
 tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream);
+/* Whether one operation may be on several streams; if so, what comes on `stream` follows what is on `before`. */
+bool comm_joins_streams(const struct tutti_comm *comm);
+tutti_result_t comm_follow(struct tutti_comm *comm, tutti_stream_t stream, tutti_stream_t before);
 
 /* child.c */
 tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out);

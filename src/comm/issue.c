@@ -22,3 +22,13 @@ tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, i
 {
     return comm->fabric ? fabric_p2p(comm->fabric, items, count, stream) : p2p_issue(comm->team, items, count, stream);
 }
+
+bool comm_joins_streams(const struct tutti_comm *comm)
+{
+    return comm->fabric != NULL;
+}
+
+tutti_result_t comm_follow(struct tutti_comm *comm, tutti_stream_t stream, tutti_stream_t before)
+{
+    return comm->fabric ? fabric_follow(comm->fabric, stream, before) : TUTTI_SUCCESS;
+}

@@ -2,6 +2,7 @@
 /* The queue of a team: enqueue, run in order, wait. */
 #include "engine/team.h"
 
+#include "base/affinity.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
@@ -458,10 +459,9 @@ static void count_local(struct team *team)
         team->local_rank += rank < team->rank;
         team->local_ranks++;
     }
-    cpu_set_t set;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && team->local_ranks == 1)
-        cores = CPU_COUNT(&set);
+    long cores = team->local_ranks == 1 ? affinity_count(NULL) : 0;
+    if (!cores)
+        cores = sysconf(_SC_NPROCESSORS_ONLN);
     team->crowded = team->local_ranks > cores;
     unsigned nap = ENGINE_NAP_US * (unsigned)(team->local_ranks / (cores > 0 ? cores : 1));
     if (nap > team->engine->nap_us)

@@ -57,6 +57,8 @@ struct board_pair {
     _Alignas(CACHE_LINE) _Atomic uint32_t freed;
     /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */
     _Alignas(CACHE_LINE) _Atomic uint32_t called[2];
+    /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`, `arrived` */
+    _Atomic uint32_t pushing, pulling, arriving;
     _Atomic uint64_t first[BOARD_POSTS]; /* number << 1 | the end that came first */
     struct board_post post[2][BOARD_POSTS];
 };

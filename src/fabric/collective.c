@@ -20,10 +20,10 @@ static bool copies_all(const struct fabric *fabric)
     return fabric->copies && fabric->copy_from <= 1;
 }
 
-/* It is passed on from rank to rank. */
+/* It is passed on from rank to rank. Between two it is no more than a message. */
 static bool passed_on(const struct fabric *fabric, const struct call *call)
 {
-    return call->coll == COLL_BROADCAST && fabric->nranks > 1 && call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
+    return call->coll == COLL_BROADCAST && fabric->nranks > 2 && call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
 }
 
 static bool by_chain_kernel(const struct fabric *fabric, const struct call *call)
@@ -33,14 +33,8 @@ static bool by_chain_kernel(const struct fabric *fabric, const struct call *call
 
 static bool by_chain_of_copies(const struct fabric *fabric, const struct call *call, bool capturing)
 {
-    return passed_on(fabric, call) && fabric->copies && !capturing && fabric->nranks > 2 &&
+    return passed_on(fabric, call) && fabric->copies && !capturing &&
            (copies_all(fabric) || call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
-}
-
-/* From one rank to the other, no more than a message: a long one's copy is faster than any kernel. */
-static bool by_one_copy(const struct fabric *fabric, const struct call *call, bool capturing)
-{
-    return fabric->nranks == 2 && fabric->copies && !capturing && call_bytes(call) >= fabric->copy_from;
 }
 
 /* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
@@ -168,9 +162,11 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
     struct kernel_exchange what;
     if (by_chain_of_copies(fabric, call, capturing))
         return chain_of_copies(fabric, call, stream);
-    if (by_chain_kernel(fabric, call) && !by_one_copy(fabric, call, capturing))
+    if (by_chain_kernel(fabric, call))
         return chain_kernel(fabric, call, stream);
     describe(fabric, call, &what);
+    if (call->coll == COLL_BROADCAST)
+        what.stripes = fabric->most_blocks;
     return exchange_issue(fabric, &what, true, stream, capturing);
 }
 

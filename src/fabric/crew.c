@@ -2,6 +2,7 @@
 /* Threads that issue in the caller's stead. They poll while groups come in quick succession, and else sleep. */
 #include "fabric/crew.h"
 
+#include "base/affinity.h"
 #include "base/cpu.h"
 #include "base/futex.h"
 #include "base/param.h"
@@ -159,19 +160,12 @@ void crew_await(uint32_t handed)
 
 /* ---- Life ---------------------------------------------------------------------------------------------------------- */
 
-/* Half of the processors are left to the user. */
-static int threads_for_processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) / 2 : 1;
-}
-
 void crew_join(void)
 {
     pthread_mutex_lock(&count_lock);
     if (!fabrics++) {
         int threads = (int)param_int(PARAM_ISSUE_THREADS);
-        threads = threads ? threads : threads_for_processors();
+        threads = threads ? threads : affinity_count(NULL) / 2; /* half of the processors are left to the user */
         atomic_store(&most_members, threads - 1 < MOST ? threads - 1 : MOST);
     }
     pthread_mutex_unlock(&count_lock);

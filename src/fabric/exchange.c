@@ -5,27 +5,37 @@
 #include "base/error.h"
 #include "base/param.h"
 
+#define COLLECTIVE_TIMES 2 /* as long must its messages be to be copied */
+#define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
+#define HOST_STRIPES     16 /* and fewer blocks do better */
 #define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
-/* `what`: what is left for a kernel. */
-static bool others(const struct fabric *fabric, const struct kernel_exchange *what)
+static uint64_t larger(uint64_t x, uint64_t y)
 {
-    uint64_t any = 0;
-    for (int peer = 0; peer < fabric->nranks; peer++)
-        any |= peer != fabric->rank ? what->send_bytes[peer] | what->recv_bytes[peer] : 0;
-    return any != 0;
+    return x > y ? x : y;
 }
 
-/* A call of its own costs more than the copy, unless that is long: then the kernel would last longer for it. */
+/* `what`: what is left for a kernel. */
+static uint64_t longest_other(const struct fabric *fabric, const struct kernel_exchange *what)
+{
+    uint64_t longest = 0;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        if (peer != fabric->rank)
+            longest = larger(longest, larger(what->send_bytes[peer], what->recv_bytes[peer]));
+    return longest;
+}
+
+/* A call of its own costs more than the copy, unless that is so long that the kernel would last longer for it. */
 static bool own_by_kernel(const struct fabric *fabric, const struct kernel_exchange *what)
 {
-    return what->send_bytes[fabric->rank] < SELF_FROM && others(fabric, what);
+    uint64_t own = what->send_bytes[fabric->rank], longest = longest_other(fabric, what);
+    return longest && (own < SELF_FROM || own <= longest);
 }
 
-/* A kernel that sends to all does well for longer than one that sends to one: copy engines must take turns, and that takes time. */
+/* Of a collective kernels carry longer messages as fast: copy engines must take turns there, and that takes time. */
 static uint64_t copied_from(const struct fabric *fabric, bool collective)
 {
-    return fabric->copy_from * (collective && fabric->copy_from > 1 ? (uint64_t)fabric->nranks - 1 : 1);
+    return fabric->copy_from * (collective && fabric->copy_from > 1 ? COLLECTIVE_TIMES : 1);
 }
 
 bool exchange_copies(const struct fabric *fabric, uint64_t bytes)
@@ -69,6 +79,12 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
         return TUTTI_SUCCESS;
     what->team.nranks = fabric->nranks;
     what->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
+    if (fabric->in_host)
+        what->plain_from = (what->plain_from + HOST_TIMES - 1) / HOST_TIMES;
+    if (fabric->in_host && (!what->stripes || what->stripes > HOST_STRIPES))
+        what->stripes = HOST_STRIPES;
+    what->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
+    what->lines_to = fabric->lines ? (uint64_t)param_int(PARAM_LINES_TO) : 0;
     kernel_choose_exchange(what, &how);
     return order_launch(fabric, &how, TUTTI_UINT8, &what->team, stream);
 }

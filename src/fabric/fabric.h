@@ -45,6 +45,8 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call);
 tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream);
 /* Sends and receives of one group, at the same time. */
 tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, int count, fabric_stream_t stream);
+/* What comes on `stream` follows what is on `before`: for a group on several streams. */
+tutti_result_t fabric_follow(struct fabric *fabric, fabric_stream_t stream, fabric_stream_t before);
 
 /* Whether other threads may issue calls on the stream in the caller's stead: not what is captured, or the caller's own stream. */
 bool fabric_any_thread(struct fabric *fabric, fabric_stream_t stream);
@@ -54,6 +56,9 @@ tutti_result_t fabric_hear_failure(struct fabric *fabric);
 
 /* Waits for all that was issued outside of graphs. */
 tutti_result_t fabric_synchronize(struct fabric *fabric);
+
+/* Its operations go by the team's messages, in threads of their own: nobody else may use the team meanwhile. */
+bool fabric_uses_team(const struct fabric *fabric);
 
 int fabric_device(const struct fabric *fabric);
 void fabric_memory(struct fabric *fabric, size_t *device_bytes, size_t *host_bytes);

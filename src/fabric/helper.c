@@ -15,6 +15,7 @@
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between attempts to send descriptors; more and more */
+#define COPIES_MS 5000 /* a copy that nothing holds up takes no longer; its copier is held up or lost, and nobody knows */
 #define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
 
 /*
@@ -112,12 +113,17 @@ tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
     return TUTTI_SUCCESS;
 }
 
-/* Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. */
-static void give_up(struct fabric *fabric)
+/*
+ * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. `deadline`: of copies that
+ * are under way; 0: there is none yet.
+ */
+static void give_up(struct fabric *fabric, uint64_t *deadline)
 {
+    if (!*deadline)
+        *deadline = clock_deadline_ms(COPIES_MS);
     fabric_tell_failure(fabric);
     atomic_fetch_or(&fabric->board->rank[fabric->rank].abort, KERNEL_GIVE_UP);
-    message_give_up(fabric);
+    message_give_up(fabric, clock_passed(*deadline));
 }
 
 /* A peer that left in order has no work of ours unfinished. */
@@ -137,9 +143,11 @@ static void *helper(void *argument)
 {
     struct fabric *fabric = argument;
     _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
-    uint64_t pause = LOOK_US;
-    while (!atomic_load(&fabric->stop)) {
+    uint64_t pause = LOOK_US, deadline = 0;
+    for (;;) {
         uint32_t news = atomic_load(bell);
+        if (atomic_load(&fabric->stop)) /* looked at behind the bell, so that no sleep misses it */
+            return NULL;
         int lost = fabric_hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
         if (lost >= 0) {
             spread(fabric, lost);
@@ -147,12 +155,11 @@ static void *helper(void *argument)
         }
         bool failed = atomic_load(&fabric->team->failed);
         if (failed)
-            give_up(fabric);
+            give_up(fabric, &deadline);
         bool left = !failed && offer_deliver(fabric);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
         futex_wait(bell, news, failed ? AGAIN_US : left ? pause : 60u * 1000 * 1000);
     }
-    return NULL;
 }
 
 void helper_look_again(struct fabric *fabric)

@@ -80,7 +80,9 @@ static bool is_answered(const struct board_offer *place)
 /* What the place held before. */
 static void replace(struct fabric *fabric, int peer, int offer)
 {
+    pthread_mutex_lock(&fabric->lock);
     struct import *import = atomic_exchange(&fabric->import[peer][offer], NULL);
+    pthread_mutex_unlock(&fabric->lock);
     if (import)
         give_back(fabric, import);
 }
@@ -115,9 +117,42 @@ static tutti_result_t map(struct fabric *fabric, int peer, const struct cuda_han
     return result;
 }
 
+/* Of memory that its owner has freed: `handle` is of what is there now. */
+static bool is_stale(const struct import *import, const struct cuda_handle *handle)
+{
+    const struct cuda_handle *old = &import->handle;
+    return old->how == CUDA_BY_IPC && old->process && old->process == handle->process && old->base == handle->base && old->id != handle->id &&
+           old->serial < handle->serial;
+}
+
 /*
- * A driver may refuse a handle while what it had at that address before is still open: its owner withdraws that first. `open`: something
- * was, before the driver was asked.
+ * No message uses such a one any more: work that did is over, or its owner could not have freed it. It is old here, too. Returns whether
+ * something is open that is to be closed.
+ */
+static bool retire_stale(struct fabric *fabric, const void *handle)
+{
+    bool any = false;
+    pthread_mutex_lock(&fabric->lock);
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        for (int i = 0; i < BOARD_OFFERS; i++) {
+            struct import *import = atomic_load_explicit(&fabric->import[peer][i], memory_order_acquire);
+            if (!import || !is_stale(import, handle))
+                continue;
+            atomic_store(&fabric->import[peer][i], NULL);
+            list_push(&fabric->old, &import->node);
+            atomic_store_explicit(&fabric->any_old, true, memory_order_relaxed);
+            any = true;
+        }
+    if (any)
+        board_ring(fabric->board, fabric->rank); /* its importer looks for a time to close it */
+    any = atomic_load_explicit(&fabric->any_old, memory_order_relaxed);
+    pthread_mutex_unlock(&fabric->lock);
+    return any;
+}
+
+/*
+ * A driver may refuse a handle while what it had at that address before is still open: its owner withdraws that first, but in no other
+ * communicator that has it open. `open`: something was, before the driver was asked.
  */
 static bool may_become_mapped(struct fabric *fabric, const struct cuda_handle *handle, bool open)
 {
@@ -137,7 +172,7 @@ static bool answer(struct fabric *fabric, int peer, int offer)
     replace(fabric, peer, offer);
     if (handle.how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(fabric, place->key)) < 0)
         return false;
-    bool open = atomic_load_explicit(&fabric->any_old, memory_order_relaxed);
+    bool open = handle.how == CUDA_BY_IPC && quiet_any(retire_stale, &handle);
     if (handle.how)
         result = map(fabric, peer, &handle, fd, &import);
     if (fd >= 0)
@@ -180,8 +215,10 @@ static void *work(void *argument)
     uint64_t pause = LOOK_US;
     cuda_enter(fabric->device);
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
-    while (!atomic_load(&fabric->importer_stops)) {
+    for (;;) {
         uint32_t news = atomic_load(bell);
+        if (atomic_load(&fabric->importer_stops)) /* looked at behind the bell, so that no sleep misses it */
+            break;
         bool failed = atomic_load(&fabric->team->failed), unanswered = !failed && answer_all(fabric);
         bool left = !failed && (import_close_old(fabric) || unanswered);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;

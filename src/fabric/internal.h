@@ -65,6 +65,7 @@ struct fabric {
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     bool direct;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
     bool apart;            /* each rank has a process of its own */
+    bool lines;            /* links carry lines of 128 bytes as a whole */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
     bool no_kernels;       /* where nothing is reduced: the user wants none */
@@ -104,7 +105,7 @@ struct fabric {
     struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
     uint64_t offers_used;
     struct import *_Atomic import[KERNEL_RANKS][BOARD_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
-    pthread_mutex_t lock;              /* guards parcels and old imports */
+    pthread_mutex_t lock;              /* guards parcels, old imports, and what imports become old */
     struct list parcels, old;          /* old: what is to be closed when nothing is under way */
     _Atomic bool any_old;
     struct list quiet;                 /* in the process's list of fabrics */
@@ -159,8 +160,10 @@ tutti_result_t scratch_take_bulk(struct fabric *fabric, uint32_t ranks);
 void scratch_give_back_windows(struct fabric *fabric);
 /* Memory in place of a user's that peers do not reach: two vectors of DIRECT_MOST bytes. */
 tutti_result_t scratch_stand_in(struct fabric *fabric);
-/* Gives back peers' memory, and own as soon as no peer writes to it. */
+/* Gives back peers' memory, and own as soon as no peer writes to it and nothing is under way. */
 void scratch_close(struct fabric *fabric);
+/* A call on this fabric: is it the time to free what closed ones have left? */
+void scratch_sweep(struct fabric *fabric);
 
 /* reduce.c */
 tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool capturing, CUstream stream);
@@ -192,8 +195,11 @@ tutti_result_t message_begin(struct fabric *fabric, struct message *message, CUs
 tutti_result_t message_end(struct fabric *fabric, const struct message *message, CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */
 bool message_piece(struct fabric *fabric, const struct message *message, uint32_t index, CUstream stream, tutti_result_t *result);
-/* Lets go all streams that wait for words. */
-void message_give_up(struct fabric *fabric);
+/*
+ * Lets go all streams that wait for words; to be called again and again. Those that wait for a copy go when it is over, as their user may then
+ * free its memory: unless the copier is lost, or `at_once`.
+ */
+void message_give_up(struct fabric *fabric, bool at_once);
 
 /* side.c: what streams wait for and write */
 tutti_result_t side_wait(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
@@ -202,8 +208,10 @@ tutti_result_t side_write(const struct fabric *fabric, CUstream stream, const _A
 tutti_result_t side_make(const struct fabric *owner, CUstream *side);
 void side_end(const struct fabric *owner, CUstream side);
 tutti_result_t side_wait_all(const struct fabric *owner, CUstream side);
-/* The same; it goes on from where `stream` stands. */
-tutti_result_t side_branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream);
+/* Where a stream stands; `fabric`'s context is current, as the default streams are the current context's. */
+tutti_result_t side_mark(const struct fabric *fabric, CUstream stream);
+/* As side_make(); it goes on from there. `owner`'s context is current. */
+tutti_result_t side_branch(const struct fabric *fabric, const struct fabric *owner, CUstream *side);
 /* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
 void side_release(_Atomic uint32_t *word, uint32_t value);
 
@@ -231,6 +239,14 @@ void quiet_disturb(void);  /* a call is being issued */
 void quiet_settle(void);   /* it has been */
 bool quiet_try(void);      /* true: nothing is under way, nor will be until quiet_end() */
 void quiet_end(void);
+/* What the fabrics of this process are about; a moment later it may be otherwise. */
+struct quiet_view {
+    bool graphs;      /* something was captured: what graphs replay is not seen */
+    uint64_t devices; /* ordinals that have a fabric */
+};
+struct quiet_view quiet_look(void);
+/* Asks all fabrics of this process, under the lock of their list. */
+bool quiet_any(bool (*says)(struct fabric *fabric, const void *argument), const void *argument);
 /* The fabric of another rank of the communicator that lives in this process; it stays until quiet_go(). NULL: there is none. */
 struct fabric *quiet_visit(const struct fabric *fabric, int rank);
 void quiet_go(struct fabric *visited);

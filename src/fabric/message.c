@@ -49,31 +49,37 @@ static tutti_result_t wait_turn(struct fabric *owner, CUstream side, int from, c
     return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
 }
 
-/* By `owner`'s copy engine, at the sender's end or at the receiver's. */
+/* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
 static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstream *side, bool pushes, const struct message *message,
-                              CUdeviceptr theirs, const struct board_turn *turn, CUstream stream)
+                              CUdeviceptr theirs, const struct board_turn *turn)
 {
     int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
     struct board_pair *pair = &owner->board->pair[from][to];
+    _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
+    uint32_t before = atomic_exchange(copying, message->number);
     CUdeviceptr mine = device_address(message->memory);
-    tutti_result_t result = side_branch(fabric, owner, side, stream);
+    tutti_result_t result = side_branch(fabric, owner, side);
     if (result == TUTTI_SUCCESS)
         result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
         result = side_wait(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
     if (result == TUTTI_SUCCESS)
         result = fabric_copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
-    return result == TUTTI_SUCCESS ? side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number) : result;
+    if (result == TUTTI_SUCCESS)
+        result = side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number);
+    if (result != TUTTI_SUCCESS) /* nothing will tell of it */
+        atomic_store(copying, before);
+    return result;
 }
 
 /* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share a queue. */
-static tutti_result_t push_for_peer(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
+static tutti_result_t push_for_peer(struct fabric *fabric, const struct message *message, const struct board_post *post)
 {
     struct fabric *peer = quiet_visit(fabric, message->peer);
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", message->peer);
     cuda_enter(peer->device);
-    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, post->address, &post->after, stream);
+    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, post->address, &post->after);
     cuda_leave();
     quiet_go(peer);
     return result;
@@ -83,11 +89,14 @@ static tutti_result_t copy_whole(struct fabric *fabric, const struct message *me
 {
     CUdeviceptr theirs = post->address;
     struct board_turn turn = message->sends ? turn_of(fabric, message) : post->after;
+    tutti_result_t result = side_mark(fabric, stream);
+    if (result != TUTTI_SUCCESS)
+        return result;
     if (post->way == BOARD_MAPPED)
         theirs += import_address(fabric, message->peer, post->offer);
     else if (!message->sends && fabric->pushes)
-        return push_for_peer(fabric, message, post, stream);
-    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, &turn, stream);
+        return push_for_peer(fabric, message, post);
+    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, &turn);
 }
 
 static uint32_t pieces(const struct fabric *fabric, uint64_t bytes)
@@ -104,11 +113,16 @@ static tutti_result_t send_piece(struct fabric *fabric, const struct message *me
 {
     struct board_pair *pair = pair_of(fabric, message);
     CUstream side = fabric->copy[0][message->peer];
+    uint32_t before = atomic_exchange(&pair->arriving, piece);
     tutti_result_t result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
     if (result == TUTTI_SUCCESS)
         result = fabric_copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece), device_address(message->memory + from),
                              piece_bytes(fabric, message, from));
-    return result == TUTTI_SUCCESS ? side_write(fabric, side, &pair->arrived, piece) : result;
+    if (result == TUTTI_SUCCESS)
+        result = side_write(fabric, side, &pair->arrived, piece);
+    if (result != TUTTI_SUCCESS) /* nothing will tell of it */
+        atomic_store(&pair->arriving, before);
+    return result;
 }
 
 static tutti_result_t take_piece(struct fabric *fabric, const struct message *message, uint64_t from, uint32_t piece, CUstream stream)
@@ -215,13 +229,21 @@ static void number_pieces(struct fabric *fabric, struct message *message)
     atomic_store_explicit(count, before + pieces(fabric, message->bytes), memory_order_relaxed);
 }
 
+/* A receiver's pieces come in the user's stream. */
+static tutti_result_t begin_pieces(struct fabric *fabric, struct message *message, CUstream stream)
+{
+    number_pieces(fabric, message);
+    if (!message->sends)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = side_mark(fabric, stream);
+    return result == TUTTI_SUCCESS ? side_branch(fabric, fabric, &fabric->copy[0][message->peer]) : result;
+}
+
 static tutti_result_t issue(struct fabric *fabric, struct message *message, const struct board_post *post, CUstream stream)
 {
     struct board_pair *pair = pair_of(fabric, message);
-    if (message->way == BOARD_STAGED) {
-        number_pieces(fabric, message);
-        return message->sends ? side_branch(fabric, fabric, &fabric->copy[0][message->peer], stream) : TUTTI_SUCCESS;
-    }
+    if (message->way == BOARD_STAGED)
+        return begin_pieces(fabric, message, stream);
     if (message->copies)
         return copy_whole(fabric, message, post, stream);
     if (message->way == BOARD_MAPPED)
@@ -273,19 +295,29 @@ tutti_result_t message_end(struct fabric *fabric, const struct message *message,
 
 /* ---- When it comes to nothing -------------------------------------------------------------------------------------- */
 
-void message_give_up(struct fabric *fabric)
+/* `copying`: the last copy that lies in a stream. It needs nothing more than it is given here. */
+static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, uint32_t value, bool at_once)
+{
+    if (at_once || (int32_t)(atomic_load(word) - atomic_load(copying)) >= 0)
+        side_release(word, value);
+}
+
+static void release_ends(struct board_pair *pair, uint32_t messages, uint32_t staged, bool at_once)
+{
+    release_end(&pair->pushed, &pair->pushing, messages, at_once);
+    release_end(&pair->pulled, &pair->pulling, messages, at_once);
+    release_end(&pair->arrived, &pair->arriving, staged, at_once);
+}
+
+void message_give_up(struct fabric *fabric, bool at_once)
 {
     for (int peer = 0; peer < fabric->nranks; peer++) {
         struct board_pair *to = &fabric->board->pair[fabric->rank][peer], *from = &fabric->board->pair[peer][fabric->rank];
-        uint32_t sent = atomic_load(&fabric->sent[peer]), received = atomic_load(&fabric->received[peer]);
-        side_release(&to->at_recv, sent);
-        side_release(&to->pushed, sent);
-        side_release(&to->pulled, sent);
-        side_release(&to->arrived, atomic_load(&fabric->sent_pieces[peer]));
+        bool lost = at_once || atomic_load(&fabric->team->gone[peer]) || atomic_load(&fabric->board->rank[peer].gone);
+        side_release(&to->at_recv, atomic_load(&fabric->sent[peer]));
         side_release(&to->freed, atomic_load(&fabric->sent_pieces[peer]));
-        side_release(&from->at_send, received);
-        side_release(&from->pushed, received);
-        side_release(&from->pulled, received);
-        side_release(&from->arrived, atomic_load(&fabric->received_pieces[peer]));
+        side_release(&from->at_send, atomic_load(&fabric->received[peer]));
+        release_ends(to, atomic_load(&fabric->sent[peer]), atomic_load(&fabric->sent_pieces[peer]), lost);
+        release_ends(from, atomic_load(&fabric->received[peer]), atomic_load(&fabric->received_pieces[peer]), lost);
     }
 }

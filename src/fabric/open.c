@@ -21,6 +21,7 @@ struct card {
     uint8_t process[WIRE_UUID_BYTES];
     struct board_buffer window;
     uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
+    uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does not see */
     uint32_t wants_host, guesses; /* guesses: whether it can is not known of all */
     uint32_t blocks, policy; /* as ordered */
 };
@@ -86,6 +87,8 @@ static bool reaches(struct fabric *fabric, int rank, struct card *mine, const ui
         return true;
     }
     tutti_result_t result = fabric->here[rank] ? cuda_device_peer(fabric->device, ordinal) : cuda_device_reaches(fabric->device, ordinal);
+    if (result == TUTTI_SUCCESS && cuda_device_whole(fabric->device, ordinal))
+        mine->whole |= 1u << rank;
     return result == TUTTI_SUCCESS;
 }
 
@@ -110,6 +113,14 @@ static bool all_reach_all(const struct card *all, int nranks)
 {
     for (int rank = 0; rank < nranks; rank++)
         if (all[rank].wants_host || all[rank].reaches != (1u << nranks) - 1)
+            return false;
+    return true;
+}
+
+static bool all_whole(const struct card *all, int nranks)
+{
+    for (int rank = 0; rank < nranks; rank++)
+        if ((all[rank].whole | 1u << rank) != (1u << nranks) - 1)
             return false;
     return true;
 }
@@ -214,6 +225,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
         return result;
     result = all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
     fabric->direct = fabric->nranks > 1 && !fabric->in_host;
+    fabric->lines = !fabric->in_host && all_whole(all, fabric->nranks);
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->direct = fabric->direct && fabric->here[rank];
     return result;
@@ -247,6 +259,8 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
 {
     tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->sound, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS)
+        result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS)
         result = side_make(fabric, &fabric->sounded);
     if (result == TUTTI_SUCCESS && !fabric->device->memops)
         result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", fabric->device->ordinal);
@@ -262,9 +276,6 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     fabric->over = &fabric->board->rank[fabric->rank].over;
     fabric->over_device = board_address(fabric, fabric->over);
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
-    result = cuda_check(fabric->cu->EventCreate(&fabric->mark, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (result != TUTTI_SUCCESS)
-        return result;
     fabric->pushes = param_int(PARAM_COPY_PUSH) && !queues_are_few();
     fabric->copies = param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels;
     fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
@@ -352,6 +363,11 @@ void fabric_close(struct fabric *fabric)
     crew_leave();
     pthread_mutex_destroy(&fabric->lock);
     free(fabric);
+}
+
+bool fabric_uses_team(const struct fabric *fabric)
+{
+    return fabric->staged != NULL;
 }
 
 int fabric_device(const struct fabric *fabric)

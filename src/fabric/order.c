@@ -39,6 +39,7 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (atomic_load_explicit(&fabric->any_old, memory_order_relaxed))
         import_close_old(fabric); /* in a pause that is too short for another thread to find it */
+    scratch_sweep(fabric);
     quiet_disturb();
     tutti_result_t result = fabric_failure(fabric);
     if (result == TUTTI_SUCCESS)
@@ -60,6 +61,16 @@ bool fabric_any_thread(struct fabric *fabric, fabric_stream_t stream)
     if (fabric->staged || stream == CU_STREAM_PER_THREAD)
         return false;
     return !stream || (fabric->cu->StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+tutti_result_t fabric_follow(struct fabric *fabric, fabric_stream_t stream, fabric_stream_t before)
+{
+    cuda_enter(fabric->device);
+    tutti_result_t result = side_mark(fabric, before);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(fabric->cu->StreamWaitEvent(stream, fabric->mark, 0), "ordering the streams of a group");
+    cuda_leave();
+    return result == TUTTI_SUCCESS ? result : team_fail(fabric->team, result, fabric->rank, error_last()); /* peers wait for what does not come */
 }
 
 tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream)

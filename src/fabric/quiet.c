@@ -55,6 +55,29 @@ void quiet_end(void)
     pthread_rwlock_unlock(&issuing);
 }
 
+struct quiet_view quiet_look(void)
+{
+    struct quiet_view view = {0};
+    pthread_mutex_lock(&lock);
+    list_each (node, &fabrics) {
+        const struct fabric *fabric = list_entry(node, struct fabric, quiet);
+        view.graphs |= atomic_load_explicit(&fabric->captured, memory_order_relaxed);
+        view.devices |= 1ull << fabric->device->ordinal;
+    }
+    pthread_mutex_unlock(&lock);
+    return view;
+}
+
+bool quiet_any(bool (*says)(struct fabric *fabric, const void *argument), const void *argument)
+{
+    bool any = false;
+    pthread_mutex_lock(&lock);
+    list_each (node, &fabrics)
+        any |= says(list_entry(node, struct fabric, quiet), argument);
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
 struct fabric *quiet_visit(const struct fabric *fabric, int rank)
 {
     struct fabric *found = NULL;

@@ -164,8 +164,10 @@ static void *watcher(void *argument)
     struct fabric *fabric = argument;
     struct record *record = fabric->record;
     unsigned in_vain = 0;
-    while (!atomic_load(&record->stop)) {
+    for (;;) {
         uint32_t news = atomic_load(&record->news);
+        if (atomic_load(&record->stop)) /* looked at behind the news, so that no sleep misses it */
+            return NULL;
         uint64_t tail = atomic_load(&record->tail);
         in_vain = watch(fabric, in_vain);
         bool left = unfinished(record);
@@ -174,7 +176,6 @@ static void *watcher(void *argument)
         else
             sleep_long(record, news, tail);
     }
-    return NULL;
 }
 
 /* ---- Calls --------------------------------------------------------------------------------------------------------- */

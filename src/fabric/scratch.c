@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory that peers write to. A rank may be done with its fabric while a peer's last kernel still tells it something,
- * so memory is freed only when every peer has closed; until then it waits in a list of the process.
+ * so memory is freed only when every peer has closed, and at a quiet time; until then it waits in a list of the process.
  */
 #include "fabric/internal.h"
 
@@ -25,6 +25,7 @@ struct remains {
 
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all_remains = {&all_remains, &all_remains};
+static _Atomic int remains_left; /* in the list */
 
 static tutti_result_t allocate(struct fabric *fabric, enum wire_memory purpose, size_t size, CUdeviceptr *out)
 {
@@ -159,9 +160,12 @@ static bool all_closed(const struct remains *old)
     return true;
 }
 
+/* Not under the list's lock: each of these calls waits for all work of the context, the user's too. */
 static void bury(struct remains *old)
 {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* freeing spoils no capture */
     cuda_enter(old->device);
+    old->cu->ThreadExchangeStreamCaptureMode(&mode);
     if (old->bulk)
         old->cu->MemFree(old->bulk);
     if (old->stand_in)
@@ -172,24 +176,49 @@ static void bury(struct remains *old)
         old->cu->MemHostUnregister((char *)old->board + board_window(old->nranks, 0));
     if (old->registered)
         old->cu->MemHostUnregister(old->board);
+    old->cu->ThreadExchangeStreamCaptureMode(&mode);
     cuda_leave();
     board_unmap(old->board, old->nranks);
     cuda_device_release(old->device);
     free(old);
 }
 
-static void sweep(void)
+/* One of GPU `mine`, or of one that is not among `used`; out of the list. */
+static struct remains *take_dead(int mine, uint64_t used)
 {
+    struct remains *found = NULL;
     pthread_mutex_lock(&remains_lock);
-    for (struct list *node = all_remains.next, *next; node != &all_remains; node = next) {
+    list_each_safe (node, &all_remains) {
         struct remains *old = list_entry(node, struct remains, node);
-        next = node->next;
-        if (!all_closed(old))
+        int device = old->device->ordinal;
+        if (found || !all_closed(old) || (device != mine && (used >> device & 1)))
             continue;
-        list_remove(&old->node);
-        bury(old);
+        list_remove(node);
+        atomic_fetch_sub(&remains_left, 1);
+        found = old;
     }
     pthread_mutex_unlock(&remains_lock);
+    return found;
+}
+
+/*
+ * Freeing waits for all work of the GPU, which may wait for a peer's, and that for this very thread. So it is done when nothing is under way, and
+ * nothing begins meanwhile. What graphs replay is not seen: where there are any, nobody frees what is another rank's to free.
+ */
+static void sweep(int mine, bool closing)
+{
+    struct remains *old;
+    if (!atomic_load(&remains_left) || !quiet_try())
+        return;
+    struct quiet_view view = quiet_look();
+    while ((closing || !view.graphs) && (old = take_dead(mine, view.graphs ? view.devices : 0)))
+        bury(old);
+    quiet_end();
+}
+
+void scratch_sweep(struct fabric *fabric)
+{
+    sweep(fabric->device->ordinal, false);
 }
 
 static void give_back(struct fabric *fabric, const struct board_buffer *theirs, bool imported, const unsigned char *address)
@@ -228,6 +257,7 @@ void scratch_close(struct fabric *fabric)
                             .registered = fabric->board_registered, .in_host = fabric->in_host};
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);
+    atomic_fetch_add(&remains_left, 1);
     pthread_mutex_unlock(&remains_lock);
-    sweep();
+    sweep(fabric->device->ordinal, true);
 }

@@ -18,11 +18,14 @@ tutti_result_t side_make(const struct fabric *owner, CUstream *side)
     return *side ? TUTTI_SUCCESS : cuda_check(owner->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
 }
 
-tutti_result_t side_branch(struct fabric *fabric, struct fabric *owner, CUstream *side, CUstream stream)
+tutti_result_t side_mark(const struct fabric *fabric, CUstream stream)
+{
+    return cuda_check(fabric->cu->EventRecord(fabric->mark, stream), "marking a stream");
+}
+
+tutti_result_t side_branch(const struct fabric *fabric, const struct fabric *owner, CUstream *side)
 {
     tutti_result_t result = side_make(owner, side);
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(fabric->cu->EventRecord(fabric->mark, stream), "marking a stream");
     return result == TUTTI_SUCCESS ? cuda_check(fabric->cu->StreamWaitEvent(*side, fabric->mark, 0), "ordering a copy") : result;
 }
 

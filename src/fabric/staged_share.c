@@ -2,22 +2,21 @@
 /* The number of staging threads. Half of the processors are left to the user. */
 #include "fabric/staged_share.h"
 
+#include "base/affinity.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 struct share share_of(const struct team *team)
 {
     cpu_set_t set;
-    struct share mine = {.host = team->process[team->rank].host, .processors = 1, .wish = (uint32_t)param_int(PARAM_STAGE_THREADS)};
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        mine.processors = (uint32_t)CPU_COUNT(&set);
-        mine.set = hash_bytes(0, &set, sizeof set);
-    }
-    return mine;
+    int count = affinity_count(&set);
+    return (struct share){.host = team->process[team->rank].host,
+                          .set = hash_bytes(0, &set, sizeof set),
+                          .processors = count ? (uint32_t)count : 1,
+                          .wish = (uint32_t)param_int(PARAM_STAGE_THREADS)};
 }
 
 static int threads_for(long processors, int ranks)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the stand-in
- * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The case "busy" takes two.
+ * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The cases "busy" and "stale" take two.
  */
 #include "gpu.h"
 
@@ -346,6 +346,50 @@ static void always_busy(void)
     tutti_comm_destroy(talk);
 }
 
+/* ---- What another communicator has open ---- */
+
+/* Memory of rank 0 at the very address where other memory was. */
+static uint32_t *memory_at(const uint32_t *wanted)
+{
+    uint32_t *missed[50], *found = memory(WORDS);
+    int count = 0;
+    while (found != wanted && count < 50) {
+        missed[count++] = found;
+        found = memory(WORDS);
+    }
+    require(rank != 0 || found == wanted, "freed addresses are used again");
+    while (count--)
+        OK(tutti_device_mem_free(missed[count]));
+    return found;
+}
+
+/* The driver refuses the second buffer as long as the first one is open, and its communicator has no more to do. */
+static void stale_elsewhere(void)
+{
+    tutti_comm_t first = comm, second;
+    CUstream stream;
+    OK(tutti_comm_split(first, 0, rank, &talk, NULL));
+    OK(tutti_comm_split(first, 0, rank, &second, NULL));
+    DONE(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+    uint32_t *words = memory(WORDS);
+    for (unsigned round = 0; round < 3; round++) {
+        fill(words, round);
+        pass_first(words, (tutti_stream_t)stream);
+        check_first(words, round);
+        await(" mapped ", (int)round + 1);
+        OK(tutti_device_mem_free(words));
+        words = memory_at(words);
+        comm = comm == first ? second : first;
+    }
+    require(one_says(logged(" yet: ") > 0), "the driver refuses a buffer");
+    require(!one_says(logged(" cannot map ") != logged(" yet: ")), "no buffer is refused for good");
+    comm = first;
+    OK(tutti_device_mem_free(words));
+    DONE(cu->StreamDestroy(stream));
+    tutti_comm_destroy(second);
+    tutti_comm_destroy(talk);
+}
+
 /* ---- No kernel where nothing is reduced ---------------------------------------------------------------------------- */
 
 /* The first launch of a kernel fails: all but the reduction must do without. */
@@ -391,6 +435,8 @@ static void run_case(const char *name)
         no_kernels();
     } else if (strcmp(name, "busy") == 0) {
         always_busy();
+    } else if (strcmp(name, "stale") == 0) {
+        stale_elsewhere();
     } else {
         require(logged(" windows lie in host memory") == 0, "windows on the GPUs");
         buffers_stay();
@@ -411,7 +457,7 @@ int main(int argc, char **argv)
     if (file < 0 || !local_rank)
         return 2;
     close(file);
-    setenv("TUTTI_DEBUG", strcmp(name, "busy") == 0 ? "trace" : "info", 1);
+    setenv("TUTTI_DEBUG", strcmp(name, "busy") == 0 || strcmp(name, "stale") == 0 ? "trace" : "info", 1);
     setenv("TUTTI_DEBUG_FILE", log_file, 1);
     if (alone)
         hide_others(local_rank);

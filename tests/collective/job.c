@@ -145,10 +145,20 @@ static void free_buffer(unsigned char *memory)
         free(memory);
 }
 
+static size_t room_for(size_t bytes, int skew)
+{
+    return bytes + 2 * GUARD + (size_t)skew;
+}
+
+size_t job_room(const struct job *job, int which)
+{
+    return room_for(job->bytes[which], which ? job->recv_skew : job->send_skew);
+}
+
 static unsigned char *guarded(size_t bytes, int skew)
 {
-    unsigned char *memory = job_memory(bytes + 2 * GUARD + (size_t)skew);
-    memset(memory, GUARD_BYTE, bytes + 2 * GUARD + (size_t)skew);
+    unsigned char *memory = job_memory(room_for(bytes, skew));
+    memset(memory, GUARD_BYTE, room_for(bytes, skew));
     memset(memory + GUARD + skew, BLANK_BYTE, bytes);
     return memory;
 }

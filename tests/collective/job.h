@@ -45,6 +45,8 @@ unsigned char *job_memory(size_t bytes);
 struct job job_draw(uint64_t seed, uint64_t number, int nranks);
 /* Makes the buffers. Fill kind ... seed before. */
 void job_prepare(struct job *job, tutti_comm_t comm, int rank, int nranks);
+/* Bytes of memory[which], with what is around the buffer. */
+size_t job_room(const struct job *job, int which);
 tutti_result_t job_issue(struct job *job, tutti_stream_t stream);
 /* After synchronizing. Prints what is wrong; returns whether all is right. */
 bool job_check(const struct job *job);

@@ -56,7 +56,8 @@ SLICED_RANKS = (4, 6)
 GPU_WAYS = {
     "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_CHAIN_FROM": "2K", "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
     "kernels alone": {"TUTTI_COPY_FROM": "0"},
-    "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1"},
+    "lines": {"TUTTI_COPY_FROM": "0", "TUTTI_LINES_FROM": "1", "TUTTI_LINES_TO": "1T"},
+    "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0"},
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},
     "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K", "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of a large reduction beside one another: blocks of several threads, one process a rank. */
+/* The stages of large reductions and of exchanges beside one another: blocks of several threads, one process a rank. */
 #include "cuda/kernels/threads/threads.h"
 
 #include "base/random.h"
+#include "device/cuda/launch.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 
 #define WORDS 30000
 #define GUARD 16
+#define LONG  ((size_t)5 << 20) /* bytes of a message: of its stripes each has more chunks than slots */
 
 /* Shared by all processes. */
 static struct world {
@@ -25,6 +27,7 @@ static struct world {
 } *world;
 static int ranks;
 static int32_t in[KERNEL_RANKS * WORDS + GUARD], out[KERNEL_RANKS * WORDS + GUARD];
+static unsigned char sent[KERNEL_RANKS][LONG + GUARD], received[KERNEL_RANKS][LONG + GUARD];
 
 static void *shared(size_t bytes)
 {
@@ -56,7 +59,7 @@ static void end(void)
 
 /* One operation, the same on all ranks: drawn from its number. */
 struct operation {
-    void (*kernel)(struct kernel_reduce);
+    threads_kernel *kernel;
     int mode, root;
     size_t count, shift; /* shift: words by which buffers are not aligned */
     bool in_place;
@@ -121,7 +124,7 @@ static bool run_one(int rank, unsigned number)
     int32_t *to = o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
     what.out = to;
     for (unsigned block = 0; block < o.blocks; block++)
-        threads_run(o.kernel, &what, o.threads, o.blocks, block);
+        threads_run(o.kernel, &what, o.threads, (struct cuda_index){o.blocks, 1, 1}, (struct cuda_index){block, 0, 0});
     for (size_t i = 0; i < o.count + 4; i++) {
         int32_t want = o.in_place ? value(rank, i + (size_t)(to - in - (ptrdiff_t)o.shift), number) : 0x5a5a5a5a;
         wanted(&o, rank, i, number, &want);
@@ -131,41 +134,101 @@ static bool run_one(int rank, unsigned number)
     return true;
 }
 
+static struct kernel_team team_of(int rank)
+{
+    struct kernel_team team = {.rank = rank, .nranks = ranks, .abort = &world->abort};
+    for (int p = 0; p < ranks; p++)
+        team.window[p] = world->window[p];
+    return team;
+}
+
+/* Of the message from one rank to another; short, longer, and now and then so long that slots are used again. */
+static size_t bytes_between(int from, int to, unsigned number)
+{
+    uint64_t bits = mix64(number * 64u + (unsigned)from * 8u + (unsigned)to);
+    return bits % 5 == 0 ? 0 : number % 8 == 7 && bits % 5 < 3 ? LONG - bits % 9999 : (bits >> 8) % (bits % 5 == 1 ? 5000 : 70000);
+}
+
+static unsigned char byte_of(int from, int to, size_t i, unsigned number)
+{
+    return (unsigned char)(i * 7 + i / 509 + (size_t)from * 31 + (size_t)to * 67 + number * 13);
+}
+
+static bool exchange_one(int rank, unsigned number)
+{
+    struct kernel_exchange what = {.team = team_of(rank), .plain_from = number % 3 ? 1 + number % 7 * 2000 : UINT64_MAX,
+                                   .lines_from = number % 4 * 500, .lines_to = number % 2 ? UINT64_MAX : number % 5 * 10000};
+    size_t shift = number % 4 == 0 ? number % 16 : 0;
+    for (int p = 0; p < ranks; p++) {
+        what.send[p] = sent[p] + shift;
+        what.recv[p] = received[p] + shift / 2;
+        what.send_bytes[p] = bytes_between(rank, p, number);
+        what.recv_bytes[p] = bytes_between(p, rank, number);
+        for (size_t i = 0; i < what.send_bytes[p]; i++)
+            sent[p][shift + i] = byte_of(rank, p, i, number);
+        memset(received[p], 0x5a, sizeof received[p]);
+    }
+    struct kernel_launch how;
+    kernel_choose_exchange(&what, &how);
+    for (unsigned y = 0; y < how.grid[1]; y++)
+        for (unsigned x = 0; x < how.grid[0]; x++)
+            threads_run(threads_exchange, &what, number % 2 ? 8 : 12, (struct cuda_index){how.grid[0], how.grid[1], 1}, (struct cuda_index){x, y, 0});
+    for (int p = 0; p < ranks; p++) {
+        const unsigned char *at = what.recv[p];
+        size_t good = 0;
+        while (good < what.recv_bytes[p] && at[good] == byte_of(p, rank, good, number))
+            good++;
+        if (good != what.recv_bytes[p] || at[good] != 0x5a)
+            return false;
+    }
+    return true;
+}
+
+/* All ranks of n run `one` for numbers 1 and on, until one goes wrong. */
+static void run_all(int n, unsigned operations, bool (*one)(int rank, unsigned number))
+{
+    pid_t child[KERNEL_RANKS];
+    begin(n);
+    for (int rank = 0; rank < n; rank++) {
+        child[rank] = fork();
+        assert_true(child[rank] >= 0);
+        if (child[rank] == 0) {
+            unsigned number = 1;
+            while (number <= operations && one(rank, number))
+                number++;
+            _exit(number <= operations ? (int)number : 0);
+        }
+    }
+    for (int rank = 0; rank < n; rank++) {
+        int status;
+        assert_int_equal(waitpid(child[rank], &status, 0), child[rank]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0); /* else the number of the operation that went wrong */
+    }
+    end();
+}
+
+static void test_exchanges(void **state)
+{
+    for (int n = 1; n <= 4; n++)
+        run_all(n, getenv("TUTTI_TEST_QUICK") ? 16 : 40, exchange_one);
+}
+
 static void test_operations(void **state)
 {
-    unsigned operations = getenv("TUTTI_TEST_QUICK") ? 40 : 200;
-    for (int n = 1; n <= 4; n++) {
-        pid_t child[KERNEL_RANKS];
-        begin(n);
-        for (int rank = 0; rank < n; rank++) {
-            child[rank] = fork();
-            assert_true(child[rank] >= 0);
-            if (child[rank] == 0) {
-                unsigned number = 1;
-                while (number <= operations && run_one(rank, number))
-                    number++;
-                _exit(number <= operations ? (int)number : 0);
-            }
-        }
-        for (int rank = 0; rank < n; rank++) {
-            int status;
-            assert_int_equal(waitpid(child[rank], &status, 0), child[rank]);
-            assert_true(WIFEXITED(status));
-            assert_int_equal(WEXITSTATUS(status), 0); /* else the number of the operation that went wrong */
-        }
-        end();
-    }
+    for (int n = 1; n <= 4; n++)
+        run_all(n, getenv("TUTTI_TEST_QUICK") ? 40 : 200, run_one);
 }
 
 /* Alone, a rank waits for its peers until it is told to give up; all of its threads come to an end. */
-static void test_give_up(void **state)
+static void give_up_alone(bool (*one)(int rank, unsigned number))
 {
     for (unsigned number = 6; number < 14; number++) {
         begin(3);
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            run_one(0, number);
+            one(0, number);
             _exit(0);
         }
         for (int i = 0; i < 50; i++)
@@ -178,8 +241,14 @@ static void test_give_up(void **state)
     }
 }
 
+static void test_give_up(void **state)
+{
+    give_up_alone(run_one);
+    give_up_alone(exchange_one);
+}
+
 /* Peers take part in the first steps alone: the one that goes on gives up in the middle. */
-static void test_give_up_in_the_middle(void **state)
+static void give_up_in_the_middle(bool (*one)(int rank, unsigned number))
 {
     for (int n = 2; n <= 3; n++) {
         pid_t child[KERNEL_RANKS];
@@ -187,7 +256,7 @@ static void test_give_up_in_the_middle(void **state)
         for (int rank = 0; rank < n; rank++)
             if ((child[rank] = fork()) == 0) {
                 for (unsigned number = 1;; number++) {
-                    run_one(rank, number);
+                    one(rank, number);
                     if (__atomic_load_n(&world->abort, __ATOMIC_RELAXED))
                         _exit(0);
                 }
@@ -204,10 +273,17 @@ static void test_give_up_in_the_middle(void **state)
     }
 }
 
+static void test_give_up_in_the_middle(void **state)
+{
+    give_up_in_the_middle(run_one);
+    give_up_in_the_middle(exchange_one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_exchanges),
         cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_give_up_in_the_middle),
     };

@@ -9,7 +9,9 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
 static struct cuda_device *devices[CUDA_DEVICES];
+static bool closing[CUDA_DEVICES]; /* outside of the lock: that may wait for the GPU's work, and others want other GPUs */
 
 tutti_result_t cuda_device_count(int *count)
 {
@@ -178,6 +180,8 @@ tutti_result_t cuda_device_acquire(int ordinal, struct cuda_device **out)
     if (ordinal < 0 || ordinal >= count || ordinal >= CUDA_DEVICES)
         return error_set(TUTTI_INVALID_ARGUMENT, "use GPU %d: this process sees %d (CUDA_VISIBLE_DEVICES)", ordinal, count);
     pthread_mutex_lock(&lock);
+    while (closing[ordinal])
+        pthread_cond_wait(&closed, &lock);
     if (!devices[ordinal])
         result = open_device(driver, ordinal, &devices[ordinal]);
     if (result == TUTTI_SUCCESS) {
@@ -192,11 +196,19 @@ void cuda_device_release(struct cuda_device *device)
 {
     if (!device)
         return;
+    int ordinal = device->ordinal;
     pthread_mutex_lock(&lock);
-    if (--device->users == 0) {
-        devices[device->ordinal] = NULL;
-        close_device(device);
-    }
+    bool last = --device->users == 0;
+    if (last)
+        devices[ordinal] = NULL;
+    closing[ordinal] |= last;
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    close_device(device);
+    pthread_mutex_lock(&lock);
+    closing[ordinal] = false;
+    pthread_cond_broadcast(&closed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -260,6 +272,15 @@ tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_or
     if (result != TUTTI_SUCCESS || peer_ordinal == device->ordinal)
         return result;
     return check_access(driver, device, peer_ordinal, &handle);
+}
+
+bool cuda_device_whole(const struct cuda_device *device, int peer_ordinal)
+{
+    const struct cuda_driver *driver;
+    CUdevice handle;
+    int atomic = 0;
+    return cuda_driver(&driver) == TUTTI_SUCCESS && driver->DeviceGetP2PAttribute && driver->DeviceGet(&handle, peer_ordinal) == CUDA_SUCCESS &&
+           driver->DeviceGetP2PAttribute(&atomic, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device->handle, handle) == CUDA_SUCCESS && atomic;
 }
 
 tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal)

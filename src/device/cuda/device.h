@@ -46,6 +46,9 @@ tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal);
 /* Whether they could: TUTTI_INVALID_USAGE if not. Makes no context on the peer, which takes half a second and half a gigabyte there. */
 tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_ordinal);
 
+/* Whether 128 bytes that a warp stores there at once arrive whole: by NVLink, which is told by its atomic operations. No context either. */
+bool cuda_device_whole(const struct cuda_device *device, int peer_ordinal);
+
 /* The ordinal of the GPU with that uuid; -1: this process does not see it. Makes no context. */
 tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal);
 

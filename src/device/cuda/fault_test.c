@@ -199,6 +199,7 @@ static void no_peer_access(void)
     struct cuda_device *device = open_gpu();
     CHECK(cuda_device_peer(device, 1) == TUTTI_INVALID_USAGE && said("no peer access") && !device->peers);
     CHECK(cuda_device_reaches(device, 1) == TUTTI_INVALID_USAGE && said("no peer access"));
+    CHECK(!cuda_device_whole(device, 1));
     cuda_device_release(device);
 }
 

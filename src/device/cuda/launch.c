@@ -9,6 +9,12 @@
 #define BULK_EACH      ((size_t)32 << 10)
 #define BULK_SHORT     ((size_t)16 << 20) /* up to which all stripes are used */
 #define BULK_BLOCKS    32                 /* for longer ones: as fast, and more of the GPU is left */
+#define HOST_ONE_SHOT  ((size_t)2 << 10)   /* the same, through host memory: every look at a flag there takes a microsecond or two */
+#define HOST_EACH      ((size_t)128 << 10)
+#define HOST_LEAST     4
+#define HOST_BLOCKS    16
+#define HOST_SHORT     ((size_t)1 << 20) /* up to which chunks are as short as: */
+#define HOST_CHUNK     ((size_t)16 << 10)
 #define DIRECT_EACH    ((size_t)16 << 10)
 #define DIRECT_SHORT   ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
 #define DIRECT_BLOCKS  32                 /* for longer ones */
@@ -44,9 +50,30 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_bloc
     }
 }
 
-void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
+static unsigned larger(unsigned x, unsigned y)
+{
+    return x > y ? x : y;
+}
+
+static void choose_in_host(size_t bytes, unsigned most_blocks, struct kernel_launch *out)
+{
+    if (bytes <= HOST_ONE_SHOT) {
+        kernel_shape_reduce(KERNEL_REDUCE_ONE, bytes, most_blocks, out);
+        return;
+    }
+    kernel_shape_reduce(KERNEL_REDUCE_BULK, bytes, most_blocks, out);
+    if (!most_blocks)
+        out->grid[0] = larger(blocks(bytes, HOST_EACH, HOST_BLOCKS), HOST_LEAST);
+    out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
+}
+
+void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, bool in_host, struct kernel_launch *out)
 {
     enum kernel_id kernel = KERNEL_REDUCE_BULK;
+    if (in_host) {
+        choose_in_host(bytes, most_blocks, out);
+        return;
+    }
     if (mode != KERNEL_REDUCE_OWN && bytes <= ONE_SHOT_BYTES / (size_t)nranks)
         kernel = KERNEL_REDUCE_ONE;
     else if ((mode == KERNEL_ALLREDUCE || mode == KERNEL_REDUCE) && bytes <= TWO_SHOT_BYTES)
@@ -58,8 +85,8 @@ void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_la
 {
     uint32_t stripes = 1;
     for (int p = 0; p < what->team.nranks; p++) {
-        const uint32_t sent = kernel_exchange_stripes(what->send_bytes[p], what->plain_from);
-        const uint32_t received = kernel_exchange_stripes(what->recv_bytes[p], what->plain_from);
+        const uint32_t sent = kernel_exchange_stripes(what, what->send_bytes[p]);
+        const uint32_t received = kernel_exchange_stripes(what, what->recv_bytes[p]);
         stripes = sent > stripes ? sent : stripes;
         stripes = received > stripes ? received : stripes;
     }

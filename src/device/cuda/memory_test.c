@@ -159,6 +159,7 @@ static void found_without_context(void)
     CHECK(cuda_device_find((const uint8_t *)uuid.bytes, &ordinal) == TUTTI_SUCCESS && ordinal == -1);
     CHECK(cuda_device_reaches(device, 0) == TUTTI_SUCCESS && cuda_device_reaches(device, 1) == TUTTI_SUCCESS && !device->peers);
     CHECK(cuda_device_reaches(device, -1) == TUTTI_DEVICE_ERROR);
+    CHECK(cuda_device_whole(device, 1) && !cuda_device_whole(device, -1) && !cuda_device_whole(device, 0));
     CHECK(cu->DevicePrimaryCtxGetState(1, &flags, &active) == CUDA_SUCCESS && !active);
     cuda_device_release(device);
 }

@@ -5,6 +5,7 @@
 #include "device/cuda/scenario.h"
 #include "base/error.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -59,7 +60,7 @@ static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
     params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
     params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
     params.in = params.out = (void *)(uintptr_t)rank->data;
-    kernel_choose_reduce(KERNEL_ALLREDUCE, RANKS, COUNT * sizeof(float), 0, &how);
+    kernel_choose_reduce(KERNEL_ALLREDUCE, RANKS, COUNT * sizeof(float), 0, false, &how);
     CHECK(cuda_launch(rank->device, &how, TUTTI_FLOAT32, &params, rank->stream) == TUTTI_SUCCESS);
 }
 
@@ -100,6 +101,57 @@ static void allreduce_of_two(void)
         CHECK(cuda_memory_free(ranks[i].device, ranks[i].window) == TUTTI_SUCCESS);
         cuda_device_release(ranks[i].device);
     }
+}
+
+/* ---- the last user goes while the GPU waits ---- */
+
+static void *release(void *device)
+{
+    cuda_device_release(device);
+    return NULL;
+}
+
+static void other_gpus_are_free(void)
+{
+    struct cuda_device *going, *other = NULL;
+    CUcontext context;
+    CUstream stream;
+    pthread_t thread;
+    void *word;
+    int count;
+    CHECK(cuda_device_count(&count) == TUTTI_SUCCESS);
+    if (count < 2)
+        SKIP();
+    CHECK(cuda_driver(&cu) == TUTTI_SUCCESS && cuda_device_acquire(0, &going) == TUTTI_SUCCESS);
+    CHECK(cuda_device_load(going) == TUTTI_SUCCESS);
+    CHECK(cu->DevicePrimaryCtxRetain(&context, going->handle) == CUDA_SUCCESS);
+    cuda_enter(going);
+    CHECK(cu->MemHostAlloc(&word, 64, 0) == CUDA_SUCCESS);
+    memset(word, 0, 64);
+    CHECK(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    CHECK(cu->StreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS);
+    cuda_leave();
+    CHECK(pthread_create(&thread, NULL, release, going) == 0);
+    usleep(50000); /* it comes to wait in the driver; where it has not yet, less is tested */
+    CHECK(cuda_device_acquire(1, &other) == TUTTI_SUCCESS);
+    __atomic_store_n((uint32_t *)word, 1, __ATOMIC_RELEASE);
+    CHECK(cuda_device_acquire(0, &going) == TUTTI_SUCCESS && cuda_device_load(going) == TUTTI_SUCCESS);
+    pthread_join(thread, NULL);
+    cuda_device_release(other);
+    cuda_device_release(going);
+    alarm(0);
+}
+
+static void end_if_held_up(void)
+{
+    alarm(60);
+    other_gpus_are_free();
+}
+
+static void test_release(void **state)
+{
+    (void)state;
+    assert_int_equal(scenario(end_if_held_up, "TUTTI_EMULATED_BLOCK", "1"), 0);
 }
 
 static void exchange_with_oneself(void)
@@ -154,7 +206,7 @@ static void kernels_are_there(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launch)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launch), cmocka_unit_test(test_release)};
     if (scenario(kernels_are_there, NULL, NULL) != 0)
         return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

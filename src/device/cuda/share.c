@@ -6,6 +6,7 @@
 #include "base/random.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,12 +96,14 @@ tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *o
     if (range->kind != CUDA_DEVICE)
         return error_set(TUTTI_INVALID_USAGE, "share memory at 0x%llx with other processes: it is %s memory, not a GPU's; allocate "
                          "with tutti_device_mem_alloc() or cudaMalloc()", range->base, kinds[range->kind]);
+    static _Atomic uint64_t exports;
     *out = (struct cuda_handle){.how = range->vmm ? CUDA_BY_DESCRIPTOR : CUDA_BY_IPC,
                                 .pieces = 1,
                                 .size = range->size,
                                 .id = range->id,
                                 .base = range->base,
-                                .process = this_process()};
+                                .process = this_process(),
+                                .serial = atomic_fetch_add_explicit(&exports, 1, memory_order_relaxed) + 1};
     return range->vmm ? export_descriptor(driver, range, fd) : export_ipc(driver, range, out);
 }
 

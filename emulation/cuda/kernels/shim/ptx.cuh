@@ -13,6 +13,7 @@
 
 #define __device__
 #define DEVICE          static inline
+#define APART           static inline
 #define UNROLL
 #define ROLLED
 #define KERNEL(threads) extern "C" void
@@ -20,6 +21,8 @@
 #ifndef BLOCK_OF
 #define BLOCK_OF(threads) 1
 #endif
+
+#define LINES_WHOLE false
 
 #define blockIdx cuda_block_index
 #define gridDim  cuda_grid

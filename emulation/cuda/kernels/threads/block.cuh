@@ -10,6 +10,7 @@
 
 #define __shared__ static
 #define WARP       1u
+#define ALONE      (blockDim.x == 1)
 #define threadIdx  cuda_thread_index
 #define blockDim   cuda_block_size
 
@@ -35,7 +36,11 @@ DEVICE bool barrier_or(bool yes)
 
 DEVICE bool half_barrier_or(uint32_t half, bool yes)
 {
-    return threads_any(half + 1, blockDim.x / 2, yes);
+    return threads_any(half + 14, blockDim.x / 2, yes);
+}
+
+DEVICE void warp_sync()
+{
 }
 
 DEVICE bool warp_any(bool yes)

@@ -2,12 +2,12 @@
 /* The kernels for large reductions, of blocks of several threads. */
 #include <reduce_bulk.cuh>
 
-extern "C" void threads_reduce_bulk_int32(struct kernel_reduce what)
+extern "C" void threads_reduce_bulk_int32(const void *what)
 {
-    reduce_bulk<element<TUTTI_INT32>>(what);
+    reduce_bulk<element<TUTTI_INT32>>(*(const struct kernel_reduce *)what);
 }
 
-extern "C" void threads_reduce_bulk_bfloat16(struct kernel_reduce what)
+extern "C" void threads_reduce_bulk_bfloat16(const void *what)
 {
-    reduce_bulk<element<TUTTI_BFLOAT16>>(what);
+    reduce_bulk<element<TUTTI_BFLOAT16>>(*(const struct kernel_reduce *)what);
 }

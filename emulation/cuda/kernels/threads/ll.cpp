@@ -3,12 +3,12 @@
 #define BLOCK_OF(threads) 8
 #include <reduce_ll.cuh>
 
-extern "C" void threads_reduce_one_int32(struct kernel_reduce what)
+extern "C" void threads_reduce_one_int32(const void *what)
 {
-    reduce_one_of<element<TUTTI_INT32>>(what);
+    reduce_one_of<element<TUTTI_INT32>>(*(const struct kernel_reduce *)what);
 }
 
-extern "C" void threads_reduce_two_int32(struct kernel_reduce what)
+extern "C" void threads_reduce_two_int32(const void *what)
 {
-    reduce_two_of<element<TUTTI_INT32>>(what);
+    reduce_two_of<element<TUTTI_INT32>>(*(const struct kernel_reduce *)what);
 }

@@ -53,22 +53,23 @@ bool threads_any(uint32_t id, uint32_t threads, bool yes)
 
 struct thread {
     pthread_t handle;
-    void (*kernel)(struct kernel_reduce);
-    const struct kernel_reduce *params;
-    unsigned index, grid, block;
+    threads_kernel *kernel;
+    const void *params;
+    unsigned index;
+    struct cuda_index grid, block;
 };
 
 static void *run(void *argument)
 {
     const struct thread *t = argument;
     cuda_thread_index = (struct cuda_index){t->index, 0, 0};
-    cuda_grid = (struct cuda_index){t->grid, 1, 1};
-    cuda_block_index = (struct cuda_index){t->block, 0, 0};
-    t->kernel(*t->params);
+    cuda_grid = t->grid;
+    cuda_block_index = t->block;
+    t->kernel(t->params);
     return NULL;
 }
 
-void threads_run(void (*kernel)(struct kernel_reduce), const struct kernel_reduce *params, unsigned threads, unsigned grid, unsigned block)
+void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid, struct cuda_index block)
 {
     struct thread all[THREADS_MOST];
     for (int i = 0; i < 16; i++)

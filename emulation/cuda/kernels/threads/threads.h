@@ -21,16 +21,15 @@ void threads_meet(uint32_t id, uint32_t threads, bool waits);
 bool threads_any(uint32_t id, uint32_t threads, bool yes);
 
 /* Runs one block of so many threads to its end. */
-void threads_run(void (*kernel)(struct kernel_reduce), const struct kernel_reduce *params, unsigned threads, unsigned grid, unsigned block);
+typedef void threads_kernel(const void *params);
+void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid, struct cuda_index block);
 
 extern __thread struct cuda_index cuda_thread_index;
 extern struct cuda_index cuda_block_size;
 
-void threads_reduce_bulk_int32(struct kernel_reduce what);
-void threads_reduce_bulk_bfloat16(struct kernel_reduce what);
+threads_kernel threads_exchange, threads_reduce_bulk_int32, threads_reduce_bulk_bfloat16;
 #define THREADS_LL 8 /* threads of the next two, and no other number */
-void threads_reduce_one_int32(struct kernel_reduce what);
-void threads_reduce_two_int32(struct kernel_reduce what);
+threads_kernel threads_reduce_one_int32, threads_reduce_two_int32;
 
 #ifdef __cplusplus
 }

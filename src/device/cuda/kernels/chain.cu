@@ -37,13 +37,13 @@ struct chain_numbers {
 /* On a GPU thread p of the warp that has this office; on the CPU the only thread of a block is everything in turn. */
 enum chain_office { LOOKS, TELLS, OFFICES };
 #define EACH_CLERK(office, p, n)                                                                                              \
-    for (int p = blockDim.x == 1 ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS);                  \
-         p >= 0 && p < (n); p += blockDim.x == 1 ? 1 : CHAIN_CLERKS)
+    for (int p = ALONE ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS);                  \
+         p >= 0 && p < (n); p += ALONE ? 1 : CHAIN_CLERKS)
 
 /* Who moves data; thread numbers behind the end are clerks. */
 DEVICE struct crew chain_movers()
 {
-    const struct crew c = {threadIdx.x, blockDim.x == 1 ? 1 : blockDim.x - OFFICES * CHAIN_CLERKS};
+    const struct crew c = {threadIdx.x, ALONE ? 1 : blockDim.x - OFFICES * CHAIN_CLERKS};
     return c;
 }
 

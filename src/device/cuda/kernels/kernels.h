@@ -32,9 +32,15 @@
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
 #define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
-#define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages without a flag in every word, by default */
+#define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages that go as plain data, by default */
+#define KERNEL_LINES_EACH       ((uint64_t)8 << 10)   /* of a message in lines for each of its stripes */
+#define KERNEL_LINES_MOST       16                    /* stripes of it */
+#define KERNEL_LINES_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
+#define KERNEL_LINES_SLOT       ((uint64_t)16 << 10)  /* for each of these */
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
-#define KERNEL_PLAIN_BYTES      ((uint64_t)16 << 10)  /* of its chunks */
+#define KERNEL_PLAIN_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
+#define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_PLAIN_CHUNKS     8                     /* into which a stripe is cut, if they are between this and a slot */
 #define KERNEL_CHAIN_THREADS    576                   /* 64 of them touch no data */
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
@@ -77,16 +83,22 @@ struct kernel_reduce {
     uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */
 };
 
+/* Ways of a message: a flag in every word, in every line of 128 bytes, behind every chunk of plain data. */
+enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
+
 /*
  * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then NULL.
- * Messages of plain_from bytes (0: KERNEL_PLAIN_FROM) or more go as plain data; it is the same on all ranks.
+ * Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole, and from there on as plain data
+ * (lines_to 0: there are no lines). The others are plain data from plain_from bytes on (0: KERNEL_PLAIN_FROM), else packets. stripes: the
+ * most that a message is spread over (0: as many as are fastest). All four are the same on all ranks.
  */
 struct kernel_exchange {
     struct kernel_team team;
     const void *send[KERNEL_RANKS];
     void *recv[KERNEL_RANKS];
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
-    uint64_t plain_from;
+    uint64_t plain_from, lines_from, lines_to;
+    uint32_t stripes;
 };
 
 /*
@@ -129,31 +141,47 @@ KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
     return 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * KERNEL_BULK_DEPTH * KERNEL_BULK_BYTES;
 }
 
-/* Chunks of plain data that a sender may be ahead of the receiver: with many peers each link needs less in flight. */
-KERNEL_SHARED uint32_t kernel_plain_depth(int nranks)
+/* Bytes of a slot for a chunk of plain data: with many peers each link needs less in flight. */
+KERNEL_SHARED uint64_t kernel_plain_slot(int nranks)
 {
-    return nranks <= 4 ? 4 : 2;
+    return (uint64_t)(nranks <= 2 ? 32 : 16) << 10;
 }
 
-/* Bytes of a window: its words, and for every source room for short messages and for plain data. */
+/* Bytes of a window: its words, and for every source room for short messages, for lines and for plain data. */
 KERNEL_SHARED uint64_t kernel_window_bytes(int nranks)
 {
     const uint64_t words = 2 * 2 * (uint64_t)KERNEL_STRIPES * KERNEL_LL_BYTES;
-    const uint64_t plain = (uint64_t)KERNEL_EXCHANGE_MOST * kernel_plain_depth(nranks) * KERNEL_PLAIN_BYTES;
-    return KERNEL_CONTROL_BYTES + (uint64_t)(nranks > 1 ? nranks - 1 : 0) * (words + plain);
+    const uint64_t lines = (uint64_t)KERNEL_LINES_MOST * KERNEL_LINES_DEPTH * KERNEL_LINES_SLOT;
+    const uint64_t plain = (uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_DEPTH * kernel_plain_slot(nranks);
+    return KERNEL_CONTROL_BYTES + (uint64_t)(nranks > 1 ? nranks - 1 : 0) * (words + lines + plain);
 }
 
-/* Both ends of a message compute these from its size: is it plain data, and over how many stripes is it spread? */
-KERNEL_SHARED bool kernel_exchange_plain(uint64_t bytes, uint64_t plain_from)
+/* Both ends of a message compute these from its size: its way, and over how many stripes it is spread. */
+KERNEL_SHARED enum kernel_form kernel_exchange_form(const struct kernel_exchange *what, uint64_t bytes)
 {
-    return bytes >= (plain_from ? plain_from : KERNEL_PLAIN_FROM);
+    if (bytes >= what->lines_from && bytes < what->lines_to)
+        return KERNEL_LINES;
+    if (what->lines_to && bytes >= what->lines_to)
+        return KERNEL_PLAIN;
+    return bytes < (what->plain_from ? what->plain_from : KERNEL_PLAIN_FROM) ? KERNEL_PACKETS : KERNEL_PLAIN;
 }
 
-KERNEL_SHARED uint32_t kernel_exchange_stripes(uint64_t bytes, uint64_t plain_from)
+KERNEL_SHARED uint32_t kernel_exchange_stripes(const struct kernel_exchange *what, uint64_t bytes)
 {
-    const uint64_t each = kernel_exchange_plain(bytes, plain_from) ? KERNEL_PLAIN_EACH : KERNEL_EXCHANGE_BYTES;
+    const enum kernel_form form = kernel_exchange_form(what, bytes);
+    const uint64_t each = form == KERNEL_PACKETS ? KERNEL_EXCHANGE_BYTES : form == KERNEL_LINES ? KERNEL_LINES_EACH : KERNEL_PLAIN_EACH;
     const uint64_t stripes = bytes / each + (bytes % each != 0);
-    return stripes < KERNEL_EXCHANGE_MOST ? (uint32_t)stripes : KERNEL_EXCHANGE_MOST;
+    const uint64_t most = form == KERNEL_LINES ? KERNEL_LINES_MOST : KERNEL_EXCHANGE_MOST;
+    const uint64_t wanted = stripes < most ? stripes : most;
+    return (uint32_t)(what->stripes && what->stripes < wanted ? what->stripes : wanted);
+}
+
+/* Bytes of the chunks of such a message, the same for all its stripes. */
+KERNEL_SHARED uint64_t kernel_plain_chunk(uint64_t bytes, int nranks)
+{
+    const uint64_t wanted = (bytes / ((uint64_t)KERNEL_EXCHANGE_MOST * KERNEL_PLAIN_CHUNKS) + 15) & ~(uint64_t)15;
+    const uint64_t chunk = wanted < KERNEL_PLAIN_LEAST ? KERNEL_PLAIN_LEAST : wanted, slot = kernel_plain_slot(nranks);
+    return chunk < slot ? chunk : slot;
 }
 
 /* The rank that a broadcast comes to in a stripe of a fan, before the others. */

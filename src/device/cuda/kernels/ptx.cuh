@@ -9,12 +9,15 @@
 #include <stdint.h>
 
 #define DEVICE static __device__ __forceinline__
+#define APART  static __device__ __noinline__ /* seldom needed: not in the way of what is */
+#define ALONE  false                          /* a block is one thread, which does all that several would do beside one another */
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #define WARP   32u /* threads that go in step */
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define PARAMETER(type) const __grid_constant__ type
 #define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
+#define LINES_WHOLE true            /* 128 bytes that a warp stores at once are seen all or none */
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
@@ -105,16 +108,16 @@ DEVICE bool barrier_or(bool yes)
     return __syncthreads_or(yes) != 0;
 }
 
-/* Among the threads of one half of a block (0 or 1), wherever the other half is. */
+/* Among the threads of one half of a block (0 or 1), wherever the other half is. Its barriers are the last two. */
 DEVICE bool half_barrier_or(uint32_t half, bool yes)
 {
     const uint32_t threads = blockDim.x / 2;
     uint32_t any;
     if (half)
-        asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 2, %2, p; selp.u32 %0, 1, 0, q;}"
+        asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 15, %2, p; selp.u32 %0, 1, 0, q;}"
                      : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
     else
-        asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 1, %2, p; selp.u32 %0, 1, 0, q;}"
+        asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 14, %2, p; selp.u32 %0, 1, 0, q;}"
                      : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
     return any != 0;
 }
@@ -130,7 +133,7 @@ DEVICE void store_shared(uint32_t *at, uint32_t x)
     *(volatile uint32_t *)at = x;
 }
 
-/* Barrier `id` (1 to 15) among `threads` threads of a block, whole warps: wait for all of them, or only come to it. */
+/* Barrier `id` (1 to 13) among `threads` threads of a block, whole warps: wait for all of them, or only come to it. */
 DEVICE void named_sync(uint32_t id, uint32_t threads)
 {
     __syncwarp();
@@ -141,6 +144,12 @@ DEVICE void named_arrive(uint32_t id, uint32_t threads)
 {
     __syncwarp();
     asm volatile("barrier.arrive.aligned %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+/* From here on in step. */
+DEVICE void warp_sync()
+{
+    __syncwarp();
 }
 
 DEVICE bool warp_any(bool yes)

@@ -358,7 +358,6 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
         bulk_cut(&s, what, part);
     EACH_RANK (p, what.team.nranks)
         bulk_find(&s.end[p], what, bytes, part, p);
-    stages_open(&state);
     barrier();
     if (s.steps == 0)
         return;

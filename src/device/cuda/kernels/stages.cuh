@@ -20,7 +20,7 @@
 
 #define STAGES_MOST 3
 
-/* In shared memory. */
+/* In shared memory. Each gate begins with its own. */
 struct stages_state {
     uint32_t quit[STAGES_MOST]; /* 1 + the step at which the gate has given up; 0: it has not */
 };
@@ -34,13 +34,6 @@ struct stage {
     uint32_t lane;
 };
 
-DEVICE void stages_open(struct stages_state *state)
-{
-    if (threadIdx.x == 0)
-        for (int i = 0; i < STAGES_MOST; i++)
-            state->quit[i] = 0;
-}
-
 DEVICE uint32_t go(const struct stage &s, uint32_t t)
 {
     return 1 + 4 * (uint32_t)s.index + (t & 1);
@@ -51,21 +44,12 @@ DEVICE uint32_t done(const struct stage &s, uint32_t t)
     return 3 + 4 * (uint32_t)s.index + (t & 1);
 }
 
-/* The block's warps are shared out by weight; two of each stage's are its gate and its herald. */
-template <class W> DEVICE struct stage stage_of(const W &work, int stages)
+/* Made of the block's warps from `first` up to `end`, which this thread is in: two of them are the gate and the herald. */
+DEVICE struct stage stage_among(int index, uint32_t first, uint32_t end)
 {
-    const uint32_t warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
-    uint32_t all = 0, before = 0, first, end = 0;
+    const uint32_t warp = threadIdx.x / WARP;
     struct stage s;
-    for (int i = 0; i < stages; i++)
-        all += work.weight(i);
-    for (s.index = 0;; s.index++) {
-        first = end;
-        before += work.weight(s.index);
-        end = warps * before / all;
-        if (warp < end)
-            break;
-    }
+    s.index = index;
     s.role = warp == first ? STAGE_GATE : warp == first + 1 ? STAGE_HERALD : STAGE_CREW;
     s.crew.thread = threadIdx.x - (first + 2) * WARP;
     s.crew.threads = (end - first - 2) * WARP;
@@ -73,8 +57,28 @@ template <class W> DEVICE struct stage stage_of(const W &work, int stages)
     return s;
 }
 
+/* The block's warps are shared out by weight. */
+template <class W> DEVICE struct stage stage_of(const W &work, int stages)
+{
+    const uint32_t warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
+    uint32_t all = 0, before = 0, first, end = 0;
+    int index;
+    for (int i = 0; i < stages; i++)
+        all += work.weight(i);
+    for (index = 0;; index++) {
+        first = end;
+        before += work.weight(index);
+        end = warps * before / all;
+        if (warp < end)
+            break;
+    }
+    return stage_among(index, first, end);
+}
+
 template <class W> DEVICE void stage_gate(const W &work, struct stages_state *state, const struct stage &s)
 {
+    if (s.lane == 0)
+        store_shared(&state->quit[s.index], 0);
     ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
         bool good = true;
         for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
@@ -146,20 +150,24 @@ template <class W> DEVICE void stages_in_turn(const W &work, int stages)
             work.close(stage, p);
 }
 
-/* Behind a barrier after stages_open(). W: steps(), ranks(), weight(), ready(), work(), announce(), close(). */
-template <class W> DEVICE void stages_run(const W &work, struct stages_state *state, int stages)
+/* One stage, by all threads of its warps. There is a step or more. */
+template <class W> DEVICE void stage_run(const W &work, struct stages_state *state, const struct stage &s)
 {
-    if (blockDim.x == 1) {
-        stages_in_turn(work, stages);
-        return;
-    }
-    const struct stage s = stage_of(work, stages);
     if (s.role == STAGE_GATE)
         stage_gate(work, state, s);
     else if (s.role == STAGE_HERALD)
         stage_herald(work, state, s);
     else
         stage_crew(work, state, s);
+}
+
+/* W: steps(), ranks(), weight(), ready(), work(), announce(), close(). */
+template <class W> DEVICE void stages_run(const W &work, struct stages_state *state, int stages)
+{
+    if (ALONE)
+        stages_in_turn(work, stages);
+    else
+        stage_run(work, state, stage_of(work, stages));
 }
 
 #endif

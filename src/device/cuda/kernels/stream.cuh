@@ -1,233 +1,272 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One stripe of a message between two ranks, in chunks, sent by one half of a block and received by the other half of the
- * peer's. Short messages are packets of ll.cuh. Longer ones are plain data: chunk number k of a pair and stripe lies in slot
- * k % depth, is announced by a word behind a fence, and may be overwritten when it has been acknowledged. No launch cuts the
- * slots in another way, so a kernel may end before its last chunks have been read.
+ * peer's. Short messages are packets (ll.cuh), longer ones lines (lines.cuh). The longest, and all where links do not carry lines as
+ * a whole, are plain data: chunk number k of a pair and stripe lies in slot k % KERNEL_PLAIN_DEPTH, is announced by a word behind a
+ * fence, and may be overwritten when it has been acknowledged; each half is a stage of stages.cuh. Slots lie where they lie in all
+ * launches, however long their chunks are, so a kernel may end before its last chunks have been read.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_STREAM_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_STREAM_CUH
 
+#include <lines.cuh>
 #include <ll.cuh>
+#include <stages.cuh>
 
-#define STREAM_VECTORS 4 /* in flight of a thread: a chunk is one pass of half a block */
+#define STREAM_VECTORS 8 /* in flight of a thread that copies */
 
-/* The other rank, and who works here. */
-struct stream_end {
+enum stream_direction { STREAM_OUT, STREAM_IN }; /* also: the half of a block that it is the work of */
+
+struct stream {
     const struct kernel_team &team;
+    enum stream_direction direction;
+    enum kernel_form form;
     int peer;
-    uint32_t stripe, half;
-    struct crew crew;
+    uint32_t stripe;
+    unsigned char *user;   /* where bytes come from, or go to */
+    uint64_t bytes, chunk; /* of the stripe, and of its chunks, of which the last may be shorter */
+    uint32_t steps;        /* chunks */
+    uint32_t number;       /* of the last chunk before this launch */
+    uint32_t read;         /* sent, but plain data: the last one known to be read */
+    bool good;             /* not given up; if so, the rest is not sent */
+    struct crew crew;      /* who works on it */
+    struct lines_tile tile;
+    struct packet ahead[LINES_VECTORS]; /* lines: what is sent next */
 };
 
-struct stream_out {
-    const unsigned char *from;
-    uint64_t left;
-    uint32_t number;  /* of the last chunk sent */
-    uint32_t seen;    /* the last one known to be read */
-    bool plain, good; /* good: not given up; if so, the rest is not sent */
-    struct vector ahead[STREAM_VECTORS]; /* what the first pass over the next chunk stores */
-};
-
-struct stream_in {
-    unsigned char *to;
-    uint64_t left;
-    uint32_t number; /* of the last chunk received */
-    uint32_t seen;   /* the last one known to be there */
-    bool plain;
-};
-
-/* On a GPU half a block sends while the other half receives; on the CPU the only thread of a block takes turns. */
-DEVICE bool has_half(uint32_t half)
+/* On the CPU the only thread of a block is both halves. */
+DEVICE struct crew half_block(enum stream_direction half)
 {
-    return blockDim.x == 1 || threadIdx.x / (blockDim.x / 2) == half;
-}
-
-DEVICE struct crew half_block()
-{
-    const uint32_t threads = blockDim.x == 1 ? 1 : blockDim.x / 2;
-    const struct crew c = {threadIdx.x % threads, threads};
+    const uint32_t threads = ALONE ? 1 : blockDim.x / 2;
+    const struct crew c = {ALONE ? 0 : threadIdx.x - half * threads, threads};
     return c;
 }
 
+DEVICE uint64_t stream_bytes(const struct stream &s, uint32_t t)
+{
+    return least(s.bytes - t * s.chunk, s.chunk);
+}
+
+/* Where the number of the last chunk is kept. */
+DEVICE uint32_t *stream_number(const struct stream &s)
+{
+    struct window *mine = window_of(s.team, s.team.rank);
+    const bool out = s.direction == STREAM_OUT;
+    stripe_words &words = s.form == KERNEL_PACKETS ? (out ? mine->ll_sent : mine->ll_received)
+                          : s.form == KERNEL_LINES ? (out ? mine->lines_sent : mine->lines_received)
+                                                   : (out ? mine->plain_sent : mine->plain_received);
+    return &words[s.stripe][s.peer];
+}
+
+/* ---- plain data ---- */
+
 DEVICE unsigned char *plain_slot(const struct kernel_team &team, int to, int from, uint32_t stripe, uint32_t number)
 {
-    const uint32_t depth = kernel_plain_depth(team.nranks);
-    const uint64_t chunk = ((uint64_t)source_index(to, from) * KERNEL_EXCHANGE_MOST + stripe) * depth + number % depth;
-    return team.window[to] + KERNEL_CONTROL_BYTES + (uint64_t)(team.nranks - 1) * sizeof(ll_inbox) + chunk * KERNEL_PLAIN_BYTES;
+    const uint64_t place = ((uint64_t)source_index(to, from) * KERNEL_EXCHANGE_MOST + stripe) * KERNEL_PLAIN_DEPTH + number % KERNEL_PLAIN_DEPTH;
+    const uint64_t before = (uint64_t)(team.nranks - 1) * (sizeof(ll_inbox) + sizeof(lines_inbox));
+    return team.window[to] + KERNEL_CONTROL_BYTES + before + place * kernel_plain_slot(team.nranks);
 }
 
-/* ---- sending ---- */
+/* What stages.cuh calls: there is one peer, and a thread knows its stage by its stream. */
+struct plain_work {
+    const struct stream &s;
+    __device__ uint32_t steps() const { return s.steps; }
+    __device__ int ranks() const { return 1; }
 
-/* Of the next chunk: how many bytes, and how many of its vectors are loaded without a look at each. */
-DEVICE uint64_t plain_next(const struct stream_out &out, uint64_t *whole)
-{
-    const uint64_t bytes = least(out.left, KERNEL_PLAIN_BYTES);
-    *whole = whole_vectors(bytes, aligned(out.from, VECTOR_BYTES));
-    return bytes;
-}
-
-DEVICE void plain_fetch(struct stream_out *out, const struct crew &c)
-{
-    uint64_t whole;
-    plain_next(*out, &whole);
-    load_vectors<STREAM_VECTORS>(out->ahead, out->from, c.thread, whole, c.threads);
-}
-
-DEVICE void plain_store(const struct stream_out &out, unsigned char *slot, const struct crew &c)
-{
-    uint64_t whole;
-    const uint64_t bytes = plain_next(out, &whole);
-    store_vectors<STREAM_VECTORS>(slot, out.ahead, c.thread, whole, c.threads);
-    ROLLED for (uint64_t i = c.thread + STREAM_VECTORS * c.threads; i < whole; i += c.threads)
-        ((struct vector *)slot)[i] = ((const struct vector *)out.from)[i];
-    copy_singly(slot, out.from, whole, bytes, c);
-}
-
-/* The next chunk's data and the word that tells of room for it are on their way while this chunk is announced. */
-DEVICE void plain_send(struct stream_out *out, const struct stream_end &e)
-{
-    const struct window *mine = window_of(e.team, e.team.rank);
-    const uint32_t needed = ++out->number - kernel_plain_depth(e.team.nranks), *acked = &mine->plain_acked[e.stripe][e.peer];
-    out->good = out->good && (reached(out->seen, needed) || wait_ack(acked, needed, e.team.abort));
-    if (out->good)
-        plain_store(*out, plain_slot(e.team, e.peer, e.team.rank, e.stripe, out->number), e.crew);
-    const uint64_t bytes = least(out->left, KERNEL_PLAIN_BYTES);
-    out->from += bytes;
-    out->left -= bytes;
-    if (out->left)
-        plain_fetch(out, e.crew);
-    out->seen = load_ack(acked);
-    out->good = !half_barrier_or(e.half, !out->good);
-    if (!out->good || e.crew.thread != 0)
-        return;
-    fence_all();
-    store_flag(&window_of(e.team, e.peer)->plain_arrived[e.stripe][e.team.rank], out->number);
-}
-
-/* Each thread by itself. */
-DEVICE void ll_send(struct stream_out *out, const struct stream_end &e)
-{
-    const struct window *mine = window_of(e.team, e.team.rank);
-    const uint32_t bytes = (uint32_t)least(out->left, KERNEL_LL_BYTES);
-    struct packet *slot = ll_slot(e.team, e.peer, e.team.rank, e.stripe, ++out->number);
-    if (out->good && !ll_has_room(out->seen, out->number)) {
-        out->good = ll_wait_room(&mine->ll_acked[e.stripe][e.peer], out->number, e.team.abort);
-        out->seen = out->number - LL_SLOTS;
+    __device__ bool ready(int, uint32_t t, int) const
+    {
+        const struct window *mine = window_of(s.team, s.team.rank);
+        if (s.direction == STREAM_OUT)
+            return wait_ack(&mine->plain_acked[s.stripe][s.peer], s.number + t + 1 - KERNEL_PLAIN_DEPTH, s.team.abort);
+        return wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + t + 1, s.team.abort);
     }
-    for (uint32_t i = e.crew.thread; out->good && 8 * i < bytes; i += e.crew.threads)
-        ll_put(slot + i, out->number, load_unit(out->from + 8 * i, bytes - 8 * i));
-    out->from += bytes;
-    out->left -= bytes;
+
+    __device__ void work(int, uint32_t t, const struct crew &c) const
+    {
+        const int me = s.team.rank, to = s.direction == STREAM_OUT ? s.peer : me, from = s.direction == STREAM_OUT ? me : s.peer;
+        unsigned char *slot = plain_slot(s.team, to, from, s.stripe, s.number + t + 1), *user = s.user + t * s.chunk;
+        copy_by<STREAM_VECTORS>(s.direction == STREAM_OUT ? slot : user, s.direction == STREAM_OUT ? user : slot, stream_bytes(s, t), c);
+    }
+
+    __device__ void announce(int, uint32_t t, int) const
+    {
+        struct window *to = window_of(s.team, s.peer);
+        if (s.direction == STREAM_OUT) {
+            fence_all();
+            store_flag(&to->plain_arrived[s.stripe][s.team.rank], s.number + t + 1);
+        } else {
+            store_ack(&to->plain_acked[s.stripe][s.team.rank], s.number + t + 1);
+        }
+    }
+
+    __device__ void close(int, int) const { *stream_number(s) = s.number + s.steps; }
+};
+
+/* ---- lines: each warp by itself ---- */
+
+DEVICE void lines_fetch(struct stream *s, uint32_t t)
+{
+    if (t < s->steps)
+        tile_fetch(s->ahead, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
 }
 
-DEVICE void stream_send(struct stream_out *out, const struct stream_end &e)
+/* Is there room for chunk `number`? Waits. False, in all threads of a warp: given up. */
+DEVICE bool lines_room(struct stream *s, uint32_t number)
 {
-    if (out->plain)
-        plain_send(out, e);
-    else
-        ll_send(out, e);
+    const uint32_t *acked = &window_of(s->team, s->team.rank)->lines_acked[s->stripe][s->peer];
+    struct waiting w = {s->team.abort, 0};
+    bool good = s->good;
+    while (good && !reached(s->read, number - KERNEL_LINES_DEPTH)) {
+        s->read = load_ack(acked);
+        good = reached(s->read, number - KERNEL_LINES_DEPTH) || wait_on(&w);
+    }
+    return !warp_any(!good);
 }
 
-DEVICE void stream_out_open(struct stream_out *out, const struct stream_end &e)
+/* The next chunk's data are on their way while this one waits for room. */
+DEVICE void lines_send(struct stream *s, uint32_t t)
 {
-    const struct window *mine = window_of(e.team, e.team.rank);
-    out->good = true;
-    out->number = out->seen = 0;
-    if (out->left == 0)
+    s->good = lines_room(s, s->number + t + 1);
+    if (!s->good)
         return;
-    out->number = out->plain ? mine->plain_sent[e.stripe][e.peer] : mine->ll_sent[e.stripe][e.peer];
-    out->seen = load_ack(out->plain ? &mine->plain_acked[e.stripe][e.peer] : &mine->ll_acked[e.stripe][e.peer]);
-    if (!out->plain)
-        out->seen = ll_read(out->seen, mine->ll_implied[e.stripe][e.peer], out->number);
-    if (out->plain)
-        plain_fetch(out, e.crew);
+    tile_send(s->ahead, s->tile, s->number + t + 1);
+    lines_fetch(s, t + 1);
+}
+
+DEVICE void lines_receive(struct stream *s, uint32_t t)
+{
+    const uint32_t number = s->number + t + 1;
+    struct packet x[LINES_VECTORS];
+    s->good = tile_wait(x, s->tile, number, s->team.abort);
+    if (s->good)
+        tile_deliver(x, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
+    s->good = !half_barrier_or(STREAM_IN, !s->good);
+    if (s->good && s->crew.thread == 0)
+        store_ack(&window_of(s->team, s->peer)->lines_acked[s->stripe][s->team.rank], number);
+}
+
+/* ---- short messages: each thread by itself ---- */
+
+DEVICE void ll_send(struct stream *s, uint32_t t)
+{
+    const struct window *mine = window_of(s->team, s->team.rank);
+    const struct crew &c = s->crew;
+    const uint32_t number = s->number + t + 1, bytes = (uint32_t)stream_bytes(*s, t);
+    const unsigned char *from = s->user + t * s->chunk;
+    struct packet *slot = ll_slot(s->team, s->peer, s->team.rank, s->stripe, number);
+    if (s->good && !ll_has_room(s->read, number)) {
+        s->good = ll_wait_room(&mine->ll_acked[s->stripe][s->peer], number, s->team.abort);
+        s->read = number - LL_SLOTS;
+    }
+    for (uint32_t i = c.thread; s->good && 8 * i < bytes; i += c.threads)
+        ll_put(slot + i, number, load_unit(from + 8 * i, bytes - 8 * i));
+}
+
+DEVICE void ll_receive(struct stream *s, uint32_t t)
+{
+    const struct crew &c = s->crew;
+    const uint32_t number = s->number + t + 1, bytes = (uint32_t)stream_bytes(*s, t);
+    const struct packet *slot = ll_slot(s->team, s->team.rank, s->peer, s->stripe, number);
+    unsigned char *to = s->user + t * s->chunk;
+    for (uint32_t i = c.thread; s->good && 8 * i < bytes; i += c.threads) {
+        uint64_t unit;
+        s->good = ll_get(slot + i, number, s->team.abort, &unit);
+        if (s->good)
+            store_unit(to + 8 * i, unit, bytes - 8 * i);
+    }
+    s->good = !half_barrier_or(STREAM_IN, !s->good);
+    if (s->good && c.thread == 0)
+        store_ack(&window_of(s->team, s->peer)->ll_acked[s->stripe][s->team.rank], number);
+}
+
+/* ---- all of them ---- */
+
+/* Dividing by what the compiler does not know takes long. */
+DEVICE uint32_t stream_steps(const struct stream &s)
+{
+    if (s.form == KERNEL_PACKETS)
+        return (uint32_t)((s.bytes + KERNEL_LL_BYTES - 1) / KERNEL_LL_BYTES);
+    return s.bytes <= s.chunk ? s.bytes != 0 : (uint32_t)((s.bytes + s.chunk - 1) / s.chunk);
+}
+
+DEVICE void lines_open(struct stream *s)
+{
+    const bool out = s->direction == STREAM_OUT;
+    const int to = out ? s->peer : s->team.rank, from = out ? s->team.rank : s->peer;
+    s->tile = lines_tile_of(lines_slots(s->team, to, from, s->stripe), s->crew);
+    if (out) {
+        s->read = load_ack(&window_of(s->team, s->team.rank)->lines_acked[s->stripe][s->peer]);
+        lines_fetch(s, 0);
+    }
+}
+
+/* The rest of what is given up to form, and bytes. */
+DEVICE void stream_open(struct stream *s, uint64_t message)
+{
+    const struct window *mine = window_of(s->team, s->team.rank);
+    s->good = true;
+    s->crew = half_block(s->direction);
+    s->chunk = s->form == KERNEL_PACKETS ? KERNEL_LL_BYTES
+               : s->form == KERNEL_LINES ? lines_chunk(s->crew.threads) : kernel_plain_chunk(message, s->team.nranks);
+    s->steps = stream_steps(*s);
+    if (!s->steps)
+        return;
+    s->number = *stream_number(*s);
+    if (s->form == KERNEL_LINES)
+        lines_open(s);
+    if (s->direction == STREAM_OUT && s->form == KERNEL_PACKETS)
+        s->read = ll_read(load_ack(&mine->ll_acked[s->stripe][s->peer]), mine->ll_implied[s->stripe][s->peer], s->number);
+}
+
+/* One chunk. False: given up. */
+DEVICE bool stream_step(struct stream *s, uint32_t t)
+{
+    const struct plain_work work = {*s};
+    if (s->form == KERNEL_PLAIN)
+        return stage_step(work, s->direction, t);
+    if (s->form == KERNEL_LINES)
+        s->direction == STREAM_OUT ? lines_send(s, t) : lines_receive(s, t);
+    else
+        s->direction == STREAM_OUT ? ll_send(s, t) : ll_receive(s, t);
+    return s->good || s->direction == STREAM_OUT; /* of a half that sends threads give up one by one */
 }
 
 /* Behind the barrier every thread has read the old number. */
-DEVICE void stream_out_close(const struct stream_out &out, const struct stream_end &e)
+DEVICE void stream_close(const struct stream &s)
 {
-    struct window *mine = window_of(e.team, e.team.rank);
-    if (half_barrier_or(e.half, !out.good) || e.crew.thread != 0)
+    if (s.steps && !half_barrier_or(s.direction, !s.good) && s.crew.thread == 0)
+        *stream_number(s) = s.number + s.steps;
+}
+
+/* All chunks, by one half of a block. */
+DEVICE void stream_run(struct stream *s, struct stages_state *state)
+{
+    const uint32_t half = blockDim.x / WARP / 2;
+    const struct plain_work work = {*s};
+    if (s->steps && s->form == KERNEL_PLAIN) {
+        stage_run(work, state, stage_among(s->direction, s->direction * half, (s->direction + 1) * half));
         return;
-    if (out.plain)
-        mine->plain_sent[e.stripe][e.peer] = out.number;
-    else
-        mine->ll_sent[e.stripe][e.peer] = out.number;
-}
-
-/* ---- receiving ---- */
-
-/* One thread waits and tells the others. False: given up. */
-DEVICE bool plain_wait(struct stream_in *in, const struct stream_end &e, uint32_t *shared)
-{
-    const struct window *mine = window_of(e.team, e.team.rank);
-    bool good = true;
-    if (e.crew.thread == 0)
-        good = wait_more(&mine->plain_arrived[e.stripe][e.peer], in->number, shared, e.team.abort);
-    if (half_barrier_or(e.half, !good))
-        return false;
-    in->seen = *shared;
-    return true;
-}
-
-DEVICE bool plain_receive(struct stream_in *in, const struct stream_end &e, uint32_t *shared)
-{
-    const uint64_t bytes = least(in->left, KERNEL_PLAIN_BYTES);
-    if (!reached(in->seen, ++in->number) && !plain_wait(in, e, shared))
-        return false;
-    copy_by<STREAM_VECTORS>(in->to, plain_slot(e.team, e.team.rank, e.peer, e.stripe, in->number), bytes, e.crew);
-    half_barrier_or(e.half, false);
-    if (e.crew.thread == 0)
-        store_ack(&window_of(e.team, e.peer)->plain_acked[e.stripe][e.team.rank], in->number);
-    in->to += bytes;
-    in->left -= bytes;
-    return true;
-}
-
-DEVICE bool ll_receive(struct stream_in *in, const struct stream_end &e)
-{
-    const uint32_t bytes = (uint32_t)least(in->left, KERNEL_LL_BYTES);
-    const struct packet *slot = ll_slot(e.team, e.team.rank, e.peer, e.stripe, ++in->number);
-    bool good = true;
-    for (uint32_t i = e.crew.thread; good && 8 * i < bytes; i += e.crew.threads) {
-        uint64_t unit;
-        good = ll_get(slot + i, in->number, e.team.abort, &unit);
-        if (good)
-            store_unit(in->to + 8 * i, unit, bytes - 8 * i);
     }
-    if (half_barrier_or(e.half, !good))
-        return false;
-    if (e.crew.thread == 0)
-        store_ack(&window_of(e.team, e.peer)->ll_acked[e.stripe][e.team.rank], in->number);
-    in->to += bytes;
-    in->left -= bytes;
-    return true;
+    ROLLED for (uint32_t t = 0; t < s->steps; t++)
+        if (!stream_step(s, t))
+            return;
+    stream_close(*s);
 }
 
-DEVICE bool stream_receive(struct stream_in *in, const struct stream_end &e, uint32_t *shared)
+/*
+ * By one thread, in turns: one chunk out, one in. Chunk k out then waits for what the peer has read in turns before k, and chunk
+ * k in for what it has sent in turn k, so that two ranks never wait for room at once.
+ */
+DEVICE void streams_in_turn(struct stream *out, struct stream *in)
 {
-    return in->plain ? plain_receive(in, e, shared) : ll_receive(in, e);
-}
-
-DEVICE void stream_in_open(struct stream_in *in, const struct stream_end &e)
-{
-    const struct window *mine = window_of(e.team, e.team.rank);
-    in->number = in->seen = 0;
-    if (in->left)
-        in->number = in->seen = in->plain ? mine->plain_received[e.stripe][e.peer] : mine->ll_received[e.stripe][e.peer];
-}
-
-/* Behind the last chunk's barrier. */
-DEVICE void stream_in_close(const struct stream_in &in, const struct stream_end &e)
-{
-    struct window *mine = window_of(e.team, e.team.rank);
-    if (e.crew.thread != 0)
-        return;
-    if (in.plain)
-        mine->plain_received[e.stripe][e.peer] = in.number;
-    else
-        mine->ll_received[e.stripe][e.peer] = in.number;
+    for (uint32_t t = 0; t < out->steps || t < in->steps; t++) {
+        if (t < out->steps && !stream_step(out, t))
+            return;
+        if (t < in->steps && !stream_step(in, t))
+            return;
+    }
+    stream_close(*out);
+    stream_close(*in);
 }
 
 #endif

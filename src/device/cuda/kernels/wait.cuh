@@ -42,16 +42,6 @@ DEVICE bool wait_ack(const uint32_t *at, uint32_t number, const uint32_t *abort)
     return true;
 }
 
-/* *at keeps what was seen, which may be more. False: given up. */
-DEVICE bool wait_more(const uint32_t *at, uint32_t number, uint32_t *seen, const uint32_t *abort)
-{
-    struct waiting w = {abort, 0};
-    while (!reached(*seen = load_acquire(at), number))
-        if (!wait_on(&w))
-            return false;
-    return true;
-}
-
 DEVICE bool wait_flag(const uint32_t *at, uint32_t number, const uint32_t *abort)
 {
     struct waiting w = {abort, 0};

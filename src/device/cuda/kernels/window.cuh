@@ -12,6 +12,7 @@
 
 #define LL_PACKETS    (KERNEL_LL_BYTES / 8)
 #define LL_SLOTS      2
+#define LINES_PACKETS (KERNEL_LINES_SLOT / 16)
 #define DIRECT_WORDS  3 /* where in and out are, the scalar */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
@@ -26,11 +27,13 @@ struct alignas(256) window {
     /* the owner's own */
     stripe_words ll_sent, ll_received, ll_implied;
     stripe_words bulk_sent[BULK_FAMILIES], bulk_received[BULK_FAMILIES];
+    stripe_words lines_sent, lines_received;
     stripe_words plain_sent, plain_received;
     stripe_words chain_received;
     /* written by the peer that the last index names */
     stripe_words ll_acked;
     stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
+    stripe_words lines_acked;
     stripe_words plain_acked, plain_arrived;
     stripe_words chain_acked, chain_arrived;
     /* of reduce_direct.cuh: the owner's number, and what peers write */
@@ -39,8 +42,9 @@ struct alignas(256) window {
     stripe_words direct_done;
 };
 
-/* Behind the words: for every source its small messages, and then for every source its plain data. */
+/* Behind the words: for every source its small messages, then for every source its lines, then for every source its plain data. */
 typedef struct packet ll_inbox[KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
+typedef struct packet lines_inbox[KERNEL_LINES_MOST][KERNEL_LINES_DEPTH][LINES_PACKETS];
 
 static_assert(sizeof(struct window) <= KERNEL_BLOCKS_OVER, "the words are more than their header says");
 static_assert(sizeof(ll_inbox) == 4 * KERNEL_STRIPES * KERNEL_LL_BYTES, "an inbox is not as large as its header says");

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_close: two ranks are threads of one process. One gives communicators up while its GPU still waits for the other, which gives them up
+ * in another order before it comes: neither may hold up the other, and in the end all memory is free again. On the stand-in driver.
+ */
+#include "gpu.h"
+
+#include "device/cuda/driver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RANKS 2
+#define WORDS 1000
+#define LARGE 200000 /* words: a reduction that takes large scratch */
+
+static const struct cuda_driver *cu;
+static tutti_unique_id_t id;
+static pthread_barrier_t all;
+
+struct rank {
+    int rank;
+    tutti_comm_t stays;
+    CUstream stream;
+    uint32_t *in, *out;
+};
+
+static void require(bool right, const struct rank *me, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "rank %d: %s: %s\n", me->rank, what, tutti_get_last_error(NULL));
+    exit(1);
+}
+
+#define OK(call)   require((call) == TUTTI_SUCCESS, me, #call)
+#define DONE(call) require((call) == CUDA_SUCCESS, me, #call)
+
+static void meet(void)
+{
+    pthread_barrier_wait(&all);
+}
+
+static size_t free_memory(struct rank *me)
+{
+    size_t left = 0, total;
+    DONE(cu->MemGetInfo(&left, &total));
+    return left;
+}
+
+static void reduce(struct rank *me, tutti_comm_t comm, size_t words)
+{
+    OK(tutti_allreduce(me->in, me->out, words, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)me->stream));
+}
+
+static void check(struct rank *me, size_t words)
+{
+    DONE(cu->StreamSynchronize(me->stream));
+    for (size_t i = 0; i < words; i++)
+        require(me->out[i] == 2 * i + 1, me, "the sum is wrong");
+}
+
+static tutti_comm_t make(struct rank *me)
+{
+    tutti_comm_t comm = NULL;
+    OK(tutti_comm_split(me->stays, 0, me->rank, &comm, NULL));
+    reduce(me, comm, LARGE);
+    check(me, LARGE);
+    OK(tutti_comm_synchronize(comm));
+    return comm;
+}
+
+/* Each rank's call is once the first: then nothing is under way. */
+static void call_in_turns(struct rank *me)
+{
+    OK(tutti_comm_synchronize(me->stays));
+    for (int first = 0; first < RANKS; first++) {
+        for (int turn = 0; turn < RANKS; turn++) {
+            meet();
+            if ((first + turn) % RANKS == me->rank)
+                OK(tutti_barrier(me->stays, (tutti_stream_t)me->stream));
+        }
+        OK(tutti_comm_synchronize(me->stays));
+    }
+}
+
+static void in_opposite_order(struct rank *me)
+{
+    size_t before = free_memory(me);
+    tutti_comm_t goes[2] = {make(me), make(me)};
+    require(free_memory(me) < before, me, "communicators take memory");
+    if (me->rank == 0)
+        reduce(me, me->stays, WORDS);
+    meet();
+    OK(tutti_comm_destroy(goes[me->rank]));
+    OK(tutti_comm_destroy(goes[!me->rank]));
+    if (me->rank == 1)
+        reduce(me, me->stays, WORDS);
+    check(me, WORDS);
+    call_in_turns(me);
+    require(free_memory(me) == before, me, "what was given up while the GPU was busy is freed by a later call");
+}
+
+static void beside_a_graph(struct rank *me)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    tutti_comm_t goes = make(me);
+    meet();
+    DONE(cu->StreamBeginCapture(me->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    reduce(me, me->stays, WORDS);
+    DONE(cu->StreamEndCapture(me->stream, &graph));
+    DONE(cu->GraphInstantiate(&exec, graph, 0));
+    meet();
+    if (me->rank == 0) {
+        DONE(cu->GraphLaunch(exec, me->stream));
+        OK(tutti_comm_destroy(goes));
+    }
+    meet();
+    if (me->rank == 1) {
+        OK(tutti_comm_destroy(goes));
+        DONE(cu->GraphLaunch(exec, me->stream));
+    }
+    check(me, WORDS);
+    DONE(cu->GraphExecDestroy(exec));
+    DONE(cu->GraphDestroy(graph));
+}
+
+static void *rank_main(void *argument)
+{
+    struct rank *me = argument;
+    void *memory[2];
+    gpu_select(me->rank);
+    tutti_config_t config = gpu_config();
+    for (int i = 0; i < 2; i++)
+        OK(tutti_device_mem_alloc(&memory[i], LARGE * sizeof(uint32_t)));
+    me->in = memory[0];
+    me->out = memory[1];
+    for (uint32_t i = 0; i < LARGE; i++)
+        me->in[i] = i + (uint32_t)me->rank;
+    size_t before = free_memory(me);
+    OK(tutti_comm_init_rank(&me->stays, RANKS, &id, me->rank, &config));
+    DONE(cu->StreamCreateWithPriority(&me->stream, CU_STREAM_NON_BLOCKING, 0));
+    reduce(me, me->stays, LARGE);
+    check(me, LARGE);
+    call_in_turns(me);
+    in_opposite_order(me);
+    beside_a_graph(me);
+    OK(tutti_comm_destroy(me->stays));
+    meet();
+    require(free_memory(me) == before, me, "in the end all memory is free");
+    DONE(cu->StreamDestroy(me->stream));
+    for (int i = 0; i < 2; i++)
+        OK(tutti_device_mem_free(memory[i]));
+    return NULL;
+}
+
+int main(void)
+{
+    struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}}, *me = ranks;
+    pthread_t thread;
+    OK(tutti_get_unique_id(&id));
+    OK(cuda_driver(&cu));
+    pthread_barrier_init(&all, NULL, RANKS);
+    require(pthread_create(&thread, NULL, rank_main, &ranks[1]) == 0, me, "a thread");
+    rank_main(&ranks[0]);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&all);
+    return 0;
+}
