@@ -52,17 +52,11 @@ bool import_close_old(struct fabric *fabric)
     return false;
 }
 
-/* Its owner uses it in no message any more. */
-static void give_back(struct fabric *fabric, struct import *import)
+/* Under the fabric's lock: from here on it is to be closed, and in no message. */
+static void make_old(struct fabric *fabric, struct import *import)
 {
-    if (import->handle.how == CUDA_BY_DESCRIPTOR) { /* unmapping waits for no work */
-        close_one(fabric, import);
-        return;
-    }
-    pthread_mutex_lock(&fabric->lock);
     list_push(&fabric->old, &import->node);
     atomic_store_explicit(&fabric->any_old, true, memory_order_relaxed);
-    pthread_mutex_unlock(&fabric->lock);
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------------------------------- */
@@ -77,14 +71,17 @@ static bool is_answered(const struct board_offer *place)
     return atomic_load_explicit(&place->number, memory_order_acquire) == atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
 }
 
-/* What the place held before. */
+/* What the place held before: its owner uses it in no message any more. Unmapping a descriptor waits for no work. */
 static void replace(struct fabric *fabric, int peer, int offer)
 {
     pthread_mutex_lock(&fabric->lock);
     struct import *import = atomic_exchange(&fabric->import[peer][offer], NULL);
+    bool now = import && import->handle.how == CUDA_BY_DESCRIPTOR;
+    if (import && !now)
+        make_old(fabric, import);
     pthread_mutex_unlock(&fabric->lock);
-    if (import)
-        give_back(fabric, import);
+    if (now)
+        close_one(fabric, import);
 }
 
 static void replace_all(struct fabric *fabric)
@@ -139,8 +136,7 @@ static bool retire_stale(struct fabric *fabric, const void *handle)
             if (!import || !is_stale(import, handle))
                 continue;
             atomic_store(&fabric->import[peer][i], NULL);
-            list_push(&fabric->old, &import->node);
-            atomic_store_explicit(&fabric->any_old, true, memory_order_relaxed);
+            make_old(fabric, import);
             any = true;
         }
     if (any)
