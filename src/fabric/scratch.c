@@ -201,19 +201,37 @@ static struct remains *take_dead(int mine, uint64_t used)
     return found;
 }
 
-/*
- * Freeing waits for all work of the GPU, which may wait for a peer's, and that for this very thread. So it is done when nothing is under way, and
- * nothing begins meanwhile. What graphs replay is not seen: where there are any, nobody frees what is another rank's to free.
- */
-static void sweep(int mine, bool closing)
+/* Only where nothing is under way. What graphs replay is not seen: where there are any, nobody frees what is another rank's to free. */
+static void bury_dead(int mine, bool closing)
 {
     struct remains *old;
-    if (!atomic_load(&remains_left) || !quiet_try())
-        return;
     struct quiet_view view = quiet_look();
     while ((closing || !view.graphs) && (old = take_dead(mine, view.graphs ? view.devices : 0)))
         bury(old);
-    quiet_end();
+}
+
+static _Atomic bool missed; /* somebody found another one at it, who may have passed by what it leaves, and has no later call perhaps */
+
+static bool may_bury(void)
+{
+    if (quiet_try())
+        return true;
+    atomic_exchange(&missed, true);
+    return quiet_try();
+}
+
+/*
+ * Freeing waits for all work of the GPU, which may wait for a peer's, and that for this very thread. So it is done when nothing is under way, and
+ * nothing begins meanwhile.
+ */
+static void sweep(int mine, bool closing)
+{
+    do {
+        if (!atomic_load(&remains_left) || !may_bury())
+            return;
+        bury_dead(mine, closing);
+        quiet_end();
+    } while (atomic_exchange(&missed, false));
 }
 
 void scratch_sweep(struct fabric *fabric)
