@@ -96,6 +96,12 @@ static tutti_result_t root_hello(struct dial *dial, struct boot_hello *hello)
     return TUTTI_SUCCESS;
 }
 
+static void peer_lost(struct dial *dial)
+{
+    dial->counters->retries++;
+    dial_again(dial, 1000);
+}
+
 static void peer_reply(struct dial *dial, enum boot_type type, const void *body, bool proven)
 {
     struct join *join = dial->owner;
@@ -104,15 +110,10 @@ static void peer_reply(struct dial *dial, enum boot_type type, const void *body,
     /* Something else has that port now, or the peer knows better: the root will say what became of the peer. */
     if (type != BOOT_WELCOME || !proven || welcome->rank != dial->hello.to) {
         dial->failures++;
-        dial_again(dial, 1000);
+        peer_lost(dial);
         return;
     }
     b->out_fd[dial->hello.step] = dial_take(dial);
-}
-
-static void peer_lost(struct dial *dial)
-{
-    dial_again(dial, 1000);
 }
 
 static const struct dial_calls peer_calls = {NULL, peer_reply, peer_lost};

@@ -339,7 +339,6 @@ static void root_hello(struct gate *gate, int fd, const struct boot_hello *hello
 {
     struct bootstrap_root *root = container_of(gate, struct bootstrap_root, gate);
     struct boot_failed failed;
-    set_timer(root, TICK);
     if (wrong_hello(root, hello, &failed)) {
         answer_verdict(root, fd, hello, challenge, failed);
         return;
