@@ -127,7 +127,6 @@ static bool all_whole(const struct card *all, int nranks)
 
 static tutti_result_t use_host_windows(struct fabric *fabric)
 {
-    log_info("rank %d: not all GPUs reach one another: windows lie in host memory", fabric->rank);
     size_t head = board_window(fabric->nranks, 0);
     CUdeviceptr windows = 0;
     tutti_result_t result = cuda_check(fabric->cu->MemHostRegister((char *)fabric->board + head, board_size(fabric->nranks) - head, PINNED),
@@ -193,6 +192,15 @@ static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *
     return result;
 }
 
+static void tell_reach(const struct fabric *fabric)
+{
+    if (fabric->in_host)
+        log_info("rank %d: not all GPUs reach one another: windows lie in host memory", fabric->rank);
+    else
+        log_info("rank %d: windows lie on the GPUs; links keep 128 bytes whole, so messages may carry a flag in each: %s", fabric->rank,
+                 fabric->lines ? "yes" : "no");
+}
+
 static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
 {
     struct team *team = fabric->team;
@@ -226,6 +234,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     result = all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
     fabric->direct = fabric->nranks > 1 && !fabric->in_host;
     fabric->lines = !fabric->in_host && all_whole(all, fabric->nranks);
+    tell_reach(fabric);
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->direct = fabric->direct && fabric->here[rank];
     return result;
