@@ -147,7 +147,7 @@ static void write_measure(FILE *json, const char *name, const struct measure *me
     if (!measure->done)
         fprintf(json, ", \"%s\": null", name);
     else
-        fprintf(json, ", \"%s\": {\"time_us\": %.4f, \"algbw\": %.6f, \"busbw\": %.6f, \"wrong\": %lld}", name,
+        fprintf(json, ", \"%s\": {\"time_us\": %.9g, \"algbw\": %.9g, \"busbw\": %.9g, \"wrong\": %lld}", name,
                 measure->us, measure->algorithm_gbs, measure->bus_gbs, (long long)measure->wrong);
 }
 
