@@ -37,12 +37,16 @@ int stage_remove_dir(void **state)
  * killed. */
 void stage_play(int n, stage_scene scene)
 {
-    int done[2];
+    int done[2], begin[2];
     char byte;
     assert_int_equal(pipe(done), 0);
+    assert_int_equal(pipe(begin), 0);
     for (int rank = 0; rank < n; rank++) {
         stage_ranks[rank] = fork();
         if (stage_ranks[rank] == 0) {
+            close(begin[1]); /* when all have, there is an end to read: they play at about the same time */
+            if (read(begin[0], &byte, 1) != 0)
+                _exit(1);
             struct trace *trace = trace_open();
             scene(trace, trace_comm_open(trace, STAGE_WORLD, "world", rank, n, n), rank);
             if (write(done[1], "x", 1) == 1)
@@ -51,6 +55,8 @@ void stage_play(int n, stage_scene scene)
             _exit(1);
         }
     }
+    close(begin[0]);
+    close(begin[1]);
     for (int rank = 0; rank < n; rank++)
         assert_int_equal(read(done[0], &byte, 1), 1);
     close(done[0]);

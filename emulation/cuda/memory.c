@@ -20,8 +20,8 @@ static size_t round_up(size_t size)
 static char *map(int fd, size_t size, size_t *mapped)
 {
     *mapped = round_up(size) + GUARD;
-    char *base = mmap(NULL, *mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
+    char *base = address_take(*mapped);
+    if (!base)
         return NULL;
     int flags = MAP_FIXED | MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
     if (mmap(base, round_up(size), PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED)

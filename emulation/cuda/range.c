@@ -113,11 +113,45 @@ int memory_file_device(int fd)
     return sscanf(name, "/memfd:" FILE_NAME "%d", &device) == 1 ? device_of_number(device) : -1;
 }
 
+/* Where handles of used addresses are refused, what is freed last is used first. */
+static struct {
+    char *base;
+    size_t mapped;
+} freed;
+
+static char *reserve(char *at, size_t mapped)
+{
+    char *base = mmap(at, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+char *address_take(size_t mapped)
+{
+    char *base = freed.mapped == mapped ? freed.base : reserve(NULL, mapped);
+    if (base == freed.base)
+        freed.base = NULL, freed.mapped = 0;
+    return base;
+}
+
+static void address_give(char *base, size_t mapped)
+{
+    if (!config_get()->refuse || !reserve(base, mapped)) {
+        munmap(base, mapped);
+        return;
+    }
+    if (freed.base)
+        munmap(freed.base, freed.mapped);
+    freed.base = base;
+    freed.mapped = mapped;
+}
+
 void range_release(struct range *range)
 {
     if (range->kind == RANGE_DEVICE || range->kind == RANGE_MANAGED)
         memory_uncharge(range->device, range->size);
-    if (range->kind != RANGE_REGISTERED && range->kind != RANGE_MAPPED)
+    if (range->kind == RANGE_DEVICE)
+        address_give(range->base, range->mapped);
+    else if (range->kind != RANGE_REGISTERED && range->kind != RANGE_MAPPED)
         munmap(range->base, range->mapped);
     if (range->fd >= 0)
         close(range->fd);

@@ -308,7 +308,7 @@ static void foreign_memory_is_copied(void **state)
     static const struct softverbs_memory hook = {owns, copy, copy};
     struct pair pair;
     softverbs_set_memory(&hook);
-    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    setup(&pair, IBV_QPT_RC, 0, 7, 7); /* nothing is lost, and nothing is to be sent twice */
     memset(pair.memory, 0x21, SIZE);
     assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 3000, remote_of(&pair, 1), pair.mr->rkey), 0);
     assert_int_equal(wait_for(pair.cq[0]).status, IBV_WC_SUCCESS);
@@ -374,15 +374,15 @@ static void memory_that_fails_ends_its_request_only(void **state)
     }
 }
 
-/* Writes, reads and sends by handing over. Returns how many packets handed data over. */
-static uint64_t hand_over(const char *fault)
+/* Writes, reads and sends by handing over. Without a timeout (0) nothing is sent twice. Returns how many packets handed data over. */
+static uint64_t hand_over(const char *fault, uint8_t timeout)
 {
     struct pair pair;
     char answer[64];
     uint64_t before = counter_read(COUNT_sent_handed);
     assert_int_equal(setenv("SOFTVERBS_HANDOVER", "1", 1), 0);
     softverbs_control(fault, answer, sizeof(answer));
-    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    setup(&pair, IBV_QPT_RC, timeout, 7, 7);
     for (uint32_t i = 0; i < SIZE; i++)
         pair.memory[i] = (uint8_t)(i * 7 + i / 251);
     assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 50001, remote_of(&pair, 1), pair.mr->rkey), 0);
@@ -409,7 +409,7 @@ static uint64_t hand_over(const char *fault)
 static void data_is_handed_over(void **state)
 {
     uint64_t dropped = counter_read(COUNT_dropped_handover);
-    assert_int_equal(hand_over("clear"), 3 * 3 + 1); /* 49 packets are 3 times 16 and one */
+    assert_int_equal(hand_over("clear", 0), 3 * 3 + 1); /* 49 packets are 3 times 16 and one */
     assert_int_equal(counter_read(COUNT_dropped_handover), dropped);
 }
 
@@ -418,12 +418,12 @@ static void data_is_handed_over(void **state)
 static void refused_data_goes_by_packets(void **state)
 {
     uint64_t dropped = counter_read(COUNT_dropped_handover);
-    assert_int_equal(hand_over("fault fail-hand=1"), 3); /* the answers to the READ */
+    assert_int_equal(hand_over("fault fail-hand=1", 0), 3); /* the answers to the READ */
     assert_int_equal(counter_read(COUNT_dropped_handover), dropped);
     for (int n = 3; n < 12; n++) {
         char fault[32];
         snprintf(fault, sizeof(fault), "fault fail-hand=%d", n);
-        hand_over(fault);
+        hand_over(fault, 16);
     }
     assert_int_equal(counter_read(COUNT_dropped_handover), dropped + 9);
 }

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -111,8 +112,7 @@ class Stuck(unittest.TestCase):
 
     def test_message_that_is_not_sent(self):
         with Job("unsent") as job:
-            seen = job.see(blames("behind", 1))
-            self.assertIn("is waited for by rank 0 in recv #1", text_of(seen))
+            seen = job.see(says("behind", 1, "is waited for by rank 0 in recv #1"))
             last = worlds(seen)[0]["operations"][-1]
             self.assertEqual((last["root"], last["sends_to"], last["receives_from"]), (1, [], [1]))
             job.end()
@@ -121,7 +121,8 @@ class Stuck(unittest.TestCase):
         ways = ({"TUTTI_COPY_FROM": "0"}, {"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_FROM": "1K", "TUTTI_COPY_STAGE": "64K"})
         for way, settings in zip(("exchange", "copy"), ways):
             with Job("ring", **settings) as job:
-                seen = job.see(says("behind", 2, r"is waited for by ranks? (0|1|0 1) in group #1 of communicator world"))
+                right = says("behind", 2, r"is waited for by ranks? (0|0 1) in group #1 of communicator world")
+                seen = job.see(lambda seen: right(seen) and worlds(seen)[0]["operations"][-1]["algorithm"])
                 last = worlds(seen)[0]["operations"][-1]
                 self.assertEqual((last["sends_to"], last["receives_from"], last["algorithm"]), ([1], [2], way))
                 self.assertIn("sends to 1, receives from 2", job.trace())
@@ -130,13 +131,15 @@ class Stuck(unittest.TestCase):
     def test_rank_that_is_killed(self):
         with Job("late") as job:
             seen = job.see(blames("behind", 1))
-            victim = next(process["pid"] for process in seen["processes"] for comm in process["communicators"] if comm["rank"] == 1)
-            os.kill(victim, 9)
-            job.see(blames("dead", 1), ended=True)
+            pids = {comm["rank"]: process["pid"] for process in seen["processes"] for comm in process["communicators"]}
+            for pid in (job.ranks.pid, pids[0], pids[2]):  # the others give up soon, and then nobody waits for it any more
+                os.kill(pid, signal.SIGSTOP)
+            os.kill(pids[1], signal.SIGKILL)
+            job.see(blames("dead", 1))
 
     def test_rank_that_gives_up(self):
         with Job("abort") as job:
-            job.see(blames("behind", 1))
+            job.see(says("behind", 1, r"is waited for by ranks 0 2 in allreduce #\d+ .*; its last: allreduce #\d+, done"))
             job.say("go")
             job.see(lambda seen: all(comm["state"] == "failed" and comm["culprit"] == 1 and comm["operations"][-1]["state"] == "failed"
                                      for rank, comm in worlds(seen).items() if rank != 1))
