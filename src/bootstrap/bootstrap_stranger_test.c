@@ -397,6 +397,37 @@ static void missing_rank_is_named(void **state)
     test_root_stop(&root);
 }
 
+/* Rank 1 asks again and again, faster than the root's clock ticks, whether rank 0 has come. */
+static void hellos_do_not_stop_the_clock(void **state)
+{
+    struct test_root root;
+    struct fake fake = {.nranks = 2, .timeout_ms = 500};
+    struct boot_failed failed;
+    enum boot_type type = BOOT_LATER;
+    setenv("TUTTI_BOOTSTRAP_CONNECTIONS", "1", 1);
+    param_reload();
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    id_parts(&root.id, &fake.root, fake.nonce);
+    fake.here = fake.root;
+    for (int i = 0; i < 1000 && type == BOOT_LATER; i++) {
+        struct boot_challenge challenge;
+        struct boot_hello hello = fake_hello(&fake, BOOT_TO_ROOT);
+        int fd = dial_blocking(&fake.root);
+        assert_int_equal(get_frame(fd, &challenge, sizeof challenge), BOOT_CHALLENGE);
+        boot_seal(fake.nonce, BOOT_HELLO, challenge.random, hello.random, &hello, sizeof hello);
+        put_frame(fd, BOOT_HELLO, &hello, sizeof hello);
+        type = get_frame(fd, &failed, sizeof failed);
+        close(fd);
+        usleep(5000);
+    }
+    assert_int_equal(type, BOOT_FAILED);
+    assert_int_equal(failed.reason, BOOT_MISSING);
+    assert_int_equal(failed.rank, 0);
+    test_root_stop(&root);
+    unsetenv("TUTTI_BOOTSTRAP_CONNECTIONS");
+    param_reload();
+}
+
 static void false_root(void **state)
 {
     struct net_address at = {.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -428,7 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(garbage_at_the_root), cmocka_unit_test(other_version_is_told),  cmocka_unit_test(silent_crowd),
         cmocka_unit_test(slow_stranger_is_dropped), cmocka_unit_test(garbage_at_a_rank), cmocka_unit_test(wrong_data),
-        cmocka_unit_test(wrong_word_to_the_root),   cmocka_unit_test(missing_rank_is_named), cmocka_unit_test(false_root),
+        cmocka_unit_test(wrong_word_to_the_root),   cmocka_unit_test(missing_rank_is_named), cmocka_unit_test(hellos_do_not_stop_the_clock), cmocka_unit_test(false_root),
     };
     test_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);
