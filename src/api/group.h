@@ -25,7 +25,8 @@ struct record {
     size_t place;        /* lot.c: in the order of the calls */
     size_t share;        /* lot.c: of many messages of a pair */
     size_t number;       /* lot.c: a collective's, of its communicator's in the group */
-    bool beside;         /* lot.c: its stream is another one than its operation's */
+    struct record *leader, *last; /* lot.c: its communicator's first in the group, and of that the last; NULL: it goes by itself */
+    bool joins, beside;  /* lot.c: a leader with several streams; the first one on a stream other than its leader's */
 };
 
 static inline bool group_goes_on(tutti_result_t so_far)

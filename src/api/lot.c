@@ -27,77 +27,115 @@ struct lots {
     int count;
 };
 
-/* ---- One lot ------------------------------------------------------------------------------------------------------- */
-
-static bool goes_with(const struct record *record, const struct record *leader)
+static bool is_call(const struct record *record)
 {
-    return record->comm == leader->comm && record->kind == RECORD_P2P && record->share == leader->share &&
-           (record->stream == leader->stream || comm_joins_streams(leader->comm));
+    return record->kind == RECORD_COLLECTIVE || record->kind == RECORD_P2P;
 }
 
-/* The streams of the others begin with the leader's, once each. */
-static tutti_result_t join_streams(struct record *leader, struct record *end)
+/* ---- Streams ------------------------------------------------------------------------------------------------------- */
+
+static struct record *find_leader(struct record *first, const struct record *record)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (struct record *record = leader; record != end && result == TUTTI_SUCCESS; record++) {
-        if (!goes_with(record, leader) || record->stream == leader->stream)
-            continue;
-        struct record *first = leader;
-        while (!goes_with(first, leader) || first->stream != record->stream)
-            first++;
-        record->beside = first == record;
-        if (record->beside)
-            result = comm_follow(leader->comm, leader->stream, record->stream);
-    }
-    return result;
+    while (!is_call(first) || first->comm != record->comm)
+        first++;
+    return first;
 }
 
-static tutti_result_t part_streams(struct record *leader, struct record *end)
+static bool is_new(const struct record *leader, const struct record *record)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (struct record *record = leader; record != end && result == TUTTI_SUCCESS; record++)
-        if (record->comm == leader->comm && record->beside) {
-            record->beside = false;
-            result = comm_follow(leader->comm, record->stream, leader->stream);
-        }
-    return result;
+    const struct record *other = leader;
+    while (other->leader != leader || other->stream != record->stream)
+        other++;
+    return other == record;
 }
 
 /*
- * All sends and receives on this communicator, as one operation. Peers may have put the same messages on streams in another way, so it is one
- * operation of all its streams. Of other lots' records nothing else is read.
+ * A communicator's calls of a group are one operation on all their streams, as NCCL has it: they are issued on the first one's stream, which
+ * comes behind what is on the others before, and these behind it at the end. Peers may have put the same calls on streams in another way.
  */
-static tutti_result_t issue_p2p(struct record *leader, struct record *end)
+static void find_leaders(struct record *record, size_t count)
 {
-    bool few = end - leader <= FEW;
-    struct p2p_item some[FEW] = {0}, *items = few ? some : calloc((size_t)(end - leader), sizeof *items);
+    for (size_t i = 0; i < count; i++) {
+        struct record *one = &record[i];
+        if (!is_call(one) || !comm_joins_streams(one->comm))
+            continue;
+        one->leader = i && record[i - 1].leader && record[i - 1].comm == one->comm ? record[i - 1].leader : find_leader(record, one);
+        one->leader->last = one;
+        one->beside = one->stream != one->leader->stream && is_new(one->leader, one);
+        one->leader->joins = one->leader->joins || one->beside;
+    }
+}
+
+static tutti_stream_t stream_of(const struct record *record)
+{
+    return record->leader ? record->leader->stream : record->stream;
+}
+
+static tutti_result_t join_streams(const struct record *leader)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (const struct record *record = leader; record <= leader->last && result == TUTTI_SUCCESS; record++)
+        if (record->leader == leader && record->beside)
+            result = comm_follow(leader->comm, leader->stream, record->stream);
+    return result;
+}
+
+static tutti_result_t part_streams(const struct record *leader)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (const struct record *record = leader; record <= leader->last && result == TUTTI_SUCCESS; record++)
+        if (record->leader == leader && record->beside)
+            result = comm_follow(leader->comm, record->stream, leader->stream);
+    return result;
+}
+
+/* ---- One lot ------------------------------------------------------------------------------------------------------- */
+
+static bool goes_with(const struct record *record, const struct record *first)
+{
+    return record->comm == first->comm && record->kind == RECORD_P2P && record->share == first->share && stream_of(record) == stream_of(first);
+}
+
+/* All sends and receives on this communicator, as one operation. Of other lots' records nothing else is read. */
+static tutti_result_t issue_p2p(struct record *first, struct record *end)
+{
+    bool few = end - first <= FEW;
+    struct p2p_item some[FEW] = {0}, *items = few ? some : calloc((size_t)(end - first), sizeof *items);
     int count = 0;
     if (!items)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %td calls", end - leader);
-    tutti_result_t result = join_streams(leader, end);
-    for (struct record *record = leader; record != end; record++) {
-        if (!goes_with(record, leader))
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %td calls", end - first);
+    for (struct record *record = first; record != end; record++) {
+        if (!goes_with(record, first))
             continue;
         items[count++] = record->item;
         record->kind = RECORD_DONE;
     }
-    if (result == TUTTI_SUCCESS)
-        result = comm_p2p(leader->comm, items, count, leader->stream);
-    if (result == TUTTI_SUCCESS)
-        result = part_streams(leader, end);
+    tutti_result_t result = comm_p2p(first->comm, items, count, stream_of(first));
     if (!few)
         free(items);
     return result;
 }
 
-static tutti_result_t issue(struct record *record, struct record *end)
+static tutti_result_t issue_call(struct record *record, struct record *end)
 {
     if (record->kind == RECORD_P2P)
         return issue_p2p(record, end);
     if (record->kind != RECORD_COLLECTIVE)
         return TUTTI_SUCCESS;
     record->kind = RECORD_DONE;
-    return comm_collective(record->comm, &record->call, record->counts, record->stream);
+    return comm_collective(record->comm, &record->call, record->counts, stream_of(record));
+}
+
+static tutti_result_t issue(struct record *record, struct record *end)
+{
+    const struct record *leader = record->leader;
+    bool joins = leader && leader->joins;
+    tutti_result_t result = joins && record == leader ? join_streams(leader) : TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        result = issue_call(record, end);
+    if (result == TUTTI_SUCCESS && joins && record == leader->last)
+        result = part_streams(leader);
+    return result;
 }
 
 /* A lot ends with the first call that fails. */
@@ -128,11 +166,6 @@ static void issue_lot(void *argument, int index)
 }
 
 /* ---- All lots ------------------------------------------------------------------------------------------------------ */
-
-static bool is_call(const struct record *record)
-{
-    return record->kind == RECORD_COLLECTIVE || record->kind == RECORD_P2P;
-}
 
 /* LOTS: there are too many. */
 static int find_lot(struct lots *lots, int device)
@@ -296,10 +329,13 @@ tutti_result_t lot_issue_all(struct record *record, size_t count)
     lots.records = count;
     lots.count = 0;
     arrange(record, count);
-    if (count < 2 || !divide(&lots))
-        return issue_in_order(record, record + count);
-    if (count > 2 * AHEAD)
+    bool divided = count > 1 && divide(&lots);
+    if (divided && count > 2 * AHEAD)
         interleave(&lots);
+    if (count > 1)
+        find_leaders(record, count);
+    if (!divided)
+        return issue_in_order(record, record + count);
     uint32_t handed = crew_hand(issue_lot, &lots, lots.count);
     issue_set(&lots, ~handed);
     crew_await(handed);

@@ -116,6 +116,9 @@ static void issue_all(struct actor *actor, struct task **task, int count)
 {
     uint32_t how = roll(actor, 4);
     bool by_gpu = roll(actor, 2);
+    for (int i = 0; i < count && how < 2; i++)
+        for (int gpu = actor->first; gpu < actor->first + actor->count; gpu++)
+            task_join(task[i], task, count, gpu);
     around(actor, task, count, task_before);
     if (how < 2) {
         issue_grouped(actor, task, count, by_gpu);

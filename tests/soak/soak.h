@@ -80,6 +80,7 @@ struct task {
     bool captured, device_scalar, given_up;
     bool with_zeros; /* messages of no bytes are called, too */
     bool shifts;     /* every rank takes another stream */
+    unsigned joined[GPUS]; /* streams that its group makes one with its own; bits */
     uint64_t key;
     struct family ranks; /* as they were */
     struct part part[GPUS];
@@ -144,6 +145,8 @@ int plan_family(struct actor *actor, bool alive);
 /* ---- task.c ---------------------------------------------------------------------------------------------------------- */
 
 void task_prepare(struct actor *actor, struct task *task);
+/* All collectives of a group on one communicator are as one operation on all their streams: it relies on that from here on. */
+void task_join(struct task *task, struct task **group, int count, int gpu);
 /* What lies before and behind the call in the streams. */
 void task_before(struct actor *actor, struct task *task, int gpu);
 void task_behind(struct actor *actor, struct task *task, int gpu);

@@ -151,9 +151,28 @@ static void hop(struct actor *actor, int gpu, CUstream from, CUstream to)
     DONE(cu.StreamWaitEvent(to, actor->gpu[gpu].event, 0));
 }
 
+static int stream_number(const struct task *task, int gpu)
+{
+    return (task->stream + (task->shifts ? gpu : 0)) % STREAMS;
+}
+
 static CUstream stream_of(const struct actor *actor, const struct task *task, int gpu)
 {
-    return actor->gpu[gpu].stream[(task->stream + (task->shifts ? gpu : 0)) % STREAMS];
+    return actor->gpu[gpu].stream[stream_number(task, gpu)];
+}
+
+/* Every rank makes a call, which has something to do. */
+static bool is_sure(const struct task *task)
+{
+    enum job_kind kind = task->job.kind;
+    return task->job.count && (kind == JOB_ALLREDUCE || kind == JOB_REDUCE || kind == JOB_REDUCE_SCATTER || kind == JOB_BROADCAST || kind == JOB_ALLGATHER);
+}
+
+void task_join(struct task *task, struct task **group, int count, int gpu)
+{
+    for (int i = 0; i < count; i++)
+        if (group[i]->family == task->family && is_sure(group[i]) && is_sure(task))
+            task->joined[gpu] |= 1u << stream_number(group[i], gpu);
 }
 
 void task_before(struct actor *actor, struct task *task, int gpu)
@@ -165,14 +184,16 @@ void task_before(struct actor *actor, struct task *task, int gpu)
             DONE(cu.MemAllocAsync(&part->work[i].at, part->work[i].room, stream));
         DONE(cu.MemcpyDtoDAsync(part->work[i].at, part->aux + part->begin[i], part->work[i].room, stream));
     }
-    hop(actor, gpu, stream, stream_of(actor, task, gpu));
+    if (!(task->joined[gpu] >> task->before & 1))
+        hop(actor, gpu, stream, stream_of(actor, task, gpu));
 }
 
 void task_behind(struct actor *actor, struct task *task, int gpu)
 {
     struct part *part = &task->part[gpu];
     CUstream stream = actor->gpu[gpu].stream[task->behind];
-    hop(actor, gpu, stream_of(actor, task, gpu), stream);
+    if (!(task->joined[gpu] >> task->behind & 1))
+        hop(actor, gpu, stream_of(actor, task, gpu), stream);
     for (int i = 0; i < 2 && part->job.memory[i]; i++) {
         DONE(cu.MemcpyDtoDAsync(part->aux + part->after[i], part->work[i].at, part->work[i].room, stream));
         DONE(cu.MemsetD8Async(part->work[i].at, AFTER, part->work[i].room, stream));
