@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matrix [-c COLLECTIVE] [-k K] [-s SEED]: every collective x type x operator x count x root x in and out of place, bit by bit.
+ * matrix [-c COLLECTIVE,...] [-k K] [-s SEED]: every collective x type x operator x count x root x in and out of place, bit by bit.
  * One process a rank: tutti run -n N -- matrix. K: only one case in K, drawn by the seed.
  */
 #include "gpu.h"
@@ -123,9 +123,18 @@ static void counts(struct job job)
     roots(job);
 }
 
+static bool is_wanted(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = m.only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
+            return true;
+    return !m.only;
+}
+
 static void collective(enum job_kind kind)
 {
-    if (m.only && strcmp(m.only, job_name(kind)) != 0)
+    if (!is_wanted(job_name(kind)))
         return;
     if (kind == JOB_BARRIER) {
         run_case((struct job){.kind = kind});

@@ -14,11 +14,13 @@ import time
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 
 
-def algorithms(tutti):
-    """[(collective, algorithm)] as `tutti schedule --list` prints them."""
+def choices(tutti):
+    """[{collective: algorithm}]: each of `tutti schedule --list` is in one of them, as making processes takes longer than running them."""
     text = subprocess.run([*EMULATOR, tutti, "schedule", "--list"], check=True, capture_output=True, text=True).stdout
     rows = [line.split(None, 1) for line in text.splitlines() if line.strip()]
-    return [(row[0], name.strip()) for row in rows for name in row[1].split(",")]
+    names = {row[0]: [name.strip() for name in row[1].split(",")] for row in rows}
+    most = max(len(of) for of in names.values())
+    return [{collective: of[i] for collective, of in names.items() if i < len(of)} for i in range(most)]
 
 
 # The upper half of the ranks are another user's: as on two hosts, not all ranks share memory.
@@ -110,15 +112,15 @@ def main():
     for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 4, 5, 8] if quick else [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]):
         stride = 1 if full else (16 if quick else 4) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
         began = time.time()
-        for collective, name in [(None, None), *algorithms(tutti)]:
+        for choice in [{}, *choices(tutti)]:
             seed += 1
             arguments = ["-s", str(seed), "-k", str(stride)]
-            if collective:
-                job = collective.replace("-", "_")
-                arguments = ["-s", str(seed), "-k", str(stride if full else stride * 3), "-c", job]
-            choice = f"{collective}:{name}" if collective else None
-            for settings in [{}, SLICED] if collective and ranks in SLICED_RANKS else [{}]:
-                failures += not run(tutti, matrix, transport, ranks, choice, arguments, settings=settings)
+            if choice:
+                jobs = ",".join(choice).replace("-", "_")
+                arguments = ["-s", str(seed), "-k", str(stride if full else stride * 3), "-c", jobs]
+            algorithms = ";".join(f"{collective}:{name}" for collective, name in choice.items())
+            for settings in [{}, SLICED] if choice and ranks in SLICED_RANKS else [{}]:
+                failures += not run(tutti, matrix, transport, ranks, algorithms, arguments, settings=settings)
                 runs += 1
         print(f"{transport}, {ranks} ranks: {time.time() - began:.1f} s", flush=True)
         if failures > 5:
