@@ -49,6 +49,16 @@ static tutti_result_t wait_turn(struct fabric *owner, CUstream side, int from, c
     return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
 }
 
+/*
+ * Asked behind saying that there will be a copy: who gives up looks at that behind saying so, and if it sees none, its user's buffers are
+ * free. So one of the two sees the other.
+ */
+static tutti_result_t still_wanted(struct fabric *fabric)
+{
+    bool failed = atomic_load(&fabric->team->failed) || atomic_load(&fabric->board->failure.state);
+    return failed ? fabric_hear_failure(fabric) : TUTTI_SUCCESS;
+}
+
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
 static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstream *side, bool pushes, const struct message *message,
                               CUdeviceptr theirs, const struct board_turn *turn)
@@ -58,18 +68,20 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
     _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
     uint32_t before = atomic_exchange(copying, message->number);
     CUdeviceptr mine = device_address(message->memory);
-    tutti_result_t result = side_branch(fabric, owner, side);
+    tutti_result_t result = still_wanted(fabric);
+    if (result == TUTTI_SUCCESS)
+        result = side_branch(fabric, owner, side);
     if (result == TUTTI_SUCCESS)
         result = wait_turn(owner, *side, from, turn);
     if (result == TUTTI_SUCCESS)
         result = side_wait(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
     if (result == TUTTI_SUCCESS)
         result = fabric_copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
-    if (result == TUTTI_SUCCESS)
-        result = side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number);
-    if (result != TUTTI_SUCCESS) /* nothing will tell of it */
+    if (result != TUTTI_SUCCESS) { /* there is none */
         atomic_store(copying, before);
-    return result;
+        return result;
+    }
+    return side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, message->number);
 }
 
 /* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share a queue. */
@@ -114,15 +126,17 @@ static tutti_result_t send_piece(struct fabric *fabric, const struct message *me
     struct board_pair *pair = pair_of(fabric, message);
     CUstream side = fabric->copy[0][message->peer];
     uint32_t before = atomic_exchange(&pair->arriving, piece);
-    tutti_result_t result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
+    tutti_result_t result = still_wanted(fabric);
+    if (result == TUTTI_SUCCESS)
+        result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
     if (result == TUTTI_SUCCESS)
         result = fabric_copy(fabric, side, scratch_stage(fabric, message->peer, fabric->rank, piece), device_address(message->memory + from),
                              piece_bytes(fabric, message, from));
-    if (result == TUTTI_SUCCESS)
-        result = side_write(fabric, side, &pair->arrived, piece);
-    if (result != TUTTI_SUCCESS) /* nothing will tell of it */
+    if (result != TUTTI_SUCCESS) { /* there is none */
         atomic_store(&pair->arriving, before);
-    return result;
+        return result;
+    }
+    return side_write(fabric, side, &pair->arrived, piece);
 }
 
 static tutti_result_t take_piece(struct fabric *fabric, const struct message *message, uint64_t from, uint32_t piece, CUstream stream)

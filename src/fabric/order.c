@@ -50,8 +50,10 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
     if (result == TUTTI_SUCCESS && !same && !fabric->capturing && !order_idle(fabric))
         result = cuda_check(fabric->cu->StreamWaitValue32(stream, fabric->over_device, atomic_load(&fabric->ticket), CU_STREAM_WAIT_VALUE_GEQ),
                             "ordering two streams");
-    if (result != TUTTI_SUCCESS)
+    if (result != TUTTI_SUCCESS) {
+        team_fail(fabric->team, result, fabric->rank, error_last()); /* peers wait for what does not come */
         quiet_settle();
+    }
     return result;
 }
 
