@@ -181,19 +181,21 @@ static int find_lot(struct lots *lots, int device)
     return i;
 }
 
-/* False: all calls are for one GPU, or there are some that the caller must issue itself. */
+/* Returns whether several threads may issue them: false if there are some that the caller must issue itself. */
 static bool divide(struct lots *lots)
 {
+    bool any_thread = true;
     for (size_t i = 0; i < lots->records; i++) {
         struct record *record = &lots->record[i];
         struct fabric *fabric = is_call(record) ? record->comm->fabric : NULL;
-        if (is_call(record) && (!fabric || !fabric_any_thread(fabric, record->stream)))
-            return false;
+        any_thread = any_thread && (!is_call(record) || (fabric && fabric_any_thread(fabric, record->stream)));
         record->lot = fabric ? find_lot(lots, fabric_device(fabric)) : -1;
-        if (record->lot == LOTS)
+        if (record->lot == LOTS) {
+            lots->count = 0;
             return false;
+        }
     }
-    return lots->count > 1;
+    return any_thread;
 }
 
 /* ---- Order --------------------------------------------------------------------------------------------------------- */
@@ -329,12 +331,12 @@ tutti_result_t lot_issue_all(struct record *record, size_t count)
     lots.records = count;
     lots.count = 0;
     arrange(record, count);
-    bool divided = count > 1 && divide(&lots);
-    if (divided && count > 2 * AHEAD)
+    bool any_thread = count > 1 && divide(&lots);
+    if (lots.count > 1 && count > 2 * AHEAD)
         interleave(&lots);
     if (count > 1)
         find_leaders(record, count);
-    if (!divided)
+    if (!any_thread || lots.count < 2)
         return issue_in_order(record, record + count);
     uint32_t handed = crew_hand(issue_lot, &lots, lots.count);
     issue_set(&lots, ~handed);
