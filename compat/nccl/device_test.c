@@ -169,15 +169,23 @@ static void test_registration_in_group(void **state)
 /* As nccl-tests with NCCL_TESTS_SPLIT: one thread divides all ranks in one group. */
 static void test_split_in_group(void **state)
 {
-    ncclComm_t child[MOST];
-    int count, device;
+    ncclComm_t child[MOST], turned[MOST];
+    int count, device, place;
     fill();
     good(ncclGroupStart());
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) { /* two of one parent */
+        char name[] = "turned";
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.commName = name;
         good(ncclCommSplit(rank[i].comm, i % 2, i, &child[i], NULL));
+        good(ncclCommSplit(rank[i].comm, 0, -i, &turned[i], &config));
+        memset(name, 'x', sizeof name); /* the caller's again */
+    }
     good(ncclGroupEnd());
     good(ncclGroupStart());
     for (int i = 0; i < n; i++) {
+        good(ncclCommUserRank(turned[i], &place));
+        assert_int_equal(place, n - 1 - i);
         good(ncclCommCount(child[i], &count));
         assert_int_equal(count, (n + 1 - i % 2) / 2);
         good(ncclCommCuDevice(child[i], &device));
@@ -187,8 +195,10 @@ static void test_split_in_group(void **state)
     good(ncclGroupEnd());
     for (int who = 0; who < n; who++)
         assert_float_equal(result_of(who, COUNT)[1], value_of(who % 2, 1), 0);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         good(ncclCommDestroy(child[i]));
+        good(ncclCommDestroy(turned[i]));
+    }
 }
 
 static void test_devices_by_list(void **state)
@@ -250,7 +260,7 @@ int main(void)
         cmocka_unit_test(test_quick_groups),  cmocka_unit_test(test_long_group),
         cmocka_unit_test(test_many_messages), cmocka_unit_test(test_long_group_by_gpu),
         cmocka_unit_test(test_messages_around_collective), cmocka_unit_test(test_messages_on_streams),
-        cmocka_unit_test(test_collectives_on_streams),
+        cmocka_unit_test(test_collectives_on_streams), cmocka_unit_test(test_aborts_in_a_group),
     };
     if (load_driver()) {
         print_message("no libcuda.so.1 with devices\n");

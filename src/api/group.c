@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A split runs in a thread of its own: those of several ranks meet. */
+/* A parent's splits run one after another in a thread of their own: those of several ranks meet. */
 struct split {
+    struct split *next; /* of the same parent */
     int color, key;
-    bool has_config, runs;
+    bool has_config, first, runs;
     tutti_config_t config;
+    char name[COMM_NAME_BYTES]; /* the config's, which is the user's again */
     pthread_t thread;
     tutti_comm_t parent, child;
     tutti_result_t result;
@@ -174,19 +176,43 @@ tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_co
     *split = (struct split){.color = color, .key = key, .parent = comm, .has_config = config != NULL};
     if (config)
         memcpy(&split->config, config, config->size < sizeof split->config ? config->size : sizeof split->config);
+    if (split->config.name) {
+        snprintf(split->name, sizeof split->name, "%s", split->config.name);
+        split->config.name = split->name;
+    }
     tutti_result_t result = add(&(struct record){.kind = RECORD_SPLIT, .comm = comm, .out = child, .split = split});
     if (result != TUTTI_SUCCESS)
         free(split);
     return result;
 }
 
-static void *run_split(void *argument)
+static void *run_splits(void *argument)
 {
-    struct split *split = argument;
-    split->result = child_split(split->parent, split->color, split->key, split->has_config ? &split->config : NULL, &split->child);
-    if (split->result != TUTTI_SUCCESS)
-        snprintf(split->sentence, sizeof split->sentence, "%s", error_last());
+    for (struct split *split = argument; split; split = split->next) {
+        split->result = child_split(split->parent, split->color, split->key, split->has_config ? &split->config : NULL, &split->child);
+        if (split->result != TUTTI_SUCCESS)
+            snprintf(split->sentence, sizeof split->sentence, "%s", error_last());
+    }
     return NULL;
+}
+
+static struct split *split_of(size_t i)
+{
+    return group.record[i].kind == RECORD_SPLIT ? group.record[i].split : NULL;
+}
+
+/* Behind the last one of its parent, if there is any. */
+static void chain(size_t i)
+{
+    struct split *split = split_of(i);
+    split->first = true;
+    for (size_t k = i; k-- > 0 && split->first;) {
+        struct split *before = split_of(k);
+        if (!before || before->parent != split->parent)
+            continue;
+        before->next = split;
+        split->first = false;
+    }
 }
 
 static tutti_result_t end_split(struct record *record)
@@ -206,14 +232,17 @@ static tutti_result_t end_split(struct record *record)
 static tutti_result_t issue_splits(void)
 {
     tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t i = 0; i < group.count; i++)
+        if (split_of(i))
+            chain(i);
     for (size_t i = 0; i < group.count; i++) {
-        struct record *record = &group.record[i];
-        if (record->kind != RECORD_SPLIT)
+        struct split *split = split_of(i);
+        if (!split || !split->first)
             continue;
-        int error = pthread_create(&record->split->thread, NULL, run_split, record->split);
-        record->split->runs = !error;
+        int error = pthread_create(&split->thread, NULL, run_splits, split);
+        split->runs = !error;
         if (error) /* the others wait for this rank: it must not be missing */
-            run_split(record->split);
+            run_splits(split);
     }
     for (size_t i = 0; i < group.count; i++) {
         struct record *record = &group.record[i];
@@ -252,8 +281,8 @@ static tutti_result_t prepare_all(void)
 static tutti_result_t issue_all(void)
 {
     tutti_result_t result = issue_inits();
-    if (result == TUTTI_SUCCESS)
-        result = issue_splits();
+    if (group_goes_on(result))
+        result = group_worse(result, issue_splits());
     if (group_goes_on(result))
         result = group_worse(result, prepare_all());
     if (group_goes_on(result))

@@ -177,9 +177,13 @@ tutti_result_t comm_join_later(struct tutti_comm *comm)
     int error = pthread_create(&comm->maker, NULL, maker, comm);
     comm->has_maker = !error;
     pthread_mutex_unlock(&comm->joining);
-    if (error)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread to join with: %s", strerror(error));
-    return TUTTI_SUCCESS;
+    if (!error)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread to join with: %s", strerror(error));
+    snprintf(comm->sentence, sizeof comm->sentence, "%s", error_last());
+    atomic_store(&comm->failed, result);
+    atomic_store_explicit(&comm->state, COMM_FAILED, memory_order_release);
+    return result;
 }
 
 tutti_result_t comm_join_wait(struct tutti_comm *comm)
