@@ -85,17 +85,28 @@ void test_quick_groups(void **state)
     check_sum(1);
 }
 
-/* Likewise, all calls for one GPU before those for the next. */
-void test_long_group_by_gpu(void **state)
+static void many_by_gpu(void *per_thread)
 {
-    fill();
     good(ncclGroupStart());
     for (int i = 0; i < n; i++)
         for (int turn = 0; turn < 70; turn++) {
-            good(ncclAllGather(rank[i].send, rank[i].recv, 600, ncclFloat, rank[i].comm, rank[i].stream));
-            good(ncclBroadcast(rank[i].send, rank[i].recv + n * 600, 600, ncclFloat, 0, rank[i].comm, rank[i].stream));
+            void *stream = per_thread ? per_thread : rank[i].stream;
+            good(ncclAllGather(rank[i].send, rank[i].recv, 600, ncclFloat, rank[i].comm, stream));
+            good(ncclBroadcast(rank[i].send, rank[i].recv + n * 600, 600, ncclFloat, 0, rank[i].comm, stream));
         }
     good(ncclGroupEnd());
+}
+
+/* Likewise, all calls for one GPU before those for the next; also where no other thread may issue them. */
+void test_long_group_by_gpu(void **state)
+{
+    fill();
+    many_by_gpu(NULL);
+    many_by_gpu((void *)2); /* CU_STREAM_PER_THREAD */
+    for (int i = 0; i < n; i++) {
+        select_device(i);
+        done(cu.StreamSynchronize((void *)2));
+    }
     for (int who = 0; who < n; who++) {
         for (int from = 0; from < n; from++)
             assert_float_equal(result_of(who, MOST * COUNT)[from * 600 + 7], value_of(from, 7), 0);
@@ -218,4 +229,27 @@ void test_collectives_on_streams(void **state)
         good(ncclMemFree(twice[i]));
     }
     done(cu.MemFreeHost(memory));
+}
+
+/* One communicator's operation waits behind another's, which waits for ranks that do not come: all of a group are told before one is waited for. */
+void test_aborts_in_a_group(void **state)
+{
+    ncclComm_t other[MOST];
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclCommSplit(rank[i].comm, 0, i, &other[i], NULL));
+    good(ncclGroupEnd());
+    select_device(0);
+    good(ncclAllReduce(rank[0].send, rank[0].recv, 10, ncclFloat, ncclSum, other[0], rank[0].stream));
+    good(ncclAllReduce(rank[0].send, rank[0].recv, 10, ncclFloat, ncclSum, rank[0].comm, rank[0].stream));
+    good(ncclGroupStart());
+    good(ncclCommAbort(rank[0].comm));
+    good(ncclCommAbort(other[0]));
+    good(ncclGroupEnd());
+    done(cu.StreamSynchronize(rank[0].stream));
+    for (int i = 1; i < n; i++) {
+        good(ncclCommAbort(rank[i].comm));
+        good(ncclCommAbort(other[i]));
+    }
+    make_comms();
 }

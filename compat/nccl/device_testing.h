@@ -69,5 +69,6 @@ void test_many_messages(void **state);
 void test_messages_around_collective(void **state);
 void test_messages_on_streams(void **state);
 void test_collectives_on_streams(void **state);
+void test_aborts_in_a_group(void **state);
 
 #endif

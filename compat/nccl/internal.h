@@ -71,6 +71,7 @@ struct ncclComm {
     int blocking;
     bool host;
     _Atomic bool revoked;
+    bool aborted; /* but not waited for */
     uint64_t group; /* the last group that noted it */
     /* Of a window: */
     struct ncclComm *owner;

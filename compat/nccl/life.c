@@ -33,7 +33,8 @@ static struct ncclComm *prepare(const struct order *order, tutti_config_t *confi
 /* tutti has begun to make it, or has not. In a group the handle is good from now on and whole at the end. */
 static ncclResult_t hand_out(struct ncclComm *made, ncclComm_t *out, tutti_result_t begun, tutti_comm_t parent)
 {
-    ncclResult_t result = result_of(begun, parent);
+    bool early = begun == TUTTI_IN_PROGRESS && !made->comm;
+    ncclResult_t result = early ? result_fail(ncclInvalidArgument, "the parent is still being made; ask ncclCommGetAsyncError()") : result_of(begun, parent);
     if (result == ncclSuccess && group_open())
         result = group_made(made, out);
     if (result == ncclSuccess || result == ncclInProgress) {
@@ -236,6 +237,8 @@ TWIN(ncclCommFinalize);
 ncclResult_t life_destroy(struct ncclComm *handle)
 {
     handle_wait(handle);
+    if (handle->aborted)
+        tutti_comm_abort(handle->comm);
     memory_forget(handle);
     ncclResult_t result = handle->comm ? result_of(tutti_comm_destroy(handle->comm), NULL) : ncclSuccess;
     handle->comm = NULL;
@@ -266,6 +269,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
         return group_note(result);
     if (handle->comm)
         tutti_comm_abort(handle->comm);
+    handle->aborted = handle->comm && group_open(); /* has not been waited for: a group's are all told first */
     return group_open() ? group_note(group_end_later(GROUP_DESTROY, handle)) : life_destroy(handle);
 }
 TWIN(ncclCommAbort);

@@ -158,7 +158,9 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
 /* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. Returns when no buffer of
- * the user is touched any more. Any thread may call it. The handle stays valid until tutti_comm_destroy(). */
+ * the user is touched any more, but in an open group of the calling thread at once: so several communicators can be given up together
+ * whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then waits. Any thread may call
+ * it. The handle stays valid until tutti_comm_destroy(). */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm);
 
 /* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator. */

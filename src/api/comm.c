@@ -183,7 +183,7 @@ tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
 tutti_result_t tutti_comm_abort(tutti_comm_t comm)
 {
     tutti_result_t result = comm_check(comm);
-    return result == TUTTI_SUCCESS ? comm_abort(comm) : result;
+    return result == TUTTI_SUCCESS ? comm_abort(comm, !group_open()) : result;
 }
 
 tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *state)

@@ -114,18 +114,21 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     return result;
 }
 
-tutti_result_t comm_abort(struct tutti_comm *comm)
+tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
 {
     char sentence[80];
     atomic_store(&comm->abort, true);
-    comm_join_wait(comm);
-    if (!comm->team)
+    if (waits)
+        comm_join_wait(comm);
+    if (atomic_load(&comm->state) == COMM_MAKING || !comm->team)
         return TUTTI_SUCCESS;
     struct team *team = comm->team;
     snprintf(sentence, sizeof sentence, "the communicator was aborted by rank %d", team->rank);
     if (atomic_load(&comm->state) == COMM_READY && !atomic_load(&team->failed))
         team_fail(team, TUTTI_REMOTE_ERROR, team->rank, sentence);
     trace_comm_aborted(team->trace);
+    if (!waits)
+        return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
     if (comm->fabric)
         fabric_synchronize(comm->fabric);

@@ -95,6 +95,7 @@ tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int 
 /* Waits until everything issued is done. */
 tutti_result_t comm_wait(struct tutti_comm *comm);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
-tutti_result_t comm_abort(struct tutti_comm *comm);
+/* Gives up. Then, if it `waits`, nothing of the user's is touched any more; else comm_finalize or another abort waits. */
+tutti_result_t comm_abort(struct tutti_comm *comm, bool waits);
 
 #endif
