@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define TICK       (100 * NS_PER_MS)
+#define TELL       (60 * NS_PER_S) /* between words on who is missing */
 #define LATER_MIN  250u /* first pause of a rank that cannot stay connected; doubles with its attempts */
 #define LATER_MAX  5000u
 
@@ -51,6 +52,7 @@ struct bootstrap_root {
     uint32_t nranks, joined, told, members;
     bool stay;                   /* there is room to hold all connections */
     uint64_t deadline, latest;   /* of the least and most patient rank; 0 before the first */
+    uint64_t begun, tell;        /* when the first rank came; when to tell next who is missing */
     struct boot_failed verdict;  /* reason 0: none yet */
     _Atomic bool answered, done;
 };
@@ -298,6 +300,8 @@ static bool begin(struct bootstrap_root *root, uint32_t nranks)
     if (!root->seats)
         return false;
     root->nranks = nranks;
+    root->begun = clock_ns();
+    root->tell = root->begun + TELL;
     root->stay = nranks <= connections_allowed();
     return true;
 }
@@ -357,14 +361,30 @@ static void root_hello(struct gate *gate, int fd, const struct boot_hello *hello
         answer_visitor(root, fd, hello, challenge);
 }
 
+/* nranks: none. */
+static uint32_t first_missing(const struct bootstrap_root *root)
+{
+    uint32_t rank = 0;
+    while (rank < root->nranks && root->seats[rank].joined)
+        rank++;
+    return rank;
+}
+
 static void give_up(struct bootstrap_root *root)
 {
-    uint32_t missing = root->nranks;
-    for (uint32_t i = root->nranks; i-- > 0;)
-        if (!root->seats[i].joined)
-            missing = i;
+    uint32_t missing = first_missing(root);
     if (missing < root->nranks)
         fail_all(root, BOOT_MISSING, missing, root->nranks - root->joined, root->nranks);
+}
+
+static void tell_missing(struct bootstrap_root *root, uint64_t now)
+{
+    uint32_t missing = now < root->tell ? root->nranks : first_missing(root);
+    if (missing == root->nranks)
+        return;
+    log_warn("%u of %u ranks have not come to a new communicator for %llu s, the first is rank %u", root->nranks - root->joined, root->nranks,
+             (unsigned long long)((now - root->begun) / NS_PER_S), missing);
+    root->tell = now + TELL;
 }
 
 static void root_tick(struct poll_source *source, uint32_t events)
@@ -376,6 +396,7 @@ static void root_tick(struct poll_source *source, uint32_t events)
     gate_tick(&root->gate, now);
     if (!root->deadline)
         return;
+    tell_missing(root, now);
     if (now >= root->deadline)
         give_up(root);
     if (now >= root->latest)

@@ -6,6 +6,7 @@
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/direct.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 static bool possible(const struct team *team)
 {
     static const char *const forced[] = {"", "shm", "tcp"};
-    if (param_int(PARAM_SHM_DISABLE) || strcmp(forced[param_int(PARAM_TRANSPORT)], "tcp") == 0)
+    if (transport_shm_is_off() || strcmp(forced[param_int(PARAM_TRANSPORT)], "tcp") == 0)
         return false;
     return team->local_ranks == team->nranks && team->class == CHOICE_SHM && team->nranks <= DIRECT_RANKS;
 }

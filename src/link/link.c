@@ -46,7 +46,7 @@ static tutti_result_t open_transports(struct link_domain *domain)
     const char *only = forced[param_int(PARAM_TRANSPORT)];
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
-        if (only ? strcmp(only, ops->name) != 0 : (ops->caps & TRANSPORT_SAME_HOST) && param_int(PARAM_SHM_DISABLE))
+        if (only ? strcmp(only, ops->name) != 0 : (ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off())
             continue;
         struct transport *transport;
         if (ops->open(&owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)

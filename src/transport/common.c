@@ -3,6 +3,7 @@
 #include "transport/common.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/param.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -186,4 +187,14 @@ size_t transport_msg_length(const struct iovec *parts, int count, size_t most)
         length += parts[i].iov_len;
     }
     return length;
+}
+
+/*
+ * NCCL's switch is about what goes through host memory because GPUs do not reach one another. It is set where that memory is short, which we
+ * do not need: it counts where GPUs are told not to.
+ */
+bool transport_shm_is_off(void)
+{
+    bool theirs = strncmp(param_source(PARAM_SHM_DISABLE), "NCCL", 4) == 0;
+    return param_int(PARAM_SHM_DISABLE) && (!theirs || param_int(PARAM_P2P_DISABLE));
 }

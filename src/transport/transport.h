@@ -123,4 +123,7 @@ extern const struct transport_ops transport_tcp;
 /* The transports of this build, best first, NULL at the end. */
 extern const struct transport_ops *const transport_registry[];
 
+/* No memory may be shared by processes of this host. */
+bool transport_shm_is_off(void);
+
 #endif

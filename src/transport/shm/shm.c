@@ -111,7 +111,7 @@ static void shm_close(struct transport *transport)
 static tutti_result_t shm_open_transport(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
                                          struct transport **out)
 {
-    if (param_int(PARAM_SHM_DISABLE))
+    if (transport_shm_is_off())
         return error_note(TUTTI_INVALID_USAGE, "shared memory is switched off by %s", param_source(PARAM_SHM_DISABLE));
     struct shm_transport *shm = calloc(1, sizeof *shm);
     if (!shm)
