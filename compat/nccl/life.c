@@ -220,6 +220,8 @@ ncclResult_t life_finalize(struct ncclComm *handle)
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     struct ncclComm *handle;
+    if (!comm)
+        return ncclSuccess;
     ncclResult_t result = handle_enter(comm, &handle);
     if (result != ncclSuccess)
         return group_note(result);
@@ -280,6 +282,8 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     struct ncclComm *handle;
     if (flags != NCCL_REVOKE_DEFAULT)
         return group_note(result_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d; want NCCL_REVOKE_DEFAULT", flags));
+    if (!comm)
+        return ncclSuccess;
     ncclResult_t result = handle_enter(comm, &handle);
     if (result != ncclSuccess)
         return group_note(result);

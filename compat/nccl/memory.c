@@ -46,7 +46,9 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *registration)
 {
     struct ncclComm *handle;
     ncclResult_t result = enter_made(comm, &handle);
-    return result == ncclSuccess ? leave(handle, tutti_comm_deregister(handle->comm, registration)) : group_note(result);
+    if (result != ncclSuccess)
+        return group_note(result);
+    return leave(handle, registration ? tutti_comm_deregister(handle->comm, registration) : TUTTI_SUCCESS);
 }
 TWIN(ncclCommDeregister);
 

@@ -51,6 +51,7 @@ static void test_registration_in_group(void **state)
     for (int rank = 0; rank < RANKS; rank++) {
         good(ncclCommDeregister(comms[rank], handle[rank]));
         fails(ncclCommDeregister(comms[rank], handle[rank]), ncclInvalidArgument);
+        good(ncclCommDeregister(comms[rank], NULL));
         fails(ncclCommRegister(comms[rank], NULL, 4096, &handle[rank]), ncclInvalidArgument);
         good(ncclMemFree(memory[rank]));
     }

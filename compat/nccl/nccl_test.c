@@ -277,12 +277,12 @@ static void expect_no_comm(ncclComm_t comm)
     fails(ncclAllReduce(&a, &a, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument);
     fails(ncclCommSplit(comm, 0, 0, &child, NULL), ncclInvalidArgument);
     fails(ncclCommShrink(comm, NULL, 0, &child, NULL, 0), ncclInvalidArgument);
-    fails(ncclCommFinalize(comm), ncclInvalidArgument);
-    fails(ncclCommRevoke(comm, 0), ncclInvalidArgument);
     fails(ncclCommRegister(comm, &a, 4, (void **)&child), ncclInvalidArgument);
     fails(ncclCommDeregister(comm, &a), ncclInvalidArgument);
     assert_non_null(ncclGetLastError(comm));
     if (comm) {
+        fails(ncclCommFinalize(comm), ncclInvalidArgument);
+        fails(ncclCommRevoke(comm, 0), ncclInvalidArgument);
         fails(ncclCommDestroy(comm), ncclInvalidArgument);
         fails(ncclCommAbort(comm), ncclInvalidArgument);
     }
@@ -300,6 +300,8 @@ static void test_what_is_no_communicator(void **state)
     good(ncclCommDestroy(dead));
     expect_no_comm(dead);
     good(ncclCommDestroy(NULL));
+    good(ncclCommFinalize(NULL));
+    good(ncclCommRevoke(NULL, 0));
     good(ncclCommAbort(NULL));
 }
 
