@@ -114,20 +114,31 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     return result;
 }
 
-tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
+static tutti_result_t fail_by_abort(struct team *team)
 {
     char sentence[80];
+    snprintf(sentence, sizeof sentence, "the communicator was aborted by rank %d", team->rank);
+    return team_fail(team, TUTTI_REMOTE_ERROR, team->rank, sentence);
+}
+
+tutti_result_t comm_publish_team(struct tutti_comm *comm)
+{
+    atomic_store(&comm->to_fail, comm->team);
+    return atomic_load(&comm->abort) ? fail_by_abort(comm->team) : TUTTI_SUCCESS;
+}
+
+tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
+{
     atomic_store(&comm->abort, true);
+    struct team *team = atomic_load(&comm->to_fail);
+    if (team && atomic_load(&comm->state) != COMM_FINALIZED && !atomic_load(&team->failed))
+        fail_by_abort(team);
     if (waits)
         comm_join_wait(comm);
-    if (atomic_load(&comm->state) == COMM_MAKING || !comm->team)
-        return TUTTI_SUCCESS;
-    struct team *team = comm->team;
-    snprintf(sentence, sizeof sentence, "the communicator was aborted by rank %d", team->rank);
-    if (atomic_load(&comm->state) == COMM_READY && !atomic_load(&team->failed))
-        team_fail(team, TUTTI_REMOTE_ERROR, team->rank, sentence);
-    trace_comm_aborted(team->trace);
-    if (!waits)
+    team = atomic_load(&comm->to_fail);
+    if (team)
+        trace_comm_aborted(team->trace);
+    if (!waits || !team)
         return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
     if (comm->fabric)

@@ -36,6 +36,7 @@ struct tutti_comm {
     _Atomic int state;
     struct engine *engine;
     struct team *team; /* NULL until made */
+    _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
     struct fabric *fabric; /* NULL: on host memory */
     struct choice_table *choices;
     uint64_t id;
@@ -95,6 +96,8 @@ tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int 
 /* Waits until everything issued is done. */
 tutti_result_t comm_wait(struct tutti_comm *comm);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
+/* The team is whole: aborts are to find it. An error if one came before. */
+tutti_result_t comm_publish_team(struct tutti_comm *comm);
 /* Gives up. Then, if it `waits`, nothing of the user's is touched any more; else comm_finalize or another abort waits. */
 tutti_result_t comm_abort(struct tutti_comm *comm, bool waits);
 

@@ -144,6 +144,8 @@ tutti_result_t share_all(struct tutti_comm *comm)
 {
     bool shared = possible(comm->team);
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        result = comm_publish_team(comm);
     if (result != TUTTI_SUCCESS || comm->order.fabric.device == TUTTI_HOST)
         return result;
     return shared ? share_fabric(comm) : fabric_open(comm->team, &comm->order.fabric, -1, &comm->fabric);

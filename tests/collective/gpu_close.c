@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_close: two ranks are threads of one process. One gives communicators up while its GPU still waits for the other, which gives them up
- * in another order before it comes: neither may hold up the other, and in the end all memory is free again. On the stand-in driver.
+ * in another order before it comes: neither may hold up the other, and in the end all memory is free again. And an abort ends while the other
+ * rank is stuck in its driver. On the stand-in driver, with TUTTI_EMULATED_BLOCK.
  */
 #include "gpu.h"
 
@@ -17,7 +18,7 @@
 #define LARGE 200000 /* words: a reduction that takes large scratch */
 
 static const struct cuda_driver *cu;
-static tutti_unique_id_t id;
+static tutti_unique_id_t id, second_id;
 static pthread_barrier_t all;
 
 struct rank {
@@ -128,6 +129,49 @@ static void beside_a_graph(struct rank *me)
     DONE(cu->GraphDestroy(graph));
 }
 
+static void *free_it(void *memory)
+{
+    struct rank *me = &(struct rank){.rank = 1};
+    gpu_select(1);
+    OK(tutti_device_mem_free(memory));
+    return NULL;
+}
+
+/* A second communicator, while a call of rank 1 waits for all work of its GPU and holds up the others. */
+static void aborted_while_made(struct rank *me)
+{
+    tutti_comm_t comm;
+    pthread_t thread;
+    void *memory, *word;
+    tutti_config_t config = gpu_config();
+    config.blocking = 0;
+    DONE(cu->MemHostAlloc(&word, sizeof(uint32_t), 0));
+    OK(tutti_device_mem_alloc(&memory, sizeof(uint32_t)));
+    *(uint32_t *)word = 0;
+    if (me->rank == 1) {
+        DONE(cu->StreamWaitValue32(me->stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+        require(pthread_create(&thread, NULL, free_it, memory) == 0, me, "a thread");
+        usleep(20000);
+    }
+    meet();
+    require(tutti_comm_init_rank(&comm, RANKS, &second_id, me->rank, &config) == TUTTI_IN_PROGRESS, me, "an init that does not wait");
+    usleep(50000);
+    if (me->rank == 0)
+        OK(tutti_comm_abort(comm));
+    meet();
+    if (me->rank == 1) {
+        __atomic_store_n((uint32_t *)word, 1, __ATOMIC_RELEASE);
+        pthread_join(thread, NULL);
+        OK(tutti_comm_abort(comm));
+    } else {
+        OK(tutti_device_mem_free(memory));
+    }
+    OK(tutti_comm_destroy(comm));
+    DONE(cu->StreamSynchronize(me->stream));
+    DONE(cu->MemFreeHost(word));
+    meet();
+}
+
 static void *rank_main(void *argument)
 {
     struct rank *me = argument;
@@ -147,6 +191,7 @@ static void *rank_main(void *argument)
     check(me, LARGE);
     call_in_turns(me);
     in_opposite_order(me);
+    aborted_while_made(me);
     beside_a_graph(me);
     OK(tutti_comm_destroy(me->stays));
     meet();
@@ -162,6 +207,7 @@ int main(void)
     struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}}, *me = ranks;
     pthread_t thread;
     OK(tutti_get_unique_id(&id));
+    OK(tutti_get_unique_id(&second_id));
     OK(cuda_driver(&cu));
     pthread_barrier_init(&all, NULL, RANKS);
     require(pthread_create(&thread, NULL, rank_main, &ranks[1]) == 0, me, "a thread");
