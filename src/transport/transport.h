@@ -40,6 +40,8 @@ struct transport_owner {
     void (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
     /* A lane made by open() is usable. */
     void (*up)(struct lane *lane);
+    /* Before up(), TUTTI_REMOTE_ERROR says that nobody listens at the peer's address, or somebody else; other results, that the
+     * peer could not be asked. */
     void (*down)(struct lane *lane, tutti_result_t why);
     /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The bytes may
      * lie in memory that the peer can still write: copy what is checked before it is used. */

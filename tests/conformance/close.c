@@ -217,6 +217,7 @@ static void nobody_there(void **state)
     pair.at = end_open(&pair.a, &gone, 3, 1);
     party_until(&pair.a, pair.at->counts[NOTE_DOWN] == 1);
     assert_int_equal(pair.at->counts[NOTE_UP], 0);
+    assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, TUTTI_REMOTE_ERROR);
     end_close(pair.at);
     pair.at = end_open(&pair.a, &gone, 3, 2);
     end_close(pair.at);

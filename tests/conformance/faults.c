@@ -242,7 +242,25 @@ static void works_in_small_pieces(void **state)
     free(area);
 }
 
+/* The network is in the way: that is not said in the words for a peer that is gone. */
+static void peer_out_of_reach(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!inject_present())
+        skip();
+    party_open(&pair.a);
+    party_open(&pair.b);
+    assert_true(inject_arm("connect:1+"));
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
+    inject_disarm();
+    party_until(&pair.a, pair.at->counts[NOTE_DOWN]);
+    assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, TUTTI_SYSTEM_ERROR);
+    pair_close(&pair);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(peer_out_of_reach),
     cmocka_unit_test(each_call_fails_once),
     cmocka_unit_test(each_call_fails_with_regions),
     cmocka_unit_test(works_without_memfd),

@@ -65,7 +65,7 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
     shm_peer_try_attach(lane->peer, notice->key, notice->size);
     transport_timer_clear(&shm->base, &lane->deadline);
     if (!shm_watch_add(lane)) {
-        shm_fail(lane, "no memory", 0);
+        shm_fail(lane, "cannot keep the peer's memory", ENOMEM);
         return;
     }
     lane->base.up = true;

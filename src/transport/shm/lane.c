@@ -28,13 +28,13 @@ static void silence(struct shm_lane *lane)
 tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
 {
     silence(lane);
-    return carrier_fail(&lane->base, TUTTI_REMOTE_ERROR, "shared-memory lane %u: %s%s%s", lane->index, what, error ? ": " : "",
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index, what, error ? ": " : "",
                         error ? strerror(error) : "");
 }
 
 static void deadline_passed(struct transport_timer *timer)
 {
-    shm_fail(container_of(timer, struct shm_lane, deadline), "connecting took too long", 0);
+    shm_fail(container_of(timer, struct shm_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
 static void lane_ready(struct poll_source *source, uint32_t events)
@@ -103,6 +103,8 @@ static int connect_to(const uint8_t *uuid)
         socklen_t length = shm_name(uuid, abstract, &name);
         if (connect(fd, (struct sockaddr *)&name, length) == 0)
             return fd;
+        if (errno == EAGAIN) /* it is there, and has too many guests at its door */
+            break;
     }
     int error = errno;
     close(fd);
@@ -135,7 +137,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
     else if (!shm_control_send(lane->source.fd, &hello, sizeof hello, fds, LOBBY_FDS))
         shm_fail(lane, "cannot send the greeting", errno);
     else if (poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
-        shm_fail(lane, "cannot watch the socket", 0);
+        shm_fail(lane, "cannot watch the socket", ENOSPC);
     else
         transport_timer_set(&shm->base, &lane->deadline, param_int(PARAM_TIMEOUT));
 }
