@@ -36,7 +36,8 @@ enum transport_caps {
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
 struct transport_owner {
     void *context;
-    /* A peer that showed our secret opened a lane. The owner sets lane->user, or closes the lane. It is up already. */
+    /* A peer that showed our secret opened a lane. The owner sets lane->user, or closes the lane. It is up already. A lossless lane
+     * that is closed here never comes up at the peer, which would take its end for ours. */
     void (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
     /* A lane made by open() is usable. */
     void (*up)(struct lane *lane);

@@ -140,8 +140,8 @@ tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
     struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_SHARE, .key = key};
     if (carrier_dead(&lane->base) || !lane->base.up)
         return error_note(TUTTI_REMOTE_ERROR, "shared-memory lane %u is not up", lane->index);
-    if (!shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
-        if (errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
+    if (lane->welcome_due || !shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
+        if (!lane->welcome_due && errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
             return error_set(TUTTI_SYSTEM_ERROR, "cannot hand descriptor %d to the peer: %s", fd, strerror(errno));
         lane->wants_room = true;
         shm_activate(lane);

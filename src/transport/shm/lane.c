@@ -215,13 +215,13 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
     int page = fds[1], bell = fds[2];
     fds[1] = fds[2] = -1;
     if (!shm_peer_join(lane, hello->hello.from.uuid, who.pid, page, bell) || map_lane(lane, fds[0], false) != TUTTI_SUCCESS ||
-        !send_welcome(shm, fd) || !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
+        !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         shm_watch_remove(lane);
         lane->source.fd = -1;
         shm_lane_bury(&lane->base.lane);
         return NULL;
     }
-    lane->base.up = true;
+    lane->base.up = lane->welcome_due = true;
     return lane;
 }
 
@@ -243,6 +243,12 @@ void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     if (!lane)
         return;
     shm_peer_try_attach(lane->peer, hello.probe_address, hello.probe_value);
-    shm_announce(shm, lane->peer);
     shm->base.owner.accepted(shm->base.owner.context, &lane->base.lane, &hello.hello);
+    if (carrier_dead(&lane->base))
+        return; /* not welcome: a lane that was up at the peer would be its end of us */
+    lane->welcome_due = false;
+    if (!send_welcome(shm, fd))
+        shm_fail(lane, "cannot send the welcome", errno);
+    else
+        shm_announce(shm, lane->peer);
 }
