@@ -428,6 +428,31 @@ static void hellos_do_not_stop_the_clock(void **state)
     param_reload();
 }
 
+/* The connection of the last rank breaks, and it dials again before the root has noticed: nobody else hears of it. */
+static void last_rank_dials_again(void **state)
+{
+    struct test_root root;
+    struct fake fake;
+    struct boot_joined joined;
+    struct boot_peers peers;
+    int fds[2];
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    fake_open(&fake, &root.id, 2, 60000);
+    struct boot_hello last = fake_hello(&fake, BOOT_TO_ROOT);
+    last.rank = 0;
+    for (int i = 0; i < 2; i++) {
+        fds[i] = fake_dial(&fake, &fake.root, last, BOOT_JOINED, &joined, sizeof joined);
+        assert_int_equal(get_frame(fds[i], &peers, sizeof peers), BOOT_PEERS);
+    }
+    fake_peers(&fake);
+    put_frame(fake.root_fd, BOOT_READY, NULL, 0);
+    assert_int_equal(get_frame(fake.root_fd, &peers, sizeof peers), 0);
+    close(fds[0]);
+    close(fds[1]);
+    fake_close(&fake);
+    test_root_stop(&root);
+}
+
 static void false_root(void **state)
 {
     struct net_address at = {.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -460,6 +485,7 @@ int main(void)
         cmocka_unit_test(garbage_at_the_root), cmocka_unit_test(other_version_is_told),  cmocka_unit_test(silent_crowd),
         cmocka_unit_test(slow_stranger_is_dropped), cmocka_unit_test(garbage_at_a_rank), cmocka_unit_test(wrong_data),
         cmocka_unit_test(wrong_word_to_the_root),   cmocka_unit_test(missing_rank_is_named), cmocka_unit_test(hellos_do_not_stop_the_clock), cmocka_unit_test(false_root),
+        cmocka_unit_test(last_rank_dials_again),
     };
     test_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

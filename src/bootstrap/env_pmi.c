@@ -3,6 +3,7 @@
  * A small client of PMI-1, the line protocol that MPICH's and Slurm's launchers speak over an inherited socket (PMI_FD):
  * "cmd=name key=value ...\n" each way. Used only in processes without MPI, which would speak over the same socket.
  */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/env_kind.h"
@@ -39,16 +40,23 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
+/* False: nothing came until then. */
+static bool await(int fd, uint64_t deadline)
+{
+    struct pollfd one = {fd, POLLIN, 0};
+    int ready;
+    do
+        ready = poll(&one, 1, clock_left_ms(deadline));
+    while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
 /* One line without its end; byte by byte, for whoever reads after us must find the rest. */
 static bool read_line(int fd, char out[LINE])
 {
-    struct pollfd one = {fd, POLLIN, 0};
+    uint64_t deadline = clock_deadline_ms(ANSWER_MS);
     for (size_t used = 0; used < LINE; used++) {
-        ssize_t got;
-        do
-            got = poll(&one, 1, ANSWER_MS) > 0 ? read(fd, out + used, 1) : -1;
-        while (got < 0 && errno == EINTR);
-        if (got <= 0)
+        if (!await(fd, deadline) || read(fd, out + used, 1) != 1)
             return false;
         if (out[used] == '\n') {
             out[used] = 0;
@@ -161,13 +169,14 @@ tutti_result_t env_pmi1_exchange(int fd, struct env_identity *out, unsigned gene
 }
 
 static int exit_fd = -1;
+static pid_t exit_pid; /* a forked child that exits must not end our session */
 
 /* Hydra takes a process that ends without this for a crash. */
 static void finalize(void)
 {
     static const char command[] = "cmd=finalize\n";
     char answer[LINE];
-    if (write_all(exit_fd, command, sizeof command - 1))
+    if (getpid() == exit_pid && write_all(exit_fd, command, sizeof command - 1))
         read_line(exit_fd, answer);
 }
 
@@ -181,6 +190,7 @@ tutti_result_t env_meet_pmi1(struct env_identity *out, unsigned generation, bool
     result = env_pmi1_exchange(fd, out, generation, met);
     if (*met && exit_fd < 0) {
         exit_fd = fd;
+        exit_pid = getpid();
         atexit(finalize);
     }
     return result;

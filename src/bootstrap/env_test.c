@@ -10,11 +10,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -277,6 +280,77 @@ static void pmi1_badly(void **state)
     assert_int_equal(converse(wrong, 1, &who, &met), TUTTI_REMOTE_ERROR);
 }
 
+static int polls = -1; /* of a launcher that says nothing; -1: do as asked */
+
+/* In place of the C library's: the first wait is interrupted, the second lasts as long as it may. */
+int poll(struct pollfd *fds, nfds_t count, int ms)
+{
+    struct timespec wait = {ms / 1000, ms % 1000 * 1000000L};
+    if (polls < 0)
+        return ppoll(fds, count, ms < 0 ? NULL : &wait, NULL);
+    if (polls++ == 1)
+        return 0; /* and errno is as it was */
+    errno = polls == 1 ? EINTR : EIO;
+    return -1;
+}
+
+static void pmi1_silent_launcher(void **state)
+{
+    struct env_identity who = {.rank = 1, .nranks = 2, .reserved_fd = -1};
+    bool met;
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    polls = 0;
+    assert_int_equal(env_pmi1_exchange(pair[0], &who, 4, &met), TUTTI_SUCCESS);
+    int waits = polls;
+    polls = -1;
+    assert_false(met);
+    assert_int_equal(waits, 2);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* Meets by `fd`, lets a child of its own exit, then ends without a word. */
+static void meet_and_fork(int fd)
+{
+    struct env_identity who = {.rank = 1, .nranks = 2, .reserved_fd = -1};
+    char text[16];
+    bool met = false;
+    int status = 1;
+    snprintf(text, sizeof text, "%d", fd);
+    setenv("PMI_FD", text, 1);
+    env_meet_pmi1(&who, 0, &met);
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    waitpid(child, &status, 0);
+    _exit(!met || status != 0);
+}
+
+/* All answers lie in the socket already. */
+static void pmi1_child_exits(void **state)
+{
+    static const char *const answers[] = {HELLO, "cmd=barrier_out rc=-1\n", "cmd=finalize_ack\n"};
+    char said[1024] = "";
+    size_t used = 0;
+    ssize_t got;
+    int pair[2], status = 1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        assert_int_equal(send(pair[1], answers[i], strlen(answers[i]), 0), strlen(answers[i]));
+    pid_t child = fork();
+    if (child == 0)
+        meet_and_fork(pair[0]);
+    close(pair[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    while ((got = recv(pair[1], said + used, sizeof said - 1 - used, 0)) > 0)
+        used += (size_t)got;
+    close(pair[1]);
+    assert_non_null(strstr(said, "cmd=barrier_in"));
+    assert_null(strstr(said, "cmd=finalize"));
+}
+
 static void local_job_is_stable(void **state)
 {
     char one[64], two[64];
@@ -291,7 +365,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(complete),    cmocka_unit_test(incomplete_or_contradictory), cmocka_unit_test(meeting_points),
         cmocka_unit_test(slurm_lists), cmocka_unit_test(root_opens_where_it_belongs), cmocka_unit_test(pmi1_well),
-        cmocka_unit_test(pmi1_badly),  cmocka_unit_test(local_job_is_stable),
+        cmocka_unit_test(pmi1_badly),  cmocka_unit_test(pmi1_silent_launcher),
+        cmocka_unit_test(pmi1_child_exits), cmocka_unit_test(local_job_is_stable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ struct member {
     struct stream stream;
     uint8_t challenge[16], random[16];
     uint32_t rank;
+    bool answered;   /* its peers were sent */
     bool last_words; /* close when the kept output is sent */
     _Alignas(8) unsigned char in[sizeof(struct boot_header) + sizeof(struct boot_failed)];
 };
@@ -157,6 +158,7 @@ static bool member_send_peers(struct member *member)
 {
     struct boot_peers peers;
     size_t size = fill_peers(member->root, member->rank, &peers);
+    member->answered = true;
     return member_reply(member, BOOT_PEERS, &peers, size) &&
            (!stream_pending(&member->stream) ||
             poller_change(member->root->poller, &member->source, EPOLLIN | EPOLLOUT) == TUTTI_SUCCESS);
@@ -172,11 +174,14 @@ static void member_lost(struct member *member)
     finish_if_over(root);
 }
 
+/* Those that were not: a rank that dials again, after its connection broke, is the only one. */
 static void answer_all(struct bootstrap_root *root)
 {
-    for (uint32_t i = 0; i < root->nranks && !root->verdict.reason; i++)
-        if (root->seats[i].member && !member_send_peers(root->seats[i].member))
-            member_lost(root->seats[i].member);
+    for (uint32_t i = 0; i < root->nranks && !root->verdict.reason; i++) {
+        struct member *member = root->seats[i].member;
+        if (member && !member->answered && !member_send_peers(member))
+            member_lost(member);
+    }
 }
 
 static void member_spoke(struct member *member)

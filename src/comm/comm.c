@@ -86,8 +86,10 @@ tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
 void comm_free(struct tutti_comm *comm)
 {
     fabric_close(comm->fabric);
-    if (comm->team)
+    if (comm->team) {
+        share_forget(comm);
         team_close(comm->team);
+    }
     choice_close(comm->choices);
     roots_settle();
     engine_release(comm->engine);

@@ -41,6 +41,7 @@ struct tutti_comm {
     struct choice_table *choices;
     uint64_t id;
     uint32_t children;
+    int shares_taken; /* descriptors from rank 0, see share.c */
     struct comm_order order;
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */
@@ -78,6 +79,8 @@ void roots_settle(void);
 
 /* share.c: what the ranks of one host share: direct memory of the team, and a fabric for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);
+/* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process stays. */
+void share_forget(struct tutti_comm *comm);
 
 /* issue.c: to the team or to the fabric. Takes over `owned`, as team_collective does. */
 tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call);

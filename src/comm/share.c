@@ -31,8 +31,8 @@ static bool same_process(const struct team *team, int rank)
 static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
 {
     struct shared_fd *shared = malloc(sizeof *shared);
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (!shared || copy < 0) {
+    int copy = shared ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (copy < 0) {
         free(shared);
         return error_set(TUTTI_SYSTEM_ERROR, "cannot keep shared memory: %s", strerror(errno));
     }
@@ -111,17 +111,42 @@ static tutti_result_t hand_out(struct tutti_comm *comm, uint64_t key, tutti_resu
     return result;
 }
 
+/* What is shared, in the order of sharing. */
+enum { ARENA, BOARD, SHARES };
+
+static uint64_t key_of(const struct tutti_comm *comm, int what)
+{
+    return what == ARENA ? comm->id : mix64(comm->id);
+}
+
 /* *fd is the caller's to close, if it is not -1, whatever comes back. */
-static tutti_result_t share(struct tutti_comm *comm, uint64_t key, tutti_result_t (*create)(int nranks, int *fd), int *fd)
+static tutti_result_t share(struct tutti_comm *comm, int what, tutti_result_t (*create)(int nranks, int *fd), int *fd)
 {
     *fd = -1;
-    return comm->team->rank == 0 ? hand_out(comm, key, create, fd) : persist(comm, attempt_take, key, 0, fd);
+    if (comm->team->rank == 0)
+        return hand_out(comm, key_of(comm, what), create, fd);
+    tutti_result_t result = persist(comm, attempt_take, key_of(comm, what), 0, fd);
+    comm->shares_taken += result == TUTTI_SUCCESS;
+    return result;
+}
+
+void share_forget(struct tutti_comm *comm)
+{
+    if (comm->team->rank == 0)
+        return;
+    lock_take(&comm->engine->lock);
+    for (int what = comm->shares_taken; what < SHARES; what++) {
+        int fd = engine_take_shared(comm->engine, key_of(comm, what));
+        if (fd >= 0)
+            close(fd);
+    }
+    lock_release(&comm->engine->lock);
 }
 
 static tutti_result_t share_arena(struct tutti_comm *comm)
 {
     int fd;
-    tutti_result_t result = share(comm, comm->id, arena_create, &fd);
+    tutti_result_t result = share(comm, ARENA, arena_create, &fd);
     if (result == TUTTI_SUCCESS)
         result = direct_open(comm->team, fd);
     if (fd >= 0)
@@ -132,7 +157,7 @@ static tutti_result_t share_arena(struct tutti_comm *comm)
 static tutti_result_t share_fabric(struct tutti_comm *comm)
 {
     int fd;
-    tutti_result_t result = share(comm, mix64(comm->id), fabric_create_board, &fd);
+    tutti_result_t result = share(comm, BOARD, fabric_create_board, &fd);
     if (result == TUTTI_SUCCESS)
         result = fabric_open(comm->team, &comm->order.fabric, fd, &comm->fabric);
     if (fd >= 0)

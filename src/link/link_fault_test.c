@@ -327,6 +327,29 @@ static void assert_lost(struct script *script, struct payload *payload)
     assert_non_null(strstr(payload->text, "1001"));
 }
 
+/* The network is away for some seconds: the link outlasts any number of failures to connect. */
+static void test_network_is_away(void **state)
+{
+    struct script *script = start(2);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 5 * SEGMENT, pair);
+    for (int lane = 0; lane < 2; lane++) {
+        assert_true(script_act(script, 0, lane, SCRIPT_KILL));
+        both_learn(script, lane);
+    }
+    script->unreachable = true;
+    for (int i = 0; i < 5; i++) {
+        script_tick(script, 2500);
+        assert_int_equal(script_act_all(script, 0, SCRIPT_REFUSE), 2);
+        script_act_all(script, 1, SCRIPT_REFUSE);
+    }
+    assert_int_equal(script->side[0].lost + script->side[1].lost, 0);
+    reconnect(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_free(script);
+}
+
 static void test_nobody_listens_any_more(void **state)
 {
     struct script *script = start(2);
@@ -475,6 +498,7 @@ int main(void)
         CASE(test_down_inside_a_flush),
         CASE(test_room_inside_a_flush),
         CASE(test_nobody_listens_any_more),
+        CASE(test_network_is_away),
         CASE(test_no_lane_within_the_timeout),
         CASE(test_lossless_lane_ends),
         CASE(test_lossless_lane_ends_inside_a_message),

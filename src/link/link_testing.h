@@ -49,6 +49,7 @@ struct script {
     bool automatic;    /* polls let everything happen */
     int (*poll)(struct script *script); /* else this, if it is set */
     bool newest;       /* actions take the newest lane, not the oldest */
+    bool unreachable;  /* connections fail because the network is in the way, not because nobody listens */
     bool sent_at_once; /* put() calls sent() from inside */
     bool down_inside;  /* msg() on a broken lane calls down() from inside */
     bool room_inside;  /* msg() calls writable() from inside */

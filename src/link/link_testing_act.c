@@ -41,7 +41,7 @@ static bool act_refuse(struct script_lane *lane)
     if (lane->closed)
         lane->connecting = false;
     else
-        script_tell_down(lane, TUTTI_REMOTE_ERROR);
+        script_tell_down(lane, lane->lane.transport->script->unreachable ? TUTTI_SYSTEM_ERROR : TUTTI_REMOTE_ERROR);
     return true;
 }
 

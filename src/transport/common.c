@@ -127,6 +127,12 @@ tutti_result_t carrier_fail(struct carrier *carrier, tutti_result_t why, const c
     return error_note(why, "%s", carrier->sentence);
 }
 
+tutti_result_t carrier_why(const struct carrier *carrier, int error)
+{
+    bool gone = !error || error == ECONNREFUSED || error == ENOENT || error == ECONNRESET || error == EPIPE;
+    return carrier->up || gone ? TUTTI_REMOTE_ERROR : TUTTI_SYSTEM_ERROR;
+}
+
 void carrier_close(struct carrier *carrier)
 {
     struct transport *transport = carrier->lane.transport;

@@ -55,6 +55,9 @@ void carrier_init(struct carrier *carrier, struct transport *transport, void *us
 /* The lane's down() follows from the next poll. Only the first failure counts. Returns `why`. */
 tutti_result_t carrier_fail(struct carrier *carrier, tutti_result_t why, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What down() says of a failure with this errno, 0 if it has none: a network or a system that is in the way of connecting does not
+ * show that the peer is gone. */
+tutti_result_t carrier_why(const struct carrier *carrier, int error);
 /* Marks the lane closed and has it buried: now, or after the upcalls that are under way. */
 void carrier_close(struct carrier *carrier);
 static inline bool carrier_dead(const struct carrier *carrier)

@@ -36,10 +36,13 @@ enum transport_caps {
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
 struct transport_owner {
     void *context;
-    /* A peer that showed our secret opened a lane. The owner sets lane->user, or closes the lane. It is up already. */
+    /* A peer that showed our secret opened a lane. The owner sets lane->user, or closes the lane. It is up already. A lossless lane
+     * that is closed here never comes up at the peer, which would take its end for ours. */
     void (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
     /* A lane made by open() is usable. */
     void (*up)(struct lane *lane);
+    /* Before up(), TUTTI_REMOTE_ERROR says that nobody listens at the peer's address, or somebody else; other results, that the
+     * peer could not be asked. */
     void (*down)(struct lane *lane, tutti_result_t why);
     /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The bytes may
      * lie in memory that the peer can still write: copy what is checked before it is used. */

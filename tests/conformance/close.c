@@ -182,6 +182,22 @@ static void close_inside_up(void **state)
     pair_close(&pair);
 }
 
+/* Where the end of a lane is the end of the peer, one that was refused must not have been up. */
+static void close_inside_accepted(void **state)
+{
+    struct pair pair;
+    (void)state;
+    party_open(&pair.a);
+    party_open(&pair.b);
+    pair.b.refuses = true;
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
+    pair_until(&pair, pair.at->counts[NOTE_DOWN]);
+    assert_int_equal(pair.b.count, 1);
+    if (under_test->caps & TRANSPORT_LOSSLESS)
+        assert_int_equal(pair.at->counts[NOTE_UP], 0);
+    pair_close(&pair);
+}
+
 static void leaves_nothing_behind(void **state)
 {
     struct pair pair;
@@ -217,6 +233,7 @@ static void nobody_there(void **state)
     pair.at = end_open(&pair.a, &gone, 3, 1);
     party_until(&pair.a, pair.at->counts[NOTE_DOWN] == 1);
     assert_int_equal(pair.at->counts[NOTE_UP], 0);
+    assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, TUTTI_REMOTE_ERROR);
     end_close(pair.at);
     pair.at = end_open(&pair.a, &gone, 3, 2);
     end_close(pair.at);
@@ -225,7 +242,8 @@ static void nobody_there(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(close_while_connecting), cmocka_unit_test(peer_closes),           cmocka_unit_test(close_with_full_queues),
-    cmocka_unit_test(close_inside_each_upcall), cmocka_unit_test(close_inside_up),     cmocka_unit_test(leaves_nothing_behind),
+    cmocka_unit_test(close_inside_each_upcall), cmocka_unit_test(close_inside_up),     cmocka_unit_test(close_inside_accepted),
+    cmocka_unit_test(leaves_nothing_behind),
     cmocka_unit_test(nobody_there),
 };
 const struct group close_group = {"close", tests, sizeof tests / sizeof *tests};

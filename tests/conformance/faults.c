@@ -242,7 +242,55 @@ static void works_in_small_pieces(void **state)
     free(area);
 }
 
+/* The network is in the way: that is not said in the words for a peer that is gone. */
+static void peer_out_of_reach(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!inject_present())
+        skip();
+    party_open(&pair.a);
+    party_open(&pair.b);
+    assert_true(inject_arm("connect:1+"));
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
+    inject_disarm();
+    party_until(&pair.a, pair.at->counts[NOTE_DOWN]);
+    assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, TUTTI_SYSTEM_ERROR);
+    pair_close(&pair);
+}
+
+/* What there is no memory to keep is refused like what there is no room for. */
+static void message_without_memory(void **state)
+{
+    struct pair pair;
+    struct iovec part = {source, 6000};
+    tutti_result_t result = TUTTI_SUCCESS;
+    unsigned long kept = 0;
+    (void)state;
+    if (!inject_present())
+        skip();
+    pair_open(&pair);
+    while (result == TUTTI_SUCCESS && !kept) { /* until the socket is full, and messages are kept */
+        assert_true(inject_arm("malloc:1000"));
+        result = under_test->msg(pair.at->lane, &part, 1);
+        kept = inject_calls();
+        inject_disarm();
+    }
+    if (kept) {
+        assert_int_equal(result, TUTTI_SUCCESS);
+        assert_true(inject_arm("malloc:1+"));
+        result = under_test->msg(pair.at->lane, &part, 1);
+        inject_disarm();
+    }
+    assert_int_equal(result, TUTTI_IN_PROGRESS);
+    pair_until(&pair, pair.at->counts[NOTE_WRITABLE]);
+    assert_int_equal(under_test->msg(pair.at->lane, &part, 1), TUTTI_SUCCESS);
+    pair_close(&pair);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(message_without_memory),
+    cmocka_unit_test(peer_out_of_reach),
     cmocka_unit_test(each_call_fails_once),
     cmocka_unit_test(each_call_fails_with_regions),
     cmocka_unit_test(works_without_memfd),

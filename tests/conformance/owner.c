@@ -43,6 +43,8 @@ static void on_accepted(void *context, struct lane *lane, const struct wire_hell
     end->hello = *hello;
     lane->user = end;
     take_note(end, (struct note){.kind = NOTE_ACCEPTED, .id = hello->lane}, NULL);
+    if (end->party->refuses)
+        end_close(end);
 }
 
 static void on_up(struct lane *lane)

@@ -51,6 +51,7 @@ struct party {
     struct transport *transport;
     struct end *ends[MOST_ENDS];
     int count;
+    bool refuses; /* closes lanes that it should accept */
 };
 
 /* The transport under test. */

@@ -65,7 +65,7 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
     shm_peer_try_attach(lane->peer, notice->key, notice->size);
     transport_timer_clear(&shm->base, &lane->deadline);
     if (!shm_watch_add(lane)) {
-        shm_fail(lane, "no memory", 0);
+        shm_fail(lane, "cannot keep the peer's memory", ENOMEM);
         return;
     }
     lane->base.up = true;
@@ -140,8 +140,8 @@ tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
     struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_SHARE, .key = key};
     if (carrier_dead(&lane->base) || !lane->base.up)
         return error_note(TUTTI_REMOTE_ERROR, "shared-memory lane %u is not up", lane->index);
-    if (!shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
-        if (errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
+    if (lane->welcome_due || !shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
+        if (!lane->welcome_due && errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
             return error_set(TUTTI_SYSTEM_ERROR, "cannot hand descriptor %d to the peer: %s", fd, strerror(errno));
         lane->wants_room = true;
         shm_activate(lane);

@@ -28,13 +28,13 @@ static void silence(struct shm_lane *lane)
 tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
 {
     silence(lane);
-    return carrier_fail(&lane->base, TUTTI_REMOTE_ERROR, "shared-memory lane %u: %s%s%s", lane->index, what, error ? ": " : "",
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index, what, error ? ": " : "",
                         error ? strerror(error) : "");
 }
 
 static void deadline_passed(struct transport_timer *timer)
 {
-    shm_fail(container_of(timer, struct shm_lane, deadline), "connecting took too long", 0);
+    shm_fail(container_of(timer, struct shm_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
 static void lane_ready(struct poll_source *source, uint32_t events)
@@ -103,6 +103,8 @@ static int connect_to(const uint8_t *uuid)
         socklen_t length = shm_name(uuid, abstract, &name);
         if (connect(fd, (struct sockaddr *)&name, length) == 0)
             return fd;
+        if (errno == EAGAIN) /* it is there, and has too many guests at its door */
+            break;
     }
     int error = errno;
     close(fd);
@@ -135,7 +137,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
     else if (!shm_control_send(lane->source.fd, &hello, sizeof hello, fds, LOBBY_FDS))
         shm_fail(lane, "cannot send the greeting", errno);
     else if (poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
-        shm_fail(lane, "cannot watch the socket", 0);
+        shm_fail(lane, "cannot watch the socket", ENOSPC);
     else
         transport_timer_set(&shm->base, &lane->deadline, param_int(PARAM_TIMEOUT));
 }
@@ -213,13 +215,13 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
     int page = fds[1], bell = fds[2];
     fds[1] = fds[2] = -1;
     if (!shm_peer_join(lane, hello->hello.from.uuid, who.pid, page, bell) || map_lane(lane, fds[0], false) != TUTTI_SUCCESS ||
-        !send_welcome(shm, fd) || !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
+        !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         shm_watch_remove(lane);
         lane->source.fd = -1;
         shm_lane_bury(&lane->base.lane);
         return NULL;
     }
-    lane->base.up = true;
+    lane->base.up = lane->welcome_due = true;
     return lane;
 }
 
@@ -241,6 +243,12 @@ void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     if (!lane)
         return;
     shm_peer_try_attach(lane->peer, hello.probe_address, hello.probe_value);
-    shm_announce(shm, lane->peer);
     shm->base.owner.accepted(shm->base.owner.context, &lane->base.lane, &hello.hello);
+    if (carrier_dead(&lane->base))
+        return; /* not welcome: a lane that was up at the peer would be its end of us */
+    lane->welcome_due = false;
+    if (!send_welcome(shm, fd))
+        shm_fail(lane, "cannot send the welcome", errno);
+    else
+        shm_announce(shm, lane->peer);
 }

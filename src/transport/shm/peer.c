@@ -123,7 +123,7 @@ static int any_socket(struct shm_peer *peer)
 {
     list_each(node, &peer->lanes) {
         struct shm_lane *lane = list_entry(node, struct shm_lane, of_peer);
-        if (lane->base.up && !carrier_dead(&lane->base))
+        if (lane->base.up && !lane->welcome_due && !carrier_dead(&lane->base))
             return lane->source.fd;
     }
     return -1;

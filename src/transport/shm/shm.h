@@ -121,6 +121,7 @@ struct shm_lane {
     struct ring_out out;
     struct ring_in in;
     bool wants_room, progressing, share_due;
+    bool welcome_due; /* accepted: first the owner says whether it is wanted, then the socket may be used */
 
     struct shm_put queue[SHM_QUEUE];
     unsigned first, count;

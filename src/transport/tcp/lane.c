@@ -99,13 +99,13 @@ static void silence(struct tcp_lane *lane)
 tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error)
 {
     silence(lane);
-    return carrier_fail(&lane->base, TUTTI_REMOTE_ERROR, "TCP lane %u: %s%s%s", lane->index, what, error ? ": " : "",
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "TCP lane %u: %s%s%s", lane->index, what, error ? ": " : "",
                         error ? strerror(error) : "");
 }
 
 static void deadline_passed(struct transport_timer *timer)
 {
-    tcp_fail(container_of(timer, struct tcp_lane, deadline), "connecting took too long", 0);
+    tcp_fail(container_of(timer, struct tcp_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
 /* All of it, at once: a fresh socket has room for a greeting. */

@@ -146,7 +146,9 @@ static tutti_result_t keep_rest(struct tcp_lane *lane, const struct iovec *parts
     if (!copy) {
         if (done)
             return tcp_fail(lane, "no memory for the rest of a message", 0);
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a message of %zu bytes", (size_t)frame->length);
+        lane->wants_room = true; /* tried again when the socket takes more */
+        block(lane);
+        return TUTTI_IN_PROGRESS;
     }
     size_t used = 0;
     for (int i = 0; i < count; i++) {

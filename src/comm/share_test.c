@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rank 0 shared with ranks of this process that never took it. */
+#include "comm/comm.h"
+
+#include "base/random.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define ID 0x123456789abcdefull
+
+/* A communicator of three ranks in this process that did not get as far as sharing. */
+static struct tutti_comm *half_made(int rank)
+{
+    struct comm_order order = {.rank = rank, .nranks = 3, .fabric.device = TUTTI_HOST};
+    struct wire_process all[3];
+    struct tutti_comm *comm;
+    assert_int_equal(comm_new(&order, &comm), TUTTI_SUCCESS);
+    comm->id = ID;
+    for (int i = 0; i < 3; i++)
+        all[i] = *link_domain_self(comm->engine->links);
+    assert_int_equal(team_open(comm->engine, (uint32_t)ID, ID, "half", rank, 3, all, NULL, &comm->team), TUTTI_SUCCESS);
+    return comm;
+}
+
+static int put_in_table(struct engine *engine, uint64_t key)
+{
+    struct shared_fd *shared = malloc(sizeof *shared);
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_non_null(shared);
+    assert_true(fd >= 0);
+    *shared = (struct shared_fd){.key = key, .fd = fd};
+    list_push(&engine->shared, &shared->node);
+    return fd;
+}
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void each_rank_takes_its_own_away(void **state)
+{
+    struct tutti_comm *comm[3] = {half_made(0), half_made(1), half_made(2)};
+    struct engine *engine = comm[0]->engine;
+    int arena[2], board[2], other = put_in_table(engine, ID + 1);
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        arena[i] = put_in_table(engine, ID);
+        board[i] = put_in_table(engine, mix64(ID));
+    }
+    comm_free(comm[0]); /* gave, and takes nothing */
+    assert_true(is_open(arena[0]) && is_open(board[0]));
+    comm_free(comm[1]);
+    assert_false(is_open(arena[0]) || is_open(board[0]));
+    assert_true(is_open(arena[1]) && is_open(board[1]));
+    assert_int_equal(engine_take_shared(engine, ID), arena[1]);
+    close(arena[1]);
+    arena[1] = put_in_table(engine, ID); /* of another rank: this one has its own */
+    comm[2]->shares_taken = 1;
+    struct tutti_comm *last = half_made(0);
+    comm_free(comm[2]);
+    assert_true(is_open(arena[1]) && is_open(other));
+    assert_false(is_open(board[1]));
+    comm_free(last);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_rank_takes_its_own_away)};
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
