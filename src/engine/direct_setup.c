@@ -152,10 +152,13 @@ static void try_reading(struct team *team)
 tutti_result_t direct_open(struct team *team, int fd)
 {
     struct direct *d = calloc(1, sizeof *d);
-    if (!d)
+    if (!d || !peer_memory_open(&d->peers, team->nranks)) {
+        free(d);
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for direct collectives");
+    }
     tutti_result_t result = arena_map(&d->arena, fd, team->nranks);
     if (result != TUTTI_SUCCESS) {
+        peer_memory_close(&d->peers);
         free(d);
         return result;
     }
