@@ -360,6 +360,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
     if (watched) {
         atomic_store(&team->attended, false);
         atomic_fetch_sub(&engine->attending, 1);
+        if (atomic_load(&team->completed) != atomic_load(&team->issued)) /* of other streams: the thread took them for attended */
+            engine_notice(engine);
     }
     atomic_fetch_add_explicit(&engine->activity, 1, memory_order_relaxed);
     return team_failure(team);
