@@ -134,7 +134,6 @@ tutti_result_t direct_start(struct team *team, struct op *op)
         result = reserve_pointers(team->direct, op->route.plan->scratch, team->nranks);
     if (result != TUTTI_SUCCESS)
         return team_fail(team, result, team->rank, error_last());
-    op->direct = (struct direct_run){0};
     return TUTTI_SUCCESS;
 }
 

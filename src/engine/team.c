@@ -99,6 +99,7 @@ struct op *team_place(struct team *team)
     op->started = false;
     op->waiting = op->noted = -1;
     op->owned = NULL;
+    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
     return op;
 }
 

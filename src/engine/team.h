@@ -81,7 +81,7 @@ struct op {
     uint32_t waiting_round, waiting_slice;
     int noted;   /* the rank that the black box has: it is told only of waits that last */
     union {
-        struct direct_run direct;
+        struct direct_run direct; /* the largest */
         struct rounds *rounds;
         struct p2p *p2p;
     };
