@@ -289,32 +289,36 @@ tutti_result_t tutti_stream_create(tutti_stream_t *stream)
     struct tutti_stream *made_one = calloc(1, sizeof *made_one);
     if (!made_one)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a stream");
+    list_init(&made_one->ops);
     *stream = made_one;
     return TUTTI_SUCCESS;
 }
 
-static bool idle(tutti_stream_t stream)
-{
-    return atomic_load_explicit(&stream->completed, memory_order_acquire) == atomic_load_explicit(&stream->issued, memory_order_acquire);
-}
-
 tutti_result_t tutti_stream_synchronize(tutti_stream_t stream)
 {
+    struct team *team;
+    uint64_t position;
     if (!stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL; for a communicator's own stream call tutti_comm_synchronize()");
-    struct team *last = atomic_load(&stream->last);
-    while (!idle(stream))
-        team_wait(last, atomic_load(&last->issued));
-    return (tutti_result_t)atomic_exchange(&stream->error, TUTTI_SUCCESS);
+    while ((team = stream_visit(stream, &position))) {
+        team_wait(team, position);
+        team_part(team);
+    }
+    return stream_error(stream);
 }
 
 tutti_result_t tutti_stream_query(tutti_stream_t stream)
 {
+    struct team *team;
+    uint64_t position;
+    bool moved = true;
     if (!stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
-    if (!idle(stream))
-        team_progress(atomic_load(&stream->last), false);
-    return idle(stream) ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
+    while (moved && (team = stream_visit(stream, &position))) {
+        moved = team_progress(team, false);
+        team_part(team);
+    }
+    return moved ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
 }
 
 tutti_result_t tutti_stream_destroy(tutti_stream_t stream)

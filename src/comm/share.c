@@ -70,8 +70,7 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, uint
 {
     for (;;) {
         lock_take(&comm->engine->lock);
-        link_poll(comm->engine->links);
-        poller_wait(comm->engine->poller, 0);
+        engine_poll(comm->engine);
         tutti_result_t result = attempt(comm, key, rank, fd);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {

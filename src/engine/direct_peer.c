@@ -7,11 +7,27 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+bool peer_memory_open(struct peer_memory *memory, int nranks)
+{
+    int mappings = nranks > PEER_MAPPINGS ? nranks : PEER_MAPPINGS;
+    *memory = (struct peer_memory){.mapping = calloc((size_t)mappings, sizeof *memory->mapping), .mappings = mappings};
+    return memory->mapping != NULL;
+}
+
+void peer_memory_close(struct peer_memory *memory)
+{
+    for (int i = 0; i < memory->mappings; i++)
+        if (memory->mapping[i].base)
+            munmap(memory->mapping[i].base, memory->mapping[i].size);
+    free(memory->mapping);
+}
 
 void peer_describe(const void *in, const void *out, struct slot_place *place)
 {
@@ -53,7 +69,7 @@ bool peer_probe(uint32_t pid, uint64_t address, uint64_t expected)
 static struct peer_mapping *find(struct peer_memory *memory, uint32_t pid, uint32_t region)
 {
     struct peer_mapping *oldest = &memory->mapping[0];
-    for (int i = 0; i < PEER_MAPPINGS; i++) {
+    for (int i = 0; i < memory->mappings; i++) {
         struct peer_mapping *mapping = &memory->mapping[i];
         if (mapping->base && mapping->pid == pid && mapping->region == region)
             return mapping;
@@ -104,11 +120,4 @@ bool peer_read(const struct slot_place *place, bool in, uint64_t offset, void *t
     if (in ? place->in_region : place->out_region)
         return false; /* its address is an offset: the mapping must serve */
     return attach_read(place->pid, (in ? place->in : place->out) + offset, to, length);
-}
-
-void peer_memory_close(struct peer_memory *memory)
-{
-    for (int i = 0; i < PEER_MAPPINGS; i++)
-        if (memory->mapping[i].base)
-            munmap(memory->mapping[i].base, memory->mapping[i].size);
 }

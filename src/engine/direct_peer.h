@@ -8,7 +8,7 @@
 
 #include "engine/arena.h"
 
-#define PEER_MAPPINGS 32
+#define PEER_MAPPINGS 32 /* at least */
 
 /* Somebody's region, mapped here. */
 struct peer_mapping {
@@ -19,10 +19,14 @@ struct peer_mapping {
 };
 
 struct peer_memory {
-    struct peer_mapping mapping[PEER_MAPPINGS];
+    struct peer_mapping *mapping;
+    int mappings;
     uint64_t uses;
-    bool attaches; /* cross-memory attach works between all ranks */
 };
+
+/* Room for a mapping of every rank at once: a reduction uses pointers to all peers' data. False: no memory. */
+bool peer_memory_open(struct peer_memory *memory, int nranks);
+void peer_memory_close(struct peer_memory *memory);
 
 /* What peers must know to read `in` and `out` (either may be NULL). */
 void peer_describe(const void *in, const void *out, struct slot_place *place);
@@ -34,7 +38,5 @@ bool peer_probe(uint32_t pid, uint64_t address, uint64_t expected);
 const void *peer_pointer(struct peer_memory *memory, const struct slot_place *place, bool in, uint64_t offset, size_t length);
 /* Copies them. False: the peer's memory cannot be read. */
 bool peer_read(const struct slot_place *place, bool in, uint64_t offset, void *to, size_t length);
-
-void peer_memory_close(struct peer_memory *memory);
 
 #endif

@@ -134,7 +134,6 @@ tutti_result_t direct_start(struct team *team, struct op *op)
         result = reserve_pointers(team->direct, op->route.plan->scratch, team->nranks);
     if (result != TUTTI_SUCCESS)
         return team_fail(team, result, team->rank, error_last());
-    op->direct = (struct direct_run){0};
     return TUTTI_SUCCESS;
 }
 
@@ -152,10 +151,13 @@ static void try_reading(struct team *team)
 tutti_result_t direct_open(struct team *team, int fd)
 {
     struct direct *d = calloc(1, sizeof *d);
-    if (!d)
+    if (!d || !peer_memory_open(&d->peers, team->nranks)) {
+        free(d);
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for direct collectives");
+    }
     tutti_result_t result = arena_map(&d->arena, fd, team->nranks);
     if (result != TUTTI_SUCCESS) {
+        peer_memory_close(&d->peers);
         free(d);
         return result;
     }

@@ -111,11 +111,11 @@ static int take_news(struct engine *engine)
     return done;
 }
 
-/* What wakes sleepers may be taken here before they have seen it: they are told again. */
+/* What wakes sleepers, the engine's thread among them, may be taken here before they have seen it: they are told again. */
 static int take_events(struct engine *engine)
 {
     int done = poller_wait(engine->poller, 0);
-    if (done && engine->sleeping)
+    if (done && engine->armed)
         poller_wake(engine->poller);
     return done;
 }
@@ -151,15 +151,11 @@ void engine_met(struct engine *engine)
 }
 
 /*
- * `caller`: somebody waits for an operation, and is to be woken when another thread takes its news. `team`: its team, or NULL; what
- * another rank of this process has done for it is found by one more look under the lock.
+ * Under the lock, which is let go of meanwhile. `caller`: somebody waits for an operation, and is to be woken when another thread
+ * takes its news. `team`: its team, or NULL; what another rank of this process has done for it is found by one more look.
  */
 static void sleep_on_poller(struct engine *engine, struct team *team, int timeout_ms, bool caller)
 {
-    if (!lock_try(&engine->lock)) {
-        sched_yield();
-        return;
-    }
     engine->armed++;
     engine->sleeping += caller;
     bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_progress(team, true));
@@ -174,12 +170,22 @@ static void sleep_on_poller(struct engine *engine, struct team *team, int timeou
     look_everywhere(engine);
     if (engine->armed && !link_arm(engine->links)) /* the bell rang once, and others still sleep */
         poller_wake(engine->poller);
+}
+
+/* If nobody has the lock. */
+static void try_to_sleep(struct engine *engine, struct team *team, int timeout_ms, bool caller)
+{
+    if (!lock_try(&engine->lock)) {
+        sched_yield();
+        return;
+    }
+    sleep_on_poller(engine, team, timeout_ms, caller);
     lock_release(&engine->lock);
 }
 
 void engine_sleep(struct engine *engine, struct team *team, int timeout_ms)
 {
-    sleep_on_poller(engine, team, timeout_ms, true);
+    try_to_sleep(engine, team, timeout_ms, true);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------------------------------- */
@@ -242,21 +248,15 @@ static void work(struct engine *engine)
         else if (clock_ns() < give_up)
             sched_yield();
         else
-            sleep_on_poller(engine, NULL, 1, false); /* direct operations are not on the poller: look again soon */
+            try_to_sleep(engine, NULL, 1, false); /* direct operations are not on the poller: look again soon */
     }
 }
 
+/* Looks at everything; is anything left to do? Under the lock. */
 static bool look(struct engine *engine)
 {
-    bool any = true;
-    if (lock_try(&engine->lock)) {
-        look_everywhere(engine);
-        any = unattended(engine, NULL);
-        lock_release(&engine->lock);
-    } else {
-        any = false;
-    }
-    return any;
+    look_everywhere(engine);
+    return unattended(engine, NULL);
 }
 
 /* Callers come and go, and do the work themselves. */
@@ -271,7 +271,11 @@ static void nap(struct engine *engine)
         bool busy = atomic_load(&engine->attending) > 0 || activity != seen;
         quiet = busy ? 0 : quiet + 1;
         seen = activity;
-        if (look(engine) && !busy)
+        if (!lock_try(&engine->lock))
+            continue;
+        bool any = look(engine);
+        lock_release(&engine->lock);
+        if (any && !busy)
             return;
     }
 }
@@ -284,12 +288,15 @@ static int deep_timeout(struct engine *engine)
     return wanted <= now ? 1 : (int)((wanted - now) / NS_PER_MS) + 1;
 }
 
+/* Looks after the mode is seen by those who enqueue. Others may take a wake-up and not pass it on as long as this is not armed: then
+ * the mode has changed. */
 static void deep(struct engine *engine)
 {
     atomic_store(&engine->mode, ENGINE_DEEP);
-    bool any = look(engine); /* after the mode is seen by those who enqueue */
-    if (!any && !atomic_load(&engine->stop))
+    lock_take(&engine->lock);
+    if (!look(engine) && atomic_load(&engine->mode) == ENGINE_DEEP && !atomic_load(&engine->stop))
         sleep_on_poller(engine, NULL, deep_timeout(engine), false);
+    lock_release(&engine->lock);
     atomic_store(&engine->mode, ENGINE_WORKING);
 }
 

@@ -42,7 +42,7 @@ struct engine {
     _Atomic uint32_t activity;  /* changes when callers come and go */
     _Atomic bool floods;        /* some team must tell its failure */
     _Atomic bool stop;
-    int armed;    /* sleepers that told the transports; under the lock */
+    int armed;    /* sleepers on the poller, who told the transports; under the lock */
     int sleeping; /* callers among them */
     uint64_t tick_at;     /* when engine_poll looks at the poller again */
     _Atomic uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */

@@ -30,15 +30,21 @@ static bool sleeps(void)
     return sleeping || atomic_load(&woken);
 }
 
+/* Long enough for a look at the poller. */
+static void poll_much(void)
+{
+    for (int i = 0; i < 64; i++) {
+        engine->tick_at = 0;
+        engine_poll(engine);
+    }
+}
+
 /* One rank wakes another and goes on polling. In its turn it looks at the poller before the other has a processor. */
 static void wake_and_take(void)
 {
     lock_take(&engine->lock);
     poller_wake(engine->poller);
-    for (int i = 0; i < 64; i++) {
-        engine->tick_at = 0;
-        engine_poll(engine);
-    }
+    poll_much();
     lock_release(&engine->lock);
 }
 
@@ -58,9 +64,39 @@ static void a_polling_rank_passes_on_what_woke_a_sleeping_one(void **state)
     engine_release(engine);
 }
 
+/* Asleep until something comes. Then it alone has armed the transports. */
+static bool thread_is_deep(void)
+{
+    lock_take(&engine->lock);
+    bool armed = engine->armed > 0;
+    lock_release(&engine->lock);
+    return armed;
+}
+
+/* Somebody leaves an operation to the thread, and goes on polling. */
+static void the_thread_hears_of_operations_though_another_polls(void **state)
+{
+    (void)state;
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    while (!thread_is_deep())
+        sched_yield();
+    uint32_t deep = atomic_load(&engine->mode);
+    for (int i = 0; i < ROUNDS; i++) {
+        lock_take(&engine->lock);
+        engine_notice(engine);
+        assert_int_not_equal(atomic_load(&engine->mode), deep);
+        poll_much();
+        lock_release(&engine->lock);
+        while (atomic_load(&engine->mode) != deep || !thread_is_deep()) /* for ever, if nobody tells it */
+            sched_yield();
+    }
+    engine_release(engine);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one),
+                                       cmocka_unit_test(the_thread_hears_of_operations_though_another_polls)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,9 +97,9 @@ struct op *team_place(struct team *team)
         return NULL;
     struct op *op = &team->queue[position % TEAM_QUEUE];
     op->started = false;
-    op->stream = NULL;
     op->waiting = op->noted = -1;
     op->owned = NULL;
+    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
     return op;
 }
 
@@ -107,11 +107,11 @@ void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
     op->seq = op->kind == OP_P2P ? ++team->p2p_seq : ++team->seq;
+    op->team = team;
+    op->position = position;
     op->stream = stream;
-    if (stream) {
-        atomic_store_explicit(&stream->last, team, memory_order_relaxed);
-        op->ticket = atomic_fetch_add_explicit(&stream->issued, 1, memory_order_relaxed);
-    }
+    if (stream)
+        stream_enter(stream, op);
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root, op->call.count,
                                op->bytes);
     atomic_store_explicit(&team->issued, position + 1, memory_order_release);
@@ -181,19 +181,14 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
     if (result != TUTTI_SUCCESS)
         trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     trace_op_end(op->trace, result);
-    struct tutti_stream *stream = op->stream;
-    if (stream) {
-        int none = 0;
-        if (result != TUTTI_SUCCESS)
-            atomic_compare_exchange_strong(&stream->error, &none, (int)result);
-        atomic_fetch_add_explicit(&stream->completed, 1, memory_order_release);
-    }
+    if (op->stream)
+        stream_leave(op->stream, op, result);
     atomic_fetch_add_explicit(&team->completed, 1, memory_order_release);
 }
 
 static bool may_start(const struct op *op)
 {
-    return !op->stream || atomic_load_explicit(&op->stream->completed, memory_order_acquire) == op->ticket;
+    return !op->stream || stream_turn(op->stream, op);
 }
 
 /* One operation as far as it goes, with the engine's lock if it needs that. */
@@ -366,6 +361,8 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
     if (watched) {
         atomic_store(&team->attended, false);
         atomic_fetch_sub(&engine->attending, 1);
+        if (atomic_load(&team->completed) != atomic_load(&team->issued)) /* of other streams: the thread took them for attended */
+            engine_notice(engine);
     }
     atomic_fetch_add_explicit(&engine->activity, 1, memory_order_relaxed);
     return team_failure(team);
@@ -547,6 +544,8 @@ size_t team_memory(const struct team *team)
 
 void team_close(struct team *team)
 {
+    while (atomic_load(&team->visitors))
+        sched_yield();
     lock_take(&team->engine->lock);
     list_remove(&team->node);
     atomic_fetch_sub(&team->engine->team_count, 1);

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "device/reduce.h"
 #include "engine/engine.h"
+#include "engine/stream.h"
 #include "schedule/schedule.h"
 #include "trace/trace.h"
 
@@ -22,13 +23,6 @@ struct direct_plan;
 struct rounds;
 struct p2p;
 struct team;
-
-/* In-order queue that users share between communicators: an operation starts when those issued before it are done. */
-struct tutti_stream {
-    _Atomic uint64_t issued, completed;
-    _Atomic int error;            /* the first since the last synchronize */
-    _Atomic(struct team *) last; /* whose operation was issued last */
-};
 
 enum op_kind { OP_DIRECT, OP_ROUNDS, OP_P2P, OP_NOTHING };
 
@@ -74,8 +68,10 @@ struct op {
     bool started;
     struct call call;
     struct route route;
-    struct tutti_stream *stream;
-    uint64_t ticket; /* of the stream */
+    struct team *team;
+    uint64_t position; /* in the team's queue */
+    struct tutti_stream *stream; /* NULL: in order with its team's operations alone */
+    struct list turn; /* in stream->ops */
     enum wire_collective wire_kind;
     size_t bytes;    /* of the vector that this rank holds */
     void *owned;     /* freed at the end: prepared input, counts of alltoallv */
@@ -85,7 +81,7 @@ struct op {
     uint32_t waiting_round, waiting_slice;
     int noted;   /* the rank that the black box has: it is told only of waits that last */
     union {
-        struct direct_run direct;
+        struct direct_run direct; /* the largest */
         struct rounds *rounds;
         struct p2p *p2p;
     };
@@ -118,6 +114,7 @@ struct team {
 
     struct try_lock lock;
     _Atomic bool attended;
+    _Atomic int visitors; /* threads that wait for a stream: stream_visit() */
     _Atomic uint64_t issued, completed; /* queue positions */
     uint32_t seq;          /* collectives: all ranks count alike */
     uint32_t p2p_seq;      /* sends and receives: this rank's own number */
@@ -140,8 +137,13 @@ struct team {
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
 tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, const char *name, int rank, int nranks,
                          const struct wire_process *processes, const struct choice_table *choices, struct team **out);
-/* No operation is running or queued, or the team has failed. */
+/* No operation is running or queued. Waits for visitors, who leave since none is. */
 void team_close(struct team *team);
+/* Who came by stream_visit() leaves. */
+static inline void team_part(struct team *team)
+{
+    atomic_fetch_sub(&team->visitors, 1);
+}
 
 /* Bytes that it holds. */
 size_t team_memory(const struct team *team);

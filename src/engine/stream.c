@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams: whose turn it is. */
+#include "engine/stream.h"
+
+#include "engine/team.h"
+
+void stream_enter(struct tutti_stream *stream, struct op *op)
+{
+    lock_take(&stream->lock);
+    list_push(&stream->ops, &op->turn);
+    lock_release(&stream->lock);
+}
+
+bool stream_turn(struct tutti_stream *stream, const struct op *op)
+{
+    lock_take(&stream->lock);
+    bool first = stream->ops.next == &op->turn;
+    lock_release(&stream->lock);
+    return first;
+}
+
+void stream_leave(struct tutti_stream *stream, struct op *op, tutti_result_t result)
+{
+    lock_take(&stream->lock);
+    list_remove(&op->turn);
+    if (stream->error == TUTTI_SUCCESS)
+        stream->error = result;
+    lock_release(&stream->lock);
+}
+
+struct team *stream_visit(struct tutti_stream *stream, uint64_t *position)
+{
+    struct team *team = NULL;
+    lock_take(&stream->lock);
+    if (!list_empty(&stream->ops)) {
+        const struct op *op = list_entry(stream->ops.next, struct op, turn);
+        team = op->team;
+        *position = op->position + 1;
+        atomic_fetch_add(&team->visitors, 1);
+    }
+    lock_release(&stream->lock);
+    return team;
+}
+
+tutti_result_t stream_error(struct tutti_stream *stream)
+{
+    lock_take(&stream->lock);
+    tutti_result_t error = stream->error;
+    stream->error = TUTTI_SUCCESS;
+    lock_release(&stream->lock);
+    return error;
+}
