@@ -3,6 +3,7 @@
 #include "device_testing.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -232,7 +233,21 @@ void test_collectives_on_streams(void **state)
 }
 
 /* One communicator's operation waits behind another's, which waits for ranks that do not come: all of a group are told before one is waited for. */
-void test_aborts_in_a_group(void **state)
+static void give_up_together(ncclResult_t (*how)(ncclComm_t comm, int), ncclComm_t other)
+{
+    good(ncclGroupStart());
+    good(how(rank[0].comm, 0));
+    good(how(other, 0));
+    good(ncclGroupEnd());
+    done(cu.StreamSynchronize(rank[0].stream));
+}
+
+static ncclResult_t abort_it(ncclComm_t comm, int flags)
+{
+    return ncclCommAbort(comm);
+}
+
+static void get_stuck(bool revoked)
 {
     ncclComm_t other[MOST];
     good(ncclGroupStart());
@@ -242,14 +257,18 @@ void test_aborts_in_a_group(void **state)
     select_device(0);
     good(ncclAllReduce(rank[0].send, rank[0].recv, 10, ncclFloat, ncclSum, other[0], rank[0].stream));
     good(ncclAllReduce(rank[0].send, rank[0].recv, 10, ncclFloat, ncclSum, rank[0].comm, rank[0].stream));
-    good(ncclGroupStart());
-    good(ncclCommAbort(rank[0].comm));
-    good(ncclCommAbort(other[0]));
-    good(ncclGroupEnd());
-    done(cu.StreamSynchronize(rank[0].stream));
+    if (revoked)
+        give_up_together(ncclCommRevoke, other[0]);
+    give_up_together(abort_it, other[0]);
     for (int i = 1; i < n; i++) {
         good(ncclCommAbort(rank[i].comm));
         good(ncclCommAbort(other[i]));
     }
     make_comms();
+}
+
+void test_aborts_in_a_group(void **state)
+{
+    get_stuck(false);
+    get_stuck(true);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum note_kind { NOTE_TOUCHED, NOTE_MADE, NOTE_WINDOW, NOTE_FINALIZE, NOTE_DESTROY };
+enum note_kind { NOTE_TOUCHED, NOTE_MADE, NOTE_REVOKE, NOTE_WINDOW, NOTE_FINALIZE, NOTE_DESTROY };
 
 struct note {
     enum note_kind kind;
@@ -85,6 +85,14 @@ ncclResult_t group_window(struct ncclComm *owner, struct ncclComm *window, ncclW
     return add((struct note){.kind = NOTE_WINDOW, .handle = owner, .window = window, .out = out});
 }
 
+ncclResult_t group_revoke_later(struct ncclComm *handle)
+{
+    ncclResult_t result = add((struct note){.kind = NOTE_REVOKE, .handle = handle});
+    if (result == ncclSuccess)
+        handle_hold(handle);
+    return result;
+}
+
 ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle)
 {
     return add((struct note){.kind = how == GROUP_FINALIZE ? NOTE_FINALIZE : NOTE_DESTROY, .handle = handle});
@@ -130,6 +138,8 @@ static ncclResult_t settle_one(const struct note *note, bool good)
         return settle_made(note);
     case NOTE_TOUCHED:
         return settle_touched(note, good);
+    case NOTE_REVOKE:
+        return life_revoked(note->handle);
     case NOTE_WINDOW:
         return settle_window(note, good);
     case NOTE_FINALIZE:
@@ -165,6 +175,7 @@ static ncclResult_t end_outermost(bool drop, ncclResult_t error)
     tutti_result_t ended = tutti_group_end();
     ncclResult_t result = issued ? result_of(ended, NULL) : error;
     result = settle(NOTE_MADE, issued, result);
+    result = settle(NOTE_REVOKE, issued, result);
     result = settle(NOTE_TOUCHED, issued, result);
     leave_touched();
     result = settle(NOTE_WINDOW, issued, result);

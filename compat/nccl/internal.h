@@ -107,10 +107,12 @@ ncclResult_t group_window(struct ncclComm *owner, struct ncclComm *window, ncclW
 enum group_ending { GROUP_FINALIZE, GROUP_DESTROY };
 /* Carried out after all that the group holds. */
 ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle);
+ncclResult_t group_revoke_later(struct ncclComm *handle);
 
 /* ---- life.c ---- */
 
 ncclResult_t life_finalize(struct ncclComm *handle);
+ncclResult_t life_revoked(struct ncclComm *handle); /* leaves it */
 /* After handle_close. */
 ncclResult_t life_destroy(struct ncclComm *handle);
 

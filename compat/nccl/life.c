@@ -276,6 +276,14 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 }
 TWIN(ncclCommAbort);
 
+/* At a group's end, when all of it have been told. */
+ncclResult_t life_revoked(struct ncclComm *handle)
+{
+    ncclResult_t result = result_of(tutti_comm_abort(handle->comm), handle->comm);
+    handle_leave(handle);
+    return result;
+}
+
 /* tutti's abort leaves the communicator standing: that is what a revocation wants. */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
@@ -290,6 +298,8 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     atomic_store(&handle->revoked, true);
     if (handle->comm)
         result = result_of(tutti_comm_abort(handle->comm), handle->comm);
+    if (result == ncclSuccess && handle->comm && group_open())
+        result = group_revoke_later(handle);
     handle_leave(handle);
     return group_note(result);
 }
