@@ -297,7 +297,7 @@ static void interleave(struct lots *lots)
             uint32_t lot = record->lot >= 0 ? 1u << record->lot : 0;
             if (record->place != SIZE_MAX || waiting & lot)
                 continue;
-            if (!stuck && must_wait(lots, record))
+            if (!stuck && lot && must_wait(lots, record)) /* host memory's wait for nobody when they are issued */
                 waiting |= lot;
             else
                 record->place = placed++;
