@@ -300,7 +300,7 @@ tutti_result_t tutti_stream_synchronize(tutti_stream_t stream)
     uint64_t position;
     if (!stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL; for a communicator's own stream call tutti_comm_synchronize()");
-    while ((team = stream_visit(stream, &position))) {
+    while ((team = stream_visit(stream, true, &position))) {
         team_wait(team, position);
         team_part(team);
     }
@@ -314,7 +314,7 @@ tutti_result_t tutti_stream_query(tutti_stream_t stream)
     bool moved = true;
     if (!stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
-    while (moved && (team = stream_visit(stream, &position))) {
+    while (moved && (team = stream_visit(stream, false, &position))) {
         moved = team_progress(team, false);
         team_part(team);
     }

@@ -28,12 +28,12 @@ void stream_leave(struct tutti_stream *stream, struct op *op, tutti_result_t res
     lock_release(&stream->lock);
 }
 
-struct team *stream_visit(struct tutti_stream *stream, uint64_t *position)
+struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *position)
 {
     struct team *team = NULL;
     lock_take(&stream->lock);
     if (!list_empty(&stream->ops)) {
-        const struct op *op = list_entry(stream->ops.next, struct op, turn);
+        const struct op *op = list_entry(last ? stream->ops.prev : stream->ops.next, struct op, turn);
         team = op->team;
         *position = op->position + 1;
         atomic_fetch_add(&team->visitors, 1);
