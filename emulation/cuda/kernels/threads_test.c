@@ -211,13 +211,13 @@ static void run_all(int n, unsigned operations, bool (*one)(int rank, unsigned n
 static void test_exchanges(void **state)
 {
     for (int n = 1; n <= 4; n++)
-        run_all(n, getenv("TUTTI_TEST_QUICK") ? 16 : 40, exchange_one);
+        run_all(n, getenv("TUTTI_TEST_QUICK") ? 10 : 40, exchange_one);
 }
 
 static void test_operations(void **state)
 {
     for (int n = 1; n <= 4; n++)
-        run_all(n, getenv("TUTTI_TEST_QUICK") ? 40 : 200, run_one);
+        run_all(n, getenv("TUTTI_TEST_QUICK") ? 20 : 200, run_one);
 }
 
 /* Alone, a rank waits for its peers until it is told to give up; all of its threads come to an end. */
