@@ -20,20 +20,28 @@ void test_many_in_a_group(void **state)
     check_sum(1);
 }
 
-/* Operations of a communicator follow one another on different streams, too, also if the first is held up and its stream is gone. */
-void test_change_of_stream(void **state)
+/* A stream of each GPU that goes on when the word is 1. */
+static _Atomic uint32_t *make_held(void **held)
 {
-    void *held[MOST], *memory;
+    void *memory;
     select_device(0);
     done(cu.MemHostAlloc(&memory, sizeof(uint32_t), 1 | 2)); /* portable, mapped: its address is good everywhere */
     _Atomic uint32_t *go = memory;
     atomic_store(go, 0);
-    fill();
     for (int i = 0; i < n; i++) {
         select_device(i);
         done(cu.StreamCreate(&held[i], 1));
         done(cu.StreamWaitValue32_v2(held[i], memory, 1, 0));
     }
+    return go;
+}
+
+/* Operations of a communicator follow one another on different streams, too, also if the first is held up and its stream is gone. */
+void test_change_of_stream(void **state)
+{
+    void *held[MOST];
+    fill();
+    _Atomic uint32_t *go = make_held(held);
     for (int turn = 0; turn < 3; turn++) {
         good(ncclGroupStart());
         for (int i = 0; i < n; i++)
@@ -49,8 +57,9 @@ void test_change_of_stream(void **state)
     good(ncclGroupEnd());
     atomic_store(go, 1);
     check_sum((float)(n * n));
-    done(cu.MemFreeHost(memory));
+    done(cu.MemFreeHost((void *)go));
 }
+
 /* More than the board has places for: what is issued for one rank needs what was called before for another. */
 void test_long_group(void **state)
 {
@@ -191,22 +200,14 @@ void test_messages_on_streams(void **state)
 /* Collectives of a group on several streams are one operation: none begins before all streams have come to it, and all go on behind it. */
 void test_collectives_on_streams(void **state)
 {
-    void *held[MOST], *memory;
+    void *held[MOST];
     float *twice[MOST];
-    select_device(0);
-    done(cu.MemHostAlloc(&memory, sizeof(uint32_t), 1 | 2));
-    _Atomic uint32_t *go = memory;
-    atomic_store(go, 0);
     fill();
     for (int i = 0; i < n; i++) {
         select_device(i);
-        done(cu.StreamCreate(&held[i], 1));
         good(ncclMemAlloc((void **)&twice[i], COUNT * sizeof(float)));
     }
-    for (int i = 0; i < n; i++) {
-        select_device(i);
-        done(cu.StreamWaitValue32_v2(held[i], memory, 1, 0));
-    }
+    _Atomic uint32_t *go = make_held(held);
     good(ncclGroupStart());
     for (int i = 0; i < n; i++) {
         good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm, rank[i].stream));
@@ -230,7 +231,7 @@ void test_collectives_on_streams(void **state)
         done(cu.StreamDestroy_v2(held[i]));
         good(ncclMemFree(twice[i]));
     }
-    done(cu.MemFreeHost(memory));
+    done(cu.MemFreeHost((void *)go));
 }
 
 /* One communicator's operation waits behind another's, which waits for ranks that do not come: all of a group are told before one is waited for. */

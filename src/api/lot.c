@@ -71,21 +71,13 @@ static tutti_stream_t stream_of(const struct record *record)
     return record->leader ? record->leader->stream : record->stream;
 }
 
-static tutti_result_t join_streams(const struct record *leader)
+/* The leader's stream comes behind the others, or, where they part, these behind it. */
+static tutti_result_t order_streams(const struct record *leader, bool part)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (const struct record *record = leader; record <= leader->last && result == TUTTI_SUCCESS; record++)
         if (record->leader == leader && record->beside)
-            result = comm_follow(leader->comm, leader->stream, record->stream);
-    return result;
-}
-
-static tutti_result_t part_streams(const struct record *leader)
-{
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (const struct record *record = leader; record <= leader->last && result == TUTTI_SUCCESS; record++)
-        if (record->leader == leader && record->beside)
-            result = comm_follow(leader->comm, record->stream, leader->stream);
+            result = comm_follow(leader->comm, part ? record->stream : leader->stream, part ? leader->stream : record->stream);
     return result;
 }
 
@@ -130,11 +122,11 @@ static tutti_result_t issue(struct record *record, struct record *end)
 {
     const struct record *leader = record->leader;
     bool joins = leader && leader->joins;
-    tutti_result_t result = joins && record == leader ? join_streams(leader) : TUTTI_SUCCESS;
+    tutti_result_t result = joins && record == leader ? order_streams(leader, false) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = issue_call(record, end);
     if (result == TUTTI_SUCCESS && joins && record == leader->last)
-        result = part_streams(leader);
+        result = order_streams(leader, true);
     return result;
 }
 
