@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every build that the tests are run in, one after the other, and one sum. The last line is "N passed, N failed, N skipped".
 # Only the release compiles the kernels for GPUs, of one kind (the others run them on the CPU); it takes two minutes.
-# A build that fails to compile counts as one failure. The usual builds end in fifteen to eighteen minutes on two processors; all of them:
+# A build that fails to compile counts as one failure. The usual builds end in eighteen to twenty minutes on two processors; all of them:
 # CHECK_BUILDS="release asan tsan clang nohwloc aarch64".
 set -u
 cd "$(dirname "$0")/.." || exit 1
