@@ -87,9 +87,10 @@ void p2p_free(struct p2p *p2p)
 
 tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
 {
-    struct op *op = team_place(team);
-    if (!op)
-        return team_failure(team);
+    struct op *op;
+    tutti_result_t result = team_place(team, &op);
+    if (result != TUTTI_SUCCESS)
+        return result;
     struct p2p *p2p = p2p_new(team, count);
     if (!p2p)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "engine/direct.h"
 #include "engine/p2p.h"
+#include "engine/queue.h"
 #include "engine/rounds.h"
 
 #include <sched.h>
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #define NAP_US   50000
-#define NAP_MS   50
+#define PATIENCE_MS 10 /* with a full queue of which nothing ends */
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD 8
 #define LOOKS_ALONE 300 /* when every rank can have a processor */
@@ -87,21 +88,6 @@ tutti_result_t team_link(struct team *team, int rank, struct link **out)
 }
 
 /* ---- Queue --------------------------------------------------------------------------------------------------------- */
-
-struct op *team_place(struct team *team)
-{
-    uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
-    if (position - atomic_load_explicit(&team->completed, memory_order_acquire) == TEAM_QUEUE)
-        team_wait(team, position - TEAM_QUEUE + 1);
-    if (atomic_load_explicit(&team->failed, memory_order_relaxed))
-        return NULL;
-    struct op *op = &team->queue[position % TEAM_QUEUE];
-    op->started = false;
-    op->waiting = op->noted = -1;
-    op->owned = NULL;
-    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
-    return op;
-}
 
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
@@ -240,9 +226,9 @@ static bool step_head(struct team *team, bool engine_held)
 {
     struct engine *engine = team->engine;
     uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
-    struct op *op = &team->queue[position % TEAM_QUEUE];
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
         return false;
+    struct op *op = queue_head(&team->queue, position);
     bool linked = needs_engine(op->kind), lock = linked && !engine_held; /* of an operation that has been issued: not before */
     if (lock && !lock_try(&engine->lock))
         return false;
@@ -277,9 +263,8 @@ void team_note_wait(struct team *team)
     if (!lock_try(&team->lock))
         return;
     uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
-    struct op *op = &team->queue[position % TEAM_QUEUE];
-    bool running = position != atomic_load_explicit(&team->issued, memory_order_acquire);
-    if (running && op->waiting != op->noted) {
+    struct op *op = position == atomic_load_explicit(&team->issued, memory_order_acquire) ? NULL : queue_head(&team->queue, position);
+    if (op && op->waiting != op->noted) {
         op->noted = op->waiting;
         trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
     }
@@ -295,7 +280,7 @@ bool team_head(struct team *team, struct team_head *head)
     uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
     bool queued = position != atomic_load_explicit(&team->issued, memory_order_acquire);
     if (queued) {
-        const struct op *op = &team->queue[position % TEAM_QUEUE];
+        const struct op *op = queue_head(&team->queue, position);
         *head = (struct team_head){op->kind, op->started, op->waiting};
     }
     lock_release(&team->lock);
@@ -303,8 +288,9 @@ bool team_head(struct team *team, struct team_head *head)
 }
 
 /* Waits for the operation at the head without a processor. */
-static void sleep_for_news(struct team *team)
+static void sleep_for_news(struct team *team, uint64_t deadline)
 {
+    uint64_t left = deadline == UINT64_MAX ? NAP_US : (uint64_t)clock_left_ms(deadline) * 1000, nap = left < NAP_US ? left : NAP_US;
     struct team_head head;
     if (!team_head(team, &head)) {
         sched_yield(); /* another thread runs it, or has ended it */
@@ -312,9 +298,9 @@ static void sleep_for_news(struct team *team)
     }
     trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);
     if (head.kind == OP_DIRECT && head.started)
-        direct_sleep(team, head.waiting, NAP_US);
+        direct_sleep(team, head.waiting, nap);
     else if (needs_engine(head.kind))
-        engine_sleep(team->engine, team, NAP_MS);
+        engine_sleep(team->engine, team, (int)(nap / 1000));
     else
         usleep(200); /* behind a stream: another team is being waited for */
 }
@@ -328,7 +314,8 @@ static void spin(const struct team *team, unsigned spins)
         cpu_relax();
 }
 
-tutti_result_t team_wait(struct team *team, uint64_t position)
+/* Waits, progressing, until `position` operations have completed or it is time. */
+static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
 {
     struct engine *engine = team->engine;
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0;
@@ -352,10 +339,12 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
         }
         team_note_wait(team);
         uint64_t now = clock_ns();
+        if (now >= deadline)
+            break;
         give_up = give_up ? give_up : now + patience;
         if (now < give_up)
             continue;
-        sleep_for_news(team);
+        sleep_for_news(team, deadline);
         give_up = 0;
     }
     if (watched) {
@@ -365,7 +354,44 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
             engine_notice(engine);
     }
     atomic_fetch_add_explicit(&engine->activity, 1, memory_order_relaxed);
+}
+
+tutti_result_t team_wait(struct team *team, uint64_t position)
+{
+    wait_until(team, position, UINT64_MAX);
     return team_failure(team);
+}
+
+/* ---- A place in the queue -------------------------------------------------------------------------------------------- */
+
+/* Waits for room while operations end. Where none does they may wait for calls that this very thread is to make, for another rank or on
+ * another stream: the queue may grow. */
+static void wait_for_room(struct team *team, uint64_t position)
+{
+    uint64_t completed;
+    while (position - (completed = atomic_load(&team->completed)) >= team->queue.limit) {
+        wait_until(team, completed + 1, clock_deadline_ms(PATIENCE_MS));
+        if (atomic_load(&team->completed) == completed)
+            team->queue.limit *= 2;
+    }
+}
+
+tutti_result_t team_place(struct team *team, struct op **out)
+{
+    uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
+    if (position - atomic_load_explicit(&team->completed, memory_order_acquire) >= team->queue.limit)
+        wait_for_room(team, position);
+    if (atomic_load_explicit(&team->failed, memory_order_relaxed))
+        return team_failure(team);
+    struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));
+    if (!op)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a queue of more than %llu operations", (unsigned long long)team->queue.limit);
+    op->started = false;
+    op->waiting = op->noted = -1;
+    op->owned = NULL;
+    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
+    *out = op;
+    return TUTTI_SUCCESS;
 }
 
 /* ---- Routes -------------------------------------------------------------------------------------------------------- */
@@ -408,10 +434,11 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
 
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
-    struct op *op = team_place(team);
-    if (!op) {
+    struct op *op;
+    tutti_result_t placed = team_place(team, &op);
+    if (placed != TUTTI_SUCCESS) {
         free(owned);
-        return team_failure(team);
+        return placed;
     }
     uint64_t key[2] = {call->count ^ (uint64_t)(call->in == call->out) << 63,
                        (uint64_t)call->coll << 56 | (uint64_t)call->type << 48 | (uint64_t)(call->op + 1) << 40 | 1ull << 39 |
@@ -476,11 +503,13 @@ static tutti_result_t allocate(struct team *team, const struct wire_process *pro
     if (!team->process || !team->link || !team->gone || !team->sent || !team->received)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     memcpy(team->process, processes, n * sizeof *processes);
-    return TUTTI_SUCCESS;
+    team->queue.limit = 2 * QUEUE_BLOCK;
+    return queue_open(&team->queue);
 }
 
 static void release(struct team *team)
 {
+    queue_close(&team->queue);
     direct_close(team);
     rounds_free(team->rounds_idle);
     p2p_free(atomic_load(&team->p2p_idle));
@@ -539,7 +568,7 @@ tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, 
 size_t team_memory(const struct team *team)
 {
     size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + sizeof *team->sent + sizeof *team->received;
-    return sizeof *team + (size_t)team->nranks * a_rank + direct_memory(team);
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + direct_memory(team);
 }
 
 void team_close(struct team *team)

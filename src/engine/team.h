@@ -16,8 +16,7 @@
 
 #include <pthread.h>
 
-#define TEAM_QUEUE 64
-
+struct op_block;
 struct direct;
 struct direct_plan;
 struct rounds;
@@ -87,6 +86,16 @@ struct op {
     };
 };
 
+/* queue.h */
+struct op_queue {
+    struct op_block *tail;  /* where operations are put in; */
+    uint64_t tail_first;    /* the position of its first place */
+    uint64_t blocks;        /* in the ring */
+    uint64_t limit;         /* operations from which on who puts one in waits for a while */
+    struct op_block *head;  /* likewise where they are taken out, under the team's lock */
+    uint64_t head_first;
+};
+
 struct team {
     struct engine *engine;
     struct list node; /* in engine->teams */
@@ -118,7 +127,7 @@ struct team {
     _Atomic uint64_t issued, completed; /* queue positions */
     uint32_t seq;          /* collectives: all ranks count alike */
     uint32_t p2p_seq;      /* sends and receives: this rank's own number */
-    struct op queue[TEAM_QUEUE];
+    struct op_queue queue;
 
     /* failure: written once, under `failing` */
     _Atomic bool failing;
@@ -148,8 +157,8 @@ static inline void team_part(struct team *team)
 /* Bytes that it holds. */
 size_t team_memory(const struct team *team);
 
-/* A free place at the end of the queue, waiting for one if need be. Fill it, then team_issue. NULL: the team has failed. */
-struct op *team_place(struct team *team);
+/* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then team_issue. */
+tutti_result_t team_place(struct team *team, struct op **out);
 /* Enqueues and begins it, without waiting. */
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 

@@ -226,6 +226,28 @@ static void after_the_end(void **state)
     assert_int_equal(tutti_comm_destroy(comms[1]), TUTTI_SUCCESS);
 }
 
+/* The other rank's calls are this thread's too: none may wait for them. */
+static void one_thread_may_call_much_for_one_rank_first(void **state)
+{
+    enum { CALLS = 3000 };
+    static int32_t from[2][CALLS], to[2][CALLS];
+    tutti_comm_t both[2];
+    (void)state;
+    assert_int_equal(tutti_comm_init_all(both, 2), TUTTI_SUCCESS);
+    for (int rank = 0; rank < 2; rank++)
+        for (int i = 0; i < CALLS; i++) {
+            from[rank][i] = i + rank;
+            assert_int_equal(tutti_allreduce(&from[rank][i], &to[rank][i], 1, TUTTI_INT32, TUTTI_SUM, both[rank], NULL), TUTTI_SUCCESS);
+        }
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(tutti_comm_synchronize(both[rank]), TUTTI_SUCCESS);
+    for (int rank = 0; rank < 2; rank++)
+        for (int i = 0; i < CALLS; i++)
+            assert_int_equal(to[rank][i], 2 * i + 1);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(tutti_comm_destroy(both[rank]), TUTTI_SUCCESS);
+}
+
 static void one_thread_may_run_both_streams(void **state)
 {
     tutti_stream_t stream;
@@ -308,7 +330,7 @@ int main(void)
         cmocka_unit_test(null_communicators), cmocka_unit_test(wrong_arguments), cmocka_unit_test(wrong_operators),
         cmocka_unit_test(wrong_inits),        cmocka_unit_test(groups),          cmocka_unit_test(one_thread_may_run_both_streams),
         cmocka_unit_test(messages_of_some),   cmocka_unit_test(no_memory_for_what_is_multiplied),
-        cmocka_unit_test(after_the_end),
+        cmocka_unit_test(after_the_end),      cmocka_unit_test(one_thread_may_call_much_for_one_rank_first),
     };
     setenv("TUTTI_DEBUG", "none", 0);
     return cmocka_run_group_tests(before, NULL, NULL) + cmocka_run_group_tests(tests, make_pair, drop_pair);
