@@ -51,13 +51,14 @@ static void die(const char *what)
     exit(1);
 }
 
-static void on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
+static bool on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
 {
     struct side *side = context;
     (void)hello;
     lane->user = side;
     side->lane = lane;
     side->up = true;
+    return true;
 }
 static void on_up(struct lane *lane)
 {
@@ -149,7 +150,7 @@ static void open_side(struct side *side, int fd)
         side->ops->open(&owner, side->poller, &side->self, &side->transport))
         die("open");
     exchange(fd, &side->self, &side->peer, sizeof side->self);
-    if (side->first && side->ops->lane_open(side->transport, &side->peer, 0, 1, side, &side->lane))
+    if (side->first && side->ops->lane_open(side->transport, &side->peer, 0, 1, 0, side, &side->lane))
         die("lane_open");
     while (!side->up)
         step(side);

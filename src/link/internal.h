@@ -19,7 +19,9 @@ struct link_lane {
     uint16_t index;
     bool unconfirmed; /* the peer has not yet said what arrived on the dead epoch */
     bool was_up;
-    uint32_t epoch, dead_epoch;
+    uint32_t epoch, dead_epoch; /* wire_epoch() */
+    uint32_t attempts;          /* of ours to connect it, so far */
+    uint32_t known;             /* epoch of the last one that the peer connected and we took */
     uint32_t puts;          /* unfinished */
     uint64_t put_since;     /* when the oldest of them began, roughly */
     uint64_t completion_ns; /* smoothed */
@@ -145,7 +147,7 @@ void lanes_start(struct link *link);
 void lanes_dead(struct link_lane *lane, tutti_result_t why);
 void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
 void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);
-void lanes_accepted(void *context, struct lane *lane, const struct wire_hello *hello);
+bool lanes_accepted(void *context, struct lane *lane, const struct wire_hello *hello);
 void lanes_up(struct lane *lane);
 void lanes_down(struct lane *lane, tutti_result_t why);
 uint64_t lanes_tick(struct link *link, uint64_t now);

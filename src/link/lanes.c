@@ -57,7 +57,9 @@ static void schedule_retry(struct link_lane *lane)
 static void connect_lane(struct link_lane *lane)
 {
     struct link *link = lane->link;
-    tutti_result_t result = link->ops->lane_open(link->transport, &link->peer, lane->index, lane->epoch, lane, &lane->lane);
+    lane->epoch = wire_epoch(++lane->attempts, !initiator(link));
+    tutti_result_t result =
+        link->ops->lane_open(link->transport, &link->peer, lane->index, lane->epoch, lane->known, lane, &lane->lane);
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DEAD;
     if (lane->state == LANE_DEAD) {
         lane->lane = NULL;
@@ -197,52 +199,63 @@ void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch)
     bulk_put_again(link, index);
 }
 
-/* Both sides connected first lanes at once: those of the smaller uuid stay. */
+/*
+ * Both sides connected at once: the attempt of the smaller uuid stays. And a lane that is up here makes way for one that the peer began
+ * when it had done with this one, not for one that it began before.
+ */
 static bool welcome(const struct link *link, const struct link_lane *lane, const struct wire_hello *hello)
 {
-    if (link->lost || link->domain->closing)
-        return false;
     switch (lane->state) {
     case LANE_CONNECTING:
         return !initiator(link);
     case LANE_UP:
-        return hello->epoch > lane->epoch;
+        return wire_epoch_later(hello->epoch, lane->epoch) || hello->known == lane->epoch;
     default:
         return true;
     }
 }
 
-void lanes_accepted(void *context, struct lane *transport_lane, const struct wire_hello *hello)
+/* The link that a hello is for, NULL if it is for none of ours. */
+static struct link *addressee(struct link_domain *domain, const struct lane *lane, const struct wire_hello *hello)
 {
-    struct link_domain *domain = context;
     struct link *link = link_find(domain, hello->from.uuid);
-    if (!link && link_make(domain, &hello->from, &link) != TUTTI_SUCCESS) {
-        transport_lane->ops->lane_close(transport_lane);
-        return;
-    }
-    if (hello->lane >= LINK_MAX_LANES || transport_lane->ops != link->ops ||
-        !welcome(link, &link->lane[hello->lane], hello)) {
-        transport_lane->ops->lane_close(transport_lane);
-        return;
-    }
-    struct link_lane *lane = &link->lane[hello->lane];
-    if (hello->lane >= link->lanes)
-        link->lanes = hello->lane + 1;
+    if (!link && link_make(domain, &hello->from, &link) != TUTTI_SUCCESS)
+        return NULL;
+    bool right = !link->lost && !domain->closing && hello->lane < LINK_MAX_LANES && lane->ops == link->ops;
+    return right ? link : NULL;
+}
+
+/* The lane is no more what it was, for the peer has connected it anew. */
+static void replace(struct link_lane *lane)
+{
     if (lane->state == LANE_UP) {
-        error_note(TUTTI_REMOTE_ERROR, "the peer connected lane %u anew", hello->lane);
+        error_note(TUTTI_REMOTE_ERROR, "the peer connected lane %u anew", lane->index);
         lanes_dead(lane, TUTTI_REMOTE_ERROR);
     }
     close_lane(lane);
-    if (link->lost) {
+}
+
+bool lanes_accepted(void *context, struct lane *transport_lane, const struct wire_hello *hello)
+{
+    struct link *link = addressee(context, transport_lane, hello);
+    struct link_lane *lane = link ? &link->lane[hello->lane] : NULL;
+    if (link && !welcome(link, lane, hello))
+        return false;
+    if (link)
+        replace(lane);
+    if (!link || link->lost) {
         transport_lane->ops->lane_close(transport_lane);
-        return;
+        return true;
     }
+    if (hello->lane >= link->lanes)
+        link->lanes = hello->lane + 1;
     lane->lane = transport_lane;
-    lane->epoch = hello->epoch;
+    lane->epoch = lane->known = hello->epoch;
     transport_lane->user = lane;
     if (!link->started)
         link->down_since = clock_ns();
     lane_is_up(lane);
+    return true;
 }
 
 void lanes_lose(struct link *link, const char *why)
@@ -307,9 +320,8 @@ static void retry(struct link_lane *lane, uint64_t now)
         lane->retry_at = now + 100 * NS_PER_MS;
         return;
     }
-    lane->epoch++;
-    event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
     connect_lane(lane);
+    event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
 }
 
 /* Sends without a credit for long: ask the peer whether it is in another call. */

@@ -132,6 +132,58 @@ static void test_dead_before_it_was_up(void **state)
     script_free(script);
 }
 
+/* Which side has the smaller uuid is drawn: 0 or 1. */
+static int smaller_side(const struct script *script)
+{
+    return memcmp(script->side[0].self.uuid, script->side[1].self.uuid, WIRE_UUID_BYTES) < 0 ? 0 : 1;
+}
+
+/*
+ * Both sides connect at once, and the greater one several times before it hears of the other. Its last attempt comes when the lane of the
+ * smaller one is up: it was begun before, so it ends no lane.
+ */
+static void test_late_attempt_ends_nothing(void **state)
+{
+    struct script_shape shape = {.lanes = 1};
+    struct script *script = script_new(&shape);
+    script->newest = true;
+    script_get_link(script, 0);
+    script_get_link(script, 1);
+    int smaller = smaller_side(script), greater = 1 - smaller;
+    struct link_lane *mine = &script->side[smaller].link->lane[0], *theirs = &script->side[greater].link->lane[0];
+    for (int i = 0; i < 2; i++) {
+        assert_true(script_act(script, greater, 0, SCRIPT_CONNECT));
+        assert_true(script_act(script, greater, 0, SCRIPT_UP)); /* declined, without a word that it was up */
+        assert_int_equal(theirs->state, LANE_DEAD);
+        script_tick(script, 3000);
+        assert_int_equal(theirs->state, LANE_CONNECTING);
+    }
+    assert_true(script_act(script, smaller, 0, SCRIPT_CONNECT));
+    assert_true(script_act(script, smaller, 0, SCRIPT_UP));
+    assert_int_equal(mine->state + theirs->state, 2 * LANE_UP);
+    assert_true(script_act(script, greater, 0, SCRIPT_CONNECT)); /* the attempt that was given up since */
+    script_settle(script);
+    assert_int_equal(mine->state + theirs->state, 2 * LANE_UP);
+    assert_int_equal(mine->epoch, theirs->epoch);
+    assert_int_equal(mine->attempts, 1);
+    script_free(script);
+}
+
+/* News of an attempt's end closes no other, though both were the first of their side. */
+static void test_news_of_one_attempt(void **state)
+{
+    struct script *script = start(1);
+    int smaller = smaller_side(script);
+    struct link *link = script->side[smaller].link;
+    uint32_t other = wire_epoch(1, true);
+    assert_int_equal(link->lane[0].epoch, wire_epoch(1, false));
+    lanes_peer_says_dead(link, 0, other);
+    assert_int_equal(link->lane[0].state, LANE_UP);
+    lanes_peer_says_dead(link, 0, link->lane[0].epoch);
+    assert_int_equal(link->lane[0].state, LANE_DEAD);
+    script_free(script);
+}
+
 static void test_lane_comes_back(void **state)
 {
     struct script *script = start(2);
@@ -149,7 +201,7 @@ static void test_lane_comes_back(void **state)
         for (int side = 0; side < 2; side++)
             assert_int_equal(script->side[side].link->lane[lane].state, LANE_UP);
     }
-    assert_true(script->side[0].link->lane[0].epoch >= 3);
+    assert_true(script->side[0].link->lane[0].epoch >= wire_epoch(3, false));
     payload_pair(script, 0, 9, 4 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     assert_int_equal(script->side[0].link->lane[0].puts, 2); /* both carry again */
@@ -489,6 +541,8 @@ int main(void)
         CASE(test_nothing_late_lands),
         CASE(test_late_segment_that_still_counts),
         CASE(test_dead_before_it_was_up),
+        CASE(test_late_attempt_ends_nothing),
+        CASE(test_news_of_one_attempt),
         CASE(test_lane_comes_back),
         CASE(test_the_only_lane_dies),
         CASE(test_both_connect_first),

@@ -129,13 +129,14 @@ static int on_lanes(struct transport *transport, const struct wire_process *peer
 }
 
 static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                   void *user, struct lane **out)
+                                   uint32_t known, void *user, struct lane **out)
 {
     if (transport->script->fail_opens) {
         transport->script->fail_opens--;
         return error_note(TUTTI_SYSTEM_ERROR, "the script opens no lane");
     }
     struct script_lane *lane = script_lane_new(transport, index, epoch, user);
+    lane->known = known;
     lane->connecting = true;
     transport->script->opened++;
     *out = &lane->lane;

@@ -6,14 +6,15 @@
 
 /* ---- Actions: each returns false if it cannot happen to this lane ---------------------------------------------------- */
 
-static struct script_lane *accept_at(struct transport *to, uint16_t index, uint32_t epoch, const struct wire_process *from)
+static struct script_lane *accept_at(struct transport *to, const struct script_lane *from)
 {
-    struct wire_hello hello = {.lane = index, .epoch = epoch, .from = *from};
-    struct script_lane *fresh = script_lane_new(to, index, epoch, NULL);
+    struct wire_hello hello = {
+        .lane = from->index, .epoch = from->epoch, .known = from->known, .from = to->script->side[1 - to->side].self};
+    struct script_lane *fresh = script_lane_new(to, from->index, from->epoch, NULL);
     fresh->up = true;
     to->script->depth++;
-    if (to->owner.accepted)
-        to->owner.accepted(to->owner.context, &fresh->lane, &hello);
+    if (to->owner.accepted && !to->owner.accepted(to->owner.context, &fresh->lane, &hello))
+        fresh->closed = true;
     to->script->depth--;
     return fresh;
 }
@@ -26,7 +27,7 @@ static bool act_connect(struct script_lane *lane)
     if (!lane->connecting || lane->broken || lane->accepted || !to)
         return false;
     lane->accepted = true;
-    struct script_lane *fresh = accept_at(to, lane->index, lane->epoch, &script->side[side].self);
+    struct script_lane *fresh = accept_at(to, lane);
     fresh->other = lane;
     lane->other = fresh;
     if (lane->closed)

@@ -29,7 +29,7 @@ struct script_lane {
     struct list node;
     struct script_lane *other; /* the peer's end, NULL until there is one */
     uint16_t index;
-    uint32_t epoch;
+    uint32_t epoch, known;
     bool connecting, accepted, up, broken, down, closed, full, wants_room;
     struct list flight;  /* parcels on their way to the other end */
     struct list sources; /* puts that have not been read */

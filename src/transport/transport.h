@@ -36,9 +36,10 @@ enum transport_caps {
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
 struct transport_owner {
     void *context;
-    /* A peer that showed our secret opened a lane. The owner sets lane->user, or closes the lane. It is up already. A lossless lane
-     * that is closed here never comes up at the peer, which would take its end for ours. */
-    void (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
+    /* A peer that showed our secret opened a lane. The owner sets lane->user and returns true: what it says on the lane from here
+     * on comes after the peer's up(). False, not now: the transport closes the lane, and down() at the peer says TUTTI_SYSTEM_ERROR.
+     * An owner that closes the lane itself is gone for the peer: TUTTI_REMOTE_ERROR. Neither was ever up at the peer. */
+    bool (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
     /* A lane made by open() is usable. */
     void (*up)(struct lane *lane);
     /* Before up(), TUTTI_REMOTE_ERROR says that nobody listens at the peer's address, or somebody else; other results, that the
@@ -93,9 +94,9 @@ struct transport_ops {
     int (*reach)(struct transport *transport, const struct wire_process *peer);
     /* How many lanes to `peer` are worth having. */
     int (*lanes)(struct transport *transport, const struct wire_process *peer);
-    /* Starts connecting. up() or down() follows from a later poll or handler, never from inside. */
+    /* Starts connecting; the hello carries epoch and known. up() or down() follows from a later poll or handler, never from inside. */
     tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                void *user, struct lane **out);
+                                uint32_t known, void *user, struct lane **out);
     /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns. */
     void (*lane_close)(struct lane *lane);
 

@@ -3,6 +3,7 @@
 #ifndef TUTTI_WIRE_PROCESS_H
 #define TUTTI_WIRE_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define WIRE_UUID_BYTES   16
@@ -35,14 +36,29 @@ struct wire_hello {
     uint32_t magic; /* WIRE_HELLO_MAGIC: also tells the byte order */
     uint16_t version;
     uint16_t lane; /* index in the link */
-    uint32_t epoch; /* of the lane: one higher at every reconnection */
-    uint32_t reserved;
+    uint32_t epoch; /* of the lane: wire_epoch() */
+    uint32_t known; /* of the last lane of this index that the other side connected and this side took; 0: none */
     uint8_t secret[WIRE_SECRET_BYTES]; /* of the process connected to */
     struct wire_process from;
 };
 
+/*
+ * Names one attempt to connect a lane, among all of both sides: the how manyth of its side, from 1, and which side's. So news of an
+ * attempt that failed is never taken for news of one that the other side makes at the same time.
+ */
+static inline uint32_t wire_epoch(uint32_t attempt, bool greater_uuid)
+{
+    return attempt << 1 | greater_uuid;
+}
+
+/* Both are of one side, and `epoch` is the later one. */
+static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
+{
+    return (epoch & 1) == (than & 1) && (int32_t)(epoch - than) > 0;
+}
+
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 1
+#define WIRE_HELLO_VERSION 2
 _Static_assert(sizeof(struct wire_hello) == 176, "wire_hello is part of the protocol");
 
 /* How a peer of this host may reach a receive buffer; meaning private to the transport. All zero: only by its offset. */

@@ -182,20 +182,35 @@ static void close_inside_up(void **state)
     pair_close(&pair);
 }
 
-/* Where the end of a lane is the end of the peer, one that was refused must not have been up. */
-static void close_inside_accepted(void **state)
+/* What the owner does not take was never up at the peer, who learns whether it may come again. */
+static void not_taken(bool refuses)
 {
     struct pair pair;
-    (void)state;
     party_open(&pair.a);
     party_open(&pair.b);
-    pair.b.refuses = true;
+    pair.b.refuses = refuses;
+    pair.b.declines = !refuses;
     pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
     pair_until(&pair, pair.at->counts[NOTE_DOWN]);
     assert_int_equal(pair.b.count, 1);
-    if (under_test->caps & TRANSPORT_LOSSLESS)
-        assert_int_equal(pair.at->counts[NOTE_UP], 0);
+    assert_int_equal(pair.at->counts[NOTE_UP], 0);
+    assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, refuses ? TUTTI_REMOTE_ERROR : TUTTI_SYSTEM_ERROR);
+    pair.b.refuses = pair.b.declines = false;
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 2);
+    pair_until(&pair, pair.at->counts[NOTE_UP] && end_accepted(&pair.b, 0));
     pair_close(&pair);
+}
+
+static void close_inside_accepted(void **state)
+{
+    (void)state;
+    not_taken(true);
+}
+
+static void decline(void **state)
+{
+    (void)state;
+    not_taken(false);
 }
 
 static void leaves_nothing_behind(void **state)
@@ -243,7 +258,6 @@ static void nobody_there(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(close_while_connecting), cmocka_unit_test(peer_closes),           cmocka_unit_test(close_with_full_queues),
     cmocka_unit_test(close_inside_each_upcall), cmocka_unit_test(close_inside_up),     cmocka_unit_test(close_inside_accepted),
-    cmocka_unit_test(leaves_nothing_behind),
-    cmocka_unit_test(nobody_there),
+    cmocka_unit_test(decline),                cmocka_unit_test(leaves_nothing_behind), cmocka_unit_test(nobody_there),
 };
 const struct group close_group = {"close", tests, sizeof tests / sizeof *tests};

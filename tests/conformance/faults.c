@@ -31,7 +31,7 @@ struct stub {
 static struct stub left, right;
 static uint8_t source[LENGTH], *area;
 
-static void on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
+static bool on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
 {
     struct stub *stub = context;
     (void)hello;
@@ -39,6 +39,7 @@ static void on_accepted(void *context, struct lane *lane, const struct wire_hell
     lane->user = stub;
     stub->lane = lane;
     stub->up = 1;
+    return true;
 }
 
 static void on_up(struct lane *lane)
@@ -140,7 +141,7 @@ static bool scenario(void)
     uint64_t deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
     bool opened = open_stub(&left);
     opened = open_stub(&right) && opened;
-    if (opened && under_test->lane_open(left.transport, &right.self, 0, 1, &left, &left.lane) != TUTTI_SUCCESS)
+    if (opened && under_test->lane_open(left.transport, &right.self, 0, 1, 0, &left, &left.lane) != TUTTI_SUCCESS)
         left.lane = NULL;
     while (opened && !over() && !(left.up && right.up) && !clock_passed(deadline))
         step();

@@ -144,7 +144,48 @@ static void many_lanes(void **state)
     pair_close(&pair);
 }
 
+static uint8_t greeting_source[3000];
+
+/* More than a lane takes at once. */
+static void speak_at_once(struct end *end, const struct note *note, const void *bytes)
+{
+    struct put put = {.source = greeting_source, .length = sizeof greeting_source};
+    (void)bytes;
+    if (note->kind != NOTE_ACCEPTED)
+        return;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(send_pattern(end, (uint64_t)i, 300, 2), TUTTI_SUCCESS);
+    assert_int_equal(under_test->put(end->lane, &put), TUTTI_SUCCESS);
+    while (send_pattern(end, 99, 3000, 1) == TUTTI_SUCCESS)
+        ;
+}
+
+/* What is said from inside accepted() comes whole, in order, and after up(). */
+static void speaks_from_the_first_moment(void **state)
+{
+    struct pair pair;
+    uint8_t area[sizeof greeting_source] = {0};
+    (void)state;
+    memset(greeting_source, 7, sizeof greeting_source);
+    party_open(&pair.a);
+    party_open(&pair.b);
+    pair.b.greets = speak_at_once;
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
+    pair.at->area = area;
+    pair.at->area_size = sizeof area;
+    pair_until(&pair, (pair.bt = end_accepted(&pair.b, 0)) && pair.bt->counts[NOTE_WRITABLE] && pair.bt->counts[NOTE_SENT]);
+    assert_int_equal(send_pattern(pair.bt, 100, 20, 1), TUTTI_SUCCESS);
+    pair_until(&pair, end_last(pair.at, NOTE_MESSAGE) && end_last(pair.at, NOTE_MESSAGE)->length == 20);
+    assert_int_equal(pair.at->notes[0].kind, NOTE_UP);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(pair.at->notes[1 + i].length, 300);
+    assert_memory_equal(area, greeting_source, sizeof area);
+    pair_close(&pair);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(speaks_from_the_first_moment),
+
     cmocka_unit_test(keeps_order_of_small_things),
     cmocka_unit_test(keeps_order_of_large_things),
     cmocka_unit_test(keeps_order_into_regions),

@@ -36,15 +36,19 @@ static struct end *end_of(struct lane *lane)
     return end;
 }
 
-static void on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
+static bool on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
 {
     struct end *end = end_new(context);
     end->lane = lane;
     end->hello = *hello;
     lane->user = end;
+    end->hook = end->party->greets;
     take_note(end, (struct note){.kind = NOTE_ACCEPTED, .id = hello->lane}, NULL);
     if (end->party->refuses)
         end_close(end);
+    if (end->party->declines)
+        end->lane = NULL;
+    return !end->party->declines;
 }
 
 static void on_up(struct lane *lane)
@@ -162,7 +166,7 @@ struct end *end_new(struct party *party)
 struct end *end_open(struct party *party, const struct wire_process *peer, uint16_t index, uint32_t epoch)
 {
     struct end *end = end_new(party);
-    assert_int_equal(party->ops->lane_open(party->transport, peer, index, epoch, end, &end->lane), TUTTI_SUCCESS);
+    assert_int_equal(party->ops->lane_open(party->transport, peer, index, epoch, 0, end, &end->lane), TUTTI_SUCCESS);
     assert_int_equal(end->count, 0); /* no upcall from inside */
     return end;
 }

@@ -52,6 +52,8 @@ struct party {
     struct end *ends[MOST_ENDS];
     int count;
     bool refuses; /* closes lanes that it should accept */
+    bool declines; /* takes no lanes now */
+    void (*greets)(struct end *end, const struct note *note, const void *bytes); /* hook of accepted ends, from the first note on */
 };
 
 /* The transport under test. */

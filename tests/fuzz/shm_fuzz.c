@@ -25,7 +25,7 @@ static struct side good, bad;
 static unsigned char *area;
 static uint64_t sum;
 
-static void on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
+static bool on_accepted(void *context, struct lane *lane, const struct wire_hello *hello)
 {
     struct side *side = context;
     sum += hello->epoch;
@@ -33,6 +33,7 @@ static void on_accepted(void *context, struct lane *lane, const struct wire_hell
     side->lane = lane;
     side->up = true;
     side->is_down = false;
+    return true;
 }
 static void on_up(struct lane *lane)
 {
@@ -114,7 +115,7 @@ static void make_lanes(void)
     if (good.lane && bad.lane && !good.is_down && !bad.is_down)
         return;
     drop_lanes();
-    if (transport_shm.lane_open(bad.transport, &good.self, 0, 1, &bad, &bad.lane))
+    if (transport_shm.lane_open(bad.transport, &good.self, 0, 1, 0, &bad, &bad.lane))
         abort();
     bad.is_down = false;
     for (int i = 0; i < 100 && !(bad.up && good.up); i++)

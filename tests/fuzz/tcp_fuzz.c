@@ -24,12 +24,13 @@ static unsigned char area[AREA];
 static uint64_t sum, random_state;
 static bool is_down;
 
-static void on_accepted(void *context, struct lane *fresh, const struct wire_hello *hello)
+static bool on_accepted(void *context, struct lane *fresh, const struct wire_hello *hello)
 {
     (void)context;
     sum += hello->epoch;
     lane = fresh;
     is_down = false;
+    return true;
 }
 static void on_down(struct lane *which, tutti_result_t why)
 {

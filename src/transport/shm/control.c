@@ -83,13 +83,16 @@ static void shared(struct shm_lane *lane, uint64_t key, int fd)
 
 static void handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[LOBBY_FDS])
 {
-    if (notice->magic != SHM_MAGIC || (!lane->base.up && notice->type != SHM_WELCOME)) {
+    if (notice->magic != SHM_MAGIC || (!lane->base.up && notice->type != SHM_WELCOME && notice->type != SHM_DECLINE)) {
         shm_fail(lane, "the peer sent a packet that is none", 0);
         return;
     }
     switch (notice->type) {
     case SHM_WELCOME:
         welcomed(lane, notice, fds);
+        break;
+    case SHM_DECLINE:
+        shm_fail(lane, "the peer is connecting this lane itself", EALREADY);
         break;
     case SHM_SHARE:
         shared(lane, notice->key, take(fds, 0));

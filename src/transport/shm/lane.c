@@ -119,10 +119,12 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, int memory_fd)
+static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, uint32_t known, int memory_fd)
 {
     struct shm_transport *shm = shm_of(lane);
-    struct shm_hello hello = {.hello = {.magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch}};
+    struct wire_hello *head = &(struct wire_hello){
+        .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch, .known = known};
+    struct shm_hello hello = {.hello = *head};
     int fds[LOBBY_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
     hello.hello.from = shm->base.self;
     memcpy(hello.hello.secret, peer->secret, sizeof hello.hello.secret);
@@ -142,8 +144,8 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
         transport_timer_set(&shm->base, &lane->deadline, param_int(PARAM_TIMEOUT));
 }
 
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
-                             struct lane **out)
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
+                             void *user, struct lane **out)
 {
     struct shm_lane *lane = lane_new(transport, user, index);
     int memory_fd = -1;
@@ -155,7 +157,7 @@ tutti_result_t shm_lane_open(struct transport *transport, const struct wire_proc
     if (result == TUTTI_SUCCESS)
         result = map_lane(lane, memory_fd, true);
     if (result == TUTTI_SUCCESS)
-        knock(lane, peer, epoch, memory_fd); /* a failure is told by down() */
+        knock(lane, peer, epoch, known, memory_fd); /* a failure is told by down() */
     if (memory_fd >= 0)
         close(memory_fd);
     if (result != TUTTI_SUCCESS) {
@@ -225,6 +227,25 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
     return lane;
 }
 
+/* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
+static void introduce(struct shm_lane *lane, const struct wire_hello *hello)
+{
+    static const struct shm_notice decline = {.magic = SHM_MAGIC, .type = SHM_DECLINE};
+    struct shm_transport *shm = shm_of(lane);
+    bool taken = shm->base.owner.accepted(shm->base.owner.context, &lane->base.lane, hello);
+    if (carrier_dead(&lane->base))
+        return;
+    lane->welcome_due = false;
+    if (!taken) {
+        shm_control_send(lane->source.fd, &decline, sizeof decline, NULL, 0);
+        shm_lane_close(&lane->base.lane);
+    } else if (!send_welcome(shm, lane->source.fd)) {
+        shm_fail(lane, "cannot send the welcome", errno);
+    } else {
+        shm_announce(shm, lane->peer);
+    }
+}
+
 void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])
 {
     struct shm_transport *shm = (struct shm_transport *)lobby->transport;
@@ -243,12 +264,5 @@ void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     if (!lane)
         return;
     shm_peer_try_attach(lane->peer, hello.probe_address, hello.probe_value);
-    shm->base.owner.accepted(shm->base.owner.context, &lane->base.lane, &hello.hello);
-    if (carrier_dead(&lane->base))
-        return; /* not welcome: a lane that was up at the peer would be its end of us */
-    lane->welcome_due = false;
-    if (!send_welcome(shm, fd))
-        shm_fail(lane, "cannot send the welcome", errno);
-    else
-        shm_announce(shm, lane->peer);
+    introduce(lane, &hello.hello);
 }

@@ -29,9 +29,9 @@ struct shm_hello {
 };
 _Static_assert(sizeof(struct shm_hello) == 208, "shm_hello is part of the protocol");
 
-enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP };
+enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE };
 
-/* Any later packet. A welcome brings page and bell, a share or region its descriptor. */
+/* Any later packet. A welcome answers a hello, or a decline does: not now. A welcome brings page and bell, a share or region its descriptor. */
 struct shm_notice {
     uint32_t magic; /* SHM_MAGIC */
     uint32_t type;  /* enum shm_notice_type */
@@ -132,8 +132,8 @@ struct shm_lane {
 #define NO_WATCH (~0u)
 
 /* lane.c */
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
-                             struct lane **out);
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
+                             void *user, struct lane **out);
 void shm_lane_close(struct lane *lane);
 void shm_lane_bury(struct lane *lane);
 void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);

@@ -154,9 +154,14 @@ static void read_welcome(struct tcp_lane *lane)
         return;
     memcpy(&welcome, lane->in, sizeof welcome);
     lane->end = 0;
-    if (welcome.magic != TCP_WELCOME_MAGIC || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
+    bool declined = welcome.magic == TCP_DECLINE_MAGIC;
+    if ((welcome.magic != TCP_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
         memcmp(welcome.uuid, lane->peer, sizeof lane->peer) != 0) {
         tcp_fail(lane, "someone else answers at the peer's address", 0);
+        return;
+    }
+    if (declined) {
+        tcp_fail(lane, "the peer is connecting this lane itself", EALREADY);
         return;
     }
     transport_timer_clear(lane->base.lane.transport, &lane->deadline);
@@ -229,13 +234,13 @@ int tcp_addresses(const struct wire_process *process)
 
 /*
  * Sends from our own interface of the same index, so that lanes spread over our NICs as over the peer's. Only a wish: every
- * other epoch leaves the choice to the routes, for networks where the two do not reach each other.
+ * other attempt leaves the choice to the routes, for networks where the two do not reach each other.
  */
 static void bind_source(int fd, const struct wire_process *self, uint16_t index, uint32_t epoch, const struct net_address *to)
 {
     struct net_address from;
     int count = tcp_addresses(self);
-    if (count < 2 || epoch % 2 || !to_net(&self->tcp[index % count], &from))
+    if (count < 2 || epoch / 2 % 2 == 0 || !to_net(&self->tcp[index % count], &from))
         return;
     if (from.any.sa_family != to->any.sa_family || net_is_loopback(&from) != net_is_loopback(to))
         return;
@@ -271,15 +276,19 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
-                             struct lane **out)
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
+                             void *user, struct lane **out)
 {
     struct tcp_lane *lane = lane_new(transport, user, index, epoch);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for TCP lane %u", index);
     struct wire_hello *hello = (struct wire_hello *)lane->in;
-    *hello = (struct wire_hello){
-        .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = index, .epoch = epoch, .from = transport->self};
+    *hello = (struct wire_hello){.magic = WIRE_HELLO_MAGIC,
+                                 .version = WIRE_HELLO_VERSION,
+                                 .lane = index,
+                                 .epoch = epoch,
+                                 .known = known,
+                                 .from = transport->self};
     memcpy(hello->secret, peer->secret, sizeof hello->secret);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     tutti_result_t result = start(lane, peer);
@@ -313,18 +322,36 @@ static bool believable(const struct transport *transport, const struct wire_hell
            transport_same_secret(hello->secret, transport->self.secret);
 }
 
-static bool send_welcome(const struct transport *transport, int fd, uint16_t index)
+static bool answer(const struct tcp_lane *lane, uint32_t magic)
 {
-    struct tcp_welcome welcome = {.magic = TCP_WELCOME_MAGIC, .version = WIRE_HELLO_VERSION, .lane = index};
-    memcpy(welcome.uuid, transport->self.uuid, sizeof welcome.uuid);
-    return send_whole(fd, &welcome, sizeof welcome);
+    struct tcp_welcome welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index};
+    memcpy(welcome.uuid, lane->base.lane.transport->self.uuid, sizeof welcome.uuid);
+    return send_whole(lane->source.fd, &welcome, sizeof welcome);
+}
+
+/* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
+static void introduce(struct tcp_lane *lane, const struct wire_hello *hello)
+{
+    struct transport *transport = lane->base.lane.transport;
+    bool taken = transport->owner.accepted(transport->owner.context, &lane->base.lane, hello);
+    if (carrier_dead(&lane->base))
+        return;
+    lane->welcome_due = false;
+    if (!taken) {
+        answer(lane, TCP_DECLINE_MAGIC);
+        tcp_lane_close(&lane->base.lane);
+    } else if (!answer(lane, TCP_WELCOME_MAGIC)) {
+        tcp_fail(lane, "cannot send the welcome", errno);
+    } else {
+        tcp_flush(lane);
+    }
 }
 
 void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])
 {
     struct transport *transport = lobby->transport;
     struct wire_hello hello;
-    struct tcp_lane *lane = NULL;
+    struct tcp_lane *lane;
     (void)fds; /* TCP carries none */
     memcpy(&hello, greeting, sizeof hello);
     if (!believable(transport, &hello)) {
@@ -334,15 +361,13 @@ void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     }
     tcp_tune(fd);
     be_quick(fd, transport, &hello.from);
-    if (send_welcome(transport, fd, hello.lane))
-        lane = lane_new(transport, NULL, hello.lane, hello.epoch);
-    if (!lane) {
+    if (!(lane = lane_new(transport, NULL, hello.lane, hello.epoch))) {
         close(fd);
         return;
     }
     lane->source.fd = fd;
     lane->state = TCP_OPEN;
-    lane->base.up = true;
+    lane->base.up = lane->welcome_due = true;
     memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
     if (poller_add(transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         tcp_lane_bury(&lane->base.lane);
@@ -350,5 +375,5 @@ void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     }
     lane->events = EPOLLIN;
     tcp_lane_touch(lane);
-    transport->owner.accepted(transport->owner.context, &lane->base.lane, &hello);
+    introduce(lane, &hello);
 }

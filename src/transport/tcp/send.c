@@ -173,7 +173,7 @@ tutti_result_t tcp_msg(struct lane *base, const struct iovec *parts, int count)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %d bytes", TCP_MAX_MSG);
     ssize_t took = 0;
     tcp_lane_touch(lane);
-    if (!lane->count && count < PARTS) {
+    if (!lane->count && count < PARTS && !lane->welcome_due) {
         struct iovec all[PARTS] = {{&frame, sizeof frame}};
         memcpy(all + 1, parts, (size_t)count * sizeof *parts);
         took = give(lane, all, count + 1);
@@ -202,7 +202,7 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
     out->token = put->token;
     base->bytes_sent += put->length;
     tcp_lane_touch(lane);
-    if (lane->flushing || lane->count > 1)
+    if (lane->flushing || lane->welcome_due || lane->count > 1)
         return TUTTI_SUCCESS;
     transport_enter(transport);
     drain(lane);

@@ -24,14 +24,15 @@ struct tcp_frame {
 };
 _Static_assert(sizeof(struct tcp_frame) == 24, "tcp_frame is part of the protocol");
 
-/* The answer to a hello that was believed. */
+/* The answer to a hello that was believed, once the owner has decided. */
 struct tcp_welcome {
-    uint32_t magic; /* TCP_WELCOME_MAGIC */
+    uint32_t magic; /* TCP_WELCOME_MAGIC, or TCP_DECLINE_MAGIC: not now */
     uint16_t version;
     uint16_t lane;
     uint8_t uuid[WIRE_UUID_BYTES]; /* of the process that answers */
 };
 #define TCP_WELCOME_MAGIC 0x57545455u /* "UTTW" */
+#define TCP_DECLINE_MAGIC 0x4e545455u /* "UTTN" */
 _Static_assert(sizeof(struct tcp_welcome) == 24, "tcp_welcome is part of the protocol");
 
 struct tcp_transport {
@@ -71,6 +72,7 @@ struct tcp_lane {
     struct tcp_out queue[TCP_QUEUE];
     unsigned first, count;
     bool flushing, wants_room;
+    bool welcome_due; /* accepted: until the owner has decided, what it says waits in the queue */
 
     unsigned char *in; /* TCP_INPUT bytes; [start, end) are not yet handled */
     size_t start, end;
@@ -81,8 +83,8 @@ struct tcp_lane {
 };
 
 /* lane.c */
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, void *user,
-                             struct lane **out);
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
+                             void *user, struct lane **out);
 void tcp_lane_close(struct lane *lane);
 void tcp_lane_bury(struct lane *lane);
 void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);
