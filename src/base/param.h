@@ -20,6 +20,14 @@ enum param_id {
     PARAM_COUNT
 };
 
+/* How many must be the same on all ranks. */
+#define PARAM(id, kind, text, min, max, choices, same, ...) +(same)
+enum {
+    PARAM_SAME_COUNT = 0
+#include "tables/params.tbl"
+};
+#undef PARAM
+
 struct param_row {
     const char *name;          /* TUTTI_... */
     const char *alias;         /* NCCL's name for it, "" if none */

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTINGS 24 /* most parameters that must be the same on all ranks */
-
 /* What every rank tells every other. */
 struct introduction {
     struct wire_process process;
@@ -21,37 +19,52 @@ struct introduction {
     uint64_t choices;
     uint32_t version;
     int32_t on_device;
-    uint32_t settings[SETTINGS]; /* hashes */
+    uint64_t settings[PARAM_SAME_COUNT]; /* their values; hashes of those that are text */
 };
 
-/* The parameters that must agree, by table order. Returns how many. */
-static int shared_settings(enum param_id *out)
+/* The parameters that must agree, in the table's order. */
+static void shared_settings(enum param_id *out)
 {
-    int count = 0;
-    for (int id = 0; id < PARAM_COUNT && count < SETTINGS; id++)
+    for (int id = 0; id < PARAM_COUNT; id++)
         if (param_row((enum param_id)id)->same_on_all_ranks)
-            out[count++] = (enum param_id)id;
-    return count;
+            *out++ = (enum param_id)id;
+}
+
+/* Not the text, which may spell one value in several ways. */
+static uint64_t value_of(enum param_id id)
+{
+    const char *text = param_text(id);
+    return param_row(id)->kind == PARAM_KIND_STRING ? hash_bytes(0, text, strlen(text)) : (uint64_t)param_int(id);
+}
+
+static tutti_result_t refuse_setting(enum param_id id, int me, int rank, uint64_t theirs)
+{
+    char there[40] = "another one";
+    enum param_kind kind = param_row(id)->kind;
+    if (kind != PARAM_KIND_STRING && kind != PARAM_KIND_CHOICE)
+        snprintf(there, sizeof there, "%lld", (long long)theirs);
+    return error_set(TUTTI_INVALID_USAGE, "%s differs: rank %d has \"%s\", rank %d %s; it must be the same on all ranks", param_row(id)->name,
+                     me, param_text(id), rank, there);
 }
 
 static tutti_result_t introduce(const struct tutti_comm *comm, struct introduction *mine)
 {
-    enum param_id ids[SETTINGS];
-    int count = shared_settings(ids);
+    enum param_id ids[PARAM_SAME_COUNT];
+    shared_settings(ids);
     memset(mine, 0, sizeof *mine);
     mine->process = *link_domain_self(comm->engine->links);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
     mine->on_device = comm->order.fabric.device != TUTTI_HOST;
-    for (int i = 0; i < count; i++)
-        mine->settings[i] = (uint32_t)hash_bytes(0, param_text(ids[i]), strlen(param_text(ids[i])));
+    for (int i = 0; i < PARAM_SAME_COUNT; i++)
+        mine->settings[i] = value_of(ids[i]);
     return random_bytes(&mine->random, sizeof mine->random);
 }
 
 static tutti_result_t compare(const struct introduction *all, int nranks, int me)
 {
-    enum param_id ids[SETTINGS];
-    int count = shared_settings(ids);
+    enum param_id ids[PARAM_SAME_COUNT];
+    shared_settings(ids);
     for (int rank = 0; rank < nranks; rank++) {
         const struct introduction *theirs = &all[rank], *mine = &all[me];
         if (theirs->version != mine->version)
@@ -60,10 +73,9 @@ static tutti_result_t compare(const struct introduction *all, int nranks, int me
         if (theirs->on_device != mine->on_device)
             return error_set(TUTTI_INVALID_USAGE, "rank %d works on %s, rank %d on %s; use one kind of memory", rank,
                              theirs->on_device ? "a GPU" : "host memory", me, mine->on_device ? "a GPU" : "host memory");
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < PARAM_SAME_COUNT; i++)
             if (theirs->settings[i] != mine->settings[i])
-                return error_set(TUTTI_INVALID_USAGE, "%s differs between rank %d and rank %d (here: %s); it must be the same everywhere",
-                                 param_row(ids[i])->name, rank, me, param_text(ids[i]));
+                return refuse_setting(ids[i], me, rank, theirs->settings[i]);
         if (theirs->choices != mine->choices)
             return error_set(TUTTI_INVALID_USAGE, "rank %d has another table of algorithms than rank %d (see TUTTI_TUNE_FILE)", rank, me);
     }

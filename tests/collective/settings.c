@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each parameter that must be the same on all ranks, by the table: where two ranks differ both are refused and told its name; where they
+ * spell one value in two ways they join. In processes of their own: settings are read once.
+ */
+#include "tutti/tutti.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum kind { KIND_INT, KIND_SIZE, KIND_BOOL, KIND_MS, KIND_STRING, KIND_CHOICE };
+
+struct row {
+    const char *name;
+    enum kind kind;
+    const char *text;
+    long long min, max;
+    const char *choices;
+    bool same;
+};
+
+#define PARAM(id, kind, text, min, max, choices, same, ...) {"TUTTI_" #id, KIND_##kind, text, min, max, choices, same},
+static const struct row rows[] = {
+#include "tables/params.tbl"
+};
+
+static long long bytes_of(const char *text)
+{
+    char *unit;
+    long long number = strtoll(text, &unit, 10);
+    const char *units = "KMGT", *found = *unit ? strchr(units, *unit) : NULL;
+    return found ? number << (10 * (found - units + 1)) : number;
+}
+
+/* A legal value that is not the default one. */
+static void another(const struct row *row, char *out, size_t size)
+{
+    long long number = bytes_of(row->text);
+    const char *first = row->choices, *end = strchr(first, '|');
+    switch (row->kind) {
+    case KIND_BOOL:
+        snprintf(out, size, "%d", *row->text == '0');
+        break;
+    case KIND_CHOICE: /* the second */
+        snprintf(out, size, "%.*s", end ? (int)strcspn(end + 1, "|") : 0, end ? end + 1 : "");
+        break;
+    case KIND_STRING: /* of TUTTI_ALGO, the only one */
+        snprintf(out, size, "allreduce:ring");
+        break;
+    default:
+        snprintf(out, size, "%lld", number < row->max ? number + 1 : row->min);
+    }
+}
+
+/* The default one, spelled otherwise. False: there is no other way. */
+static bool spell(const struct row *row, char *out, size_t size)
+{
+    if (row->kind != KIND_SIZE && row->kind != KIND_BOOL)
+        return false;
+    if (row->kind == KIND_BOOL)
+        snprintf(out, size, "%s", *row->text == '0' ? "false" : "true");
+    else
+        snprintf(out, size, "%lld", bytes_of(row->text));
+    return strcmp(out, row->text) != 0;
+}
+
+/* One rank; the other one gets the id through the pipe. Returns its exit status. */
+static int join(int rank, const int *ends, const char *refused)
+{
+    tutti_unique_id_t id;
+    tutti_comm_t comm;
+    if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
+        return 2;
+    if (rank == 1 && read(ends[0], &id, sizeof id) != (ssize_t)sizeof id)
+        return 3;
+    tutti_result_t result = tutti_comm_init_rank(&comm, 2, &id, rank, NULL);
+    const char *said = tutti_get_last_error(NULL);
+    bool right = refused ? result == TUTTI_INVALID_USAGE && strstr(said, refused) : result == TUTTI_SUCCESS;
+    if (!right)
+        fprintf(stderr, "rank %d: result %d, \"%s\"\n", rank, result, result == TUTTI_SUCCESS ? "" : said);
+    if (result == TUTTI_SUCCESS)
+        tutti_comm_destroy(comm);
+    return right ? 0 : 4;
+}
+
+/* Rank 1 has `value`. Are both refused and told the name, or do both join? */
+static bool try_row(const struct row *row, const char *value, bool refused)
+{
+    int ends[2], bad = pipe(ends);
+    pid_t pid[2];
+    for (int rank = 0; rank < 2 && !bad; rank++) {
+        pid[rank] = fork();
+        if (pid[rank] == 0) {
+            alarm(60);
+            if (rank == 1)
+                setenv(row->name, value, 1);
+            _exit(join(rank, ends, refused ? row->name : NULL));
+        }
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        int status = 1;
+        if (bad || waitpid(pid[rank], &status, 0) != pid[rank] || status)
+            bad = 1;
+    }
+    close(ends[0]);
+    close(ends[1]);
+    if (bad)
+        fprintf(stderr, "%s=%s on rank 1, %s on rank 0: want %s\n", row->name, value, row->text, refused ? "a refusal" : "them to join");
+    return !bad;
+}
+
+int main(void)
+{
+    int tried = 0, wrong = 0;
+    char value[80];
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_INIT_TIMEOUT", "30s", 0);
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    for (const struct row *row = rows; row != rows + sizeof rows / sizeof *rows; row++) {
+        if (!row->same)
+            continue;
+        another(row, value, sizeof value);
+        wrong += !try_row(row, value, true);
+        tried++;
+        if (spell(row, value, sizeof value))
+            wrong += !try_row(row, value, false);
+    }
+    printf("%d parameters, %d wrong\n", tried, wrong);
+    return wrong || tried < 20;
+}
