@@ -101,7 +101,8 @@ typedef struct tutti_config {
     size_t size;         /* sizeof(tutti_config_t) of the caller: lets old programs meet new libraries */
     int blocking;        /* 1: init, split and the like return when done; 0: they return TUTTI_IN_PROGRESS at once and
                             tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says */
-    int timeout_ms;      /* silence of a peer after which operations fail; 0: as TUTTI_TIMEOUT says */
+    int timeout_ms;      /* an operation fails when it has waited so long for a process that gives no sign of life (stopped, or cut
+                            off); for one that lives it waits. 0: as TUTTI_TIMEOUT says */
     const char *name;    /* shown by logs and tools; copied; NULL: made up */
     int device;          /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
     /* On a device, and the same on all ranks: */

@@ -41,9 +41,10 @@ static tutti_result_t open_team(struct tutti_comm *child, const struct tutti_com
         result = team_open(child->engine, (uint32_t)child->id, child->id, child->order.name, rank, count, processes, child->choices,
                            &child->team);
     free(processes);
-    if (result == TUTTI_SUCCESS)
-        result = share_all(child);
-    return result;
+    if (result != TUTTI_SUCCESS)
+        return result;
+    child->team->timeout_ms = child->order.timeout_ms;
+    return share_all(child);
 }
 
 /* A child of the listed ranks of the parent, in that order. */

@@ -215,7 +215,7 @@ static bool unattended(struct engine *engine, bool *moved)
         if (!moved)
             continue;
         *moved |= team_progress(team, true);
-        team_note_wait(team);
+        team_note_wait(team, clock_ns(), true);
     }
     return any;
 }

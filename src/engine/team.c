@@ -83,6 +83,8 @@ tutti_result_t team_link(struct team *team, int rank, struct link **out)
         return TUTTI_SUCCESS;
     }
     tutti_result_t result = link_get(team->engine->links, &team->process[rank], &team->link[rank]);
+    if (result == TUTTI_SUCCESS)
+        link_be_patient(team->link[rank], team->timeout_ms);
     *out = team->link[rank];
     return result;
 }
@@ -258,7 +260,7 @@ bool team_progress(struct team *team, bool engine_held)
     return moved;
 }
 
-void team_note_wait(struct team *team)
+void team_note_wait(struct team *team, uint64_t now, bool engine_held)
 {
     if (!lock_try(&team->lock))
         return;
@@ -268,6 +270,8 @@ void team_note_wait(struct team *team)
         op->noted = op->waiting;
         trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
     }
+    if (op && op->waiting >= 0)
+        team_watch(team, op, now, engine_held);
     lock_release(&team->lock);
 }
 
@@ -337,8 +341,8 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
             atomic_store(&team->attended, true);
             watched = true;
         }
-        team_note_wait(team);
         uint64_t now = clock_ns();
+        team_note_wait(team, now, false);
         if (now >= deadline)
             break;
         give_up = give_up ? give_up : now + patience;
@@ -547,7 +551,8 @@ tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, 
     team->rank = rank;
     team->nranks = nranks;
     team->choices = choices;
-    team->culprit = -1;
+    team->culprit = team->watch.peer = -1;
+    team->timeout_ms = (uint64_t)param_int(PARAM_TIMEOUT);
     pthread_mutex_init(&team->news_lock, NULL);
     tutti_result_t result = allocate(team, processes);
     if (result != TUTTI_SUCCESS) {

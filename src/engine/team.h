@@ -96,6 +96,14 @@ struct op_queue {
     uint64_t head_first;
 };
 
+/* watch.c: the wait that lasts */
+struct watch {
+    uint64_t position;
+    int peer;
+    uint32_t round, slice;
+    uint64_t since, next, warn; /* when it began, when to look again, when to warn */
+};
+
 struct team {
     struct engine *engine;
     struct list node; /* in engine->teams */
@@ -103,7 +111,8 @@ struct team {
     int local_rank, local_ranks;
     uint32_t id;
     uint64_t trace_id;
-    uint64_t timeout_ms;
+    uint64_t timeout_ms; /* silence of a peer after which operations fail; TUTTI_TIMEOUT unless set behind team_open() */
+    struct watch watch;  /* under the lock */
     bool one_process; /* all ranks live in it */
     bool crowded;   /* more ranks than processors here: yield, do not spin */
     struct wire_process *process; /* by rank */
@@ -171,8 +180,10 @@ struct team_head {
     int waiting; /* rank it waits for; -1 */
 };
 bool team_head(struct team *team, struct team_head *head);
-/* Tells the black box whom the running operation waits for. */
-void team_note_wait(struct team *team);
+/* Tells the black box whom the running operation waits for; fails it if that one gives no sign of life. engine_held: as above. */
+void team_note_wait(struct team *team, uint64_t now, bool engine_held);
+/* watch.c: `op` waits for op->waiting. Under the team's lock. */
+void team_watch(struct team *team, const struct op *op, uint64_t now, bool engine_held);
 
 /* Waits, progressing, until `position` operations have completed. */
 tutti_result_t team_wait(struct team *team, uint64_t position);

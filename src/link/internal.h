@@ -60,7 +60,9 @@ struct link {
     size_t eager;
     uint64_t down_since; /* since when no lane is up; 0: one is */
     int refusals;        /* connections refused since a lane was up */
+    uint64_t patience;   /* ns without a lane after which it is lost */
     uint64_t heard;
+    uint64_t asked, asked_again; /* since when, and when last, link_silence() has asked in vain; 0: it has not */
 
     /* messages */
     uint64_t next_sequence, received, acked_to_peer;

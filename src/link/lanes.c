@@ -340,11 +340,12 @@ static void announce(struct link *link, uint64_t now)
 
 uint64_t lanes_tick(struct link *link, uint64_t now)
 {
-    uint64_t timeout = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     if (!link->ops || link->lost || !link->started)
         return UINT64_MAX;
-    if (link->down_since && since(link->down_since, now) > timeout) {
-        lanes_lose(link, "no lane came up within TUTTI_TIMEOUT");
+    if (link->down_since && since(link->down_since, now) > link->patience) {
+        char why[80];
+        snprintf(why, sizeof why, "no lane came up within %g s (TUTTI_TIMEOUT)", (double)link->patience / NS_PER_S);
+        lanes_lose(link, why);
         return UINT64_MAX;
     }
     bool busy = link->down_since || expects(link);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define GOODBYE_MS 2000
+#define ASK_AFTER  (100 * NS_PER_MS) /* silence after which a peer is asked whether it lives, and asked again */
 
 /* Processes with the same value share memory, abstract sockets and the right to each other's descriptors. */
 static uint64_t host_identity(void)
@@ -221,6 +222,7 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     link->domain = domain;
     link->peer = *peer;
     link->control = -1;
+    link->patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     init_lists(link);
     for (int i = 0; i < LINK_MAX_LANES; i++)
         link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i};
@@ -279,6 +281,33 @@ tutti_result_t link_share(struct link *link, uint64_t key, int fd)
     if (link->control < 0 || !(link->ops->caps & TRANSPORT_SHARES))
         return TUTTI_IN_PROGRESS;
     return link->ops->share(link->lane[link->control].lane, key, fd);
+}
+
+/* A message of the lane's own: it may be lost with the lane, or find no room, and is repeated. */
+static void ask(struct link *link, uint64_t now)
+{
+    if (link->control >= 0 && now >= link->asked_again + ASK_AFTER && message_send_on(&link->lane[link->control], WIRE_PROBE))
+        link->asked_again = now;
+}
+
+uint64_t link_silence(struct link *link, uint64_t now)
+{
+    if (!link->ops || link->lost)
+        return 0;
+    lanes_start(link);
+    if (link->heard >= link->asked)
+        link->asked = 0;
+    if (!link->asked && now < link->heard + ASK_AFTER)
+        return 0;
+    link->asked = link->asked ? link->asked : now;
+    ask(link, now);
+    return now - link->asked;
+}
+
+void link_be_patient(struct link *link, uint64_t ms)
+{
+    if (link->patience < ms * NS_PER_MS)
+        link->patience = ms * NS_PER_MS;
 }
 
 const struct wire_process *link_peer(const struct link *link)

@@ -115,6 +115,12 @@ tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Drops arrived payloads of a communicator that nobody will ask for. */
 void link_forget_comm(struct link_domain *domain, uint32_t comm);
 
+/* Somebody waits for this peer: asks whether it lives, if nothing has come from it for a while. Nanoseconds for which it has not answered; 0: it has.
+ * To be called again and again. */
+uint64_t link_silence(struct link *link, uint64_t now);
+/* The link is not given up before it has been down for so long, which is TUTTI_TIMEOUT at least. */
+void link_be_patient(struct link *link, uint64_t ms);
+
 const struct wire_process *link_peer(const struct link *link);
 bool link_is_lost(const struct link *link);
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waits that last. Whoever is waited for may be late for as long as it lives; one that gives no sign of life is given up. Half of the
+ * patience goes by before it is asked, the other half for the answer: so links that nothing else needs are opened for long waits only.
+ */
+#include "engine/team.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/boxread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOOKS 16 /* in the time of the patience */
+
+static bool same_wait(const struct watch *watch, const struct op *op)
+{
+    return watch->position == op->position && watch->peer == op->waiting && watch->round == op->waiting_round && watch->slice == op->waiting_slice;
+}
+
+static void give_up(struct team *team, const struct op *op, uint64_t waited)
+{
+    char sentence[256];
+    snprintf(sentence, sizeof sentence,
+             "rank %d (process %u) has given no sign of life for %.1f s, in which %s, operation %u, waited for it (TUTTI_TIMEOUT, config.timeout_ms)",
+             op->waiting, team->process[op->waiting].pid, (double)waited / NS_PER_S, blackbox_collective_name(op->wire_kind), op->seq);
+    team_fail(team, TUTTI_REMOTE_ERROR, op->waiting, sentence);
+}
+
+/* It lives, and does not come: the peer may be elsewhere in its program for good. */
+static void warn(struct team *team, const struct op *op, uint64_t now)
+{
+    struct watch *watch = &team->watch;
+    if (now < watch->warn)
+        return;
+    watch->warn = now + (now - watch->since);
+    log_warn("rank %d has waited %.0f s for rank %d (process %u, alive) in %s, operation %u; tutti trace shows what each rank is in", team->rank,
+             (double)(now - watch->since) / NS_PER_S, op->waiting, team->process[op->waiting].pid, blackbox_collective_name(op->wire_kind), op->seq);
+}
+
+/* How long the peer has not answered. Under the engine's lock. */
+static uint64_t silence(struct team *team, int rank, uint64_t now)
+{
+    struct link *link;
+    bool here = memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+    return here || team_link(team, rank, &link) != TUTTI_SUCCESS ? 0 : link_silence(link, now);
+}
+
+static void look(struct team *team, const struct op *op, uint64_t now)
+{
+    uint64_t patience = team->timeout_ms * NS_PER_MS;
+    team->watch.next = now + patience / LOOKS;
+    if (silence(team, op->waiting, now) >= patience / 2)
+        give_up(team, op, now - team->watch.since);
+    else
+        warn(team, op, now);
+}
+
+void team_watch(struct team *team, const struct op *op, uint64_t now, bool engine_held)
+{
+    struct watch *watch = &team->watch;
+    uint64_t patience = team->timeout_ms * NS_PER_MS;
+    if (!same_wait(watch, op)) {
+        *watch = (struct watch){op->position, op->waiting, op->waiting_round, op->waiting_slice, now, now + patience / 2, now + patience};
+        return;
+    }
+    if (now < watch->next || (!engine_held && !lock_try(&team->engine->lock)))
+        return;
+    look(team, op, now);
+    if (!engine_held)
+        lock_release(&team->engine->lock);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `silence shm|tcp`: rank 1 is stopped, or late but alive. Who waits for a stopped one is told within the communicator's time of patience, which
+ * the config or TUTTI_TIMEOUT gives; who waits for a late one waits on.
+ */
+#include "tutti/tutti.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct scene {
+    const char *name;
+    int config_ms;       /* config.timeout_ms */
+    const char *setting; /* TUTTI_TIMEOUT */
+    bool message;        /* not a collective */
+    bool stops;          /* else rank 1 is late */
+};
+
+static const struct scene scenes[] = {
+    {"an allreduce with a stopped rank, by the config", 600, "1000s", false, true},
+    {"an allreduce with a stopped rank, by the variable", 0, "600ms", false, true},
+    {"a message of a stopped rank, by the config", 600, "1000s", true, true},
+    {"an allreduce with a late rank", 300, "300ms", false, false},
+    {"a message of a late rank, more patient than the variable", 100000, "300ms", true, false},
+};
+
+static int ends[2];
+
+static tutti_result_t talk(const struct scene *scene, int rank, tutti_comm_t comm)
+{
+    float one = 1, sum;
+    tutti_result_t result;
+    if (!scene->message)
+        result = tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
+    else
+        result = rank ? tutti_send(&one, 1, TUTTI_FLOAT32, 0, comm, NULL) : tutti_recv(&sum, 1, TUTTI_FLOAT32, 1, comm, NULL);
+    return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
+}
+
+/* What rank 0 must hear. */
+static int judge(const struct scene *scene, tutti_result_t result, tutti_comm_t comm)
+{
+    const char *said = result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm);
+    if (scene->stops ? result == TUTTI_REMOTE_ERROR && strstr(said, "rank 1") && strstr(said, "no sign of life") : result == TUTTI_SUCCESS)
+        return 0;
+    fprintf(stderr, "result %d, \"%s\"\n", result, said);
+    return 5;
+}
+
+static int run_rank(const struct scene *scene, int rank)
+{
+    tutti_unique_id_t id;
+    tutti_comm_t comm;
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeout_ms = scene->config_ms;
+    setenv("TUTTI_TIMEOUT", scene->setting, 1);
+    if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
+        return 2;
+    if (rank == 1 && read(ends[0], &id, sizeof id) != (ssize_t)sizeof id)
+        return 3;
+    if (tutti_comm_init_rank(&comm, 2, &id, rank, &config) != TUTTI_SUCCESS)
+        return 4;
+    struct scene before = {.message = false};
+    if (talk(&before, rank, comm) != TUTTI_SUCCESS)
+        return 6;
+    if (rank == 1 && scene->stops)
+        raise(SIGSTOP);
+    else if (rank == 1)
+        usleep(1500000);
+    tutti_result_t result = talk(scene, rank, comm);
+    if (rank == 0)
+        _exit(judge(scene, result, comm)); /* without a goodbye, for which a stopped peer makes it wait */
+    return scene->stops || tutti_comm_destroy(comm) == TUTTI_SUCCESS ? 0 : 7;
+}
+
+static int status_of(pid_t pid)
+{
+    int status = 0;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+static int play(const struct scene *scene)
+{
+    pid_t pid[2];
+    if (pipe(ends) != 0)
+        return 1;
+    for (int rank = 0; rank < 2; rank++) {
+        pid[rank] = fork();
+        if (pid[rank] == 0) {
+            alarm(60); /* far more than it may take */
+            _exit(run_rank(scene, rank));
+        }
+    }
+    int first = status_of(pid[0]);
+    kill(pid[1], SIGCONT);
+    int second = status_of(pid[1]);
+    close(ends[0]);
+    close(ends[1]);
+    printf("%s: rank 0 ended with %d, rank 1 with %d\n", scene->name, first, second);
+    return first || second;
+}
+
+int main(int argc, char **argv)
+{
+    int wrong = 0;
+    if (argc == 2)
+        setenv("TUTTI_TRANSPORT", argv[1], 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        wrong += play(&scenes[i]);
+    return wrong != 0;
+}
