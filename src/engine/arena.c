@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -151,6 +152,28 @@ void arena_unmap(struct arena *arena)
     pthread_mutex_unlock(&lock);
     arena->mapping = NULL;
     arena->memory = NULL;
+}
+
+static void say(_Atomic int32_t *hint, int32_t value)
+{
+    if (atomic_load_explicit(hint, memory_order_relaxed) != value) /* lines that many read are not written in vain */
+        atomic_store_explicit(hint, value, memory_order_relaxed);
+}
+
+void arena_say_running(struct arena *arena, int me)
+{
+    int place = sched_getcpu() % ARENA_PROCESSORS;
+    if (place < 0)
+        return;
+    say(&arena->ranks[me].processor, place + 1);
+    say(&arena->head->running[place], me + 1);
+}
+
+bool arena_is_running(const struct arena *arena, int peer)
+{
+    int32_t place = atomic_load_explicit(&arena->ranks[peer].processor, memory_order_relaxed);
+    return place > 0 && place <= ARENA_PROCESSORS &&
+           atomic_load_explicit(&arena->head->running[place - 1], memory_order_relaxed) == peer + 1;
 }
 
 /* Waking everybody for each store would wake n ranks n times; most would find that they wait for another. */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #define SLOT_INLINE 40 /* also room for a struct slot_place */
+#define ARENA_PROCESSORS 64 /* more share the entries of others: what is said there are hints */
 
 enum slot_kind { SLOT_STAGED, SLOT_IN_PLACE };
 
@@ -41,6 +42,7 @@ _Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the he
 
 struct arena_rank {
     _Atomic int32_t reads; /* can it read rank 0's memory? 0: not known, 1: yes, 2: no */
+    _Atomic int32_t processor; /* where it last ran, as a place in arena_head.running, + 1; 0: not known */
     alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
     alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
     _Atomic bool gone; /* its process was lost */
@@ -54,6 +56,7 @@ struct arena_head {
     alignas(CACHE_LINE) _Atomic uint32_t sleepers;
     _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown) */
     _Atomic int32_t failed_result;
+    alignas(CACHE_LINE) _Atomic int32_t running[ARENA_PROCESSORS]; /* rank + 1 that was last seen running on a processor */
 };
 
 struct arena_mapping;
@@ -84,6 +87,11 @@ static inline struct slot *arena_slot(const struct arena *arena, int rank, uint6
     size_t index = (size_t)rank * arena->slot_count + step % arena->slot_count;
     return (struct slot *)(void *)(arena->slots + index * arena->slot_size);
 }
+
+/* Says that this rank runs, and where. */
+void arena_say_running(struct arena *arena, int me);
+/* Is `peer` likely to be running now, on a processor of its own? */
+bool arena_is_running(const struct arena *arena, int peer);
 
 /* Wakes those who sleep for rank `me`; -1: everybody. Call after a store that they may wait for. */
 void arena_wake(struct arena *arena, int me);

@@ -22,6 +22,7 @@
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
 #define NAPS 50 /* without activity before deep sleep */
+#define FIRST_NAP_US 50 /* what was just issued and is still unattended then, is so for long */
 
 static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pooled {
@@ -263,10 +264,11 @@ static bool look(struct engine *engine)
 static void nap(struct engine *engine)
 {
     uint32_t seen = atomic_load(&engine->activity);
-    unsigned quiet = 0, enough = NAPS * ENGINE_NAP_US / engine->nap_us + 1;
+    unsigned quiet = 0, enough = NAPS * ENGINE_NAP_US / engine->nap_us + 1, nap_us = FIRST_NAP_US;
     atomic_store(&engine->mode, ENGINE_NAPPING);
     while (!atomic_load(&engine->stop) && quiet < enough) {
-        usleep(engine->nap_us);
+        usleep(nap_us);
+        nap_us = engine->nap_us;
         uint32_t activity = atomic_load(&engine->activity);
         bool busy = atomic_load(&engine->attending) > 0 || activity != seen;
         quiet = busy ? 0 : quiet + 1;
@@ -305,8 +307,9 @@ static void *thread_main(void *argument)
     struct engine *engine = argument;
     pthread_setname_np(pthread_self(), "tutti-engine");
     while (!atomic_load(&engine->stop)) {
+        uint32_t before = atomic_load(&engine->activity);
         deep(engine);
-        if (atomic_load(&engine->attending))
+        if (atomic_load(&engine->attending) || atomic_load(&engine->activity) != before) /* it may only not be waited for yet */
             nap(engine);
         work(engine);
     }

@@ -93,10 +93,30 @@ static void the_thread_hears_of_operations_though_another_polls(void **state)
     engine_release(engine);
 }
 
+/* Callers who issue and wait themselves need no thread: to wake it for each of their operations would cost more than these. */
+static void the_thread_is_not_woken_for_each_operation_that_is_waited_for(void **state)
+{
+    int woken_up = 0;
+    (void)state;
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    while (!thread_is_deep())
+        sched_yield();
+    uint32_t deep = atomic_load(&engine->mode);
+    for (int i = 0; i < ROUNDS; i++) {
+        woken_up += atomic_load(&engine->mode) == deep;
+        engine_notice(engine);
+        atomic_fetch_add(&engine->activity, 1); /* as whoever has waited does */
+        usleep(300);
+    }
+    assert_in_range(woken_up, 1, ROUNDS / 4);
+    engine_release(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one),
-                                       cmocka_unit_test(the_thread_hears_of_operations_though_another_polls)};
+                                       cmocka_unit_test(the_thread_hears_of_operations_though_another_polls),
+                                       cmocka_unit_test(the_thread_is_not_woken_for_each_operation_that_is_waited_for)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

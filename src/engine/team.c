@@ -21,6 +21,7 @@
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD 8
 #define LOOKS_ALONE 300 /* when every rank can have a processor */
+#define LOOKS_AT_A_RUNNING_PEER 200 /* when not every rank can */
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
@@ -309,13 +310,27 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
         usleep(200); /* behind a stream: another team is being waited for */
 }
 
-/* A few looks are cheaper than a switch to a rank that waits as well; then yield: the peer may need this very processor. */
+/* Is the rank that is waited for running just now? Then its news come sooner than another switch to it. */
+static bool awaited_runs(const struct team *team)
+{
+    int peer = atomic_load_explicit(&team->awaited, memory_order_relaxed);
+    return team->direct && peer >= 0 && peer < team->nranks && arena_is_running(&team->direct->arena, peer);
+}
+
+/*
+ * Where every rank can have a processor, many looks are cheaper than a system call. Elsewhere the peer may need this very one: one look, then
+ * the others' turn, unless the peer was seen running on another one; but it may have been switched from since, so not for ever.
+ */
 static void spin(const struct team *team, unsigned spins)
 {
-    if (spins % LOOKS_BEFORE_YIELD == LOOKS_BEFORE_YIELD - 1 && (team->crowded || spins > LOOKS_ALONE))
-        sched_yield();
-    else
+    if (team->crowded && team->direct)
+        arena_say_running(&team->direct->arena, team->rank);
+    bool look_on = team->crowded ? spins < (awaited_runs(team) ? LOOKS_AT_A_RUNNING_PEER : 1)
+                                 : spins <= LOOKS_ALONE || spins % LOOKS_BEFORE_YIELD != LOOKS_BEFORE_YIELD - 1;
+    if (look_on)
         cpu_relax();
+    else
+        sched_yield();
 }
 
 /* Waits, progressing, until `position` operations have completed or it is time. */

@@ -133,6 +133,7 @@ struct team {
     struct try_lock lock;
     _Atomic bool attended;
     _Atomic int visitors; /* threads that wait for a stream: stream_visit() */
+    _Atomic int awaited;  /* rank that the running operation waits for: a hint for who looks without the lock */
     _Atomic uint64_t issued, completed; /* queue positions */
     uint32_t seq;          /* collectives: all ranks count alike */
     uint32_t p2p_seq;      /* sends and receives: this rank's own number */
@@ -203,6 +204,7 @@ void team_tell_news(struct team *team);
 static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)
 {
     op->waiting = peer;
+    atomic_store_explicit(&op->team->awaited, peer, memory_order_relaxed);
     op->waiting_round = round;
     op->waiting_slice = slice;
 }

@@ -65,14 +65,14 @@ static void sends_messages_of_all_sizes(void **state)
     struct pair pair;
     (void)state;
     pair_open(&pair);
-    size_t sent = 0, step = 1;
+    size_t sent = 0, step = 1, ordinary = under_test->max_msg / 269 | 1;
     for (size_t length = 1; length <= under_test->max_msg; length += step, sent++) {
         tutti_result_t result;
         int parts = (int)(1 + length % 19);
         while ((result = send_pattern(pair.at, length, length, parts)) == TUTTI_IN_PROGRESS)
             pair_step(&pair);
         assert_int_equal(result, TUTTI_SUCCESS);
-        step = length < 200 ? 1 : length + 61 > under_test->max_msg && length < under_test->max_msg ? under_test->max_msg - length : 61;
+        step = length < 200 ? 1 : length + ordinary > under_test->max_msg && length < under_test->max_msg ? under_test->max_msg - length : ordinary;
     }
     pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == sent);
     uint8_t *expected = malloc(under_test->max_msg);

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define SHM_MAX_MSG 16384
+#define SHM_MAX_MSG (131072 + 64) /* a payload of 128 KiB and what the link puts before it */
 #define SHM_QUEUE   32        /* unfinished puts of one lane */
 #define SHM_TURN    (1 << 20) /* bytes put before others have their turn */
 
