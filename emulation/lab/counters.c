@@ -151,17 +151,37 @@ tutti_result_t counters_zero(struct fabric *fabric)
     return result;
 }
 
-struct balance counters_balance(const struct counters *counters, int leaf, bool up)
+static struct balance leaf_balance(const struct counters *counters, int leaf, bool up)
 {
-    uint64_t values[LAB_MAX_LEAVES * LAB_MAX_UPLINKS];
+    uint64_t values[LAB_MAX_UPLINKS];
     const struct lab_topology *topology = counters->topology;
     int count = 0;
     for (int i = 0; i < topology->link_count; i++) {
         const struct lab_link *link = &topology->links[i];
-        if (link->uplink && (leaf < 0 || topology->nodes[link->lower.node].index == leaf))
+        if (link->uplink && topology->nodes[link->lower.node].index == leaf)
             values[count++] = up ? counters->links[i].up.bytes : counters->links[i].down.bytes;
     }
     return balance_of(values, count);
+}
+
+/* A load is spread over the uplinks of one leaf: of all leaves together this says how well each of them does, not whether they carry
+ * alike. */
+struct balance counters_balance(const struct counters *counters, int leaf, bool up)
+{
+    int leaves = counters->topology->spec.leaves;
+    struct balance all = {0, 0, 1};
+    double most = 0;
+    if (leaf >= 0)
+        return leaf_balance(counters, leaf, up);
+    for (int i = 0; i < leaves; i++) {
+        struct balance one = leaf_balance(counters, i, up);
+        all.mean += one.mean / leaves;
+        all.variance += one.variance / leaves;
+        most += one.max_over_mean * one.mean / leaves;
+    }
+    if (all.mean > 0)
+        all.max_over_mean = most / all.mean;
+    return all;
 }
 
 const char *counters_state_name(const struct counters *counters, int link)

@@ -32,6 +32,23 @@ static void load(const char *yaml, struct lab_topology *topology, struct counter
         counters->links[i] = (struct counters_link){.up = {(uint64_t)i * 1000000, (uint64_t)i, 0}, .rate = topology->links[i].rate};
 }
 
+/* Even over the uplinks of the only leaf that sends is even, also where other leaves send nothing. */
+static void test_one_way(void **state)
+{
+    struct lab_topology topology;
+    struct counters counters;
+    load("name: a\n", &topology, &counters);
+    for (int i = 0; i < topology.link_count; i++) {
+        const struct lab_link *link = &topology.links[i];
+        bool sends = link->uplink && topology.nodes[link->lower.node].index == 0;
+        counters.links[i].up.bytes = sends ? 4000 : 0;
+    }
+    struct balance all = counters_balance(&counters, -1, true);
+    assert_true(all.max_over_mean == 1 && all.variance == 0 && all.mean == 2000);
+    counters_free(&counters);
+    topology_free(&topology);
+}
+
 /* Elements are closed in the order in which they were opened, attributes are quoted, and there is one root. */
 static void check_well_formed(const char *xml)
 {
@@ -129,8 +146,8 @@ static void test_report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance), cmocka_unit_test(test_draw), cmocka_unit_test(test_subtract),
-        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_balance), cmocka_unit_test(test_one_way), cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_subtract), cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void become(const char *program, int in, int out)
+/* Who is killed while a program makes namespaces must not leave it to go on behind the back of the next `down`. */
+static void become(const char *program, int in, int out, pid_t parent)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
@@ -26,9 +31,9 @@ static void become(const char *program, int in, int out)
 static int spawn(const char *program, int in, int out)
 {
     int status;
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(program, in, out);
+        become(program, in, out, parent);
     if (pid < 0)
         return -1;
     while (waitpid(pid, &status, 0) < 0)

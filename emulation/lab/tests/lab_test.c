@@ -83,6 +83,16 @@ static void test_crash_then_up(void **state)
     }
 }
 
+/* What a killed `up` had started does not make namespaces behind the back of `down`. */
+static void test_crash_leaves_nobody(void **state)
+{
+    must(harness_run("echo 'name: x' > $DIR/lab.yaml"));
+    stand_in("ip", 1, "kill -9 $PPID; until [ -e $DIR/down ]; do sleep 0.05; done; echo > $DIR/late");
+    assert_int_equal(harness_run("PATH=$DIR/bin:$PATH; exec $LAB up $DIR/lab.yaml --name $NAME 2>/dev/null"), 137);
+    must(harness_run("$LAB down $NAME; echo > $DIR/down; for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e $DIR/late ] && sleep 0.1; done; sleep 0.2"));
+    assert_false(harness_anything_left());
+}
+
 static void test_failure_undoes(void **state)
 {
     char out[4096];
@@ -392,7 +402,7 @@ static int remove_lab(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_up_and_down), LAB_TEST(test_down_is_final), LAB_TEST(test_crash_then_up), LAB_TEST(test_failure_undoes),
+        LAB_TEST(test_up_and_down), LAB_TEST(test_down_is_final), LAB_TEST(test_crash_then_up), LAB_TEST(test_crash_leaves_nobody), LAB_TEST(test_failure_undoes),
         LAB_TEST(test_two_labs_and_strangers), LAB_TEST(test_run), LAB_TEST(test_exec_all), LAB_TEST(test_steering),
         LAB_TEST(test_dscp), LAB_TEST(test_ecmp), LAB_TEST(test_ecmp_by_ports_alone), LAB_TEST(test_hash_seed), LAB_TEST(test_link_down_at_leaf),
         LAB_TEST(test_black_holes), LAB_TEST(test_many_cuts), LAB_TEST(test_host_links), LAB_TEST(test_rate), LAB_TEST(test_iperf3),
