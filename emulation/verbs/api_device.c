@@ -230,6 +230,8 @@ static void forget_events(struct context *context)
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
     struct context *context = context_of(ibv);
+    if (context->inherited)
+        return EPERM;
     pthread_mutex_lock(&life);
     engine_lock();
     list_remove(&context->node);

@@ -33,13 +33,13 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
     struct qp *qp = (struct qp *)ibv;
     engine_lock();
-    bool busy = !list_empty(&qp->groups);
+    int err = qp->context->inherited ? EPERM : list_empty(&qp->groups) ? 0 : EBUSY;
     uint32_t reported = qp->async_reported;
-    if (!busy)
+    if (!err)
         event_forget(qp->context, qp);
     engine_unlock();
-    if (busy)
-        return EBUSY;
+    if (err)
+        return err;
     event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
     engine_lock();
     qp_destroy(qp);
@@ -49,6 +49,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
+    if (context_of(ibv->context)->inherited)
+        return EPERM;
     bool asks = ibv->qp_type == IBV_QPT_RC && (mask & IBV_QP_DEST_QPN) && (mask & IBV_QP_AV);
     bool hands = asks && hand_ask((struct qp *)ibv, attr);
     engine_lock();

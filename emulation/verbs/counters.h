@@ -11,6 +11,7 @@
     X(sent_bytes)                                                                                                           \
     X(sent_retransmitted)                                                                                                   \
     X(send_failed)                                                                                                          \
+    X(waited_for_queue)                                                                                                     \
     X(received_packets)                                                                                                     \
     X(received_bytes)                                                                                                       \
     X(dropped_not_ip)                                                                                                       \

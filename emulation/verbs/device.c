@@ -14,6 +14,20 @@
 
 struct list device_table = {&device_table, &device_table};
 
+void device_disinherit(void)
+{
+    list_each(node, &device_table)
+    {
+        struct device *device = list_entry(node, struct device, node);
+        struct list *open;
+        while ((open = list_pop(&device->contexts))) {
+            list_init(open); /* whoever closes it takes it out of a list */
+            list_entry(open, struct context, node)->inherited = true;
+        }
+        device->waiting = 0;
+    }
+}
+
 static int device_count(void)
 {
     int n = 0;

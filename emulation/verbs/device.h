@@ -11,9 +11,8 @@ extern struct list device_table;
 /* Reads links and addresses anew and reports what changed to open contexts. 0 or errno. */
 int device_refresh(void);
 
-
-
-
+/* In a child of fork: open contexts are the parent's from now on. */
+void device_disinherit(void);
 
 /* The GID at an index as programs see it (a shifted table is a fault that can be injected): NULL for an empty slot. */
 const union ibv_gid *device_gid(const struct device *device, int index);

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -86,12 +87,18 @@ uint64_t counter_read(enum counter counter)
     return atomic_load_explicit(&counters[counter], memory_order_relaxed);
 }
 
-/* A child of fork has no thread, and shares the sockets with its parent: it starts from nothing. */
+static void close_fds(void);
+
+/* A child of fork has no thread, and must not send in its parent's name: it starts from nothing. The parent's objects stay, as memory. */
 static void after_fork(void)
 {
     engine.running = false;
     engine.users = 0;
     pthread_mutex_init(&engine.lock, NULL);
+    close_fds();
+    list_init(&engine.dirty);
+    list_init(&engine.timers);
+    device_disinherit();
 }
 
 static void setup(void)
@@ -558,6 +565,10 @@ static int start(void)
                 strerror(err));
     if (!err)
         err = take_slot();
+    /* Not from 0: Linux derives a source port from the product of two numbers, and in products of 4096 x slot + a small index the bits
+     * that decide for an uplink repeat. */
+    if (!err && getrandom(&engine.next_qp, sizeof engine.next_qp, 0) < 0)
+        err = EIO;
     const char *poll_mode = getenv("SOFTVERBS_POLL");
     engine.sleepy = poll_mode && !strcmp(poll_mode, "sleep");
     engine.stop = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fault injection. Decisions come from one seeded generator, so the same traffic meets the same faults. */
+/* Fault injection. Decisions come from one generator a process, seeded by the user and by the process. */
 #include "fault.h"
 #include "counters.h"
 #include "engine.h"
@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEFAULT_DELAY_US 500
 #define REORDER_NS       (300 * NS_PER_US)
@@ -155,9 +156,10 @@ bool fault_touches_packets(void)
     return now_set.drop > 0 || now_set.dup > 0 || now_set.reorder > 0 || now_set.delay > 0 || now_set.corrupt > 0;
 }
 
+/* Each process draws its own faults: a packet and what is sent again, or a request and its answer, must not meet the same. */
 static uint64_t draw(void)
 {
-    return mix64(now_set.seed * 0x9e3779b97f4a7c15ull + ++draws);
+    return mix64(mix64(now_set.seed + (uint64_t)getpid()) + ++draws);
 }
 
 static bool chance(double rate)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key is caught. */
+/* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key is caught; both
+ * are masked by a number that each process draws, so that one process's keys are not valid in another. */
 #include "mr.h"
 #include "icrc.h"
 #include "softverbs.h"
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define TAG_BITS    8
@@ -16,7 +18,7 @@
 
 static struct mr **table;
 static uint8_t *tags;
-static uint32_t table_size, free_hint = 1;
+static uint32_t table_size, free_hint = 1, mask;
 static const struct softverbs_memory *hook;
 static bool hook_sought;
 
@@ -39,6 +41,8 @@ static void seek_hook(void)
 
 static bool grow(void)
 {
+    if (!table && getrandom(&mask, sizeof mask, 0) < 0)
+        return false;
     uint32_t size = table_size ? table_size * 2 : TABLE_START;
     if (size >= 1u << (32 - TAG_BITS))
         return false;
@@ -56,7 +60,7 @@ static bool grow(void)
     return true;
 }
 
-/* Index 0 is never used: key 0 is a common value of uninitialised memory. */
+/* Index 0 is never used: it says that there is none. */
 static uint32_t take_index(void)
 {
     for (uint32_t tried = 1; tried < table_size; tried++) {
@@ -119,7 +123,9 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
     mr->ibv.addr = address;
     mr->ibv.length = size;
     mr->ibv.handle = index;
-    mr->ibv.lkey = mr->ibv.rkey = index << TAG_BITS | tags[index]++;
+    if (!((index << TAG_BITS | tags[index]) ^ mask))
+        tags[index]++; /* 0 is a common value of uninitialised memory */
+    mr->ibv.lkey = mr->ibv.rkey = (index << TAG_BITS | tags[index]++) ^ mask;
     mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
     mr->host = address;
     mr->access = access;
@@ -137,7 +143,7 @@ void mr_deregister(struct mr *mr)
 
 struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access)
 {
-    uint32_t index = key >> TAG_BITS;
+    uint32_t index = (key ^ mask) >> TAG_BITS;
     struct mr *mr = index < table_size ? table[index] : NULL;
     if (!mr || mr->ibv.lkey != key || mr->ibv.pd != &pd->ibv || (mr->access & access) != access)
         return NULL;

@@ -44,6 +44,8 @@ struct device {
     uint8_t mac[6];
     bool up, present, frozen, seen;
     int gid_shift;
+    unsigned waiting;    /* datagrams that wait for room in its queue */
+    unsigned refused_at; /* of the tries to send them, the last one that its queue refused */
     struct gid_slot gids[GID_COUNT];
 };
 
@@ -59,6 +61,7 @@ struct context {
     struct list events; /* of struct event */
     int objects;        /* protection domains, completion queues and channels that are still alive */
     bool closed;        /* goes with the last object */
+    bool inherited;     /* opened by the process that this one was forked from: its sockets and packets are not ours */
 };
 
 struct pd {

@@ -15,6 +15,8 @@
 
 int post_allowed(const struct qp *qp)
 {
+    if (qp->context->inherited)
+        return EPERM;
     switch (qp->state) {
     case IBV_QPS_RTS:
     case IBV_QPS_SQD:
@@ -52,6 +54,8 @@ int post_inline(struct qp *qp, struct send_wqe *wqe, uint32_t index, const struc
 
 void post_publish(struct qp *qp, uint32_t n)
 {
+    if (qp->context->inherited)
+        return;
     qp->req.tail += n;
     engine_mark(qp);
     engine_push();
@@ -185,12 +189,12 @@ int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 {
     struct qp *qp = (struct qp *)ibv;
     engine_lock();
-    int err = qp->state == IBV_QPS_RESET || ibv->srq ? EINVAL : 0;
+    int err = qp->context->inherited ? EPERM : qp->state == IBV_QPS_RESET || ibv->srq ? EINVAL : 0;
     if (err)
         *bad = wr;
     else
         err = push_all(&qp->recv, wr, bad);
-    if (qp->state == IBV_QPS_ERR)
+    if (qp->state == IBV_QPS_ERR && !qp->context->inherited)
         responder_flush(qp);
     engine_unlock();
     return err;
@@ -199,7 +203,10 @@ int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     engine_lock();
-    int err = push_all(&((struct srq *)ibv)->queue, wr, bad);
+    bool inherited = context_of(ibv->context)->inherited;
+    int err = inherited ? EPERM : push_all(&((struct srq *)ibv)->queue, wr, bad);
+    if (inherited)
+        *bad = wr;
     engine_unlock();
     return err;
 }

@@ -88,8 +88,8 @@ static void use(struct qp *qp, int by)
 
 struct qp *qp_create(struct context *context, const struct ibv_qp_init_attr_ex *init)
 {
-    if (!right_init(init)) {
-        errno = EINVAL;
+    if (context->inherited || !right_init(init)) {
+        errno = context->inherited ? EPERM : EINVAL;
         return NULL;
     }
     struct qp *qp = calloc(1, sizeof(*qp));

@@ -125,7 +125,7 @@ static uint8_t service_of(const struct qp *qp)
 
 static bool may_start(const struct qp *qp)
 {
-    return qp->state == IBV_QPS_RTS && !qp->req.draining;
+    return qp->state == IBV_QPS_RTS && !qp->req.draining && !wire_waits(qp->context->device);
 }
 
 static bool read_fits(const struct requester *req)
@@ -322,7 +322,7 @@ static void run_rc(struct qp *qp, uint64_t now)
     struct requester *req = &qp->req;
     if (req->rnr_deadline || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD))
         return;
-    bool sent = false, open = open_window(req);
+    bool sent = false, open = !wire_waits(qp->context->device) && open_window(req);
     while (open && send_next_rc(qp))
         sent = true;
     if (sent && !req->ack_deadline && qp->attr.timeout) {

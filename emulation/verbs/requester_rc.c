@@ -302,7 +302,9 @@ uint64_t requester_timer(struct qp *qp, uint64_t now)
         req->rnr_deadline = 0;
         engine_mark(qp);
     }
-    if (req->ack_deadline && now >= req->ack_deadline)
+    if (req->ack_deadline && now >= req->ack_deadline && wire_waits(qp->context->device))
+        req->ack_deadline = now + requester_timeout(qp); /* what was sent has not left yet */
+    else if (req->ack_deadline && now >= req->ack_deadline)
         time_out(qp, now);
     if (req->rnr_deadline && req->ack_deadline)
         return req->rnr_deadline < req->ack_deadline ? req->rnr_deadline : req->ack_deadline;

@@ -49,6 +49,9 @@ void wire_commit(void);
 void wire_cancel(void);
 void wire_flush(void);
 
+/* Whether the interface's queue was full and packets wait for room in it: nothing new should be begun. */
+bool wire_waits(const struct device *device);
+
 /* Whether equally long packets leave as super-packets now. */
 bool wire_joins(void);
 

@@ -3,6 +3,7 @@
  * kernel (or nobody, on a local link) cuts again. The long way is a UDP socket per interface, family and source port, bound to the
  * interface, the short one wire_frame.c. */
 #include "counters.h"
+#include "engine.h"
 #include "fault.h"
 #include "wire.h"
 #include "wire_frame.h"
@@ -29,6 +30,7 @@
 #define SEGMENT_MAX 64
 #define SEND_BUFFER (8 * 1024 * 1024)
 #define BLOCKED_MS  2
+#define AGAIN_NS    (200 * NS_PER_US) /* pause before an interface whose queue was full is tried again */
 #define CONTROL_MAX (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)))
 
 struct port {
@@ -48,6 +50,15 @@ struct entry {
     uint8_t to[6]; /* hardware address of a frame */
 };
 
+/* A datagram that its interface's queue had no room for. */
+struct waiting {
+    struct list node;
+    struct entry entry;
+    uint8_t bytes[];
+};
+
+static struct list backlog = {&backlog, &backlog};
+static unsigned tries; /* times that the backlog was tried */
 static struct port ports[PORTS_MAX];
 static unsigned port_count;
 static uint64_t port_clock;
@@ -80,8 +91,19 @@ int wire_open(void)
     return wire_open_receivers();
 }
 
+static void forget_backlog(void)
+{
+    struct list *node;
+    while ((node = list_pop(&backlog))) {
+        struct waiting *waiting = list_entry(node, struct waiting, node);
+        waiting->entry.path.device->waiting--;
+        free(waiting);
+    }
+}
+
 void wire_close(void)
 {
+    forget_backlog();
     wire_close_receivers();
     wire_frame_close();
     wire_hop_forget();
@@ -111,6 +133,8 @@ static void set_options(int fd, bool v6)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    /* or else the kernel does not tell of a full queue */
+    setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on, sizeof(on));
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     if (v6) {
@@ -318,16 +342,16 @@ static void fill_address(struct msghdr *message, struct outgoing *out, const str
     }
 }
 
-static void fill_frame(struct msghdr *message, struct outgoing *out, const struct entry *entry)
+static void fill_frame(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
 {
     size_t size = wire_frame_headers(out->headers, &entry->path, entry->to, entry->size, entry->count > 1 ? entry->segment : 0);
     wire_frame_address(&out->link, &entry->path);
     out->parts[0] = (struct iovec){out->headers, size};
-    out->parts[1] = (struct iovec){arena + entry->start, entry->size};
+    out->parts[1] = (struct iovec){bytes, entry->size};
     *message = (struct msghdr){.msg_name = &out->link, .msg_namelen = sizeof(out->link), .msg_iov = out->parts, .msg_iovlen = 2};
 }
 
-static void fill_datagram(struct msghdr *message, struct outgoing *out, const struct entry *entry)
+static void fill_datagram(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
 {
     const struct path *path = &entry->path;
     int class = path->traffic_class;
@@ -335,7 +359,7 @@ static void fill_datagram(struct msghdr *message, struct outgoing *out, const st
     memset(message, 0, sizeof(*message));
     memset(out->control, 0, sizeof(out->control));
     fill_address(message, out, path);
-    out->parts[0] = (struct iovec){arena + entry->start, entry->size};
+    out->parts[0] = (struct iovec){bytes, entry->size};
     message->msg_iov = out->parts;
     message->msg_iovlen = 1;
     message->msg_control = out->control;
@@ -355,11 +379,30 @@ static void fill_datagram(struct msghdr *message, struct outgoing *out, const st
         add_control(message, at, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 }
 
-/* A full socket buffer is waited for a little; whatever else fails is a lost packet, as on a real wire. */
-static void send_all(int fd, struct mmsghdr *messages, unsigned n)
+static void fill(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
+{
+    if (entry->framed)
+        fill_frame(message, out, entry, bytes);
+    else
+        fill_datagram(message, out, entry, bytes);
+}
+
+/* What the network answered to earlier packets is reported to the next send: it is not about that one. */
+static void clear_errors(int fd)
+{
+    uint8_t nothing[1];
+    struct iovec part = {nothing, sizeof(nothing)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    while (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0)
+        message = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1};
+}
+
+/* How many messages are dealt with: all, or those before the one that the interface's queue had no room for. A full socket buffer
+ * is waited for a little; whatever else fails is a lost packet, as on a real wire. */
+static unsigned send_all(int fd, struct mmsghdr *messages, unsigned n)
 {
     unsigned done = 0;
-    bool waited = false;
+    bool waited = false, cleared = false;
     while (done < n) {
         int sent = sendmmsg(fd, messages + done, n - done, MSG_DONTWAIT);
         if (sent > 0) {
@@ -368,11 +411,17 @@ static void send_all(int fd, struct mmsghdr *messages, unsigned n)
             struct pollfd wait = {.fd = fd, .events = POLLOUT};
             poll(&wait, 1, BLOCKED_MS);
             waited = true;
+        } else if (errno == ENOBUFS) {
+            return done;
+        } else if (errno != EINTR && !cleared) {
+            clear_errors(fd);
+            cleared = true;
         } else if (errno != EINTR) {
             count(send_failed);
             done++;
         }
     }
+    return done;
 }
 
 static bool leaves_alike(const struct entry *a, const struct entry *b)
@@ -394,29 +443,110 @@ static void choose_way(struct entry *entry, const struct entry *before, uint64_t
         entry->fd = -1;
 }
 
-void wire_flush(void)
+bool wire_waits(const struct device *device)
+{
+    return device->waiting;
+}
+
+/* An adapter waits until its link has room; so does this. Without memory the datagram is lost. */
+static void wait_for_room(const struct entry *entry, uint64_t now)
+{
+    struct waiting *waiting = malloc(sizeof(*waiting) + entry->size);
+    if (!waiting) {
+        count(send_failed);
+        return;
+    }
+    waiting->entry = *entry;
+    memcpy(waiting->bytes, arena + entry->start, entry->size);
+    list_push(&backlog, &waiting->node);
+    waiting->entry.path.device->waiting++;
+    count(waited_for_queue);
+    engine_alarm(now + AGAIN_NS);
+}
+
+/* Whether it is dealt with. */
+static bool send_waiting(struct waiting *waiting, uint64_t now)
+{
+    struct mmsghdr message = {0};
+    struct outgoing out;
+    struct device *device = waiting->entry.path.device;
+    if (!device->up || device->frozen) {
+        count(dropped_port_down);
+        return true;
+    }
+    choose_way(&waiting->entry, NULL, now); /* sockets and neighbours may have changed */
+    if (waiting->entry.fd < 0) {
+        count(send_failed);
+        return true;
+    }
+    fill(&message.msg_hdr, &out, &waiting->entry, waiting->bytes);
+    return send_all(waiting->entry.fd, &message, 1);
+}
+
+static void mark(struct qp *qp, void *device)
+{
+    if (qp->context->device == device)
+        engine_mark(qp);
+}
+
+/* In order for each interface. Its queue pairs go on when nothing waits any more. */
+static void send_backlog(uint64_t now)
+{
+    if (list_empty(&backlog))
+        return;
+    tries++;
+    list_each_safe(node, &backlog)
+    {
+        struct waiting *waiting = list_entry(node, struct waiting, node);
+        struct device *device = waiting->entry.path.device;
+        if (device->refused_at == tries)
+            continue;
+        if (!send_waiting(waiting, now)) {
+            device->refused_at = tries;
+            continue;
+        }
+        list_remove(node);
+        free(waiting);
+        if (!--device->waiting)
+            engine_each_qp(mark, device);
+    }
+    if (!list_empty(&backlog))
+        engine_alarm(now + AGAIN_NS);
+}
+
+/* Sends the first of the entries, and those behind that leave by the same socket; returns how many are dealt with. */
+static unsigned send_group(const struct entry *first, unsigned n, uint64_t now)
 {
     static struct mmsghdr messages[ENTRIES_MAX];
     static struct outgoing out[ENTRIES_MAX];
-    unsigned n = entry_count, i = 0;
-    uint64_t now = n ? clock_ns() : 0;
+    unsigned group = 0, sent = 0;
+    if (wire_waits(first->path.device)) {
+        wait_for_room(first, now);
+        return 1;
+    }
+    for (; group < n && first[group].fd == first->fd; group++)
+        fill(&messages[group].msg_hdr, &out[group], &first[group], arena + first[group].start);
+    if (first->fd < 0) {
+        count_add(send_failed, group);
+        return group;
+    }
+    sent = send_all(first->fd, messages, group);
+    count_add(sent_frames, first->framed ? sent : 0);
+    if (sent < group)
+        wait_for_room(&first[sent++], now);
+    return sent;
+}
+
+void wire_flush(void)
+{
+    unsigned n = entry_count;
+    uint64_t now = n || !list_empty(&backlog) ? clock_ns() : 0;
     entry_count = 0; /* port_fd may come back here */
+    send_backlog(now);
     for (unsigned k = 0; k < n; k++)
         choose_way(&entries[k], k ? &entries[k - 1] : NULL, now);
-    while (i < n) {
-        unsigned group = 0;
-        int fd = entries[i].fd;
-        for (; i < n && entries[i].fd == fd; i++, group++)
-            if (entries[i].framed)
-                fill_frame(&messages[group].msg_hdr, &out[group], &entries[i]);
-            else
-                fill_datagram(&messages[group].msg_hdr, &out[group], &entries[i]);
-        if (fd >= 0)
-            send_all(fd, messages, group);
-        else
-            count_add(send_failed, group);
-        count_add(sent_frames, fd >= 0 && entries[i - 1].framed ? group : 0);
-    }
+    for (unsigned i = 0; i < n;)
+        i += send_group(&entries[i], n - i, now);
     arena_used = 0;
 }
 

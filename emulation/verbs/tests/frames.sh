@@ -8,7 +8,7 @@ bin=$(realpath "$1")
 a=svfa$$
 b=svfb$$
 work=$(mktemp -d)
-for need in ib_write_bw ip; do command -v $need >/dev/null || { echo "frames: SKIPPED: no $need"; exit 77; }; done
+for need in ib_write_bw ip tc; do command -v $need >/dev/null || { echo "frames: SKIPPED: no $need"; exit 77; }; done
 ip netns add $a 2>/dev/null && ip netns add $b || { echo "frames: SKIPPED: may not make a network namespace"; exit 77; }
 pids=()
 clean() {
@@ -48,7 +48,8 @@ finish() { # what it was
     cat $work/client $work/server $work/counters
     exit 1
 }
-frames() { awk '/ sent_frames / { n = $NF } END { print n + 0 }' $work/counters; }
+counted() { awk -v name=$1 '$0 ~ " " name " " { n = $NF } END { print n + 0 }' $work/counters; }
+frames() { counted sent_frames; }
 expect() { "$@" || { echo "frames: not so: $*"; cat $work/counters; exit 1; }; }
 
 for gid in 0 1; do
@@ -71,4 +72,13 @@ ip -n $b link set e0 address 02:00:00:00:98:98
 ip -n $a neigh replace 10.98.0.2 lladdr 02:00:00:00:98:98 dev e0 nud permanent
 finish "a new hardware address"
 expect [ "$(frames)" -gt 100 ]
+# A queue shorter than a window on the way out: packets wait for room, and none is sent twice.
+ip netns exec $a tc qdisc add dev e0 root tbf rate 200mbit burst 72k limit 128k
+for frames in 1 0; do
+    export SOFTVERBS_FRAMES=$frames
+    start 0 -n 300 -s 65536
+    finish "a short queue, frames $frames"
+    expect [ "$(counted waited_for_queue)" -gt 0 ]
+    expect [ "$(counted sent_retransmitted)" = 0 ]
+done
 echo "frames: all as expected"

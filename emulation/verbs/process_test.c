@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What processes do not have in common: queue pair numbers, keys, and a parent's devices after fork. */
+#include "verbs_testing.h"
+
+#include "wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILDREN 6
+
+/* What a process of its own sees: the place of its first queue pair in its slot, and the key of its first region. */
+struct seen {
+    uint32_t place[CHILDREN], key[CHILDREN];
+};
+
+static void look(struct seen *seen, int child)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    seen->place[child] = pair.qp[0]->qp_num % (1u << SLOT_BITS);
+    seen->key[child] = pair.mr->rkey;
+    teardown(&pair);
+    _exit(0);
+}
+
+static int ended(pid_t pid)
+{
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void processes_differ(void **state)
+{
+    struct seen *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int places = 0, keys = 0;
+    assert_true(seen != MAP_FAILED);
+    for (int i = 0; i < CHILDREN; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            look(seen, i);
+        assert_int_equal(ended(pid), 0);
+        places += i && seen->place[i] != seen->place[0];
+        keys += i && seen->key[i] != seen->key[0];
+    }
+    assert_true(places >= CHILDREN - 2); /* by chance one may be alike */
+    assert_true(keys >= CHILDREN - 2);
+    munmap(seen, sizeof *seen);
+}
+
+static void must(bool good, int line)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s:%d: not so in the child\n", __FILE__, line);
+    _exit(1);
+}
+
+/* A child that goes on with its parent's objects, and then opens its own. */
+static void trespass(struct pair *pair)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_qp_init_attr init = {.send_cq = pair->cq[0], .recv_cq = pair->cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+    must(post(pair, 0, IBV_WR_RDMA_WRITE, 64, remote_of(pair, 1), pair->mr->rkey) == EPERM, __LINE__);
+    must(post_receive(pair, 0, 64, pair->mr->lkey) == EPERM, __LINE__);
+    must(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE) == EPERM, __LINE__);
+    must(!ibv_create_qp(pair->pd, &init) && errno == EPERM, __LINE__);
+    must(ibv_destroy_qp(pair->qp[1]) == EPERM, __LINE__);
+    must(ibv_close_device(pair->context) == EPERM, __LINE__);
+    struct pair own;
+    setup(&own, IBV_QPT_RC, 14, 7, 7);
+    must(post(&own, 0, IBV_WR_RDMA_WRITE, 64, remote_of(&own, 1), own.mr->rkey) == 0, __LINE__);
+    must(wait_for(own.cq[0]).status == IBV_WC_SUCCESS, __LINE__);
+    teardown(&own);
+    exit(0);
+}
+
+static void write_and_wait(struct pair *pair, uint8_t value)
+{
+    memset(pair->memory, value, 64);
+    assert_int_equal(post(pair, 0, IBV_WR_RDMA_WRITE, 64, remote_of(pair, 1), pair->mr->rkey), 0);
+    assert_int_equal(wait_for(pair->cq[0]).status, IBV_WC_SUCCESS);
+    assert_int_equal(*(uint8_t *)(uintptr_t)remote_of(pair, 1), value);
+}
+
+static void children_are_refused(void **state)
+{
+    struct pair pair;
+    setup(&pair, IBV_QPT_RC, 14, 7, 7);
+    write_and_wait(&pair, 1);
+    pid_t pid = fork();
+    if (pid == 0)
+        trespass(&pair);
+    write_and_wait(&pair, 2);
+    assert_int_equal(ended(pid), 0);
+    write_and_wait(&pair, 3);
+    teardown(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_differ), cmocka_unit_test(children_are_refused)};
+    pid_t pid = fork(); /* not here: children would inherit */
+    if (pid == 0)
+        _exit(open_loopback() ? 0 : errno == EPERM ? 77 : 1);
+    int status = ended(pid);
+    if (status) {
+        fprintf(stderr, "process_test: SKIPPED: no device can be opened\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
