@@ -38,7 +38,7 @@ static tutti_result_t open_team(struct tutti_comm *child, const struct tutti_com
     child->order.nranks = count;
     tutti_result_t result = choice_open(&child->choices);
     if (result == TUTTI_SUCCESS)
-        result = team_open(child->engine, (uint32_t)child->id, child->id, child->order.name, rank, count, processes, child->choices,
+        result = team_open(child->engine, child->id, child->order.name, rank, count, processes, child->choices,
                            &child->team);
     free(processes);
     if (result != TUTTI_SUCCESS)

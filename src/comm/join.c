@@ -103,7 +103,7 @@ static tutti_result_t make_team(struct tutti_comm *comm, const struct introducti
     comm->id = mix64(all[0].random);
     if (!comm->order.name[0])
         snprintf(comm->order.name, sizeof comm->order.name, "world-%04x", (unsigned)(comm->id & 0xffff));
-    tutti_result_t result = team_open(comm->engine, (uint32_t)comm->id, comm->id, comm->order.name, comm->order.rank, nranks, processes,
+    tutti_result_t result = team_open(comm->engine, comm->id, comm->order.name, comm->order.rank, nranks, processes,
                                       comm->choices, &comm->team);
     if (result == TUTTI_SUCCESS)
         comm->team->timeout_ms = comm->order.timeout_ms;

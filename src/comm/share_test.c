@@ -23,7 +23,7 @@ static struct tutti_comm *half_made(int rank)
     comm->id = ID;
     for (int i = 0; i < 3; i++)
         all[i] = *link_domain_self(comm->engine->links);
-    assert_int_equal(team_open(comm->engine, (uint32_t)ID, ID, "half", rank, 3, all, NULL, &comm->team), TUTTI_SUCCESS);
+    assert_int_equal(team_open(comm->engine, ID, "half", rank, 3, all, NULL, &comm->team), TUTTI_SUCCESS);
     return comm;
 }
 
@@ -69,9 +69,25 @@ static void each_rank_takes_its_own_away(void **state)
     comm_free(last);
 }
 
+/* By chance, or by a program that copies an id: never are their operations mixed. */
+static void one_rank_of_a_number_is_in_a_process_once(void **state)
+{
+    struct tutti_comm *first = half_made(1), *second = half_made(2);
+    struct wire_process self = *link_domain_self(first->engine->links), all[3] = {self, self, self};
+    struct team *again;
+    (void)state;
+    assert_int_equal(team_open(first->engine, ID, "again", 2, 3, all, NULL, &again), TUTTI_INTERNAL_ERROR);
+    assert_int_equal(team_open(first->engine, ID, "again", 0, 2, all, NULL, &again), TUTTI_INTERNAL_ERROR);
+    assert_int_equal(team_open(first->engine, ID + (1ull << 32), "other", 2, 3, all, NULL, &again), TUTTI_SUCCESS);
+    team_close(again);
+    comm_free(first);
+    comm_free(second);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_rank_takes_its_own_away)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_rank_takes_its_own_away),
+                                       cmocka_unit_test(one_rank_of_a_number_is_in_a_process_once)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

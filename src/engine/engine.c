@@ -49,7 +49,7 @@ static void peer_lost(void *context, struct link *link)
     }
 }
 
-static void comm_aborted(void *context, uint32_t comm, const struct wire_abort *abort)
+static void comm_aborted(void *context, uint64_t comm, const struct wire_abort *abort)
 {
     struct engine *engine = context;
     list_each (node, &engine->teams) {

@@ -109,8 +109,7 @@ struct team {
     struct list node; /* in engine->teams */
     int rank, nranks;
     int local_rank, local_ranks;
-    uint32_t id;
-    uint64_t trace_id;
+    uint64_t id;
     uint64_t timeout_ms; /* silence of a peer after which operations fail; TUTTI_TIMEOUT unless set behind team_open() */
     struct watch watch;  /* under the lock */
     bool one_process; /* all ranks live in it */
@@ -154,8 +153,7 @@ struct team {
 };
 
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
-tutti_result_t team_open(struct engine *engine, uint32_t id, uint64_t trace_id, const char *name, int rank, int nranks,
-                         const struct wire_process *processes, const struct choice_table *choices, struct team **out);
+tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, int rank, int nranks, const struct wire_process *processes, const struct choice_table *choices, struct team **out);
 /* No operation is running or queued. Waits for visitors, who leave since none is. */
 void team_close(struct team *team);
 /* Who came by stream_visit() leaves. */

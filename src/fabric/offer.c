@@ -103,7 +103,7 @@ static void make_offer(struct fabric *fabric, int peer, const struct cuda_range 
     if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
         handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
     if (fd >= 0) {
-        key = mix64(mix64(fabric->team->trace_id + place) + fabric->offered[peer][offer].number);
+        key = mix64(mix64(fabric->team->id + place) + fabric->offered[peer][offer].number);
         if (!keep_parcel(fabric, peer, fd, key)) {
             close(fd);
             return;

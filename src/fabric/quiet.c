@@ -84,7 +84,7 @@ struct fabric *quiet_visit(const struct fabric *fabric, int rank)
     pthread_mutex_lock(&lock);
     list_each (node, &fabrics) {
         struct fabric *other = list_entry(node, struct fabric, quiet);
-        if (other->board && other->rank == rank && other->team->trace_id == fabric->team->trace_id)
+        if (other->board && other->rank == rank && other->team->id == fabric->team->id)
             found = other;
     }
     if (found)

@@ -148,11 +148,11 @@ static tutti_result_t open_team(struct channel *channel, const struct wire_proce
     const struct team *whole = channel->staged->team;
     char name[32];
     size_t more = (size_t)channel->staged->channels - 1;
-    uint64_t id = mix64(whole->trace_id + (uint64_t)channel->index);
+    uint64_t id = mix64(whole->id + (uint64_t)channel->index);
     for (int rank = 0; rank < whole->nranks; rank++)
         mates[rank] = all[(size_t)rank * more + (size_t)channel->index - 1];
-    snprintf(name, sizeof name, "staged-%04x-%d", (unsigned)(whole->trace_id & 0xffff), channel->index);
-    return team_open(channel->engine, (uint32_t)id, id, name, whole->rank, whole->nranks, mates, whole->choices, &channel->team);
+    snprintf(name, sizeof name, "staged-%04x-%d", (unsigned)(whole->id & 0xffff), channel->index);
+    return team_open(channel->engine, id, name, whole->rank, whole->nranks, mates, whole->choices, &channel->team);
 }
 
 /* Ranks tell each other where the engines of their channels are. */

@@ -93,7 +93,7 @@ void early_drop_all(struct link *link)
     link->early = 0;
 }
 
-static void forget(struct link *link, uint32_t comm)
+static void forget(struct link *link, uint64_t comm)
 {
     for (int i = 0; i < LINK_BUCKETS; i++)
         list_each_safe (node, &link->arrived[i]) {
@@ -106,7 +106,7 @@ static void forget(struct link *link, uint32_t comm)
     relax(link);
 }
 
-void link_forget_comm(struct link_domain *domain, uint32_t comm)
+void link_forget_comm(struct link_domain *domain, uint64_t comm)
 {
     list_each (node, &domain->links)
         forget(list_entry(node, struct link, node), comm);

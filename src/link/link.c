@@ -263,14 +263,14 @@ void link_shared(struct lane *transport_lane, uint64_t key, int fd)
     owner->shared(owner->context, lane->link, key, fd);
 }
 
-void link_abort(struct link *link, uint32_t comm, const struct wire_abort *abort)
+void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort)
 {
     struct wire_message head = {.kind = WIRE_ABORT, .tag.comm = comm};
     if (link->ops && !link->lost && link->started)
         message_send(link, &head, abort, sizeof *abort);
 }
 
-void link_abort_all(struct link_domain *domain, uint32_t comm, const struct wire_abort *abort)
+void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort)
 {
     list_each_safe (node, &domain->links)
         link_abort(list_entry(node, struct link, node), comm, abort);

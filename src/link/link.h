@@ -69,7 +69,7 @@ struct link_owner {
     /* The peer of `link` is gone for good; error_last() says why. Its sends and receives have been failed. */
     void (*lost)(void *context, struct link *link);
     /* The peer says that a communicator has failed. */
-    void (*aborted)(void *context, uint32_t comm, const struct wire_abort *abort);
+    void (*aborted)(void *context, uint64_t comm, const struct wire_abort *abort);
     /* The peer shares memory under a key; the owner takes the descriptor. */
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
 };
@@ -108,12 +108,12 @@ void link_cancel_send(struct link *link, struct link_send *send);
 void link_cancel_recv(struct link *link, struct link_recv *recv);
 
 /* Tells the peer that a communicator has failed. Best effort. */
-void link_abort(struct link *link, uint32_t comm, const struct wire_abort *abort);
-void link_abort_all(struct link_domain *domain, uint32_t comm, const struct wire_abort *abort);
+void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort);
+void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Drops arrived payloads of a communicator that nobody will ask for. */
-void link_forget_comm(struct link_domain *domain, uint32_t comm);
+void link_forget_comm(struct link_domain *domain, uint64_t comm);
 
 /* Somebody waits for this peer: asks whether it lives, if nothing has come from it for a while. Nanoseconds for which it has not answered; 0: it has.
  * To be called again and again. */

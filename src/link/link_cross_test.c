@@ -25,7 +25,7 @@ static void on_lost(void *context, struct link *link)
         fail_msg("process %u lost a link: %s", link->domain->self.pid, link->reason);
 }
 
-static void on_aborted(void *context, uint32_t comm, const struct wire_abort *abort)
+static void on_aborted(void *context, uint64_t comm, const struct wire_abort *abort)
 {
 }
 

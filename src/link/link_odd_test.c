@@ -394,7 +394,7 @@ static void test_message_that_changes(void **state)
     payload_start(recv, script->side[0].link);
     recv->then = scribble;
     recv->user = script;
-    assert_true(script_say(script, 0, &bytes, sizeof bytes));
+    assert_true(script_say(script, 0, &bytes, sizeof bytes.head + sizeof bytes.body));
     assert_int_equal(recv->result, TUTTI_SUCCESS);
     assert_int_equal(script->side[0].lost, 0);
     payload_free(recv);

@@ -36,7 +36,7 @@ static void on_lost(void *context, struct link *link)
     snprintf(side->lost_text, sizeof side->lost_text, "%s", error_last());
 }
 
-static void on_aborted(void *context, uint32_t comm, const struct wire_abort *abort)
+static void on_aborted(void *context, uint64_t comm, const struct wire_abort *abort)
 {
     struct script_side *side = context;
     side->aborted++;

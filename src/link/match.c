@@ -15,7 +15,7 @@ bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
 
 unsigned match_bucket(const struct wire_tag *tag)
 {
-    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round + tag->from * 17 + tag->to * 5 + tag->comm;
+    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round + tag->from * 17 + tag->to * 5 + (uint32_t)tag->comm;
     return (x ^ x >> 5 ^ x >> 12) % LINK_BUCKETS;
 }
 

@@ -26,11 +26,12 @@ enum wire_message_kind {
 
 /* What a payload is: both ends make the same one from the call they are in. */
 struct wire_tag {
-    uint32_t comm;  /* communicator */
+    uint64_t comm;  /* communicator: a random number, or made of one; with so many bits no two of a program meet */
     uint32_t seq;   /* operation in the communicator, or in the pair for send and receive */
     uint32_t slice; /* slice of the operation; WIRE_TAG_P2P for send and receive */
     uint32_t round; /* round of the slice, and which message of the round: round * 2^12 + index */
     uint32_t from, to; /* ranks in the communicator */
+    uint32_t pad;      /* tags are compared as bytes */
 };
 
 #define WIRE_TAG_P2P 0xffffffffu
@@ -42,7 +43,7 @@ struct wire_message {
     uint16_t slot;
     uint32_t signature; /* of the call, see wire_signature() */
 };
-_Static_assert(sizeof(struct wire_tag) == 24 && sizeof(struct wire_message) == 32, "wire_message is part of the protocol");
+_Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 40, "wire_message is part of the protocol");
 
 /* Before every message on lanes that may lose bytes: sequence 0 is not repeated. */
 struct wire_sequence {

@@ -58,7 +58,7 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 }
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 2
+#define WIRE_HELLO_VERSION 3
 _Static_assert(sizeof(struct wire_hello) == 176, "wire_hello is part of the protocol");
 
 /* How a peer of this host may reach a receive buffer; meaning private to the transport. All zero: only by its offset. */

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The beginning and the end of a team. */
+#include "engine/team.h"
+
+#include "base/affinity.h"
+#include "base/error.h"
+#include "base/param.h"
+#include "engine/direct.h"
+#include "engine/p2p.h"
+#include "engine/queue.h"
+#include "engine/rounds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void count_local(struct team *team)
+{
+    uint64_t host = team->process[team->rank].host;
+    team->one_process = true;
+    for (int rank = 0; rank < team->nranks; rank++) {
+        team->one_process &= memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+        if (team->process[rank].host != host)
+            continue;
+        team->local_rank += rank < team->rank;
+        team->local_ranks++;
+    }
+    long cores = team->local_ranks == 1 ? affinity_count(NULL) : 0;
+    if (!cores)
+        cores = sysconf(_SC_NPROCESSORS_ONLN);
+    team->crowded = team->local_ranks > cores;
+    unsigned nap = ENGINE_NAP_US * (unsigned)(team->local_ranks / (cores > 0 ? cores : 1));
+    if (nap > team->engine->nap_us)
+        team->engine->nap_us = nap;
+}
+
+static tutti_result_t allocate(struct team *team, const struct wire_process *processes)
+{
+    size_t n = (size_t)team->nranks;
+    team->process = malloc(n * sizeof *team->process);
+    team->link = calloc(n, sizeof *team->link);
+    team->gone = calloc(n, sizeof *team->gone);
+    team->sent = calloc(n, sizeof *team->sent);
+    team->received = calloc(n, sizeof *team->received);
+    if (!team->process || !team->link || !team->gone || !team->sent || !team->received)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+    memcpy(team->process, processes, n * sizeof *processes);
+    team->queue.limit = 2 * QUEUE_BLOCK;
+    return queue_open(&team->queue);
+}
+
+static void release(struct team *team)
+{
+    queue_close(&team->queue);
+    direct_close(team);
+    rounds_free(team->rounds_idle);
+    p2p_free(atomic_load(&team->p2p_idle));
+    trace_comm_close(team->trace);
+    pthread_mutex_destroy(&team->news_lock);
+    free(team->process);
+    free(team->link);
+    free((void *)team->gone);
+    free(team->sent);
+    free(team->received);
+    free(team);
+}
+
+static enum choice_class class_of(struct team *team)
+{
+    for (int rank = 0; rank < team->nranks; rank++) {
+        const struct wire_process *process = &team->process[rank];
+        bool self = memcmp(process->uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+        const struct transport_ops *ops = self ? NULL : link_domain_reach(team->engine->links, process);
+        if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
+            return CHOICE_TCP;
+    }
+    return CHOICE_SHM;
+}
+
+/* Its operations would meet those of the other: two ranks of one communicator in this process are told apart by their rank. */
+static bool is_taken(const struct team *team)
+{
+    list_each (node, &team->engine->teams) {
+        const struct team *other = list_entry(node, struct team, node);
+        if (other->id == team->id && (other->rank == team->rank || other->nranks != team->nranks))
+            return true;
+    }
+    return false;
+}
+
+static tutti_result_t enlist(struct team *team)
+{
+    struct engine *engine = team->engine;
+    lock_take(&engine->lock);
+    bool taken = is_taken(team);
+    if (!taken) {
+        team->class = class_of(team);
+        list_push(&engine->teams, &team->node);
+        atomic_fetch_add(&engine->team_count, 1);
+    }
+    lock_release(&engine->lock);
+    return taken ? error_set(TUTTI_INTERNAL_ERROR, "rank %d of communicator %016llx is in this process already; make the communicator again",
+                             team->rank, (unsigned long long)team->id)
+                 : TUTTI_SUCCESS;
+}
+
+tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, int rank, int nranks,
+                         const struct wire_process *processes, const struct choice_table *choices, struct team **out)
+{
+    struct team *team = calloc(1, sizeof *team);
+    if (!team)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator");
+    team->engine = engine;
+    team->id = id;
+    team->rank = rank;
+    team->nranks = nranks;
+    team->choices = choices;
+    team->culprit = team->watch.peer = -1;
+    team->timeout_ms = (uint64_t)param_int(PARAM_TIMEOUT);
+    pthread_mutex_init(&team->news_lock, NULL);
+    tutti_result_t result = allocate(team, processes);
+    if (result == TUTTI_SUCCESS) {
+        count_local(team);
+        team->trace = trace_comm_open(engine->trace, id, name, rank, nranks, team->local_ranks);
+        result = enlist(team);
+    }
+    if (result != TUTTI_SUCCESS) {
+        release(team);
+        return result;
+    }
+    *out = team;
+    return TUTTI_SUCCESS;
+}
+
+size_t team_memory(const struct team *team)
+{
+    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + sizeof *team->sent + sizeof *team->received;
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + direct_memory(team);
+}
+
+static bool has_sibling(const struct team *team)
+{
+    bool any = false;
+    list_each (node, &team->engine->teams)
+        any |= list_entry(node, struct team, node)->id == team->id;
+    return any;
+}
+
+void team_close(struct team *team)
+{
+    while (atomic_load(&team->visitors))
+        sched_yield();
+    lock_take(&team->engine->lock);
+    list_remove(&team->node);
+    atomic_fetch_sub(&team->engine->team_count, 1);
+    if (!has_sibling(team)) /* another rank of this process may still ask for what has come */
+        link_forget_comm(team->engine->links, team->id);
+    lock_release(&team->engine->lock);
+    release(team);
+}
