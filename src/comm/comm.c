@@ -133,10 +133,13 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
 {
     atomic_store(&comm->abort, true);
     struct team *team = atomic_load(&comm->to_fail);
-    if (team && atomic_load(&comm->state) != COMM_FINALIZED && !atomic_load(&team->failed))
+    bool leaves = atomic_load(&comm->state) == COMM_READY && comm->fabric && fabric_leave(comm->fabric);
+    if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED && !atomic_load(&team->failed))
         fail_by_abort(team);
     if (waits)
         comm_join_wait(comm);
+    if (waits && leaves)
+        fabric_wait_left(comm->fabric);
     team = atomic_load(&comm->to_fail);
     if (team)
         trace_comm_aborted(team->trace);

@@ -55,7 +55,7 @@ static void comm_aborted(void *context, uint64_t comm, const struct wire_abort *
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
         if (team->id == comm && !atomic_load(&team->failing))
-            team_fail(team, TUTTI_REMOTE_ERROR, abort->culprit, abort->text);
+            team_hear(team, abort->culprit, abort->text);
     }
 }
 

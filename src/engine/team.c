@@ -44,22 +44,6 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
     return error_set(result, "rank %d: %s", team->rank, team->sentence);
 }
 
-void team_on_news(struct team *team, void (*news)(void *context), void *context)
-{
-    pthread_mutex_lock(&team->news_lock);
-    team->news = news;
-    team->news_context = context;
-    pthread_mutex_unlock(&team->news_lock);
-}
-
-void team_tell_news(struct team *team)
-{
-    pthread_mutex_lock(&team->news_lock);
-    if (team->news)
-        team->news(team->news_context);
-    pthread_mutex_unlock(&team->news_lock);
-}
-
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size)
 {
     if (result == TUTTI_REMOTE_ERROR)
@@ -401,6 +385,8 @@ tutti_result_t team_place(struct team *team, struct op **out)
         wait_for_room(team, position);
     if (atomic_load_explicit(&team->failed, memory_order_relaxed))
         return team_failure(team);
+    if (atomic_load_explicit(&team->excused, memory_order_acquire))
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team->rank, team->excused_sentence);
     struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));
     if (!op)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a queue of more than %llu operations", (unsigned long long)team->queue.limit);

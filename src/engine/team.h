@@ -148,7 +148,11 @@ struct team {
     /* who wants to hear of lost peers and of the failure */
     pthread_mutex_t news_lock;
     void (*news)(void *context);
+    bool (*excuses)(void *context, int culprit);
     void *news_context;
+    _Atomic bool excused; /* nothing of the host's begins any more, because of this: */
+    int excused_culprit;
+    char excused_sentence[256];
     bool quiet;         /* runs nothing any more; under the engine's lock */
 };
 
@@ -194,9 +198,11 @@ tutti_result_t team_failure(const struct team *team);
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
 
 /* `news` is called, by any thread and under any lock, when a peer's process is lost or the team fails. NULL: no longer; when this
- * returns it is not being called. */
-void team_on_news(struct team *team, void (*news)(void *context), void *context);
+ * returns it is not being called. `excuses` (or NULL): does a peer's failure, of which that rank is to blame, leave what this rank has issued alone? */
+void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit), void *context);
 void team_tell_news(struct team *team);
+/* A peer's team has failed: so does this one, unless it is excused. */
+void team_hear(struct team *team, int culprit, const char *sentence);
 
 /* The operation waits for `peer` from now on. */
 static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)

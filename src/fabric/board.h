@@ -16,6 +16,7 @@
 #define BOARD_POSTS 64 /* messages of one pair for which only one end's call has come */
 #define BOARD_OFFERS 64 /* buffers of a rank that a peer may have mapped at a time */
 #define BOARD_DEPTH 2  /* pieces of a staged message that are under way */
+#define BOARD_STEPS 256 /* operations of a rank of which the board tells what they need */
 
 /* Memory of one process, as another can find it. */
 struct board_buffer {
@@ -71,16 +72,37 @@ struct board_offer {
     struct board_buffer buffer; /* handle.how 0: the peer is to close what it had */
 };
 
+/* An operation of a rank, outside of graphs: what it needs of others, and what they may need of it. */
+struct board_step {
+    uint32_t ticket;
+    uint32_t collectives, sent[KERNEL_RANKS], received[KERNEL_RANKS]; /* this rank's calls up to this one; messages to and from each rank */
+    uint32_t involves, expects; /* bits of ranks: it tells them something, or they it; it cannot end before they have sent */
+    uint32_t collective;        /* 0: messages */
+    uint32_t kernel;            /* a kernel comes last, which can be asked whether it waits */
+    uint32_t whole;             /* 0: its call failed half way */
+};
+
+/* Why a rank takes part no more. */
+enum board_cause { BOARD_CLOSED, BOARD_ABORTED, BOARD_LOST };
+
 struct board_rank {
     _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
     _Atomic uint32_t waits;                      /* behind it: the answer of a kernel that was asked */
     _Atomic uint32_t over;                       /* behind that: the ticket of the last operation that is over */
     _Alignas(CACHE_LINE) _Atomic uint32_t bell;  /* grows with news for this rank's helper, which sleeps on it */
-    _Atomic uint32_t closed;                     /* it writes to no peer's memory any more */
+    _Atomic uint32_t closed;                     /* it writes to no peer's memory any more; BOARD_BURIED: as another rank says of a lost one */
     _Atomic uint32_t gone;                       /* its process was lost, as some rank noticed */
     _Atomic uint32_t has_bulk;                   /* it has made its bulk */
     struct board_buffer bulk;
+    _Atomic uint64_t issued;                     /* steps */
+    struct board_step step[BOARD_STEPS];
+    _Atomic uint32_t left;                       /* it has parted from the others: what it has not finished it will not */
+    uint32_t limit;                              /* the ticket of the last operation that it has finished then */
+    int32_t culprit;                             /* who made it part: itself, or another one that had gone */
+    uint32_t cause;                              /* and why that one had: enum board_cause */
 };
+
+#define BOARD_BURIED 2
 
 /* Where kernels look for them (kernel_team.abort). */
 _Static_assert(offsetof(struct board_rank, waits) == offsetof(struct board_rank, abort) + 4, "a kernel's answer");

@@ -178,6 +178,7 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
     record_call(fabric, call);
     tutti_result_t result = order_begin(fabric, stream);
     if (result == TUTTI_SUCCESS) {
+        step_collective(fabric, call);
         result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
                  : schedule_reduces(call->coll) ? reduce_issue(fabric, call, fabric->capturing, stream)
                                                 : exchange(fabric, call, stream, fabric->capturing);
@@ -222,6 +223,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
     record_p2p(fabric, items, count);
     tutti_result_t result = order_begin(fabric, stream);
     if (result == TUTTI_SUCCESS) {
+        step_p2p(fabric, items, count);
         if (fabric->staged)
             result = staged_p2p(fabric->staged, items, count, stream);
         while (!fabric->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))

@@ -40,6 +40,13 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
  * freed when they have closed theirs. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
 
+/*
+ * The user aborts: no call begins any more. What peers have come to, too, is brought to its end, for a bounded time; then the team fails, and peers'
+ * operations that need nothing more of this rank end as if nothing had happened. False: there is no such way, or the team has failed.
+ */
+bool fabric_leave(struct fabric *fabric);
+void fabric_wait_left(struct fabric *fabric);
+
 /* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is issued. */
 tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call);
 tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call, fabric_stream_t stream);

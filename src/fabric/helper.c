@@ -15,44 +15,9 @@
 
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between attempts to send descriptors; more and more */
+#define IDLE_US  (60u * 1000 * 1000)
 #define COPIES_MS 5000 /* a copy that nothing holds up takes no longer; its copier is held up or lost, and nobody knows */
-#define PATIENCE_MS 500 /* work that is still unfinished this long after a peer was lost was waiting for it */
-
-/*
- * A rank that left in order is not lost: what it had sent is there. Where all is staged through the host the team knows whose
- * messages are still to come, and fails by itself.
- */
-static int lost_rank(const struct fabric *fabric)
-{
-    const struct team *team = fabric->team;
-    if (!fabric->board)
-        return -1;
-    for (int rank = 0; rank < team->nranks; rank++) {
-        bool gone = atomic_load_explicit(&team->gone[rank], memory_order_acquire);
-        gone = (gone || atomic_load(&fabric->board->rank[rank].gone)) && !atomic_load(&fabric->board->rank[rank].closed);
-        if (gone)
-            return rank;
-    }
-    return -1;
-}
-
-/* Not every rank has a link to every other: one that has tells those that have not. */
-static void spread(struct fabric *fabric, int lost)
-{
-    if (atomic_exchange(&fabric->board->rank[lost].gone, 1))
-        return;
-    for (int rank = 0; rank < fabric->nranks; rank++)
-        if (rank != fabric->rank)
-            board_ring(fabric->board, rank);
-}
-
-static tutti_result_t fail_for(struct fabric *fabric, int rank)
-{
-    char sentence[160];
-    snprintf(sentence, sizeof sentence, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", rank,
-             fabric->team->process[rank].pid);
-    return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
-}
+#define PATIENCE_MS 500 /* for a peer that may have been lost to be known as such */
 
 tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
@@ -70,7 +35,7 @@ void fabric_tell_failure(struct fabric *fabric)
 {
     struct board *board = fabric->board;
     uint32_t none = 0;
-    if (!board || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
+    if (!board || atomic_load(&fabric->parted) || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
         return;
     board->failure.culprit = fabric->team->culprit;
     memcpy(board->failure.sentence, fabric->team->sentence, sizeof board->failure.sentence);
@@ -80,11 +45,21 @@ void fabric_tell_failure(struct fabric *fabric)
             board_ring(board, rank);
 }
 
+/* Where all is staged through the host the team knows whose messages are still to come, and fails by itself. */
 tutti_result_t fabric_failure(struct fabric *fabric)
 {
+    struct departure who;
     tutti_result_t result = fabric_hear_failure(fabric);
-    int lost = result == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
-    return lost < 0 ? result : fail_for(fabric, lost);
+    if (result != TUTTI_SUCCESS || !fabric->board)
+        return result;
+    if (atomic_load(&fabric->leaving))
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d: the communicator was aborted by rank %d", fabric->rank, fabric->rank);
+    if (atomic_load(&fabric->refused_call))
+        return depart_refuse(fabric, fabric->refusal);
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (depart_has(fabric, rank, &who) && who.cause == BOARD_LOST)
+            return depart_refuse(fabric, who);
+    return TUTTI_SUCCESS;
 }
 
 tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result)
@@ -103,13 +78,10 @@ tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result)
 
 tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks)
 {
-    char sentence[120];
-    for (int rank = 0; rank < fabric->nranks; rank++) {
-        if (rank == fabric->rank || !(ranks >> rank & 1) || !atomic_load(&fabric->board->rank[rank].closed))
-            continue;
-        snprintf(sentence, sizeof sentence, "rank %d has left the communicator, and this call needs it", rank);
-        return team_fail(fabric->team, TUTTI_REMOTE_ERROR, rank, sentence);
-    }
+    struct departure who;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if ((ranks >> rank & 1) && depart_has(fabric, rank, &who))
+            return depart_refuse(fabric, who);
     return TUTTI_SUCCESS;
 }
 
@@ -126,45 +98,31 @@ static void give_up(struct fabric *fabric, uint64_t *deadline)
     message_give_up(fabric, clock_passed(*deadline));
 }
 
-/* A peer that left in order has no work of ours unfinished. */
-static void look_at_loss(struct fabric *fabric, int lost)
-{
-    uint64_t deadline = clock_deadline_ms(PATIENCE_MS);
-    while (atomic_load(&fabric->captured) || !order_idle(fabric)) {
-        if (clock_passed(deadline) || atomic_load(&fabric->stop)) {
-            fail_for(fabric, lost);
-            return;
-        }
-        futex_wait(&fabric->board->rank[fabric->rank].bell, atomic_load(&fabric->board->rank[fabric->rank].bell), 10000);
-    }
-}
-
 static void *helper(void *argument)
 {
     struct fabric *fabric = argument;
     _Atomic uint32_t *bell = &fabric->board->rank[fabric->rank].bell;
+    struct depart_watch watch = {0};
     uint64_t pause = LOOK_US, deadline = 0;
     for (;;) {
         uint32_t news = atomic_load(bell);
         if (atomic_load(&fabric->stop)) /* looked at behind the bell, so that no sleep misses it */
             return NULL;
-        int lost = fabric_hear_failure(fabric) == TUTTI_SUCCESS ? lost_rank(fabric) : -1;
-        if (lost >= 0) {
-            spread(fabric, lost);
-            look_at_loss(fabric, lost);
-        }
+        fabric_hear_failure(fabric);
+        uint64_t soon = depart_look(fabric, &watch);
         bool failed = atomic_load(&fabric->team->failed);
         if (failed)
             give_up(fabric, &deadline);
         bool left = !failed && offer_deliver(fabric);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
-        futex_wait(bell, news, failed ? AGAIN_US : left ? pause : 60u * 1000 * 1000);
+        uint64_t nap = failed ? AGAIN_US : left ? pause : IDLE_US;
+        futex_wait(bell, news, soon && soon < nap ? soon : nap);
     }
 }
 
 void helper_look_again(struct fabric *fabric)
 {
-    if (fabric->board && (atomic_load(&fabric->team->failed) || lost_rank(fabric) >= 0))
+    if (fabric->board && (atomic_load(&fabric->team->failed) || depart_any(fabric)))
         board_ring(fabric->board, fabric->rank);
 }
 
@@ -181,7 +139,8 @@ tutti_result_t helper_start(struct fabric *fabric)
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error));
     fabric->helper_runs = true;
-    team_on_news(fabric->team, ring, fabric);
+    team_on_news(fabric->team, ring, depart_excuses, fabric);
+    depart_at_exit();
     return TUTTI_SUCCESS;
 }
 
@@ -189,7 +148,7 @@ void helper_stop(struct fabric *fabric)
 {
     if (!fabric->helper_runs)
         return;
-    team_on_news(fabric->team, NULL, NULL);
+    team_on_news(fabric->team, NULL, NULL, NULL);
     atomic_store(&fabric->stop, true);
     board_ring(fabric->board, fabric->rank);
     pthread_join(fabric->helper, NULL);

@@ -54,6 +54,20 @@ struct message {
 
 struct record; /* record.c */
 
+/* A rank that takes part no more. */
+struct departure {
+    int culprit;
+    enum board_cause cause;
+};
+
+/* What somebody knows who looks again and again at what this rank waits for. */
+struct depart_watch {
+    uint64_t from;             /* of step_first() */
+    uint32_t ticket;           /* of the step that is being watched */
+    unsigned looks;            /* in vain */
+    uint64_t deadline, latest; /* of one that leaves; 0: not set */
+};
+
 struct fabric {
     struct team *team;
     const struct cuda_driver *cu;
@@ -98,6 +112,13 @@ struct fabric {
     _Atomic bool lost;       /* it has */
     _Atomic int refused;     /* how often in a row nothing could be recorded */
 
+    struct board_step step;   /* of the call that is being issued: step.c */
+    _Atomic bool leaving;     /* aborted: nothing begins any more, what is under way may end. depart.c from here on */
+    _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
+    struct departure refusal;
+    struct depart_watch at_exit;
+    _Atomic bool parted;      /* the team's failure is no news to peers but by the board */
+
     /* messages and pieces, by peer; the helper reads them when the team has failed */
     _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
     CUevent mark;                      /* where a stream stood */
@@ -125,6 +146,31 @@ void order_more(struct fabric *fabric);
 /* Any thread. Is it over? Is all that was issued outside of graphs? */
 bool order_is_over(const struct fabric *fabric, uint32_t ticket);
 bool order_idle(const struct fabric *fabric);
+
+/* step.c: what each operation needs of whom, told on the board: how far a rank has come is seen there when it is gone */
+void step_collective(struct fabric *fabric, const struct call *call);
+void step_p2p(struct fabric *fabric, const struct p2p_item *items, int count);
+/* The call has returned. `kernel`: one comes last. */
+void step_issued(struct fabric *fabric, uint32_t ticket, bool kernel, bool whole);
+/* The first that is not over of this rank's, outside of graphs; NULL: all are. *from: where it was when last looked for. */
+const struct board_step *step_first(const struct fabric *fabric, uint64_t *from);
+/* Has rank `peer` finished all that this rank's step needs of it? Has it issued that? */
+bool step_is_served(const struct fabric *fabric, const struct board_step *step, int peer);
+bool step_is_met(const struct fabric *fabric, const struct board_step *step, int peer);
+
+/* depart.c: ranks that take part no more. What others issued, and what needs nothing of those any more, ends as if nothing had happened. */
+bool depart_has(const struct fabric *fabric, int rank, struct departure *out);
+bool depart_any(const struct fabric *fabric);
+/* For the helper, again and again; the microseconds until it shall look again, 0: when there is news. */
+uint64_t depart_look(struct fabric *fabric, struct depart_watch *watch);
+/* A call cannot be carried out without that rank. Returns the error. */
+tutti_result_t depart_refuse(struct fabric *fabric, struct departure who);
+/* Nothing is left of what came before a refused call: the team fails. */
+void depart_settle(struct fabric *fabric);
+/* A team's failure is known of by the board: it is for this fabric to say what fails here. */
+bool depart_excuses(void *fabric, int culprit);
+/* From now on the end of the process waits, for a bounded time, for what this rank's GPU still does for peers. */
+void depart_at_exit(void);
 
 /* record.c: what the black box shows of this rank */
 extern const struct wire_name record_exchange, record_copy, record_chain; /* ways to carry an operation */
@@ -264,7 +310,7 @@ tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result);
 tutti_result_t fabric_hear_failure(struct fabric *fabric);
 /* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
 void fabric_tell_failure(struct fabric *fabric);
-/* An error if one of these has closed its fabric: it will not take what this rank sends. */
+/* An error if one of these takes part no more: it will not take what this rank sends. */
 tutti_result_t fabric_needs(struct fabric *fabric, uint32_t ranks);
 
 static inline CUdeviceptr device_address(const void *pointer)

@@ -53,10 +53,10 @@ static tutti_result_t wait_turn(struct fabric *owner, CUstream side, int from, c
  * Asked behind saying that there will be a copy: who gives up looks at that behind saying so, and if it sees none, its user's buffers are
  * free. So one of the two sees the other.
  */
-static tutti_result_t still_wanted(struct fabric *fabric)
+static tutti_result_t still_wanted(struct fabric *fabric, int peer)
 {
     bool failed = atomic_load(&fabric->team->failed) || atomic_load(&fabric->board->failure.state);
-    return failed ? fabric_hear_failure(fabric) : TUTTI_SUCCESS;
+    return failed ? fabric_hear_failure(fabric) : fabric_needs(fabric, 1u << peer);
 }
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
@@ -68,7 +68,7 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
     _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
     uint32_t before = atomic_exchange(copying, message->number);
     CUdeviceptr mine = device_address(message->memory);
-    tutti_result_t result = still_wanted(fabric);
+    tutti_result_t result = still_wanted(fabric, message->peer);
     if (result == TUTTI_SUCCESS)
         result = side_branch(fabric, owner, side);
     if (result == TUTTI_SUCCESS)
@@ -126,7 +126,7 @@ static tutti_result_t send_piece(struct fabric *fabric, const struct message *me
     struct board_pair *pair = pair_of(fabric, message);
     CUstream side = fabric->copy[0][message->peer];
     uint32_t before = atomic_exchange(&pair->arriving, piece);
-    tutti_result_t result = still_wanted(fabric);
+    tutti_result_t result = still_wanted(fabric, message->peer);
     if (result == TUTTI_SUCCESS)
         result = side_wait(fabric, side, &pair->freed, piece - BOARD_DEPTH);
     if (result == TUTTI_SUCCESS)

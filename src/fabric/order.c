@@ -42,8 +42,11 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
     scratch_sweep(fabric);
     quiet_disturb();
     tutti_result_t result = fabric_failure(fabric);
-    if (result == TUTTI_SUCCESS)
-        result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    if (result != TUTTI_SUCCESS) {
+        quiet_settle();
+        return result;
+    }
+    result = cuda_check(fabric->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     fabric->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
     fabric->told = 0;
     bool same = fabric->last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
@@ -109,13 +112,17 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, tutti_result_t 
 {
     tutti_result_t result = issued;
     CUresult ended = CUDA_SUCCESS;
-    if (fabric->capturing)
+    if (fabric->capturing) {
         atomic_store_explicit(&fabric->captured, true, memory_order_relaxed);
-    else
-        ended = end_by_ticket(fabric, stream, issued == TUTTI_SUCCESS);
+    } else {
+        bool whole = issued == TUTTI_SUCCESS, kernel = fabric->told != 0;
+        ended = end_by_ticket(fabric, stream, whole);
+        step_issued(fabric, atomic_load_explicit(&fabric->ticket, memory_order_relaxed), whole && kernel, whole);
+    }
     if (result == TUTTI_SUCCESS)
         result = cuda_check(ended, "marking the end of an operation");
-    if (result != TUTTI_SUCCESS) /* half of it may be there, and peers wait for the other half */
+    bool refused = issued != TUTTI_SUCCESS && atomic_load(&fabric->refused_call); /* which has its own end, behind what came before */
+    if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
         team_fail(fabric->team, result, fabric->rank, error_last());
     quiet_settle();
     helper_look_again(fabric);
@@ -169,7 +176,9 @@ tutti_result_t fabric_synchronize(struct fabric *fabric)
         result = copy_drain(fabric); /* what was let go may still be about to read the user's memory */
     record_look(fabric);
     cuda_leave();
-    if (result != TUTTI_SUCCESS) /* peers wait for what this GPU will not do any more */
+    if (result == TUTTI_SUCCESS)
+        depart_settle(fabric);
+    else /* peers wait for what this GPU will not do any more */
         team_fail(fabric->team, result, fabric->rank, error_last());
     tutti_result_t failure = fabric_hear_failure(fabric);
     return failure == TUTTI_SUCCESS ? result : failure;

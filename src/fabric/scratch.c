@@ -261,9 +261,11 @@ void scratch_close(struct fabric *fabric)
     for (int rank = 0; rank < fabric->nranks; rank++)
         give_back(fabric, &fabric->bulks[rank], fabric->bulk_imported[rank], fabric->kernels.bulk[rank]);
     /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
-    for (int rank = 0; rank < fabric->nranks; rank++)
-        if (rank == fabric->rank || atomic_load(&fabric->team->gone[rank]) || atomic_load(&fabric->board->rank[rank].gone))
-            atomic_store(&fabric->board->rank[rank].closed, 1);
+    uint32_t open = 0;
+    atomic_store(&fabric->board->rank[fabric->rank].closed, 1);
+    for (int rank = 0; rank < fabric->nranks; rank++, open = 0)
+        if (atomic_load(&fabric->team->gone[rank]) || atomic_load(&fabric->board->rank[rank].gone))
+            atomic_compare_exchange_strong(&fabric->board->rank[rank].closed, &open, BOARD_BURIED);
     struct cuda_device *device;
     struct remains *old = calloc(1, sizeof *old);
     if (!old || cuda_device_acquire(fabric->device->ordinal, &device) != TUTTI_SUCCESS) {

@@ -233,7 +233,7 @@ tutti_result_t channels_open(struct staged *staged)
     if (result == TUTTI_SUCCESS && staged->channels > 1)
         result = open_teams(staged);
     if (result == TUTTI_SUCCESS && staged->channels > 1) {
-        team_on_news(staged->team, spread_failure, staged);
+        team_on_news(staged->team, spread_failure, NULL, staged);
         spread_failure(staged); /* it may have failed before */
     }
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
@@ -267,7 +267,7 @@ void channels_close(struct staged *staged)
 {
     for (int i = 0; i < ENGINE_MOST; i++) /* the first one first: it gives the others their jobs */
         stop_thread(&staged->channel[i]);
-    team_on_news(staged->team, NULL, NULL);
+    team_on_news(staged->team, NULL, NULL, NULL);
     for (int i = 0; i < ENGINE_MOST; i++) {
         struct channel *channel = &staged->channel[i];
         if (channel->index && channel->team)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a team hears of its peers, and who wants to know. */
+#include "engine/team.h"
+
+#include <stdio.h>
+
+void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit), void *context)
+{
+    pthread_mutex_lock(&team->news_lock);
+    team->news = news;
+    team->excuses = excuses;
+    team->news_context = context;
+    pthread_mutex_unlock(&team->news_lock);
+}
+
+void team_tell_news(struct team *team)
+{
+    pthread_mutex_lock(&team->news_lock);
+    if (team->news)
+        team->news(team->news_context);
+    pthread_mutex_unlock(&team->news_lock);
+}
+
+/* Operations on host memory need everybody. */
+static bool is_excused(struct team *team, int culprit)
+{
+    pthread_mutex_lock(&team->news_lock);
+    bool excused = team->excuses && team->excuses(team->news_context, culprit);
+    pthread_mutex_unlock(&team->news_lock);
+    return excused && atomic_load(&team->issued) == atomic_load(&team->completed);
+}
+
+void team_hear(struct team *team, int culprit, const char *sentence)
+{
+    if (!is_excused(team, culprit)) {
+        team_fail(team, TUTTI_REMOTE_ERROR, culprit, sentence);
+        return;
+    }
+    if (atomic_load(&team->excused))
+        return;
+    team->excused_culprit = culprit;
+    snprintf(team->excused_sentence, sizeof team->excused_sentence, "%s", sentence);
+    atomic_store_explicit(&team->excused, true, memory_order_release);
+    team_tell_news(team);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that take part no more: closed, aborted, lost. What such a rank has finished stays good: peers' operations that need nothing more of it end with
+ * right data. One that cannot end makes its own rank part from the others in turn, behind all that came before. So nobody is told of a
+ * failure who has not one, and nobody waits for a rank that does not come.
+ */
+#include "fabric/internal.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOOK_US       20000 /* between two looks at what a rank that is gone may hold up */
+#define LEAVE_LOOK_US 500   /* at what a rank that leaves waits for */
+#define PATIENCE      25    /* looks in vain at an operation that a rank which is gone may have served in part */
+#define COME_MS       250   /* that a rank which leaves gives its peers to come to what it has issued */
+#define END_MS        5000  /* and, when they have come, to bring it to its end */
+
+bool depart_has(const struct fabric *fabric, int rank, struct departure *out)
+{
+    const struct board_rank *theirs = &fabric->board->rank[rank];
+    bool left = atomic_load_explicit(&theirs->left, memory_order_acquire), closed = atomic_load(&theirs->closed) == 1;
+    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&fabric->team->gone[rank], memory_order_acquire);
+    *out = left ? (struct departure){theirs->culprit, (enum board_cause)theirs->cause}
+                : (struct departure){rank, closed ? BOARD_CLOSED : BOARD_LOST};
+    return rank != fabric->rank && (left || closed || gone);
+}
+
+bool depart_any(const struct fabric *fabric)
+{
+    struct departure who;
+    bool any = false;
+    for (int rank = 0; fabric->board && rank < fabric->nranks; rank++)
+        any = any || depart_has(fabric, rank, &who);
+    return any;
+}
+
+bool depart_excuses(void *argument, int culprit)
+{
+    const struct fabric *fabric = argument;
+    bool any = false;
+    for (int rank = 0; fabric->board && rank < fabric->nranks; rank++) {
+        const struct board_rank *theirs = &fabric->board->rank[rank];
+        any = any || (atomic_load_explicit(&theirs->left, memory_order_acquire) && theirs->culprit == culprit);
+    }
+    return any;
+}
+
+static void describe(const struct fabric *fabric, struct departure who, char *out, size_t size)
+{
+    if (who.cause == BOARD_LOST)
+        snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", who.culprit,
+                 fabric->team->process[who.culprit].pid);
+    else if (who.cause == BOARD_ABORTED)
+        snprintf(out, size, "the communicator was aborted by rank %d", who.culprit);
+    else
+        snprintf(out, size, "rank %d has left the communicator, and this call needs it", who.culprit);
+}
+
+/* ---- Parting ------------------------------------------------------------------------------------------------------- */
+
+static void ring_all(struct fabric *fabric)
+{
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (rank != fabric->rank)
+            board_ring(fabric->board, rank);
+}
+
+/* How far this rank has come is told before its kernels and streams are let go: those count as over then. */
+static void part(struct fabric *fabric, struct departure who)
+{
+    struct board_rank *mine = &fabric->board->rank[fabric->rank];
+    char sentence[160];
+    if (atomic_exchange(&fabric->parted, true))
+        return;
+    mine->limit = atomic_load(fabric->over);
+    mine->culprit = who.culprit;
+    mine->cause = (uint32_t)who.cause;
+    atomic_store_explicit(&mine->left, 1, memory_order_release);
+    ring_all(fabric);
+    describe(fabric, who, sentence, sizeof sentence);
+    team_fail(fabric->team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
+}
+
+tutti_result_t depart_refuse(struct fabric *fabric, struct departure who)
+{
+    char sentence[160];
+    if (!atomic_load_explicit(&fabric->refused_call, memory_order_relaxed)) {
+        fabric->refusal = who;
+        atomic_store_explicit(&fabric->refused_call, true, memory_order_release);
+        board_ring(fabric->board, fabric->rank);
+    }
+    describe(fabric, fabric->refusal, sentence, sizeof sentence);
+    return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", fabric->rank, sentence);
+}
+
+void depart_settle(struct fabric *fabric)
+{
+    if (atomic_load_explicit(&fabric->refused_call, memory_order_acquire))
+        part(fabric, fabric->refusal);
+}
+
+/* ---- What waits in vain -------------------------------------------------------------------------------------------- */
+
+/* Not every rank has a link to every other: one that has tells those that have not. */
+static void spread_losses(struct fabric *fabric)
+{
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if (atomic_load_explicit(&fabric->team->gone[rank], memory_order_acquire) && !atomic_exchange(&fabric->board->rank[rank].gone, 1))
+            ring_all(fabric);
+}
+
+/* A rank that is gone, and that has not finished what the step needs of it; -1: there is none. */
+static int find_missing(const struct fabric *fabric, const struct board_step *step, struct departure *who)
+{
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        if ((step->involves >> rank & 1) && depart_has(fabric, rank, who) && !step_is_served(fabric, step, rank))
+            return rank;
+    return -1;
+}
+
+/* What graphs launch has no ticket. */
+static bool missed_by_graphs(const struct fabric *fabric, struct departure *who)
+{
+    bool found = false;
+    for (int rank = 0; rank < fabric->nranks && !found && atomic_load(&fabric->captured); rank++)
+        found = depart_has(fabric, rank, who) && who->cause != BOARD_CLOSED;
+    return found;
+}
+
+/* Only looks that find a kernel waiting count, where there is one: it may not have begun. Nobody can ask copy engines. */
+static bool in_vain(struct fabric *fabric, struct depart_watch *watch, uint32_t ticket, bool kernel)
+{
+    struct board_rank *mine = &fabric->board->rank[fabric->rank];
+    bool waits = atomic_exchange(&mine->waits, 0);
+    if (watch->ticket != ticket)
+        watch->looks = 0;
+    else if (waits || !kernel)
+        watch->looks++;
+    watch->ticket = ticket;
+    atomic_fetch_or(&mine->abort, KERNEL_ASKED);
+    return watch->looks >= PATIENCE;
+}
+
+static uint64_t look_at_step(struct fabric *fabric, struct depart_watch *watch, const struct board_step *step)
+{
+    struct departure who;
+    int missing = find_missing(fabric, step, &who);
+    if (missing < 0)
+        return LOOK_US;
+    bool never = (step->expects >> missing & 1) && !step_is_met(fabric, step, missing);
+    if (!step->whole || never || in_vain(fabric, watch, step->ticket, step->kernel))
+        part(fabric, who);
+    return LOOK_US;
+}
+
+static uint64_t look_at_graphs(struct fabric *fabric, struct depart_watch *watch)
+{
+    struct departure who;
+    if (!missed_by_graphs(fabric, &who))
+        return 0;
+    if (in_vain(fabric, watch, 0, true))
+        part(fabric, who);
+    return LOOK_US;
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------------------------------- */
+
+static bool can_end(const struct fabric *fabric, const struct board_step *step)
+{
+    struct departure who;
+    bool can = step->whole && find_missing(fabric, step, &who) < 0;
+    for (int rank = 0; rank < fabric->nranks && can; rank++)
+        can = !(step->involves >> rank & 1) || step_is_met(fabric, step, rank);
+    return can;
+}
+
+/* Is what this rank has issued over, or is it time to give up the rest? Peers that have come to it need this rank's kernels and copies. */
+static bool is_through(const struct fabric *fabric, struct depart_watch *watch)
+{
+    const struct board_step *step = step_first(fabric, &watch->from);
+    if (!step)
+        return true;
+    if (watch->ticket != step->ticket || !watch->deadline) {
+        watch->ticket = step->ticket;
+        watch->deadline = clock_deadline_ms(COME_MS);
+    }
+    if (!watch->latest)
+        watch->latest = clock_deadline_ms(END_MS);
+    return clock_passed(watch->latest) || (clock_passed(watch->deadline) && !can_end(fabric, step));
+}
+
+static uint64_t look_at_leaving(struct fabric *fabric, struct depart_watch *watch)
+{
+    if (!is_through(fabric, watch))
+        return LEAVE_LOOK_US;
+    part(fabric, (struct departure){fabric->rank, BOARD_ABORTED});
+    return 0;
+}
+
+uint64_t depart_look(struct fabric *fabric, struct depart_watch *watch)
+{
+    spread_losses(fabric);
+    if (atomic_load(&fabric->team->failed))
+        return 0;
+    if (atomic_load(&fabric->leaving))
+        return look_at_leaving(fabric, watch);
+    bool refused = atomic_load_explicit(&fabric->refused_call, memory_order_acquire);
+    const struct board_step *step = refused || depart_any(fabric) ? step_first(fabric, &watch->from) : NULL;
+    if (refused && (!step || !step->whole)) {
+        depart_settle(fabric);
+        return 0;
+    }
+    return step ? look_at_step(fabric, watch, step) : look_at_graphs(fabric, watch);
+}
+
+bool fabric_leave(struct fabric *fabric)
+{
+    if (!fabric->helper_runs || atomic_load(&fabric->team->failed))
+        return false;
+    atomic_store(&fabric->leaving, true);
+    board_ring(fabric->board, fabric->rank);
+    return true;
+}
+
+void fabric_wait_left(struct fabric *fabric)
+{
+    while (!atomic_load(&fabric->team->failed))
+        usleep(LEAVE_LOOK_US / 5);
+}
+
+/* ---- The end of the process ---------------------------------------------------------------------------------------- */
+
+static pid_t owner;
+
+static bool still_busy(struct fabric *fabric, const void *unused)
+{
+    (void)unused;
+    return fabric->helper_runs && !atomic_load(&fabric->team->failed) && !is_through(fabric, &fabric->at_exit);
+}
+
+/* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is not called. */
+static void wait_at_exit(void)
+{
+    while (owner == getpid() && quiet_any(still_busy, NULL))
+        usleep(LEAVE_LOOK_US);
+}
+
+static void register_exit(void)
+{
+    owner = getpid();
+    atexit(wait_at_exit);
+}
+
+void depart_at_exit(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_exit);
+}
