@@ -152,7 +152,7 @@ static void test_most_blocks(void **state)
     end(comms);
     good(make_alike(comms, 3, ANY));
     assert_int_equal(blocks_of(comms), 3);
-    assert_int_equal(blocks_of_call(comms, true), 3 * GPUS); /* as many for each rank, though the own one's have nothing to do */
+    assert_int_equal(blocks_of_call(comms, true), 3);
     split(comms, children, ANY); /* as its parent */
     assert_int_equal(blocks_of(children), 3);
     end(children);
@@ -174,6 +174,12 @@ static void test_environment_comes_first(void **state)
     good(make(comms, (int[]){3, 2}, (int[]){ANY, ANY}));
     assert_true(blocks_of(comms) > 3);
     end(comms);
+    setenv("NCCL_MAX_CTAS", "", 1);
+    setenv("NCCL_MIN_CTAS", "20", 1);
+    good(make_alike(comms, ANY, ANY));
+    assert_int_equal(blocks_of_call(comms, true), 6); /* there is no work for more */
+    end(comms);
+    unsetenv("NCCL_MIN_CTAS");
     unsetenv("NCCL_MAX_CTAS");
     unsetenv("NCCL_CTA_POLICY");
 }

@@ -86,7 +86,7 @@ static struct kernel_team team_of(int r)
 static void launch(CUfunction function, const struct kernel_launch *how, CUstream stream, void *what)
 {
     void *params[] = {what};
-    OK(cuLaunchKernel(function, how->grid[0], how->grid[1], 1, how->threads, 1, 1, 0, stream, params, NULL));
+    OK(cuLaunchKernel(function, how->blocks, 1, 1, how->threads, 1, 1, 0, stream, params, NULL));
 }
 
 static void launch_reduce(int r, enum kernel_id kernel)
@@ -96,7 +96,8 @@ static void launch_reduce(int r, enum kernel_id kernel)
     struct kernel_reduce what = {.team = team_of(r), .in = AT(rank->in), .out = AT(rank->out), .count = COUNT,
                                  .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
     CUfunction function = kernel == KERNEL_REDUCE_ONE ? rank->one : kernel == KERNEL_REDUCE_TWO ? rank->two : rank->bulk;
-    kernel_shape_reduce(kernel, COUNT * sizeof(float), 0, &how);
+    kernel_shape_reduce(kernel, COUNT * sizeof(float), kernel_room(132, 0, 0), &how);
+    what.stripes = how.stripes;
     enter(r);
     launch(function, &how, rank->stream, &what);
 }
@@ -135,7 +136,7 @@ static void test_exchange(void **state)
             what.recv[p] = (char *)AT(ranks[r].out) + (size_t)p * BYTES;
             what.send_bytes[p] = what.recv_bytes[p] = BYTES;
         }
-        kernel_choose_exchange(&what, &how);
+        kernel_choose_exchange(&what, kernel_room(132, 0, 0), &how);
         enter(r);
         launch(ranks[r].exchange, &how, ranks[r].stream, &what);
     }
@@ -154,7 +155,7 @@ static void launch_broadcast(int r, int root, int fan)
     struct kernel_launch how;
     struct kernel_chain what = {.team = team_of(r), .in = AT(ranks[r].in), .out = AT(ranks[r].out), .bytes = COUNT * sizeof(float),
                                 .chunk = 512, .root = root, .fan = fan};
-    kernel_choose_chain(what.bytes * 8, 0, &how); /* more blocks than it would have */
+    kernel_choose_chain(what.bytes * 8, kernel_room(132, 0, 0), &how); /* more blocks than it would have */
     enter(r);
     launch(ranks[r].chain, &how, ranks[r].stream, &what);
 }

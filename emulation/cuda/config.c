@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS, _JITTER and _FAULT. */
+/* The environment: TUTTI_EMULATED_GPUS, _FIRST, _MEMORY, _P2P, _POISON, _BLOCK, _REFUSE, _CONNECTIONS, _PROCESSORS, _JITTER and _FAULT. */
 #include "config.h"
 
 #include "base/random.h"
@@ -108,6 +108,8 @@ void config_reload(void)
     config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
     config.refuse = read_flag("TUTTI_EMULATED_REFUSE", false);
     config.connections = connections > CONFIG_CONNECTIONS_MAX ? CONFIG_CONNECTIONS_MAX : (int)connections;
+    config.processors = (int)read_size("TUTTI_EMULATED_PROCESSORS", 132);
+    config.processors = config.processors < 1 ? 1 : config.processors;
     config.jitter_us = jitter ? (unsigned)strtoul(jitter, NULL, 0) : 0;
     config.seed = seed ? strtoull(seed + 1, NULL, 0) : 1;
     atomic_store(&random_state, mix64(config.seed));

@@ -16,6 +16,7 @@ struct config {
     bool poison;   /* fresh cuMemAlloc memory is not zero */
     bool block;    /* while a call waits for all work of a context, other calls on that context wait, too; loading code is such a call */
     bool refuse;   /* an IPC handle, while what its owner had at that address before is still open in the context; freed addresses are used again */
+    int processors; /* blocks that a device runs at a time */
     int connections; /* hardware queues that a context's streams share; 0: each has its own */
     unsigned jitter_us;
     uint64_t seed;

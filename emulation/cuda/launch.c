@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait for one another. */
+/*
+ * Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait for one another. A
+ * device runs as many at a time as it has processors; blocks begin in the order in which kernels do, as on GPUs.
+ */
 #include "module.h"
 #include "pool.h"
 #include "stream.h"
@@ -14,6 +17,7 @@
 
 struct launch {
     const struct work_kernel *kernel;
+    CUcontext context;
     pthread_mutex_t lock;
     pthread_cond_t done;
     size_t left;
@@ -23,7 +27,15 @@ struct block {
     struct pool_task task;
     struct launch *launch;
     unsigned at[3];
+    struct block *next;
 };
+
+/* Of one device. */
+static struct processors {
+    struct block *head, *tail; /* that wait for one */
+    int busy;
+} processors[CONFIG_DEVICES_MAX];
+static pthread_mutex_t processors_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t count_params(const struct kernel_entry *entry)
 {
@@ -61,16 +73,57 @@ bool launch_clone_params(struct work_kernel *to, const struct work_kernel *from)
     return to->params;
 }
 
+/* Its memory is gone when the last one is over. */
+static void block_over(struct launch *launch)
+{
+    pthread_mutex_lock(&launch->lock);
+    if (!--launch->left)
+        pthread_cond_signal(&launch->done);
+    pthread_mutex_unlock(&launch->lock);
+}
+
+/* Lock held. */
+static void begin_blocks(struct processors *device)
+{
+    while (device->head && device->busy < config_get()->processors) {
+        struct block *block = device->head;
+        struct launch *launch = block->launch;
+        device->head = block->next;
+        if (pool_start(&block->task, 1, sizeof block->task)) {
+            device->busy++;
+        } else {
+            context_fail(launch->context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+            block_over(launch);
+        }
+    }
+}
+
 static void run_block(struct pool_task *task)
 {
     struct block *block = (struct block *)task;
     struct launch *launch = block->launch;
     const struct work_kernel *kernel = launch->kernel;
+    struct processors *device = &processors[launch->context->device];
     kernel->entry->run(kernel->entry, &kernel->grid, block->at, kernel->params);
-    pthread_mutex_lock(&launch->lock);
-    if (!--launch->left)
-        pthread_cond_signal(&launch->done);
-    pthread_mutex_unlock(&launch->lock);
+    pthread_mutex_lock(&processors_lock);
+    device->busy--;
+    begin_blocks(device);
+    pthread_mutex_unlock(&processors_lock);
+    block_over(launch);
+}
+
+static void queue_blocks(struct processors *device, struct block *blocks, size_t count)
+{
+    pthread_mutex_lock(&processors_lock);
+    for (size_t i = 0; i < count; i++) {
+        if (device->head)
+            device->tail->next = &blocks[i];
+        else
+            device->head = &blocks[i];
+        device->tail = &blocks[i];
+    }
+    begin_blocks(device);
+    pthread_mutex_unlock(&processors_lock);
 }
 
 static size_t block_count(const struct kernel_grid *grid)
@@ -97,16 +150,18 @@ static void wait_for_blocks(struct launch *launch)
 void launch_run(const struct work_kernel *kernel, CUcontext context)
 {
     size_t count = block_count(&kernel->grid);
-    struct launch launch = {.kernel = kernel, .left = count};
+    struct launch launch = {.kernel = kernel, .context = context, .left = count};
     struct block *blocks = malloc(count * sizeof(*blocks));
     pthread_mutex_init(&launch.lock, NULL);
     pthread_cond_init(&launch.done, NULL);
     for (size_t i = 0; blocks && i < count; i++)
         place(&blocks[i], i, &kernel->grid, &launch);
-    if (blocks && pool_start(blocks, count, sizeof(*blocks)))
+    if (blocks) {
+        queue_blocks(&processors[context->device], blocks, count);
         wait_for_blocks(&launch);
-    else
+    } else {
         context_fail(context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    }
     pthread_cond_destroy(&launch.done);
     pthread_mutex_destroy(&launch.lock);
     free(blocks);

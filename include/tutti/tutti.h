@@ -106,7 +106,7 @@ typedef struct tutti_config {
     const char *name;    /* shown by logs and tools; copied; NULL: made up */
     int device;          /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
     /* On a device, and the same on all ranks: */
-    int blocks;          /* blocks of a kernel that a reduction takes at most, up to 64; 0: as TUTTI_BLOCKS says */
+    int blocks;          /* of a kernel, at most, up to 64; 0: as TUTTI_BLOCKS says */
     int policy;          /* TUTTI_POLICY_DEFAULT or another of those; -1: as TUTTI_CTA_POLICY says */
 } tutti_config_t;
 

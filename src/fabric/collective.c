@@ -62,8 +62,8 @@ static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *cal
     struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = call_bytes(call), .root = call->root,
                                 .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = call_bytes(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN)};
     struct kernel_launch how;
-    kernel_choose_chain(what.bytes, fabric->most_blocks, &how);
-    uint32_t to = kernel_chain_receivers(&what, how.grid[0]);
+    kernel_choose_chain(what.bytes, fabric->room, &how);
+    uint32_t to = kernel_chain_receivers(&what, how.blocks);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)
         result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
@@ -165,8 +165,6 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
     if (by_chain_kernel(fabric, call))
         return chain_kernel(fabric, call, stream);
     describe(fabric, call, &what);
-    if (call->coll == COLL_BROADCAST)
-        what.stripes = fabric->most_blocks;
     return exchange_issue(fabric, &what, true, stream, capturing);
 }
 

@@ -7,7 +7,6 @@
 
 #define COLLECTIVE_TIMES 2 /* as long must its messages be to be copied */
 #define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
-#define HOST_STRIPES     16 /* and fewer blocks do better */
 #define SELF_FROM (64u << 20) /* bytes for itself that a rank copies by copy engine though there is a kernel, too */
 
 static uint64_t larger(uint64_t x, uint64_t y)
@@ -77,15 +76,13 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
         any |= what->send_bytes[peer] | what->recv_bytes[peer];
     if (!any)
         return TUTTI_SUCCESS;
-    what->team.nranks = fabric->nranks;
+    what->team = fabric->kernels;
     what->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
     if (fabric->in_host)
         what->plain_from = (what->plain_from + HOST_TIMES - 1) / HOST_TIMES;
-    if (fabric->in_host && (!what->stripes || what->stripes > HOST_STRIPES))
-        what->stripes = HOST_STRIPES;
     what->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
     what->lines_to = fabric->lines ? (uint64_t)param_int(PARAM_LINES_TO) : 0;
-    kernel_choose_exchange(what, &how);
+    kernel_choose_exchange(what, fabric->room, &how);
     return order_launch(fabric, &how, TUTTI_UINT8, &what->team, stream);
 }
 

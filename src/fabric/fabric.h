@@ -20,7 +20,7 @@ typedef void *fabric_stream_t;
 /* How a fabric is to be made. */
 struct fabric_order {
     int device; /* CUDA ordinal */
-    int blocks; /* of a reduction, at most; 0: the library's own number */
+    int blocks; /* of a kernel, at most; 0: the library's own number */
     int policy; /* TUTTI_POLICY_... */
 };
 

@@ -81,7 +81,7 @@ struct fabric {
     bool apart;            /* each rank has a process of its own */
     bool lines;            /* links carry lines of 128 bytes as a whole */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
-    unsigned most_blocks;  /* of a reduction's kernel; 0: the library's own number */
+    struct kernel_room room; /* that kernels have on all GPUs */
     bool no_kernels;       /* where nothing is reduced: the user wants none */
     size_t copy_from;      /* bytes of a message from which on it is copied */
     size_t stage;          /* bytes of a piece of a staged message; 0: there are none */

@@ -24,6 +24,7 @@ struct card {
     uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does not see */
     uint32_t wants_host, guesses; /* guesses: whether it can is not known of all */
     uint32_t blocks, policy; /* as ordered */
+    uint32_t processors;
 };
 
 /* What takes the time of making one, for the log. */
@@ -60,6 +61,15 @@ static tutti_result_t check_alike(const struct card *all, int nranks)
             return error_set(TUTTI_INVALID_USAGE, "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
                              all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
     return TUTTI_SUCCESS;
+}
+
+/* Where a GPU has few processors all launch few blocks: kernels meet block by block. */
+static struct kernel_room find_room(const struct card *all, int nranks)
+{
+    uint32_t processors = all[0].processors;
+    for (int rank = 1; rank < nranks; rank++)
+        processors = all[rank].processors < processors ? all[rank].processors : processors;
+    return kernel_room(processors, (unsigned)param_int(PARAM_BLOCKS_LEAST), all[0].blocks);
 }
 
 static tutti_result_t check_distinct(const struct card *all, int nranks)
@@ -207,7 +217,8 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     struct card *mine = &opening->mine, *all = opening->all;
     memcpy(mine->gpu, fabric->device->uuid, sizeof mine->gpu);
     memcpy(mine->process, team->process[fabric->rank].uuid, sizeof mine->process);
-    mine->blocks = fabric->most_blocks;
+    mine->blocks = fabric->room.most;
+    mine->processors = (uint32_t)fabric->device->sms;
     mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
@@ -218,6 +229,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
+    fabric->room = find_room(all, fabric->nranks);
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
     fabric->apart = all_apart(all, fabric->nranks);
@@ -316,7 +328,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
     fabric->team = team;
     fabric->rank = fabric->kernels.rank = team->rank;
     fabric->nranks = fabric->kernels.nranks = team->nranks;
-    fabric->most_blocks = (unsigned)order->blocks;
+    fabric->room.most = (unsigned)order->blocks;
     fabric->no_kernels = order->policy == TUTTI_POLICY_ZERO;
     list_init(&fabric->parcels);
     list_init(&fabric->old);

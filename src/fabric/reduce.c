@@ -33,7 +33,7 @@ static enum kernel_mode mode_of(enum coll coll)
 
 static void choose(const struct fabric *fabric, const struct call *call, enum kernel_mode mode, struct kernel_launch *how)
 {
-    kernel_choose_reduce(mode, fabric->nranks, call_bytes(call), fabric->most_blocks, fabric->in_host, how);
+    kernel_choose_reduce(mode, fabric->nranks, call_bytes(call), fabric->room, fabric->in_host, how);
 }
 
 static tutti_result_t launch(struct fabric *fabric, const struct call *call, enum kernel_mode mode, CUstream stream)
@@ -45,6 +45,7 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     if (direct_wanted(fabric, call))
         return direct_issue(fabric, call, &what, stream);
     choose(fabric, call, mode, &how);
+    what.stripes = how.stripes;
     if (!what.chunk)
         what.chunk = how.chunk;
     tutti_result_t result = TUTTI_SUCCESS;

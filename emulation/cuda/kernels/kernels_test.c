@@ -45,7 +45,7 @@ struct trial {
     int op, root;
     bool in_place;
     size_t count;
-    unsigned blocks;
+    unsigned blocks, stripes;
     unsigned char *memory[KERNEL_RANKS][2], *in[KERNEL_RANKS], *out[KERNEL_RANKS], *want[KERNEL_RANKS];
     uint64_t scalar[KERNEL_RANKS];
 };
@@ -161,7 +161,7 @@ static void make_job(const struct trial *t, struct job *job)
         job->grid[p] = (struct cuda_index){t->blocks, 1, 1};
         job->params[p].reduce = (struct kernel_reduce){
             .team = team_of(&team, p), .in = t->in[p], .out = t->out[p], .count = t->count, .mode = t->mode, .root = t->root,
-            .op = t->op < SCALAR ? t->op : TUTTI_SUM, .premul = t->op >= SCALAR,
+            .stripes = t->stripes, .op = t->op < SCALAR ? t->op : TUTTI_SUM, .premul = t->op >= SCALAR,
             .scalar = t->op == SCALAR ? t->scalar[p] : 0, .scalar_at = t->op == SCALAR_AT ? &t->scalar[p] : NULL};
     }
 }
@@ -229,6 +229,7 @@ static void add_random(enum kernel_id kernel, enum kernel_mode mode, tutti_type_
     t.in_place = below(3) == 0;
     t.count = random_count(&t);
     t.blocks = below(3) ? 1 + below(3) : 1 + below(KERNEL_STRIPES);
+    t.stripes = t.blocks <= KERNEL_STRIPES / 2 && below(2) ? 2 * t.blocks - below(2) : 0;
     add(t);
 }
 
@@ -355,7 +356,7 @@ static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(
 {
     const uint64_t from[] = {0, 1, 1 + below(9000), UINT64_MAX}, plain_from = from[below(4)];
     const uint64_t to[] = {0, 1 + below(400000), UINT64_MAX}, lines_from = below(3) * below(9000), lines_to = to[below(3)];
-    *job = (struct job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8)};
+    *job = (struct job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8), .each_block_its_thread = true};
     for (int p = 0; p < team.n; p++)
         job->params[p].exchange = (struct kernel_exchange){.team = team_of(&team, p), .plain_from = plain_from, .lines_from = lines_from, .lines_to = lines_to};
     for (int p = 0; p < team.n; p++)
@@ -374,8 +375,8 @@ static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(
         }
     for (int p = 0; p < team.n; p++) {
         struct kernel_launch launch;
-        kernel_choose_exchange(&job->params[p].exchange, &launch);
-        job->grid[p] = (struct cuda_index){launch.grid[0], launch.grid[1], 1};
+        kernel_choose_exchange(&job->params[p].exchange, kernel_room(1 + below(64), 0, 0), &launch);
+        job->grid[p] = (struct cuda_index){launch.blocks, 1, 1};
     }
 }
 
@@ -483,11 +484,12 @@ static void test_abort(void **state)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             assert_true(team_init(&team, 3));
             struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8),
-                              .grid = {{2, kernel == KERNEL_EXCHANGE ? 3 : 1, 1}}};
+                              .grid = {{2, 1, 1}}};
             if (kernel == KERNEL_EXCHANGE)
                 job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0), .send = {NULL, buffer[0]},
                     .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, mode == 1 ? 0 : sizeof buffer[0]},
-                    .recv_bytes = {0, 0, mode == 1 ? 1000 : 0}, .plain_from = mode == 2 ? 1 : UINT64_MAX};
+                    .recv_bytes = {0, 0, mode == 1 ? 1000 : 0}, .plain_from = mode == 2 ? 1 : UINT64_MAX,
+                    .out_end = {0, 2, 2}, .in_end = {0, 1, 1}};
             else if (kernel == KERNEL_CHAIN) /* as the root; in the middle; at the end */
                 job.params[0].chain = (struct kernel_chain){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
                     .bytes = sizeof buffer[0], .chunk = 16, .root = mode, .fan = mode == 2};

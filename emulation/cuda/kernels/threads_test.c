@@ -3,7 +3,6 @@
 #include "cuda/kernels/threads/threads.h"
 
 #include "base/random.h"
-#include "device/cuda/launch.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -63,7 +62,7 @@ struct operation {
     int mode, root;
     size_t count, shift; /* shift: words by which buffers are not aligned */
     bool in_place;
-    unsigned blocks, threads;
+    unsigned blocks, threads, stripes;
     uint64_t chunk;
 };
 
@@ -73,13 +72,15 @@ static struct operation operation_of(unsigned number)
     struct operation o = {.mode = (int)(bits % 4), .root = (int)(bits / 4 % (unsigned)ranks), .in_place = bits / 64 % 2};
     o.blocks = 1 + (unsigned)(bits / 128 % 3);
     o.threads = (bits / 512 % 2) ? 12 : 17;
+    o.stripes = 0;
     o.chunk = bits / 1024 % 2 ? 0 : 512 + 256 * (bits / 2048 % 5);
     o.shift = bits / 16384 % 3 ? 0 : 1;
     o.count = (bits >> 20) % (number % 5 == 0 ? 40 : WORDS - 4);
     o.kernel = threads_reduce_bulk_int32;
     if (number % 3 && o.mode != KERNEL_REDUCE_OWN) { /* rooted ones and others in turn: numbers are acknowledged, or implied */
         o.kernel = number % 3 == 1 || o.mode == KERNEL_REDUCE_SCATTER ? threads_reduce_one_int32 : threads_reduce_two_int32;
-        o.threads = THREADS_LL;
+        o.stripes = bits / 4096 % 2 ? 2 * o.blocks - (unsigned)(bits / 8192 % 2) : 0;
+        o.threads = THREADS_LL * (o.stripes > o.blocks ? 2 : 1);
         o.count %= number % 2 ? 20 : 3000;
     }
     return o;
@@ -113,7 +114,7 @@ static bool run_one(int rank, unsigned number)
     const struct operation o = operation_of(number);
     size_t words = o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)ranks : o.count;
     struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort}, .in = in + o.shift, .count = o.count,
-                                 .mode = o.mode, .root = o.root, .op = TUTTI_SUM, .chunk = o.chunk};
+                                 .mode = o.mode, .root = o.root, .op = TUTTI_SUM, .chunk = o.chunk, .stripes = o.stripes};
     for (int p = 0; p < ranks; p++) {
         what.team.window[p] = world->window[p];
         what.team.bulk[p] = world->bulk[p];
@@ -168,11 +169,10 @@ static bool exchange_one(int rank, unsigned number)
             sent[p][shift + i] = byte_of(rank, p, i, number);
         memset(received[p], 0x5a, sizeof received[p]);
     }
-    struct kernel_launch how;
-    kernel_choose_exchange(&what, &how);
-    for (unsigned y = 0; y < how.grid[1]; y++)
-        for (unsigned x = 0; x < how.grid[0]; x++)
-            threads_run(threads_exchange, &what, number % 2 ? 8 : 12, (struct cuda_index){how.grid[0], how.grid[1], 1}, (struct cuda_index){x, y, 0});
+    for (int k = 1; k < ranks; k++) /* blocks run one after another: the k-th ones of all ranks belong together */
+        what.out_end[k] = what.in_end[k] = (uint16_t)k;
+    for (unsigned block = 0; block < (unsigned)ranks; block++)
+        threads_run(threads_exchange, &what, number % 2 ? 8 : 12, (struct cuda_index){(unsigned)ranks, 1, 1}, (struct cuda_index){block, 0, 0});
     for (int p = 0; p < ranks; p++) {
         const unsigned char *at = what.recv[p];
         size_t good = 0;

@@ -4,22 +4,41 @@
 
 #define ONE_SHOT_BYTES ((size_t)256 << 10) /* that all ranks together send to one: above, the copies cost more than a second hop */
 #define TWO_SHOT_BYTES ((size_t)512 << 10) /* of the vector: above, flags in every word cost more than fences */
-#define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a block */
+#define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a stripe */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
-#define BULK_EACH      ((size_t)32 << 10)
-#define BULK_SHORT     ((size_t)16 << 20) /* up to which all stripes are used */
-#define BULK_BLOCKS    32                 /* for longer ones: as fast, and more of the GPU is left */
-#define HOST_ONE_SHOT  ((size_t)2 << 10)   /* the same, through host memory: every look at a flag there takes a microsecond or two */
+#define BULK_EACH      ((size_t)32 << 10) /* of a block */
+#define HOST_ONE_SHOT  ((size_t)2 << 10)  /* the same, through host memory: every look at a flag there takes a microsecond or two */
 #define HOST_EACH      ((size_t)128 << 10)
 #define HOST_LEAST     4
-#define HOST_BLOCKS    16
 #define HOST_SHORT     ((size_t)1 << 20) /* up to which chunks are as short as: */
 #define HOST_CHUNK     ((size_t)16 << 10)
-#define DIRECT_EACH    ((size_t)16 << 10)
-#define DIRECT_SHORT   ((size_t)32 << 20) /* up to which all stripes are used: it is soon over */
-#define DIRECT_BLOCKS  32                 /* for longer ones */
+#define DIRECT_EACH    ((size_t)32 << 10)
 
-static unsigned blocks(size_t bytes, size_t each, unsigned most)
+static unsigned larger(unsigned x, unsigned y)
+{
+    return x > y ? x : y;
+}
+
+static unsigned smaller(unsigned x, unsigned y)
+{
+    return x < y ? x : y;
+}
+
+/* Half of the processors: a kernel that waits for a peer never keeps another one of ours away, for which that peer may wait. */
+struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most)
+{
+    struct kernel_room room = {least, most && most < KERNEL_STRIPES ? most : KERNEL_STRIPES};
+    room.most = larger(1, smaller(room.most, processors / 2));
+    room.least = smaller(room.least, room.most);
+    return room;
+}
+
+static unsigned most_for(size_t bytes, struct kernel_room room)
+{
+    return smaller(larger(bytes < KERNEL_LONG_BYTES ? KERNEL_USUAL_BLOCKS : KERNEL_LONG_BLOCKS, room.least), room.most);
+}
+
+static unsigned parts(size_t bytes, size_t each, unsigned most)
 {
     size_t wanted = bytes / each + (bytes % each != 0);
     if (wanted > most)
@@ -27,75 +46,133 @@ static unsigned blocks(size_t bytes, size_t each, unsigned most)
     return wanted ? (unsigned)wanted : 1;
 }
 
-/* 0: the user left it to the library. */
-static unsigned stripes(unsigned most_blocks)
+/* Two stripes a block, as there are threads for; KERNEL_STRIPES of them at most. */
+static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_launch *out)
 {
-    return most_blocks && most_blocks < KERNEL_STRIPES ? most_blocks : KERNEL_STRIPES;
+    out->stripes = parts(bytes, each, smaller(2 * most, KERNEL_STRIPES));
+    out->blocks = (out->stripes + 1) / 2;
+    out->threads = out->stripes > 1 ? KERNEL_LL_THREADS : KERNEL_LL_HALF;
 }
 
-void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out)
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
-    const unsigned most = stripes(most_blocks);
-    *out = (struct kernel_launch){.kernel = kernel, .grid = {1, 1}, .threads = KERNEL_LL_THREADS};
-    if (kernel == KERNEL_REDUCE_ONE) {
-        out->grid[0] = blocks(bytes, ONE_SHOT_EACH, most);
-    } else if (kernel == KERNEL_REDUCE_TWO) {
-        out->grid[0] = blocks(bytes, TWO_SHOT_EACH, most);
-    } else if (kernel == KERNEL_REDUCE_DIRECT) {
-        out->grid[0] = blocks(bytes, DIRECT_EACH, most_blocks || bytes <= DIRECT_SHORT ? most : DIRECT_BLOCKS);
-        out->threads = KERNEL_DIRECT_THREADS;
-    } else {
-        out->grid[0] = blocks(bytes, BULK_EACH, most_blocks || bytes <= BULK_SHORT ? most : BULK_BLOCKS);
-        out->threads = KERNEL_BULK_THREADS;
-    }
-}
-
-static unsigned larger(unsigned x, unsigned y)
-{
-    return x > y ? x : y;
-}
-
-static void choose_in_host(size_t bytes, unsigned most_blocks, struct kernel_launch *out)
-{
-    if (bytes <= HOST_ONE_SHOT) {
-        kernel_shape_reduce(KERNEL_REDUCE_ONE, bytes, most_blocks, out);
+    const unsigned most = most_for(bytes, room);
+    *out = (struct kernel_launch){.kernel = kernel};
+    if (kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO) {
+        shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : TWO_SHOT_EACH, most, out);
         return;
     }
-    kernel_shape_reduce(KERNEL_REDUCE_BULK, bytes, most_blocks, out);
-    if (!most_blocks)
-        out->grid[0] = larger(blocks(bytes, HOST_EACH, HOST_BLOCKS), HOST_LEAST);
+    out->blocks = parts(bytes, kernel == KERNEL_REDUCE_DIRECT ? DIRECT_EACH : BULK_EACH, most);
+    out->threads = kernel == KERNEL_REDUCE_DIRECT ? KERNEL_DIRECT_THREADS : KERNEL_BULK_THREADS;
+}
+
+static void choose_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)
+{
+    if (bytes <= HOST_ONE_SHOT) {
+        kernel_shape_reduce(KERNEL_REDUCE_ONE, bytes, room, out);
+        return;
+    }
+    kernel_shape_reduce(KERNEL_REDUCE_BULK, bytes, room, out);
+    out->blocks = smaller(larger(parts(bytes, HOST_EACH, larger(KERNEL_USUAL_BLOCKS, room.least)), HOST_LEAST), room.most);
     out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
 }
 
-void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, bool in_host, struct kernel_launch *out)
+void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out)
 {
     enum kernel_id kernel = KERNEL_REDUCE_BULK;
     if (in_host) {
-        choose_in_host(bytes, most_blocks, out);
+        choose_in_host(bytes, room, out);
         return;
     }
     if (mode != KERNEL_REDUCE_OWN && bytes <= ONE_SHOT_BYTES / (size_t)nranks)
         kernel = KERNEL_REDUCE_ONE;
     else if ((mode == KERNEL_ALLREDUCE || mode == KERNEL_REDUCE) && bytes <= TWO_SHOT_BYTES)
         kernel = KERNEL_REDUCE_TWO;
-    kernel_shape_reduce(kernel, bytes, most_blocks, out);
+    kernel_shape_reduce(kernel, bytes, room, out);
 }
 
-void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_launch *out)
+/* ---- exchanges ---- */
+
+/* Messages of one direction, by the distance of the peer: bytes, stripes, blocks. */
+struct deal {
+    uint64_t bytes[KERNEL_RANKS];
+    uint32_t stripes[KERNEL_RANKS];
+    unsigned blocks[KERNEL_RANKS];
+};
+
+static void deal_open(struct deal *deal, const struct kernel_exchange *what, bool out)
 {
-    uint32_t stripes = 1;
-    for (int p = 0; p < what->team.nranks; p++) {
-        const uint32_t sent = kernel_exchange_stripes(what, what->send_bytes[p]);
-        const uint32_t received = kernel_exchange_stripes(what, what->recv_bytes[p]);
-        stripes = sent > stripes ? sent : stripes;
-        stripes = received > stripes ? received : stripes;
+    const int n = what->team.nranks, me = what->team.rank;
+    for (int k = 1; k < n; k++) {
+        deal->bytes[k] = out ? what->send_bytes[(me + k) % n] : what->recv_bytes[(me + n - k) % n];
+        deal->stripes[k] = kernel_exchange_stripes(what, deal->bytes[k]);
+        deal->blocks[k] = deal->stripes[k] != 0;
     }
-    *out = (struct kernel_launch){
-        .kernel = KERNEL_EXCHANGE, .grid = {stripes, (unsigned)what->team.nranks}, .threads = KERNEL_EXCHANGE_THREADS};
 }
 
-void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out)
+/* The message whose blocks have most bytes each, of those that could have another block; 0: none. */
+static int deal_slowest(const struct deal *deal, int n)
 {
-    *out = (struct kernel_launch){
-        .kernel = KERNEL_CHAIN, .grid = {blocks(bytes, KERNEL_CHAIN_EACH, stripes(most_blocks)), 1}, .threads = KERNEL_CHAIN_THREADS};
+    int slowest = 0;
+    for (int k = 1; k < n; k++)
+        if (deal->blocks[k] < deal->stripes[k] &&
+            (!slowest || deal->bytes[k] / deal->blocks[k] > deal->bytes[slowest] / deal->blocks[slowest]))
+            slowest = k;
+    return slowest;
+}
+
+static unsigned deal_sum(const struct deal *deal, int n)
+{
+    unsigned sum = 0;
+    for (int k = 1; k < n; k++)
+        sum += deal->blocks[k];
+    return sum;
+}
+
+/* Returns the blocks that are used. */
+static unsigned deal_out(struct deal *deal, int n, unsigned most, uint16_t *end)
+{
+    unsigned left = deal_sum(deal, n) < most ? most - deal_sum(deal, n) : 0;
+    for (int k = deal_slowest(deal, n); left && k; k = deal_slowest(deal, n), left--)
+        deal->blocks[k]++;
+    end[0] = 0;
+    for (int k = 1; k < n; k++)
+        end[k] = (uint16_t)(end[k - 1] + deal->blocks[k]);
+    return end[n - 1];
+}
+
+static uint64_t all_bytes(const struct deal *deal, int n)
+{
+    uint64_t sum = 0;
+    for (int k = 1; k < n; k++)
+        sum += deal->bytes[k];
+    return sum;
+}
+
+/* A copy inside a GPU is several times as fast as one over its links, which several peers share. */
+static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, unsigned messages)
+{
+    const int me = what->team.rank;
+    const unsigned share = messages ? most / (2 * messages + 2) : most;
+    if (!what->send_bytes[me] || what->send[me] == what->recv[me])
+        return 0;
+    return smaller(kernel_exchange_stripes(what, what->send_bytes[me]), larger(share, 1));
+}
+
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, struct kernel_launch *out)
+{
+    const int n = what->team.nranks;
+    struct deal sent = {{0}, {0}, {0}}, received = {{0}, {0}, {0}};
+    deal_open(&sent, what, true);
+    deal_open(&received, what, false);
+    const uint64_t bytes = all_bytes(&sent, n) > all_bytes(&received, n) ? all_bytes(&sent, n) : all_bytes(&received, n);
+    const unsigned most = most_for(bytes, room), messages = larger(deal_sum(&sent, n), deal_sum(&received, n));
+    const unsigned own = own_blocks(what, most, messages), others = most > own ? most - own : 0;
+    const unsigned used = larger(deal_out(&sent, n, others, what->out_end), deal_out(&received, n, others, what->in_end));
+    *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE, .blocks = larger(used + own, 1), .threads = KERNEL_EXCHANGE_THREADS};
+}
+
+void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)
+{
+    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .blocks = parts(bytes, KERNEL_CHAIN_EACH, most_for(bytes, room)), .threads = KERNEL_CHAIN_THREADS};
 }

@@ -12,23 +12,35 @@ enum kernel_id { KERNEL_EXCHANGE, KERNEL_CHAIN, KERNEL_REDUCE_ONE, KERNEL_REDUCE
 
 struct kernel_launch {
     enum kernel_id kernel;
-    unsigned grid[2], threads;
-    size_t chunk; /* of bulk kernels; 0: by the vector's length */
+    unsigned blocks, threads;
+    size_t chunk;     /* of bulk kernels; 0: by the vector's length */
+    uint32_t stripes; /* of kernels for small vectors */
 };
 
 /*
- * bytes: of the vector (allreduce, reduce) or of one rank's block (reduce-scatter). most_blocks: the most that any launch may
- * have; 0: as many as are fastest. in_host: windows are in host memory.
+ * Blocks that a launch may have. A block may need a processor of the GPU for itself, and waits there for its peers: so a launch must leave
+ * room for another one (kernel_room()). least: where there is work for so many, not fewer for the sake of other kernels.
  */
-void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, unsigned most_blocks, bool in_host, struct kernel_launch *out);
+struct kernel_room {
+    unsigned least, most;
+};
 
-/* One row of blocks for each rank, as wide as the longest message of this rank needs: here ranks may differ. */
-void kernel_choose_exchange(const struct kernel_exchange *what, struct kernel_launch *out);
+#define KERNEL_USUAL_BLOCKS 16                /* fill NVLink */
+#define KERNEL_LONG_BLOCKS  24                /* of what takes long: */
+#define KERNEL_LONG_BYTES   ((size_t)64 << 20)
 
-/* most_blocks: as above. */
-void kernel_choose_chain(uint64_t bytes, unsigned most_blocks, struct kernel_launch *out);
+/* On GPUs that have `processors`. least, most: what the user wants; 0: the library's own numbers. */
+struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most);
+
+/* bytes: of the vector (allreduce, reduce) or of one rank's block (reduce-scatter). in_host: windows are in host memory. */
+void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out);
+
+/* Deals the blocks out, too. At least one for each message, whatever the room is. Here ranks may differ. */
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, struct kernel_launch *out);
+
+void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
 /* The launch of a given reduction kernel. */
-void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, unsigned most_blocks, struct kernel_launch *out);
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, struct kernel_launch *out);
 
 #endif

@@ -7,46 +7,53 @@
 #include <string.h>
 #include <cmocka.h>
 
-static struct kernel_launch choice(enum kernel_mode mode, int nranks, size_t bytes, unsigned most)
+#define H200 132 /* processors */
+
+static const struct kernel_room usual = {0, KERNEL_STRIPES};
+
+static struct kernel_launch choice(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room)
 {
     struct kernel_launch launch;
     memset(&launch, 0xa5, sizeof launch);
-    kernel_choose_reduce(mode, nranks, bytes, most, false, &launch);
+    kernel_choose_reduce(mode, nranks, bytes, room, false, &launch);
     return launch;
 }
 
 static void test_reductions_by_size(void **state)
 {
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 0, 0).kernel, KERNEL_REDUCE_ONE);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 0, 0).grid[0], 1);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1024, 0).grid[0], 1);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, 0).kernel, KERNEL_REDUCE_ONE);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, 0).grid[0], 32);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, 0).threads, KERNEL_LL_THREADS);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 262144, 0).kernel, KERNEL_REDUCE_TWO);
-    assert_int_equal(choice(KERNEL_REDUCE, 4, 262144, 0).kernel, KERNEL_REDUCE_TWO);
-    assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 262144, 0).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 16 << 20, 0).grid[0], KERNEL_STRIPES);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).grid[0], KERNEL_STRIPES / 2);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 48).grid[0], 48);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, 0).threads, KERNEL_BULK_THREADS);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 0, usual).kernel, KERNEL_REDUCE_ONE);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 0, usual).blocks, 1);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1024, usual).blocks, 1);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1024, usual).threads, KERNEL_LL_HALF);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 8192, usual).blocks, 2);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).kernel, KERNEL_REDUCE_ONE);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).stripes, 32);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).blocks, 16);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).threads, KERNEL_LL_THREADS);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 262144, usual).kernel, KERNEL_REDUCE_TWO);
+    assert_int_equal(choice(KERNEL_REDUCE, 4, 262144, usual).kernel, KERNEL_REDUCE_TWO);
+    assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 262144, usual).kernel, KERNEL_REDUCE_BULK);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).kernel, KERNEL_REDUCE_BULK);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 16 << 20, usual).blocks, KERNEL_USUAL_BLOCKS);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).blocks, KERNEL_LONG_BLOCKS);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, (struct kernel_room){48, 50}).blocks, 48);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).threads, KERNEL_BULK_THREADS);
 }
 
 static void test_reductions_in_host_memory(void **state)
 {
     struct kernel_launch launch;
-    kernel_choose_reduce(KERNEL_ALLREDUCE, 2, 2048, 0, true, &launch);
+    kernel_choose_reduce(KERNEL_ALLREDUCE, 2, 2048, usual, true, &launch);
     assert_int_equal(launch.kernel, KERNEL_REDUCE_ONE);
     for (int shift = 12; shift < 40; shift++) {
-        kernel_choose_reduce(KERNEL_REDUCE_SCATTER, 2, (size_t)1 << shift, 0, true, &launch);
+        kernel_choose_reduce(KERNEL_REDUCE_SCATTER, 2, (size_t)1 << shift, usual, true, &launch);
         assert_int_equal(launch.kernel, KERNEL_REDUCE_BULK);
-        assert_int_equal(launch.grid[0], shift <= 19 ? 4 : shift == 20 ? 8 : 16);
+        assert_int_equal(launch.blocks, shift <= 19 ? 4 : shift == 20 ? 8 : 16);
         assert_int_equal(launch.chunk, shift <= 20 ? 16384 : 32768);
     }
-    kernel_choose_reduce(KERNEL_ALLREDUCE, 2, 1 << 30, 3, true, &launch);
-    assert_int_equal(launch.grid[0], 3);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, 1 << 30, 0).chunk, 0);
+    kernel_choose_reduce(KERNEL_ALLREDUCE, 2, 1 << 30, (struct kernel_room){0, 3}, true, &launch);
+    assert_int_equal(launch.blocks, 3);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, 1 << 30, usual).chunk, 0);
 }
 
 static void test_reductions_keep_within_bounds(void **state)
@@ -54,35 +61,85 @@ static void test_reductions_keep_within_bounds(void **state)
     for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
         for (int n = 1; n <= KERNEL_RANKS; n++)
             for (unsigned shift = 0; shift < 40; shift++)
-                for (unsigned most = 0; most < 80; most += 1 + most / 3) {
-                    const struct kernel_launch launch = choice((enum kernel_mode)mode, n, ((size_t)1 << shift) + 1, most);
+                for (unsigned most = 1; most <= KERNEL_STRIPES; most += 1 + most / 3) {
+                    const struct kernel_launch launch = choice((enum kernel_mode)mode, n, ((size_t)1 << shift) + 1, (struct kernel_room){most / 2, most});
                     assert_true(launch.kernel != KERNEL_EXCHANGE && launch.kernel < KERNEL_COUNT);
-                    assert_true(launch.grid[0] >= 1 && launch.grid[0] <= KERNEL_STRIPES);
-                    assert_true(!most || launch.grid[0] <= most);
-                    assert_int_equal(launch.grid[1], 1);
+                    assert_true(launch.blocks >= 1 && launch.blocks <= most && launch.stripes <= KERNEL_STRIPES);
+                    assert_true(launch.stripes <= 2 * launch.blocks);
+                    assert_true(launch.blocks <= KERNEL_LONG_BLOCKS || launch.blocks <= most / 2);
                     assert_true(mode != KERNEL_REDUCE_SCATTER || launch.kernel != KERNEL_REDUCE_TWO);
                 }
+}
+
+/* Whatever the user wants, two launches fit on a GPU together. */
+static void test_room(void **state)
+{
+    for (unsigned processors = 1; processors < 200; processors++)
+        for (unsigned least = 0; least <= 64; least += 8)
+            for (unsigned most = 0; most <= 64; most += 4) {
+                const struct kernel_room room = kernel_room(processors, least, most);
+                assert_true(room.most >= 1 && room.most <= KERNEL_STRIPES && room.least <= room.most);
+                assert_true(processors == 1 || 2 * room.most <= processors);
+                assert_true(!most || room.most <= most);
+            }
+    assert_int_equal(kernel_room(H200, 0, 0).most, KERNEL_STRIPES);
+    assert_int_equal(kernel_room(H200, 32, 0).least, 32);
+    assert_int_equal(kernel_room(40, 32, 0).least, 20);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, kernel_room(40, 0, 0)).blocks, 20);
+}
+
+static void check_deal(const struct kernel_exchange *what, const struct kernel_launch *launch, bool out)
+{
+    const uint16_t *end = out ? what->out_end : what->in_end;
+    const int n = what->team.nranks, me = what->team.rank;
+    assert_int_equal(end[0], 0);
+    for (int k = 1; k < n; k++) {
+        const uint64_t bytes = out ? what->send_bytes[(me + k) % n] : what->recv_bytes[(me + n - k) % n];
+        assert_true(end[k] >= end[k - 1] + (bytes != 0) && end[k] <= launch->blocks);
+        assert_true(end[k] - end[k - 1] <= (int)kernel_exchange_stripes(what, bytes));
+    }
 }
 
 static void test_exchanges(void **state)
 {
     struct kernel_exchange what = {.team = {.rank = 1, .nranks = 3}};
     struct kernel_launch launch;
-    kernel_choose_exchange(&what, &launch);
+    kernel_choose_exchange(&what, usual, &launch);
     assert_int_equal(launch.kernel, KERNEL_EXCHANGE);
-    assert_int_equal(launch.grid[0], 1);
-    assert_int_equal(launch.grid[1], 3);
-    what.recv_bytes[2] = KERNEL_EXCHANGE_BYTES + 1;
-    kernel_choose_exchange(&what, &launch);
-    assert_int_equal(launch.grid[0], 2);
-    what.send_bytes[0] = 3 * KERNEL_EXCHANGE_BYTES;
-    kernel_choose_exchange(&what, &launch);
-    assert_int_equal(launch.grid[0], 3);
-    what.send_bytes[1] = (uint64_t)1 << 40;
-    kernel_choose_exchange(&what, &launch);
-    assert_int_equal(launch.grid[0], KERNEL_EXCHANGE_MOST);
-    assert_true(KERNEL_EXCHANGE_MOST <= KERNEL_STRIPES);
     assert_int_equal(launch.threads, KERNEL_EXCHANGE_THREADS);
+    assert_int_equal(launch.blocks, 1);
+    what.recv_bytes[2] = KERNEL_EXCHANGE_BYTES + 1;
+    kernel_choose_exchange(&what, usual, &launch);
+    assert_int_equal(launch.blocks, 2);
+    assert_int_equal(what.in_end[2], 2);
+    what.send_bytes[0] = 3 * KERNEL_EXCHANGE_BYTES;
+    kernel_choose_exchange(&what, usual, &launch);
+    assert_int_equal(launch.blocks, 3); /* both halves of blocks are used */
+    what.send_bytes[1] = what.recv_bytes[1] = 1;
+    what.send[1] = &what;
+    kernel_choose_exchange(&what, usual, &launch);
+    assert_int_equal(launch.blocks, 4); /* one more for itself */
+    assert_int_equal(kernel_exchange_own(&what, 2), 3);
+}
+
+/* To and from everybody, of any length, in any room. */
+static void test_exchanges_keep_within_bounds(void **state)
+{
+    for (int n = 1; n <= KERNEL_RANKS; n++)
+        for (unsigned shift = 0; shift < 40; shift++)
+            for (unsigned most = 1; most <= KERNEL_STRIPES; most += 1 + most / 3) {
+                struct kernel_exchange what = {.team = {.rank = n / 2, .nranks = n}, .recv = {&what}};
+                struct kernel_launch launch;
+                for (int p = 0; p < n; p++) {
+                    what.send_bytes[p] = ((uint64_t)1 << shift) >> (p == n / 2 ? 0 : p);
+                    what.recv_bytes[p] = ((uint64_t)1 << shift) >> (p == n / 2 ? 0 : n - p);
+                }
+                kernel_choose_exchange(&what, (struct kernel_room){0, most}, &launch);
+                const unsigned usual_most = shift < 23 ? KERNEL_USUAL_BLOCKS : KERNEL_LONG_BLOCKS, bound = most < usual_most ? most : usual_most;
+                assert_true(launch.blocks >= 1 && launch.blocks <= (bound < (unsigned)n ? (unsigned)n : bound));
+                check_deal(&what, &launch, true);
+                check_deal(&what, &launch, false);
+            }
 }
 
 static struct kernel_exchange ways(uint64_t plain_from, uint64_t lines_from, uint64_t lines_to)
@@ -101,11 +158,6 @@ static void test_stripes_of_messages(void **state)
     assert_int_equal(kernel_exchange_stripes(&what, KERNEL_LINES_EACH), 1);
     assert_int_equal(kernel_exchange_stripes(&what, KERNEL_LINES_EACH + 1), 2);
     assert_int_equal(kernel_exchange_stripes(&what, (uint64_t)1 << 40), KERNEL_LINES_MOST);
-    what.stripes = 2;
-    assert_int_equal(kernel_exchange_stripes(&what, (uint64_t)1 << 40), 2);
-    what = (struct kernel_exchange){.stripes = 3};
-    assert_int_equal(kernel_exchange_stripes(&what, (uint64_t)1 << 40), 3);
-    assert_int_equal(kernel_exchange_stripes(&what, 1), 1);
 }
 
 static void test_ways_of_messages(void **state)
@@ -131,19 +183,18 @@ static void test_broadcasts(void **state)
 {
     struct kernel_launch launch;
     for (unsigned shift = 0; shift < 64; shift++)
-        for (unsigned most = 0; most < 80; most += 1 + most / 3) {
-            kernel_choose_chain((uint64_t)1 << shift, most, &launch);
+        for (unsigned most = 1; most <= KERNEL_STRIPES; most += 1 + most / 3) {
+            kernel_choose_chain((uint64_t)1 << shift, (struct kernel_room){0, most}, &launch);
             assert_int_equal(launch.kernel, KERNEL_CHAIN);
             assert_int_equal(launch.threads, KERNEL_CHAIN_THREADS);
-            assert_true(launch.grid[0] >= 1 && launch.grid[0] <= KERNEL_STRIPES && launch.grid[1] == 1);
-            assert_true(!most || launch.grid[0] <= most);
+            assert_true(launch.blocks >= 1 && launch.blocks <= KERNEL_LONG_BLOCKS && launch.blocks <= most);
         }
-    kernel_choose_chain(KERNEL_CHAIN_EACH + 1, 0, &launch);
-    assert_int_equal(launch.grid[0], 2);
-    kernel_choose_chain((uint64_t)4 << 20, 0, &launch);
-    assert_int_equal(launch.grid[0], KERNEL_STRIPES);
-    kernel_choose_chain((uint64_t)1 << 30, 0, &launch);
-    assert_int_equal(launch.grid[0], KERNEL_STRIPES);
+    kernel_choose_chain(KERNEL_CHAIN_EACH + 1, usual, &launch);
+    assert_int_equal(launch.blocks, 2);
+    kernel_choose_chain((uint64_t)4 << 20, usual, &launch);
+    assert_int_equal(launch.blocks, KERNEL_USUAL_BLOCKS);
+    kernel_choose_chain((uint64_t)1 << 30, usual, &launch);
+    assert_int_equal(launch.blocks, KERNEL_LONG_BLOCKS);
 }
 
 static void test_sizes(void **state)
@@ -162,7 +213,9 @@ int main(void)
         cmocka_unit_test(test_reductions_by_size),
         cmocka_unit_test(test_reductions_in_host_memory),
         cmocka_unit_test(test_reductions_keep_within_bounds),
+        cmocka_unit_test(test_room),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_exchanges_keep_within_bounds),
         cmocka_unit_test(test_stripes_of_messages),
         cmocka_unit_test(test_ways_of_messages),
         cmocka_unit_test(test_broadcasts),

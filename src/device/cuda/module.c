@@ -132,7 +132,7 @@ tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launc
     if (result != TUTTI_SUCCESS)
         return result;
     cuda_enter(device);
-    CUresult got = driver->LaunchKernel(function, how->grid[0], how->grid[1], 1, how->threads, 1, 1, 0, stream, list, NULL);
+    CUresult got = driver->LaunchKernel(function, how->blocks, 1, 1, how->threads, 1, 1, 0, stream, list, NULL);
     cuda_leave();
     return cuda_check(got, "launch a kernel");
 }

@@ -60,7 +60,8 @@ static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
     params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
     params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
     params.in = params.out = (void *)(uintptr_t)rank->data;
-    kernel_choose_reduce(KERNEL_ALLREDUCE, RANKS, COUNT * sizeof(float), 0, false, &how);
+    kernel_choose_reduce(KERNEL_ALLREDUCE, RANKS, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
+    params.stripes = how.stripes;
     CHECK(cuda_launch(rank->device, &how, TUTTI_FLOAT32, &params, rank->stream) == TUTTI_SUCCESS);
 }
 
@@ -165,7 +166,7 @@ static void exchange_with_oneself(void)
     params.send[0] = (void *)(uintptr_t)(rank.data + 7 * sizeof value);
     params.recv[0] = (void *)(uintptr_t)rank.data;
     params.send_bytes[0] = params.recv_bytes[0] = sizeof value;
-    kernel_choose_exchange(&params, &how);
+    kernel_choose_exchange(&params, kernel_room(132, 0, 0), &how);
     CHECK(cuda_launch(rank.device, &how, TUTTI_TYPE_COUNT, &params, rank.stream) == TUTTI_SUCCESS);
     cuda_enter(rank.device);
     CHECK(cu->StreamSynchronize(rank.stream) == CUDA_SUCCESS && cu->StreamDestroy(rank.stream) == CUDA_SUCCESS);
@@ -178,13 +179,13 @@ static void exchange_with_oneself(void)
 static void no_such_kernel(void)
 {
     struct cuda_device *device;
-    struct kernel_launch how = {.kernel = KERNEL_REDUCE_ONE, .grid = {1, 1}, .threads = 32};
+    struct kernel_launch how = {.kernel = KERNEL_REDUCE_ONE, .blocks = 1, .threads = 32};
     struct kernel_reduce params = {.count = 0};
     CHECK(cuda_device_acquire(0, &device) == TUTTI_SUCCESS);
     CHECK(cuda_launch(device, &how, TUTTI_TYPE_COUNT, &params, NULL) == TUTTI_INTERNAL_ERROR);
     how.kernel = KERNEL_COUNT;
     CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_INTERNAL_ERROR && strstr(error_last(), "there is none"));
-    how = (struct kernel_launch){.kernel = KERNEL_REDUCE_ONE, .grid = {0, 1}, .threads = 32};
+    how = (struct kernel_launch){.kernel = KERNEL_REDUCE_ONE, .threads = 32};
     CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_DEVICE_ERROR && strstr(error_last(), "launch a kernel"));
     cuda_device_release(device);
 }

@@ -18,9 +18,10 @@
 #endif
 
 #define KERNEL_RANKS            8  /* most ranks of a team */
-#define KERNEL_STRIPES          64 /* most blocks that a pair of ranks, or a reduction, is spread over */
+#define KERNEL_STRIPES          64 /* most stripes of a message or a vector; most blocks of a launch */
 #define KERNEL_LL_BYTES         2048
-#define KERNEL_LL_THREADS       256
+#define KERNEL_LL_HALF          256 /* threads for a stripe of a small reduction */
+#define KERNEL_LL_THREADS       512 /* of a block, which has two of them */
 #define KERNEL_BULK_THREADS     512
 #define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 2 or more */
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
@@ -30,7 +31,7 @@
 #define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER      (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
-#define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
+#define KERNEL_EXCHANGE_MOST    16                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
 #define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages that go as plain data, by default */
 #define KERNEL_LINES_EACH       ((uint64_t)8 << 10)   /* of a message in lines for each of its stripes */
@@ -81,6 +82,7 @@ struct kernel_reduce {
     uint64_t scalar;
     const void *scalar_at;
     uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */
+    uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
 };
 
 /* Ways of a message: a flag in every word, in every line of 128 bytes, behind every chunk of plain data. */
@@ -89,8 +91,11 @@ enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
 /*
  * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then NULL.
  * Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole, and from there on as plain data
- * (lines_to 0: there are no lines). The others are plain data from plain_from bytes on (0: KERNEL_PLAIN_FROM), else packets. stripes: the
- * most that a message is spread over (0: as many as are fastest). All four are the same on all ranks.
+ * (lines_to 0: there are no lines). The others are plain data from plain_from bytes on (0: KERNEL_PLAIN_FROM), else packets. All three are the
+ * same on all ranks.
+ * out_end[k], in_end[k]: the message to the k-th rank behind this one, or from the k-th before it, is carried by the blocks from the end
+ * of k - 1 (that of 0 is 0) up to this: at least one if it is not empty. They need not be the same on all ranks. The blocks behind all these copy
+ * what is for this rank itself.
  */
 struct kernel_exchange {
     struct kernel_team team;
@@ -98,7 +103,7 @@ struct kernel_exchange {
     void *recv[KERNEL_RANKS];
     uint64_t send_bytes[KERNEL_RANKS], recv_bytes[KERNEL_RANKS];
     uint64_t plain_from, lines_from, lines_to;
-    uint32_t stripes;
+    uint16_t out_end[KERNEL_RANKS], in_end[KERNEL_RANKS];
 };
 
 /*
@@ -172,8 +177,13 @@ KERNEL_SHARED uint32_t kernel_exchange_stripes(const struct kernel_exchange *wha
     const uint64_t each = form == KERNEL_PACKETS ? KERNEL_EXCHANGE_BYTES : form == KERNEL_LINES ? KERNEL_LINES_EACH : KERNEL_PLAIN_EACH;
     const uint64_t stripes = bytes / each + (bytes % each != 0);
     const uint64_t most = form == KERNEL_LINES ? KERNEL_LINES_MOST : KERNEL_EXCHANGE_MOST;
-    const uint64_t wanted = stripes < most ? stripes : most;
-    return (uint32_t)(what->stripes && what->stripes < wanted ? what->stripes : wanted);
+    return (uint32_t)(stripes < most ? stripes : most);
+}
+
+/* The first block that has none of the messages to and from others, of which the last are with the last-th rank around. */
+KERNEL_SHARED uint32_t kernel_exchange_own(const struct kernel_exchange *what, uint32_t last)
+{
+    return what->out_end[last] > what->in_end[last] ? what->out_end[last] : what->in_end[last];
 }
 
 /* Bytes of the chunks of such a message, the same for all its stripes. */

@@ -83,12 +83,18 @@ DEVICE uint32_t ll_read(uint32_t acked, uint32_t implied, uint32_t sent)
 
 /*
  * A thread that has nothing to send may come when the others have sent this message and the next, which is the last before they wait
- * for it, and the reader has read both. False: given up.
+ * for it, and the reader has read both.
  */
+DEVICE bool ll_may_send(uint32_t acked, uint32_t number)
+{
+    return acked - (number - LL_SLOTS) <= LL_SLOTS + 1;
+}
+
+/* Waits for that. False: given up. */
 DEVICE bool ll_wait_room(const uint32_t *acked, uint32_t number, const uint32_t *abort)
 {
     struct waiting w = {abort, 0};
-    while (load_ack(acked) - (number - LL_SLOTS) > LL_SLOTS + 1)
+    while (!ll_may_send(load_ack(acked), number))
         if (!wait_on(&w))
             return false;
     return true;

@@ -10,12 +10,12 @@
 #define REDUCE_KERNELS(type, name)                                                                                            \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                                   \
     {                                                                                                                         \
-        reduce_one_of<element<type>>(what);                                                                                   \
+        reduce_stripes<element<type>, false>(what);                                                                                   \
         launch_over(what.team);                                                                                               \
     }                                                                                                                         \
     KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                                   \
     {                                                                                                                         \
-        reduce_two_of<element<type>>(what);                                                                                   \
+        reduce_stripes<element<type>, true>(what);                                                                                    \
         launch_over(what.team);                                                                                               \
     }                                                                                                                         \
     KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \

@@ -14,10 +14,10 @@
 #include <element.cuh>
 #include <ll.cuh>
 
-/* These kernels are launched with KERNEL_LL_THREADS threads: one pass does it on a GPU. */
-enum { LL_STEP = BLOCK_OF(KERNEL_LL_THREADS), LL_PASSES = LL_PACKETS / LL_STEP };
+/* A stripe has KERNEL_LL_HALF threads, half a block or all of it: one pass does it on a GPU. */
+enum { LL_STEP = BLOCK_OF(KERNEL_LL_HALF), LL_PASSES = LL_PACKETS / LL_STEP };
 #define EACH_UNIT(i, bytes)                                                                                                   \
-    for (uint32_t i = threadIdx.x, pass = 0; pass < LL_PASSES && 8 * i < (bytes); pass++, i += LL_STEP)
+    for (uint32_t i = ll_thread(), pass = 0; pass < LL_PASSES && 8 * i < (bytes); pass++, i += LL_STEP)
 
 /*
  * N is 4 or 8, no less than the number of ranks. Loops over it are written out: indices are constants, so that arrays of this
@@ -26,6 +26,17 @@ enum { LL_STEP = BLOCK_OF(KERNEL_LL_THREADS), LL_PASSES = LL_PACKETS / LL_STEP }
 #define EACH_OF(p, ranks)                                                                                                     \
     UNROLL for (int p = 0; p < N; p++)                                                                                        \
         if (has(ranks, p))
+
+/* Of those that work on a stripe. */
+DEVICE uint32_t ll_thread()
+{
+    return threadIdx.x % LL_STEP;
+}
+
+DEVICE bool ll_barrier_or(bool yes)
+{
+    return blockDim.x > LL_STEP ? half_barrier_or(threadIdx.x / LL_STEP, yes) : barrier_or(yes);
+}
 
 /* Of every rank: numbers of the last messages, and the last one that it is known to have read. */
 template <int N> struct ll_numbers {
@@ -102,7 +113,7 @@ template <int N> DEVICE void ll_imply(ll_numbers<N> *k)
 /* Behind a barrier: what came from all has been read. */
 template <int N> DEVICE void ll_acknowledge(const ll_numbers<N> &k, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
 {
-    if (threadIdx.x == 0)
+    if (ll_thread() == 0)
         EACH_OF (p, ranks)
             store_ack(&window_of(team, p)->ll_acked[stripe][team.rank], k.received[p]);
 }
@@ -111,7 +122,7 @@ template <int N> DEVICE void ll_acknowledge(const ll_numbers<N> &k, const struct
 template <int N> DEVICE void ll_close(const ll_numbers<N> &k, const struct kernel_team &team, uint32_t stripe)
 {
     struct window *mine = window_of(team, team.rank);
-    if (threadIdx.x != 0)
+    if (ll_thread() != 0)
         return;
     UNROLL for (int p = 0; p < N; p++) {
         mine->ll_sent[stripe][p] = k.sent[p];
@@ -148,10 +159,11 @@ DEVICE uint32_t part_left(const struct cut &c, int p, uint32_t i)
 /* What the first pass of a round is going to fetch. */
 DEVICE void fetch_ahead(const unsigned char *base, const struct cut &c, int n)
 {
-    if (8 * threadIdx.x < c.each)
+    const uint32_t i = ll_thread();
+    if (8 * i < c.each)
         for (int p = 0; p < (c.stride ? n : 1); p++)
-            if (part_left(c, p, threadIdx.x))
-                load_ahead(base + c.stride * p + 8 * threadIdx.x);
+            if (part_left(c, p, i))
+                load_ahead(base + c.stride * p + 8 * i);
 }
 
 /* Are units i of all parts whole, and need no look at each? */
@@ -267,7 +279,7 @@ template <class E, int N> DEVICE uint64_t fold_units(const ll_run<E> &r, const u
 /* Ends a round: all threads have read what came. False: given up. */
 template <class E, int N> DEVICE bool end_round(const ll_run<E> &r, ll_numbers<N> *k, bool good, uint32_t receives)
 {
-    if (barrier_or(!good))
+    if (ll_barrier_or(!good))
         return false;
     if (r.acks)
         ll_acknowledge(*k, r.team, r.stripe, receives);
@@ -282,7 +294,7 @@ template <class E, int N> DEVICE bool one_round(const ll_run<E> &r, ll_numbers<N
 {
     const int me = r.team.rank;
     uint64_t unit[N];
-    fetch<E, N>(r, unit, from, c, threadIdx.x);
+    fetch<E, N>(r, unit, from, c, ll_thread());
     bool good = ll_begin(k, r.team, r.stripe, r.gives, r.takes);
     EACH_UNIT (i, c.each) {
         if (pass)
@@ -353,7 +365,7 @@ template <class E, int N> DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N
                                          const struct cut &c)
 {
     uint64_t unit[N];
-    fetch<E, N>(r, unit, from, c, threadIdx.x);
+    fetch<E, N>(r, unit, from, c, ll_thread());
     bool good = two_send(r, k, from, c, unit);
     good = good && two_reduce(r, k, from, to, c, unit);
     if (r.acks && !end_round(r, k, good, r.others)) /* the root has no result to send, by which it would imply this */
@@ -362,13 +374,13 @@ template <class E, int N> DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N
     return end_round(r, k, good, r.takes);
 }
 
-template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, const arithmetic<E> &a)
+template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, const arithmetic<E> &a, uint32_t stripe)
 {
     const int n = what.team.nranks, me = what.team.rank;
     const uint32_t others = all_ranks_but(n, me);
     const bool rooted = what.mode == KERNEL_REDUCE, wants = !rooted || what.root == me;
     const uint32_t gives = rooted ? others & 1u << what.root : others;
-    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, blockIdx.x, others, gives,
+    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, stripe, others, gives,
                          wants ? others : 0, wants, rooted};
     return r;
 }
@@ -378,9 +390,9 @@ struct small_span {
 };
 
 /* Small vectors are counted in 32 bits: they are far shorter. */
-DEVICE struct small_span small_stripe(uint32_t bytes)
+DEVICE struct small_span small_stripe(uint32_t bytes, uint32_t stripe, uint32_t stripes)
 {
-    const uint32_t each = ((bytes + gridDim.x - 1) / gridDim.x + 15) & ~15u, begin = each * blockIdx.x;
+    const uint32_t each = ((bytes + stripes - 1) / stripes + 15) & ~15u, begin = each * stripe;
     struct small_span s;
     s.begin = begin < bytes ? begin : bytes;
     s.end = s.begin + each < bytes ? s.begin + each : bytes;
@@ -400,56 +412,62 @@ DEVICE struct cut cut_of_two(const struct small_span &mine, uint32_t at, uint32_
     return c;
 }
 
-template <class E, int N> DEVICE void reduce_one(const struct kernel_reduce &what)
+template <class E, int N> DEVICE void reduce_one(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
 {
     ll_numbers<N> k;
-    ll_open(&k, what.team, blockIdx.x);
+    ll_open(&k, what.team, stripe);
     const unsigned char *in = (const unsigned char *)what.in;
     const uint64_t block = what.mode == KERNEL_REDUCE_SCATTER ? what.count * E::BYTES : 0;
-    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES);
+    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES, stripe, stripes);
     if (mine.begin == mine.end)
         return;
     fetch_ahead(in + mine.begin, cut_of_one(mine, mine.begin, block), what.team.nranks);
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const ll_run<E> r = ll_run_of(what, a);
+    const ll_run<E> r = ll_run_of(what, a, stripe);
     for (uint32_t at = mine.begin; at < mine.end; at += KERNEL_LL_BYTES)
         if (!one_round(r, &k, in + at, r.out + at, cut_of_one(mine, at, block)))
             return;
     ll_close(k, what.team, r.stripe);
 }
 
-template <class E, int N> DEVICE void reduce_two(const struct kernel_reduce &what)
+template <class E, int N> DEVICE void reduce_two(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
 {
     ll_numbers<N> k;
-    ll_open(&k, what.team, blockIdx.x);
+    ll_open(&k, what.team, stripe);
     const unsigned char *in = (const unsigned char *)what.in;
-    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES);
+    const struct small_span mine = small_stripe((uint32_t)what.count * E::BYTES, stripe, stripes);
     const uint32_t n = (uint32_t)what.team.nranks;
     if (mine.begin == mine.end)
         return;
     fetch_ahead(in + mine.begin, cut_of_two(mine, mine.begin, n), what.team.nranks);
     const arithmetic<E> a = arithmetic_of<E>(what);
-    const ll_run<E> r = ll_run_of(what, a);
+    const ll_run<E> r = ll_run_of(what, a, stripe);
     for (uint32_t at = mine.begin; at < mine.end; at += n * KERNEL_LL_BYTES)
         if (!two_round(r, &k, in + at, r.out + at, cut_of_two(mine, at, n)))
             return;
     ll_close(k, what.team, r.stripe);
 }
 
-template <class E> DEVICE void reduce_one_of(const struct kernel_reduce &what)
+template <class E, bool TWO> DEVICE void reduce_stripe(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
 {
-    if (what.team.nranks <= 4)
-        reduce_one<E, 4>(what);
+    if (TWO && what.team.nranks <= 4)
+        reduce_two<E, 4>(what, stripe, stripes);
+    else if (TWO)
+        reduce_two<E, 8>(what, stripe, stripes);
+    else if (what.team.nranks <= 4)
+        reduce_one<E, 4>(what, stripe, stripes);
     else
-        reduce_one<E, 8>(what);
+        reduce_one<E, 8>(what, stripe, stripes);
 }
 
-template <class E> DEVICE void reduce_two_of(const struct kernel_reduce &what)
+/* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another. */
+template <class E, bool TWO> DEVICE void reduce_stripes(const struct kernel_reduce &what)
 {
-    if (what.team.nranks <= 4)
-        reduce_two<E, 4>(what);
-    else
-        reduce_two<E, 8>(what);
+    const uint32_t each = what.stripes > gridDim.x ? 2 : 1, stripes = each == 2 ? what.stripes : gridDim.x, first = blockIdx.x * each;
+    if (!ALONE)
+        reduce_stripe<E, TWO>(what, first + threadIdx.x / LL_STEP, stripes);
+    for (uint32_t i = 0; ALONE && i < each; i++)
+        reduce_stripe<E, TWO>(what, first + i, stripes);
 }
 
 #endif

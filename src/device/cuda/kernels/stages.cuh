@@ -75,7 +75,7 @@ template <class W> DEVICE struct stage stage_of(const W &work, int stages)
     return stage_among(index, first, end);
 }
 
-template <class W> DEVICE void stage_gate(const W &work, struct stages_state *state, const struct stage &s)
+template <class W> DEVICE bool stage_gate(const W &work, struct stages_state *state, const struct stage &s)
 {
     if (s.lane == 0)
         store_shared(&state->quit[s.index], 0);
@@ -88,13 +88,14 @@ template <class W> DEVICE void stage_gate(const W &work, struct stages_state *st
             store_shared(&state->quit[s.index], t + 1);
         named_sync(go(s, t), s.crew.threads + 2 * WARP);
         if (!good)
-            return;
+            return false;
     }
     for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
         work.close(s.index, p);
+    return true;
 }
 
-template <class W> DEVICE void stage_herald(const W &work, const struct stages_state *state, const struct stage &s)
+template <class W> DEVICE bool stage_herald(const W &work, const struct stages_state *state, const struct stage &s)
 {
     const uint32_t steps = work.steps();
     named_arrive(go(s, 0), s.crew.threads + 2 * WARP);
@@ -103,15 +104,16 @@ template <class W> DEVICE void stage_herald(const W &work, const struct stages_s
     ROLLED for (uint32_t t = 0; t < steps; t++) {
         named_sync(done(s, t), s.crew.threads + WARP);
         if (load_shared(&state->quit[s.index]) == t + 1)
-            return;
+            return false;
         if (t + 2 < steps)
             named_arrive(go(s, t + 2), s.crew.threads + 2 * WARP);
         for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
             work.announce(s.index, t, p);
     }
+    return true;
 }
 
-template <class W> DEVICE void stage_crew(const W &work, const struct stages_state *state, const struct stage &s)
+template <class W> DEVICE bool stage_crew(const W &work, const struct stages_state *state, const struct stage &s)
 {
     ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
         named_sync(go(s, t), s.crew.threads + 2 * WARP);
@@ -120,8 +122,9 @@ template <class W> DEVICE void stage_crew(const W &work, const struct stages_sta
             work.work(s.index, t, s.crew);
         named_arrive(done(s, t), s.crew.threads + WARP);
         if (quit)
-            return;
+            return false;
     }
+    return true;
 }
 
 /* A block of one thread: everything in turn, each stage a step behind the one before. */
@@ -150,15 +153,17 @@ template <class W> DEVICE void stages_in_turn(const W &work, int stages)
             work.close(stage, p);
 }
 
-/* One stage, by all threads of its warps. There is a step or more. */
-template <class W> DEVICE void stage_run(const W &work, struct stages_state *state, const struct stage &s)
+/*
+ * One stage, by all threads of its warps. There is a step or more. False, in all of them: given up. Otherwise another run of the stage may
+ * follow at once: who is first comes to none of its barriers before the herald, which has seen the last step done.
+ */
+template <class W> DEVICE bool stage_run(const W &work, struct stages_state *state, const struct stage &s)
 {
     if (s.role == STAGE_GATE)
-        stage_gate(work, state, s);
-    else if (s.role == STAGE_HERALD)
-        stage_herald(work, state, s);
-    else
-        stage_crew(work, state, s);
+        return stage_gate(work, state, s);
+    if (s.role == STAGE_HERALD)
+        return stage_herald(work, state, s);
+    return stage_crew(work, state, s);
 }
 
 /* W: steps(), ranks(), weight(), ready(), work(), announce(), close(). */

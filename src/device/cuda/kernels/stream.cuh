@@ -18,7 +18,7 @@
 enum stream_direction { STREAM_OUT, STREAM_IN }; /* also: the half of a block that it is the work of */
 
 struct stream {
-    const struct kernel_team &team;
+    const struct kernel_team *team;
     enum stream_direction direction;
     enum kernel_form form;
     int peer;
@@ -50,7 +50,7 @@ DEVICE uint64_t stream_bytes(const struct stream &s, uint32_t t)
 /* Where the number of the last chunk is kept. */
 DEVICE uint32_t *stream_number(const struct stream &s)
 {
-    struct window *mine = window_of(s.team, s.team.rank);
+    struct window *mine = window_of(*s.team, s.team->rank);
     const bool out = s.direction == STREAM_OUT;
     stripe_words &words = s.form == KERNEL_PACKETS ? (out ? mine->ll_sent : mine->ll_received)
                           : s.form == KERNEL_LINES ? (out ? mine->lines_sent : mine->lines_received)
@@ -75,27 +75,27 @@ struct plain_work {
 
     __device__ bool ready(int, uint32_t t, int) const
     {
-        const struct window *mine = window_of(s.team, s.team.rank);
+        const struct window *mine = window_of(*s.team, s.team->rank);
         if (s.direction == STREAM_OUT)
-            return wait_ack(&mine->plain_acked[s.stripe][s.peer], s.number + t + 1 - KERNEL_PLAIN_DEPTH, s.team.abort);
-        return wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + t + 1, s.team.abort);
+            return wait_ack(&mine->plain_acked[s.stripe][s.peer], s.number + t + 1 - KERNEL_PLAIN_DEPTH, s.team->abort);
+        return wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + t + 1, s.team->abort);
     }
 
     __device__ void work(int, uint32_t t, const struct crew &c) const
     {
-        const int me = s.team.rank, to = s.direction == STREAM_OUT ? s.peer : me, from = s.direction == STREAM_OUT ? me : s.peer;
-        unsigned char *slot = plain_slot(s.team, to, from, s.stripe, s.number + t + 1), *user = s.user + t * s.chunk;
+        const int me = s.team->rank, to = s.direction == STREAM_OUT ? s.peer : me, from = s.direction == STREAM_OUT ? me : s.peer;
+        unsigned char *slot = plain_slot(*s.team, to, from, s.stripe, s.number + t + 1), *user = s.user + t * s.chunk;
         copy_by<STREAM_VECTORS>(s.direction == STREAM_OUT ? slot : user, s.direction == STREAM_OUT ? user : slot, stream_bytes(s, t), c);
     }
 
     __device__ void announce(int, uint32_t t, int) const
     {
-        struct window *to = window_of(s.team, s.peer);
+        struct window *to = window_of(*s.team, s.peer);
         if (s.direction == STREAM_OUT) {
             fence_all();
-            store_flag(&to->plain_arrived[s.stripe][s.team.rank], s.number + t + 1);
+            store_flag(&to->plain_arrived[s.stripe][s.team->rank], s.number + t + 1);
         } else {
-            store_ack(&to->plain_acked[s.stripe][s.team.rank], s.number + t + 1);
+            store_ack(&to->plain_acked[s.stripe][s.team->rank], s.number + t + 1);
         }
     }
 
@@ -113,8 +113,8 @@ DEVICE void lines_fetch(struct stream *s, uint32_t t)
 /* Is there room for chunk `number`? Waits. False, in all threads of a warp: given up. */
 DEVICE bool lines_room(struct stream *s, uint32_t number)
 {
-    const uint32_t *acked = &window_of(s->team, s->team.rank)->lines_acked[s->stripe][s->peer];
-    struct waiting w = {s->team.abort, 0};
+    const uint32_t *acked = &window_of(*s->team, s->team->rank)->lines_acked[s->stripe][s->peer];
+    struct waiting w = {s->team->abort, 0};
     bool good = s->good;
     while (good && !reached(s->read, number - KERNEL_LINES_DEPTH)) {
         s->read = load_ack(acked);
@@ -137,25 +137,25 @@ DEVICE void lines_receive(struct stream *s, uint32_t t)
 {
     const uint32_t number = s->number + t + 1;
     struct packet x[LINES_VECTORS];
-    s->good = tile_wait(x, s->tile, number, s->team.abort);
+    s->good = tile_wait(x, s->tile, number, s->team->abort);
     if (s->good)
         tile_deliver(x, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
     s->good = !half_barrier_or(STREAM_IN, !s->good);
     if (s->good && s->crew.thread == 0)
-        store_ack(&window_of(s->team, s->peer)->lines_acked[s->stripe][s->team.rank], number);
+        store_ack(&window_of(*s->team, s->peer)->lines_acked[s->stripe][s->team->rank], number);
 }
 
 /* ---- short messages: each thread by itself ---- */
 
 DEVICE void ll_send(struct stream *s, uint32_t t)
 {
-    const struct window *mine = window_of(s->team, s->team.rank);
+    const struct window *mine = window_of(*s->team, s->team->rank);
     const struct crew &c = s->crew;
     const uint32_t number = s->number + t + 1, bytes = (uint32_t)stream_bytes(*s, t);
     const unsigned char *from = s->user + t * s->chunk;
-    struct packet *slot = ll_slot(s->team, s->peer, s->team.rank, s->stripe, number);
+    struct packet *slot = ll_slot(*s->team, s->peer, s->team->rank, s->stripe, number);
     if (s->good && !ll_has_room(s->read, number)) {
-        s->good = ll_wait_room(&mine->ll_acked[s->stripe][s->peer], number, s->team.abort);
+        s->good = ll_wait_room(&mine->ll_acked[s->stripe][s->peer], number, s->team->abort);
         s->read = number - LL_SLOTS;
     }
     for (uint32_t i = c.thread; s->good && 8 * i < bytes; i += c.threads)
@@ -166,17 +166,17 @@ DEVICE void ll_receive(struct stream *s, uint32_t t)
 {
     const struct crew &c = s->crew;
     const uint32_t number = s->number + t + 1, bytes = (uint32_t)stream_bytes(*s, t);
-    const struct packet *slot = ll_slot(s->team, s->team.rank, s->peer, s->stripe, number);
+    const struct packet *slot = ll_slot(*s->team, s->team->rank, s->peer, s->stripe, number);
     unsigned char *to = s->user + t * s->chunk;
     for (uint32_t i = c.thread; s->good && 8 * i < bytes; i += c.threads) {
         uint64_t unit;
-        s->good = ll_get(slot + i, number, s->team.abort, &unit);
+        s->good = ll_get(slot + i, number, s->team->abort, &unit);
         if (s->good)
             store_unit(to + 8 * i, unit, bytes - 8 * i);
     }
     s->good = !half_barrier_or(STREAM_IN, !s->good);
     if (s->good && c.thread == 0)
-        store_ack(&window_of(s->team, s->peer)->ll_acked[s->stripe][s->team.rank], number);
+        store_ack(&window_of(*s->team, s->peer)->ll_acked[s->stripe][s->team->rank], number);
 }
 
 /* ---- all of them ---- */
@@ -192,10 +192,10 @@ DEVICE uint32_t stream_steps(const struct stream &s)
 DEVICE void lines_open(struct stream *s)
 {
     const bool out = s->direction == STREAM_OUT;
-    const int to = out ? s->peer : s->team.rank, from = out ? s->team.rank : s->peer;
-    s->tile = lines_tile_of(lines_slots(s->team, to, from, s->stripe), s->crew);
+    const int to = out ? s->peer : s->team->rank, from = out ? s->team->rank : s->peer;
+    s->tile = lines_tile_of(lines_slots(*s->team, to, from, s->stripe), s->crew);
     if (out) {
-        s->read = load_ack(&window_of(s->team, s->team.rank)->lines_acked[s->stripe][s->peer]);
+        s->read = load_ack(&window_of(*s->team, s->team->rank)->lines_acked[s->stripe][s->peer]);
         lines_fetch(s, 0);
     }
 }
@@ -203,11 +203,11 @@ DEVICE void lines_open(struct stream *s)
 /* The rest of what is given up to form, and bytes. */
 DEVICE void stream_open(struct stream *s, uint64_t message)
 {
-    const struct window *mine = window_of(s->team, s->team.rank);
+    const struct window *mine = window_of(*s->team, s->team->rank);
     s->good = true;
     s->crew = half_block(s->direction);
     s->chunk = s->form == KERNEL_PACKETS ? KERNEL_LL_BYTES
-               : s->form == KERNEL_LINES ? lines_chunk(s->crew.threads) : kernel_plain_chunk(message, s->team.nranks);
+               : s->form == KERNEL_LINES ? lines_chunk(s->crew.threads) : kernel_plain_chunk(message, s->team->nranks);
     s->steps = stream_steps(*s);
     if (!s->steps)
         return;
@@ -231,42 +231,47 @@ DEVICE bool stream_step(struct stream *s, uint32_t t)
     return s->good || s->direction == STREAM_OUT; /* of a half that sends threads give up one by one */
 }
 
-/* Behind the barrier every thread has read the old number. */
-DEVICE void stream_close(const struct stream &s)
+/* Behind the barrier every thread has read the old number. False, in all threads of a half: given up. */
+DEVICE bool stream_close(const struct stream &s)
 {
-    if (s.steps && !half_barrier_or(s.direction, !s.good) && s.crew.thread == 0)
+    const bool good = !half_barrier_or(s.direction, !s.good);
+    if (good && s.crew.thread == 0)
         *stream_number(s) = s.number + s.steps;
+    return good;
 }
 
-/* All chunks, by one half of a block. */
-DEVICE void stream_run(struct stream *s, struct stages_state *state)
+/* All chunks, by one half of a block. False, in all its threads: given up. */
+DEVICE bool stream_run(struct stream *s, struct stages_state *state)
 {
     const uint32_t half = blockDim.x / WARP / 2;
     const struct plain_work work = {*s};
-    if (s->steps && s->form == KERNEL_PLAIN) {
-        stage_run(work, state, stage_among(s->direction, s->direction * half, (s->direction + 1) * half));
-        return;
-    }
+    if (!s->steps)
+        return true;
+    if (s->form == KERNEL_PLAIN)
+        return stage_run(work, state, stage_among(s->direction, s->direction * half, (s->direction + 1) * half));
     ROLLED for (uint32_t t = 0; t < s->steps; t++)
         if (!stream_step(s, t))
-            return;
-    stream_close(*s);
+            return false;
+    return stream_close(*s);
 }
 
-/*
- * By one thread, in turns: one chunk out, one in. Chunk k out then waits for what the peer has read in turns before k, and chunk
- * k in for what it has sent in turn k, so that two ranks never wait for room at once.
- */
-DEVICE void streams_in_turn(struct stream *out, struct stream *in)
+/* For a block of one thread, which has both halves' work: could it do chunk t now, without waiting for a peer? */
+DEVICE bool stream_is_ready(const struct stream &s, uint32_t t)
 {
-    for (uint32_t t = 0; t < out->steps || t < in->steps; t++) {
-        if (t < out->steps && !stream_step(out, t))
-            return;
-        if (t < in->steps && !stream_step(in, t))
-            return;
-    }
-    stream_close(*out);
-    stream_close(*in);
+    const struct window *mine = window_of(*s.team, s.team->rank);
+    const uint32_t number = s.number + t + 1;
+    struct packet x[LINES_VECTORS];
+    if (s.direction == STREAM_OUT && s.form == KERNEL_PACKETS)
+        return ll_has_room(s.read, number) || ll_may_send(load_ack(&mine->ll_acked[s.stripe][s.peer]), number);
+    if (s.direction == STREAM_OUT)
+        return s.form == KERNEL_LINES ? reached(load_ack(&mine->lines_acked[s.stripe][s.peer]), number - KERNEL_LINES_DEPTH)
+                                      : reached(load_ack(&mine->plain_acked[s.stripe][s.peer]), number - KERNEL_PLAIN_DEPTH);
+    if (s.form == KERNEL_LINES)
+        return tile_look(x, s.tile, number);
+    if (s.form == KERNEL_PLAIN)
+        return reached(load_acquire(&mine->plain_arrived[s.stripe][s.peer]), number);
+    load_halves(ll_slot(*s.team, s.team->rank, s.peer, s.stripe, number)->half, &x->half[0], &x->half[1]);
+    return ll_is(*x, number);
 }
 
 #endif
