@@ -58,10 +58,33 @@ static CUresult stage(CUstream stream, struct work *work, bool *wait)
     return CUDA_SUCCESS;
 }
 
+/* Memory of another device: what cuMemAlloc made each reaches, if need be through the host; of a pool, or mapped, what it was given access to. */
+static bool reaches(int device, const void *address)
+{
+    const struct range *range = range_find(address);
+    if (range && range->kind == RANGE_MAPPED)
+        return !range->access || range->access >> device & 1; /* nobody has access: it fails when it runs */
+    return !range || range->device == device || !(range->flags & RANGE_POOLED);
+}
+
+static bool is_of_device(const void *address)
+{
+    const struct range *range = range_find(address);
+    return range && (range->kind == RANGE_DEVICE || range->kind == RANGE_IMPORTED || range->kind == RANGE_MAPPED);
+}
+
+/* Lock held. A copy between devices by one of them alone. */
+static bool may_copy(int device, const struct work_copy *copy)
+{
+    return !is_of_device(copy->dst) || !is_of_device(copy->src) || (reaches(device, copy->dst) && reaches(device, copy->src));
+}
+
 static CUresult submit_to(CUstream stream, struct work *work, bool wait)
 {
     struct op *op = NULL;
     work->context = stream->context;
+    if (work->kind == WORK_COPY && !work->copy.by_both && !may_copy(stream->context->device, &work->copy))
+        return CUDA_ERROR_INVALID_VALUE;
     CUresult result = work->kind == WORK_COPY && !wait ? stage(stream, work, &wait) : CUDA_SUCCESS;
     if (!result)
         result = stream_submit(stream, work, &op);
@@ -82,13 +105,30 @@ static CUresult submit(CUstream handle, struct work *work, bool wait)
     return result;
 }
 
-static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool wait)
+static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool wait, bool both)
 {
     struct work work = {.kind = WORK_COPY,
-                        .copy = {.dst = (char *)(uintptr_t)dst, .src = (char *)(uintptr_t)src, .width = size, .height = 1, .depth = 1}};
+                        .copy = {.by_both = both, .dst = (char *)(uintptr_t)dst, .src = (char *)(uintptr_t)src, .width = size, .height = 1, .depth = 1}};
     if (!size)
         return CUDA_SUCCESS;
     return dst && src ? submit(stream, &work, wait) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool wait)
+{
+    return copy_between(dst, src, size, stream, wait, false);
+}
+
+/* Each end by its own context. */
+static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size, CUstream stream, bool wait)
+{
+    state_lock();
+    bool live = context_is_live(dst_context) && context_is_live(src_context);
+    bool good = live && reaches(dst_context->device, (void *)(uintptr_t)dst) && reaches(src_context->device, (void *)(uintptr_t)src);
+    state_unlock();
+    if (!good)
+        return live ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
+    return copy_between(dst, src, size, stream, wait, true);
 }
 
 EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t size)
@@ -118,7 +158,7 @@ EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t size)
 EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size)
 {
     CALL(CALL_CONTEXT | CALL_UNSAFE);
-    return copy(dst, src, size, NULL, true);
+    return copy_peer(dst, dst_context, src, src_context, size, NULL, true);
 }
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
@@ -149,7 +189,7 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context, CUdevi
                                   CUstream stream)
 {
     CALL(CALL_CONTEXT);
-    return copy(dst, src, size, stream, false);
+    return copy_peer(dst, dst_context, src, src_context, size, stream, false);
 }
 
 CUresult copy_make_3d(const CUDA_MEMCPY3D *p, struct work *work)

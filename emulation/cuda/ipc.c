@@ -27,7 +27,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
     struct range *range = range_find((void *)(uintptr_t)address);
-    CUresult result = range && range->kind == RANGE_DEVICE && !fstat(range->fd, &file) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = range && range->kind == RANGE_DEVICE && !(range->flags & RANGE_POOLED) && !fstat(range->fd, &file) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
         struct handle handle = {.magic = MAGIC, .device = (uint32_t)device_number(range->device), .pid = getpid(), .fd = range->fd,
                                 .inode = file.st_ino, .size = range->size, .base = (uintptr_t)range->base};

@@ -198,7 +198,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 {
     CALL(CALL_CONTEXT | CALL_UNSAFE);
-    return allocate_at(RANGE_DEVICE, size, 0, out);
+    return allocate_at(RANGE_DEVICE, size, RANGE_POOLED, out);
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)

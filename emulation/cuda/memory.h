@@ -6,6 +6,8 @@
 
 enum range_kind { RANGE_DEVICE, RANGE_PINNED, RANGE_REGISTERED, RANGE_MANAGED, RANGE_IMPORTED, RANGE_MAPPED };
 
+#define RANGE_POOLED (1u << 16) /* in flags, of device memory from a pool: no other device reaches it */
+
 struct range {
     enum range_kind kind;
     char *base;

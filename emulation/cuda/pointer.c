@@ -57,7 +57,7 @@ static size_t attribute_of(const struct range *range, CUdeviceptr address, CUpoi
         *value = (uint64_t)range->device;
         return sizeof(int);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *value = range->kind == RANGE_DEVICE;
+        *value = range->kind == RANGE_DEVICE && !(range->flags & RANGE_POOLED);
         return sizeof(int);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:

@@ -12,6 +12,7 @@ struct work_copy {
     const char *src;
     size_t width, height, depth, dst_pitch, src_pitch, dst_slice, src_slice;
     void *staged; /* owned: what pageable host memory held */
+    bool by_both; /* devices, each of which reaches its end */
 };
 struct work_set {
     char *dst;

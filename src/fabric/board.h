@@ -42,7 +42,9 @@ struct board_turn {
 /* One end of a message: where its data are, or are to go. */
 struct board_post {
     uint64_t address, bytes;
+    uint64_t context; /* BOARD_HERE: of its GPU */
     uint32_t way, offer;
+    uint32_t reached; /* BOARD_HERE: by all GPUs of the process */
     struct board_turn after; /* told by the sender */
 };
 

@@ -21,17 +21,9 @@ bool direct_wanted(const struct fabric *fabric, const struct call *call)
     return fabric->direct && bytes >= (uint64_t)param_int(PARAM_DIRECT_FROM) && bytes <= (uint64_t)param_int(PARAM_DIRECT_MOST);
 }
 
-static bool peers_reach(const struct fabric *fabric, const void *memory)
-{
-    unsigned capable = 0;
-    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
-    void *values = &capable;
-    return fabric->cu->PointerGetAttributes(1, &which, &values, device_address(memory)) == CUDA_SUCCESS && capable;
-}
-
 static bool needs_stand_in(const struct fabric *fabric, const struct call *call)
 {
-    return !peers_reach(fabric, call->in) || (has_result(fabric, call) && !peers_reach(fabric, call->out));
+    return !memory_is_reached(fabric, call->in) || (has_result(fabric, call) && !memory_is_reached(fabric, call->out));
 }
 
 tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call)
@@ -42,7 +34,7 @@ tutti_result_t direct_prepare(struct fabric *fabric, const struct call *call)
 tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, struct kernel_reduce *what, CUstream stream)
 {
     struct kernel_launch how;
-    bool brought = !peers_reach(fabric, call->in), fetched = has_result(fabric, call) && !peers_reach(fabric, call->out);
+    bool brought = !memory_is_reached(fabric, call->in), fetched = has_result(fabric, call) && !memory_is_reached(fabric, call->out);
     tutti_result_t result = TUTTI_SUCCESS;
     if (brought) {
         what->in = (void *)(uintptr_t)fabric->stand_in;

@@ -190,6 +190,8 @@ void record_memory(struct fabric *fabric, enum wire_memory row, size_t bytes);
 
 /* memory.c */
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
+/* Do GPUs of this process address it, whichever it is on? Not memory of pools, mapped pieces and managed memory, as far as is known. */
+bool memory_is_reached(const struct fabric *fabric, const void *memory);
 tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 
 /* scratch.c: windows, and bulk, the larger scratch that is made at its first use */

@@ -34,6 +34,14 @@ tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdevice
     return result;
 }
 
+bool memory_is_reached(const struct fabric *fabric, const void *memory)
+{
+    unsigned capable = 0;
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+    void *values = &capable;
+    return fabric->cu->PointerGetAttributes(1, &which, &values, device_address(memory)) == CUDA_SUCCESS && capable;
+}
+
 tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
 {
     return cuda_check(fabric->cu->MemcpyDtoDAsync(to, from, bytes, stream), "copying device memory");

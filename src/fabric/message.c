@@ -59,15 +59,33 @@ static tutti_result_t still_wanted(struct fabric *fabric, int peer)
     return failed ? fabric_hear_failure(fabric) : fabric_needs(fabric, 1u << peer);
 }
 
+/* Within a process. One GPU copies if it addresses both ends; otherwise the driver lets each GPU deal with its own memory. */
+static tutti_result_t copy_here(const struct fabric *fabric, const struct fabric *owner, CUstream side, const struct message *message,
+                                const struct board_post *post)
+{
+    CUdeviceptr mine = device_address(message->memory), theirs = post->address;
+    CUcontext here = fabric->device->context, there = (CUcontext)(uintptr_t)post->context;
+    if (post->reached && memory_is_reached(fabric, message->memory))
+        return fabric_copy(owner, side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
+    return cuda_check(message->sends ? owner->cu->MemcpyPeerAsync(theirs, there, mine, here, message->bytes, side)
+                                     : owner->cu->MemcpyPeerAsync(mine, here, theirs, there, message->bytes, side),
+                      "copying memory of one GPU to another");
+}
+
+static tutti_result_t copy_mapped(const struct fabric *fabric, CUstream side, const struct message *message, const struct board_post *post)
+{
+    CUdeviceptr mine = device_address(message->memory), theirs = import_address(fabric, message->peer, post->offer) + post->address;
+    return fabric_copy(fabric, side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
+}
+
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
 static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstream *side, bool pushes, const struct message *message,
-                              CUdeviceptr theirs, const struct board_turn *turn)
+                              const struct board_post *post, const struct board_turn *turn)
 {
     int from = message->sends ? fabric->rank : message->peer, to = message->sends ? message->peer : fabric->rank;
     struct board_pair *pair = &owner->board->pair[from][to];
     _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
     uint32_t before = atomic_exchange(copying, message->number);
-    CUdeviceptr mine = device_address(message->memory);
     tutti_result_t result = still_wanted(fabric, message->peer);
     if (result == TUTTI_SUCCESS)
         result = side_branch(fabric, owner, side);
@@ -76,7 +94,7 @@ static tutti_result_t copy_by(struct fabric *fabric, struct fabric *owner, CUstr
     if (result == TUTTI_SUCCESS)
         result = side_wait(owner, *side, message->sends ? &pair->at_recv : &pair->at_send, message->number);
     if (result == TUTTI_SUCCESS)
-        result = fabric_copy(owner, *side, message->sends ? theirs : mine, message->sends ? mine : theirs, message->bytes);
+        result = post->way == BOARD_HERE ? copy_here(fabric, owner, *side, message, post) : copy_mapped(fabric, *side, message, post);
     if (result != TUTTI_SUCCESS) { /* there is none */
         atomic_store(copying, before);
         return result;
@@ -91,7 +109,7 @@ static tutti_result_t push_for_peer(struct fabric *fabric, const struct message 
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", message->peer);
     cuda_enter(peer->device);
-    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, post->address, &post->after);
+    tutti_result_t result = copy_by(fabric, peer, &peer->copy[0][fabric->rank], true, message, post, &post->after);
     cuda_leave();
     quiet_go(peer);
     return result;
@@ -99,16 +117,13 @@ static tutti_result_t push_for_peer(struct fabric *fabric, const struct message 
 
 static tutti_result_t copy_whole(struct fabric *fabric, const struct message *message, const struct board_post *post, CUstream stream)
 {
-    CUdeviceptr theirs = post->address;
     struct board_turn turn = message->sends ? turn_of(fabric, message) : post->after;
     tutti_result_t result = side_mark(fabric, stream);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (post->way == BOARD_MAPPED)
-        theirs += import_address(fabric, message->peer, post->offer);
-    else if (!message->sends && fabric->pushes)
+    if (post->way == BOARD_HERE && !message->sends && fabric->pushes)
         return push_for_peer(fabric, message, post);
-    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, theirs, &turn);
+    return copy_by(fabric, fabric, &fabric->copy[end_of(message)][message->peer], message->sends, message, post, &turn);
 }
 
 static uint32_t pieces(const struct fabric *fabric, uint64_t bytes)
@@ -178,8 +193,11 @@ static tutti_result_t describe(struct fabric *fabric, const struct message *mess
 {
     struct cuda_range range;
     *post = (struct board_post){.address = (uintptr_t)message->memory, .bytes = message->bytes, .way = BOARD_HERE, .after = turn_of(fabric, message)};
-    if (fabric->here[message->peer])
+    if (fabric->here[message->peer]) {
+        post->context = (uintptr_t)fabric->device->context;
+        post->reached = memory_is_reached(fabric, message->memory);
         return TUTTI_SUCCESS;
+    }
     post->way = BOARD_STAGED;
     tutti_result_t result = cuda_range_of(message->memory, &range);
     if (result != TUTTI_SUCCESS || range.kind != CUDA_DEVICE || range.ordinal != fabric->device->ordinal)
