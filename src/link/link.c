@@ -4,6 +4,7 @@
 
 #include "base/param.h"
 #include "base/random.h"
+#include "trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,15 @@ static uint64_t host_identity(void)
     return hash_bytes(mix64(seed) + getuid(), boot, strlen(boot));
 }
 
+static void count_memory(void *context, int64_t bytes)
+{
+    struct link_domain *domain = context;
+    if (bytes > 0)
+        trace_count(domain->trace, WIRE_COUNTER_LINK_MEMORY_TAKEN, (uint64_t)bytes);
+    else
+        trace_count(domain->trace, WIRE_COUNTER_LINK_MEMORY_RETURNED, (uint64_t)-bytes);
+}
+
 static tutti_result_t open_transports(struct link_domain *domain)
 {
     static const char *const forced[] = {NULL, "shm", "tcp"};
@@ -43,7 +53,8 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .arrived = bulk_arrived,
                                           .sent = bulk_sent,
                                           .writable = link_writable,
-                                          .shared = link_shared};
+                                          .shared = link_shared,
+                                          .memory = count_memory};
     const char *only = forced[param_int(PARAM_TRANSPORT)];
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];

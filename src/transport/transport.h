@@ -59,6 +59,8 @@ struct transport_owner {
     void (*writable)(struct lane *lane);
     /* A descriptor came from the peer by share(); the owner must close it. */
     void (*shared)(struct lane *lane, uint64_t key, int fd);
+    /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count. */
+    void (*memory)(void *context, int64_t bytes);
 };
 
 /* Embedded first in each transport's own lane. */

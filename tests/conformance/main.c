@@ -10,7 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static const struct group *const groups[] = {&basic_group, &order_group, &close_group, &process_group, &hostile_group, &faults_group};
+static const struct group *const groups[] = {&basic_group, &order_group, &close_group, &process_group, &hostile_group, &memory_group,
+                                            &faults_group};
 
 static const struct transport_ops *find(const char *name)
 {
@@ -44,6 +45,6 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (argc < 3 || strcmp(argv[2], groups[i]->name) == 0)
-            failed += _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count, NULL, NULL);
+            failed += _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count, NULL, groups[i]->restore);
     return failed != 0;
 }

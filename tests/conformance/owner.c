@@ -104,6 +104,13 @@ static void on_shared(struct lane *lane, uint64_t key, int fd)
     take_note(end_of(lane), (struct note){.kind = NOTE_SHARED, .id = key, .fd = fd}, NULL);
 }
 
+static void on_memory(void *context, int64_t bytes)
+{
+    struct party *party = context;
+    party->memory += bytes;
+    assert_true(party->memory >= 0);
+}
+
 void party_open(struct party *party)
 {
     uint8_t uuid[WIRE_UUID_BYTES];
@@ -114,7 +121,7 @@ void party_open(struct party *party)
 void party_open_as(struct party *party, const uint8_t *uuid)
 {
     struct transport_owner owner = {party, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
-                                    on_shared};
+                                    on_shared, on_memory};
     memset(party, 0, sizeof *party);
     party->ops = under_test;
     party->self.host = 42;

@@ -51,6 +51,7 @@ struct party {
     struct transport *transport;
     struct end *ends[MOST_ENDS];
     int count;
+    int64_t memory; /* of lanes, as told */
     bool refuses; /* closes lanes that it should accept */
     bool declines; /* takes no lanes now */
     void (*greets)(struct end *end, const struct note *note, const void *bytes); /* hook of accepted ends, from the first note on */

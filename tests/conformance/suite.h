@@ -9,8 +9,9 @@ struct group {
     const char *name;
     const struct CMUnitTest *tests;
     size_t count;
+    CMFixtureFunction restore; /* after the last test, NULL: none */
 };
 
-extern const struct group basic_group, order_group, close_group, process_group, hostile_group, faults_group;
+extern const struct group basic_group, order_group, close_group, process_group, hostile_group, memory_group, faults_group;
 
 #endif

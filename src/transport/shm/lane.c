@@ -13,8 +13,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PAGE 4096
-
 static void silence(struct shm_lane *lane)
 {
     struct shm_transport *shm = shm_of(lane);
@@ -56,22 +54,18 @@ static struct shm_lane *lane_new(struct transport *transport, void *user, uint16
     list_init(&lane->deadline.node);
     list_init(&lane->of_peer);
     list_init(&lane->active);
+    list_init(&lane->wide);
     return lane;
-}
-
-static size_t lane_size(const struct ring_shape *shape)
-{
-    return (2 * ring_size(shape) + PAGE - 1) / PAGE * PAGE;
 }
 
 static tutti_result_t map_lane(struct shm_lane *lane, int fd, bool opener)
 {
-    tutti_result_t result = memory_map(fd, lane_size(&lane->shape), &lane->memory);
+    tutti_result_t result = memory_map(fd, ring_pair_size(&lane->shape), &lane->memory);
     if (result != TUTTI_SUCCESS)
         return result;
-    char *first = lane->memory, *second = first + ring_size(&lane->shape);
-    ring_out_init(&lane->out, &lane->shape, opener ? first : second);
-    ring_in_init(&lane->in, &lane->shape, opener ? second : first);
+    ring_out_init(&lane->out, &lane->shape, lane->memory, !opener);
+    ring_in_init(&lane->in, &lane->shape, lane->memory, opener);
+    shm_window_open(lane);
     return TUTTI_SUCCESS;
 }
 
@@ -153,7 +147,7 @@ tutti_result_t shm_lane_open(struct transport *transport, const struct wire_proc
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for shared-memory lane %u", index);
     lane->shape = shape_wanted();
     memcpy(lane->uuid, peer->uuid, sizeof lane->uuid);
-    tutti_result_t result = memory_make(lane_size(&lane->shape), &memory_fd);
+    tutti_result_t result = memory_make(ring_pair_size(&lane->shape), &memory_fd);
     if (result == TUTTI_SUCCESS)
         result = map_lane(lane, memory_fd, true);
     if (result == TUTTI_SUCCESS)
@@ -182,7 +176,8 @@ void shm_lane_bury(struct lane *base)
 {
     struct shm_lane *lane = shm_lane_of(base);
     shm_peer_leave(lane);
-    memory_unmap(lane->memory, lane_size(&lane->shape));
+    shm_window_close(lane);
+    memory_unmap(lane->memory, ring_pair_size(&lane->shape));
     if (lane->source.fd >= 0)
         close(lane->source.fd);
     free(lane);
@@ -192,7 +187,7 @@ static bool believable(const struct shm_transport *shm, const struct shm_hello *
 {
     return hello->hello.magic == WIRE_HELLO_MAGIC && hello->hello.version == WIRE_HELLO_VERSION &&
            transport_same_secret(hello->hello.secret, shm->base.self.secret) && ring_shape_ok(&hello->shape) &&
-           memory_trust(memory_fd, lane_size(&hello->shape));
+           memory_trust(memory_fd, ring_pair_size(&hello->shape));
 }
 
 static bool send_welcome(struct shm_transport *shm, int fd)

@@ -69,6 +69,13 @@ tutti_result_t memory_map(int fd, size_t size, void **out)
     return TUTTI_SUCCESS;
 }
 
+/* Pages of a file in /dev/shm stay: they might not be had again. */
+void memory_give_back(void *base, size_t size)
+{
+    if (size && !atomic_load(&unsealed))
+        madvise(base, size, MADV_REMOVE);
+}
+
 void memory_unmap(void *base, size_t size)
 {
     if (base)

@@ -12,6 +12,8 @@
 tutti_result_t memory_make(size_t size, int *out);
 /* Maps `size` bytes for reading and writing. */
 tutti_result_t memory_map(int fd, size_t size, void **out);
+/* Gives the pages of a part of a mapping back: they are zero when somebody writes there again. */
+void memory_give_back(void *base, size_t size);
 void memory_unmap(void *base, size_t size);
 /* May `size` bytes of a peer's descriptor be mapped without fear that they vanish? */
 bool memory_trust(int fd, size_t size);

@@ -105,6 +105,9 @@ static const char *handle(struct shm_lane *lane, unsigned type, size_t length, c
     case RING_SHARE:
         fetch_shared(lane);
         return NULL;
+    case RING_WINDOW:
+        memcpy(&size, payload, sizeof size);
+        return ring_follow(&lane->in, size) ? NULL : "the peer sent a window of impossible size";
     default:
         return "the peer sent a slot that is none";
     }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#define PAGE       4096
 #define MOST_SLOTS (1u << 20)
 #define MOST_DATA  (1ull << 30)
 
@@ -19,23 +20,59 @@ bool ring_shape_ok(const struct ring_shape *shape)
            shape->chunk <= shape->data / 4;
 }
 
-size_t ring_size(const struct ring_shape *shape)
+static size_t slots_size(const struct ring_shape *shape)
 {
-    return sizeof(struct ring_control) + shape->slots * sizeof(struct ring_slot) + (size_t)shape->data;
+    return (shape->slots * sizeof(struct ring_slot) + PAGE - 1) / PAGE * PAGE;
 }
 
-void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *memory)
+size_t ring_pair_size(const struct ring_shape *shape)
 {
-    *ring = (struct ring_out){.control = memory, .slot_mask = shape->slots - 1, .data_mask = shape->data - 1};
-    ring->slots = (struct ring_slot *)(ring->control + 1);
-    ring->data = (unsigned char *)(ring->slots + shape->slots);
+    return PAGE + 2 * slots_size(shape) + (2 * (size_t)shape->data + PAGE - 1) / PAGE * PAGE;
 }
 
-void ring_in_init(struct ring_in *ring, const struct ring_shape *shape, void *memory)
+size_t ring_fixed_size(const struct ring_shape *shape)
 {
-    *ring = (struct ring_in){.control = memory, .slot_mask = shape->slots - 1, .data_mask = shape->data - 1};
-    ring->slots = (struct ring_slot *)(ring->control + 1);
-    ring->data = (const unsigned char *)(ring->slots + shape->slots);
+    return PAGE / 2 + slots_size(shape);
+}
+
+static uint64_t first_window(const struct ring_shape *shape)
+{
+    return shape->data < RING_LEAST ? shape->data : RING_LEAST;
+}
+
+static struct ring_control *control_at(void *memory, bool second)
+{
+    return (struct ring_control *)memory + second;
+}
+
+static struct ring_slot *slots_at(const struct ring_shape *shape, void *memory, bool second)
+{
+    return (struct ring_slot *)((char *)memory + PAGE + second * slots_size(shape));
+}
+
+static unsigned char *data_at(const struct ring_shape *shape, void *memory, bool second)
+{
+    return (unsigned char *)memory + PAGE + 2 * slots_size(shape) + second * shape->data;
+}
+
+void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *memory, bool second)
+{
+    *ring = (struct ring_out){.control = control_at(memory, second),
+                              .slots = slots_at(shape, memory, second),
+                              .data = data_at(shape, memory, second),
+                              .slot_mask = shape->slots - 1,
+                              .data_mask = first_window(shape) - 1,
+                              .most = shape->data};
+}
+
+void ring_in_init(struct ring_in *ring, const struct ring_shape *shape, void *memory, bool second)
+{
+    *ring = (struct ring_in){.control = control_at(memory, second),
+                             .slots = slots_at(shape, memory, second),
+                             .data = data_at(shape, memory, second),
+                             .slot_mask = shape->slots - 1,
+                             .data_mask = first_window(shape) - 1,
+                             .most = shape->data};
 }
 
 static uint64_t round_line(uint64_t size)
@@ -66,8 +103,50 @@ static void look(struct ring_out *ring)
         ring->position_seen = bytes;
 }
 
+bool ring_move(struct ring_out *ring, uint64_t window)
+{
+    if (ring->moving || !ring_has_slot(ring))
+        return false;
+    ring_post(ring, RING_WINDOW, 0, &window, sizeof window);
+    ring->next_window = window;
+    ring->moved_at = ring->head;
+    ring->moving = true;
+    return true;
+}
+
+/* The start of the memory: both sides compute it alike. */
+static uint64_t restart(uint64_t position, uint64_t window)
+{
+    return (position + window - 1) & ~(window - 1);
+}
+
+bool ring_moved(struct ring_out *ring)
+{
+    if (!ring->moving)
+        return true;
+    look(ring);
+    if ((int32_t)(ring->seen - ring->moved_at) < 0)
+        return false;
+    ring->moving = false;
+    ring->data_mask = ring->next_window - 1;
+    ring->position = ring->position_seen = restart(ring->position, ring->next_window);
+    return true;
+}
+
+bool ring_follow(struct ring_in *ring, uint64_t window)
+{
+    if (!is_power(window) || window < CACHE_LINE || window > ring->most)
+        return false;
+    ring->data_mask = window - 1;
+    ring->position = restart(ring->position, window);
+    ring->tell = true;
+    return true;
+}
+
 void *ring_reserve(struct ring_out *ring, size_t size)
 {
+    if (ring->moving && size && !ring_moved(ring))
+        return NULL;
     uint64_t room = round_line(size), start = place(ring->position, ring->data_mask, room);
     if (!fits(ring, start + room)) {
         look(ring);
@@ -97,9 +176,10 @@ const void *ring_take(struct ring_in *ring, uint64_t size)
 bool ring_release(struct ring_in *ring)
 {
     ring->head++;
-    if (ring->head - ring->published <= ring->slot_mask / 4 &&
+    if (!ring->tell && ring->head - ring->published <= ring->slot_mask / 4 &&
         ring->position - ring->position_published <= ring->data_mask / 4)
         return false;
+    ring->tell = false;
     ring->published = ring->head;
     ring->position_published = ring->position;
     atomic_store_explicit(&ring->control->bytes_consumed, ring->position, memory_order_release);

@@ -6,6 +6,9 @@
  * stand at fixed places that payload never overwrites, so an old slot cannot be mistaken for a new one. The receiver says what
  * it has consumed only every quarter of a ring, in a line that the sender reads only when it runs out of room.
  *
+ * The data ring begins with a window of its memory, and pages beyond it do not exist. The sender widens and narrows it: a slot says how
+ * wide it is from there on; when that is consumed all data before it is, and data goes on at the start of the memory.
+ *
  * The other side's memory is its word: no position is read from it, only counters, and those are clamped.
  */
 #ifndef TUTTI_TRANSPORT_SHM_RING_H
@@ -18,9 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RING_INLINE 56 /* payload bytes of a slot */
+#define RING_INLINE 56    /* payload bytes of a slot */
+#define RING_LEAST  16384 /* the first window, unless all data is less */
 
-enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_DIRECT, RING_SHARE };
+enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_DIRECT, RING_SHARE, RING_WINDOW };
 
 struct ring_slot {
     _Alignas(CACHE_LINE) _Atomic uint64_t head; /* number | type << 32 | length of payload << 40 */
@@ -53,7 +57,10 @@ struct ring_out {
     struct ring_slot *slots;
     unsigned char *data;
     uint32_t slot_mask, head, seen; /* `seen`: slots consumed, as last looked at */
+    uint32_t moved_at;              /* the slot that says the next window */
+    bool moving;                    /* it is not consumed: no data until then */
     uint64_t data_mask, position, position_seen;
+    uint64_t most, next_window;
 };
 
 struct ring_in {
@@ -62,13 +69,29 @@ struct ring_in {
     const unsigned char *data;
     uint32_t slot_mask, head, published;
     uint64_t data_mask, position, position_published;
+    uint64_t most;
+    bool tell; /* the sender waits for what the next slot's end says */
 };
 
 bool ring_shape_ok(const struct ring_shape *shape);
-/* Bytes of one direction, a multiple of the cache line. */
-size_t ring_size(const struct ring_shape *shape);
-void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *memory);
-void ring_in_init(struct ring_in *ring, const struct ring_shape *shape, void *memory);
+/* Bytes of both directions of a lane, in pages: controls, slots, data. */
+size_t ring_pair_size(const struct ring_shape *shape);
+/* Bytes of one direction that are there whatever its window is. */
+size_t ring_fixed_size(const struct ring_shape *shape);
+/* `second`: the other direction. */
+void ring_out_init(struct ring_out *ring, const struct ring_shape *shape, void *memory, bool second);
+void ring_in_init(struct ring_in *ring, const struct ring_shape *shape, void *memory, bool second);
+
+static inline uint64_t ring_window(const struct ring_out *ring)
+{
+    return ring->data_mask + 1;
+}
+/* Posts that the window will have this size, a power of two of at most shape.data: as many bytes then fit. False: not now. */
+bool ring_move(struct ring_out *ring, uint64_t window);
+/* False while the receiver has not done what ring_move() asked for. */
+bool ring_moved(struct ring_out *ring);
+/* The sender's window is this from the next slot on. False: none can be. */
+bool ring_follow(struct ring_in *ring, uint64_t window);
 
 /* Where `size` bytes can be written for the next slot, NULL if there is no room for them and the slot. size 0: the slot only. */
 void *ring_reserve(struct ring_out *ring, size_t size);

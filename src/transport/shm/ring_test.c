@@ -19,10 +19,10 @@ struct rings {
 static int make(void **state)
 {
     struct rings *rings = calloc(1, sizeof *rings);
-    rings->memory = aligned_alloc(CACHE_LINE, ring_size(&shape));
-    memset(rings->memory, 0, ring_size(&shape));
-    ring_out_init(&rings->out, &shape, rings->memory);
-    ring_in_init(&rings->in, &shape, rings->memory);
+    rings->memory = aligned_alloc(CACHE_LINE, ring_pair_size(&shape));
+    memset(rings->memory, 0, ring_pair_size(&shape));
+    ring_out_init(&rings->out, &shape, rings->memory, false);
+    ring_in_init(&rings->in, &shape, rings->memory, false);
     *state = rings;
     return 0;
 }
@@ -55,6 +55,11 @@ static bool receive(struct rings *rings, unsigned char value)
     if ((uint32_t)head != number)
         return false;
     memcpy(&size, slot->payload, sizeof size);
+    if ((head >> 32 & 0xff) == RING_WINDOW) {
+        assert_true(ring_follow(&rings->in, size));
+        assert_true(ring_release(&rings->in));
+        return receive(rings, value);
+    }
     const unsigned char *bytes = ring_take(&rings->in, size);
     for (size_t i = 0; i < size; i++)
         assert_int_equal(bytes[i], value);
@@ -67,7 +72,7 @@ static void is_one_line_a_slot(void **state)
     (void)state;
     assert_int_equal(sizeof(struct ring_slot), CACHE_LINE);
     assert_int_equal(sizeof(struct ring_control), 2 * CACHE_LINE);
-    assert_int_equal(ring_size(&shape) % CACHE_LINE, 0);
+    assert_int_equal(ring_pair_size(&shape) % 4096, 0);
 }
 
 static void fills_up_and_goes_on(void **state)
@@ -145,6 +150,52 @@ static void numbers_wrap(void **state)
     }
 }
 
+/* Windows of all sizes follow one another while data is under way; nothing is lost, overwritten or taken twice. */
+static void windows_move_under_way(void **state)
+{
+    struct rings *rings = *state;
+    uint64_t windows[] = {256, 1024, 64, 512, 1024, 128};
+    unsigned char in = 0, out = 0;
+    int moves = 0;
+    for (int round = 0; round < 5000; round++) {
+        size_t most = ring_window(&rings->out) < 256 ? (size_t)ring_window(&rings->out) : 256;
+        for (int i = 0; i < round % 4 && send(rings, (size_t)(round * 37 + i) % (most + 1), out); i++)
+            out++;
+        if (round % 5 == 0 && ring_move(&rings->out, windows[(unsigned)moves % 6])) {
+            assert_null(ring_reserve(&rings->out, 8)); /* not before the receiver has got there */
+            assert_false(ring_move(&rings->out, 64));
+            moves++;
+        }
+        for (int i = 0; i < round % 3 + 1 && receive(rings, in); i++)
+            in++;
+    }
+    while (receive(rings, in))
+        in++;
+    assert_true(ring_moved(&rings->out));
+    assert_int_equal(in, out);
+    assert_true(moves > 300);
+}
+
+/* The same window again brings the free parts together: what fills the ring fits at once. */
+static void same_window_again_empties_it(void **state)
+{
+    struct rings *rings = *state;
+    assert_true(send(rings, 192, 1) && receive(rings, 1));
+    assert_null(ring_reserve(&rings->out, 1024));
+    assert_true(ring_move(&rings->out, 1024));
+    assert_false(receive(rings, 0)); /* one slot: the window */
+    assert_true(send(rings, 1024, 2) && receive(rings, 2));
+}
+
+static void follows_no_nonsense(void **state)
+{
+    struct rings *rings = *state;
+    uint64_t bad[] = {0, 32, 63, 1000, 2048, UINT64_MAX};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(ring_follow(&rings->in, bad[i]));
+    assert_true(ring_follow(&rings->in, 64));
+}
+
 static void checks_shapes(void **state)
 {
     struct ring_shape bad[] = {{7, 256, 1024}, {8, 256, 1000}, {8, 512, 1024}, {8, 0, 1024}, {8, 100, 1024}, {0, 256, 1024},
@@ -160,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(is_one_line_a_slot),   test(fills_up_and_goes_on),        test(slots_run_out_before_data), test(largest_piece_always_fits_at_last),
+        test(windows_move_under_way), test(same_window_again_empties_it), test(follows_no_nonsense),
         test(believes_no_nonsense), test(takes_no_more_than_the_ring), test(numbers_wrap),              test(checks_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

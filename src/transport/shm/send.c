@@ -61,7 +61,7 @@ static bool post_message(struct shm_lane *lane, const struct iovec *parts, int c
         ring_publish(&lane->out, RING_SHORT, (size_t)length);
         return true;
     }
-    unsigned char *room = ring_reserve(&lane->out, (size_t)length);
+    unsigned char *room = shm_reserve(lane, (size_t)length);
     if (!room)
         return false;
     gather(room, parts, count);
@@ -106,14 +106,19 @@ static size_t piece_length(const struct shm_lane *lane, const struct shm_put *pu
         length = LEAST_PIECE;
     if (length > lane->shape.chunk)
         length = lane->shape.chunk;
+    uint64_t window = ring_window(&lane->out), most = window / 4 > LEAST_PIECE ? window / 4 : window / 2;
+    if (length > most)
+        length = most;
     return (size_t)(left < length ? left : length);
 }
 
 /* One piece through the ring. False: no room. */
 static bool push_piece(struct shm_lane *lane, struct shm_put *put)
 {
+    if (!put->done && put->put.length > LEAST_PIECE)
+        shm_widen(lane);
     size_t length = piece_length(lane, put);
-    void *room = ring_reserve(&lane->out, length);
+    void *room = shm_reserve(lane, length);
     if (!room)
         return false;
     memcpy(room, (const char *)put->put.source + put->done, length);
@@ -191,7 +196,7 @@ int shm_progress(struct shm_lane *lane)
         return done;
     if (lane->share_due && !lane->count)
         done += post_share(lane);
-    if (lane->wants_room && has_room(lane)) {
+    if (lane->wants_room && !lane->count && shm_reserve(lane, SHM_MAX_MSG)) {
         lane->wants_room = false;
         lane->base.lane.transport->owner.writable(&lane->base.lane);
         done++;

@@ -120,6 +120,7 @@ static tutti_result_t shm_open_transport(const struct transport_owner *owner, st
     shm->bell.ready = bell_rang;
     list_init(&shm->peers);
     list_init(&shm->active);
+    list_init(&shm->wide);
     lobby_init(&shm->lobby, &shm->base, sizeof(struct shm_hello), shm_greeted);
     tutti_result_t result = transport_init(&shm->base, &transport_shm, owner, poller, shm_lane_bury);
     if (result == TUTTI_SUCCESS)

@@ -96,6 +96,9 @@ struct shm_transport {
     uint32_t *told;     /* regions that some peer was told of */
     uint32_t told_count;
     uint64_t probe;     /* peers try to read it */
+    uint64_t memory;    /* bytes of lanes that we fill */
+    struct list wide;   /* lanes with more than the first window */
+    uint64_t looked;    /* when they were last looked at */
 };
 
 struct shm_put {
@@ -120,6 +123,9 @@ struct shm_lane {
     void *memory;
     struct ring_out out;
     struct ring_in in;
+    struct list wide;
+    uint64_t held;                  /* bytes of out.data that may have pages */
+    uint64_t quiet_at, quiet_since; /* out.position, when it was last seen to move */
     bool wants_room, progressing, share_due;
     bool welcome_due; /* accepted: first the owner says whether it is wanted, then the socket may be used */
 
@@ -173,6 +179,15 @@ int shm_progress(struct shm_lane *lane);
 /* Could shm_progress do something? */
 bool shm_can_progress(struct shm_lane *lane);
 void shm_activate(struct shm_lane *lane);
+
+/* window.c: how much memory a direction of a lane uses */
+/* What ring_reserve() gives; if that is nothing, asks for what will do later. */
+void *shm_reserve(struct shm_lane *lane, size_t size);
+/* Bulk comes: as wide a window as can be had, for a ring that is small bounces between two caches. */
+void shm_widen(struct shm_lane *lane);
+/* The lane's memory is mapped; it is about to be unmapped. */
+void shm_window_open(struct shm_lane *lane);
+void shm_window_close(struct shm_lane *lane);
 
 /* direct.c */
 /* Decides how a put is done. */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory a direction of a lane uses. Each begins with a small window of its data ring. One that runs out of room gets four times
+ * as much, as long as that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process: so many lanes share it, and one alone may
+ * have the most. When too little is left, windows that had room enough for a while are narrowed, and their pages given back.
+ */
+#include "transport/shm/memory.h"
+#include "transport/shm/shm.h"
+
+#include "base/clock.h"
+#include "base/param.h"
+
+#define GROWTH   4
+#define SHARE    4                 /* of what is left, one lane may take this part */
+#define LOOK_NS  NS_PER_MS         /* between two looks at who could do with less */
+#define QUIET_NS (100 * NS_PER_MS) /* with room enough for so long */
+#define MOST     8                 /* windows narrowed in one look */
+
+static void count(struct shm_lane *lane, int64_t bytes)
+{
+    struct shm_transport *shm = shm_of(lane);
+    shm->memory += (uint64_t)bytes;
+    if (bytes && shm->base.owner.memory)
+        shm->base.owner.memory(shm->base.owner.context, bytes);
+}
+
+static uint64_t left(const struct shm_transport *shm)
+{
+    uint64_t limit = (uint64_t)param_int(PARAM_SHM_MEMORY);
+    return limit > shm->memory ? limit - shm->memory : 0;
+}
+
+void shm_window_open(struct shm_lane *lane)
+{
+    lane->held = ring_window(&lane->out);
+    count(lane, (int64_t)(ring_fixed_size(&lane->shape) + lane->held));
+}
+
+void shm_window_close(struct shm_lane *lane)
+{
+    list_remove(&lane->wide);
+    if (lane->held)
+        count(lane, -(int64_t)(ring_fixed_size(&lane->shape) + lane->held));
+    lane->held = 0;
+}
+
+static void give_back(struct shm_lane *lane)
+{
+    uint64_t window = ring_window(&lane->out);
+    memory_give_back(lane->out.data + window, lane->held - window);
+    count(lane, (int64_t)window - (int64_t)lane->held);
+    lane->held = window;
+    if (window <= RING_LEAST)
+        list_remove(&lane->wide);
+}
+
+static void move(struct shm_lane *lane, uint64_t window)
+{
+    if (!ring_move(&lane->out, window))
+        return;
+    if (window > lane->held) {
+        count(lane, (int64_t)(window - lane->held));
+        lane->held = window;
+        if (list_empty(&lane->wide))
+            list_push(&shm_of(lane)->wide, &lane->wide);
+    }
+    shm_ring_bell(lane->peer);
+}
+
+/* Narrows windows that need not be wide, and takes the pages of those that have become narrow. */
+static void look_for_spare(struct shm_transport *shm, uint64_t now)
+{
+    int narrowed = 0;
+    if (now - shm->looked < LOOK_NS)
+        return;
+    shm->looked = now;
+    list_each_safe(node, &shm->wide) {
+        struct shm_lane *lane = list_entry(node, struct shm_lane, wide);
+        if (!ring_moved(&lane->out) || carrier_dead(&lane->base))
+            continue;
+        if (lane->held > ring_window(&lane->out)) {
+            give_back(lane);
+        } else if (lane->out.position != lane->quiet_at) {
+            lane->quiet_at = lane->out.position;
+            lane->quiet_since = now;
+        } else if (now - lane->quiet_since > QUIET_NS && narrowed++ < MOST) {
+            move(lane, RING_LEAST);
+        }
+    }
+}
+
+/* The widest window up to `most` that there is memory for. */
+static uint64_t affordable(struct shm_lane *lane, uint64_t most)
+{
+    uint64_t window = ring_window(&lane->out), share = left(shm_of(lane)) / SHARE;
+    for (uint64_t wide = most; wide > window; wide /= 2)
+        if (wide <= lane->held || wide - lane->held <= share)
+            return wide;
+    if (window < most)
+        look_for_spare(shm_of(lane), clock_ns());
+    return window;
+}
+
+/* A window of the same size again is of use too: it makes the receiver say what it has consumed, and brings the free parts together. */
+static void want(struct shm_lane *lane, size_t size)
+{
+    uint64_t window = ring_window(&lane->out), wide = window * GROWTH < lane->out.most ? window * GROWTH : lane->out.most;
+    uint64_t next = affordable(lane, wide);
+    if (next > window || size > window / 4)
+        move(lane, next);
+}
+
+void *shm_reserve(struct shm_lane *lane, size_t size)
+{
+    void *room = ring_reserve(&lane->out, size);
+    if (!room && size && !lane->out.moving)
+        want(lane, size);
+    return room;
+}
+
+void shm_widen(struct shm_lane *lane)
+{
+    uint64_t next = lane->out.moving ? 0 : affordable(lane, lane->out.most);
+    if (next > ring_window(&lane->out))
+        move(lane, next);
+}
