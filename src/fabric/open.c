@@ -24,7 +24,7 @@ struct card {
     uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does not see */
     uint32_t wants_host, guesses; /* guesses: whether it can is not known of all */
     uint32_t blocks, policy; /* as ordered */
-    uint32_t processors;
+    uint32_t processors, few_queues;
 };
 
 /* What takes the time of making one, for the log. */
@@ -211,6 +211,25 @@ static void tell_reach(const struct fabric *fabric)
                  fabric->lines ? "yes" : "no");
 }
 
+/* The user, or a framework, wants streams to share hardware queues, in which a waiting stream holds up the others. */
+static bool queues_are_few(void)
+{
+    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return connections && atoi(connections) > 0 && atoi(connections) < USUAL_CONNECTIONS;
+}
+
+/*
+ * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the peer waits for; a
+ * kernel that waits holds up nothing. All ranks come to the same answer.
+ */
+static bool copies_are_safe(const struct card *all, int nranks)
+{
+    for (int rank = 0; rank < nranks; rank++)
+        if (all[rank].few_queues)
+            return false;
+    return true;
+}
+
 static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
 {
     struct team *team = fabric->team;
@@ -219,6 +238,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     memcpy(mine->process, team->process[fabric->rank].uuid, sizeof mine->process);
     mine->blocks = fabric->room.most;
     mine->processors = (uint32_t)fabric->device->sms;
+    mine->few_queues = queues_are_few();
     mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
@@ -233,6 +253,10 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     for (int rank = 0; rank < fabric->nranks; rank++)
         fabric->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
     fabric->apart = all_apart(all, fabric->nranks);
+    if (fabric->copies && !copies_are_safe(all, fabric->nranks)) {
+        log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages", fabric->rank);
+        fabric->copies = false;
+    }
     for (int rank = 0; rank < fabric->nranks; rank++) {
         fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
@@ -269,13 +293,6 @@ static tutti_result_t open_staged(struct fabric *fabric)
     return result;
 }
 
-/* The user, or a framework, wants streams to share hardware queues, in which a waiting stream holds up the others. */
-static bool queues_are_few(void)
-{
-    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    return connections && atoi(connections) > 0 && atoi(connections) < USUAL_CONNECTIONS;
-}
-
 static tutti_result_t open_here(struct fabric *fabric, int board, struct opening *opening)
 {
     tutti_result_t result = cuda_check(fabric->cu->EventCreate(&fabric->sound, CU_EVENT_DISABLE_TIMING), "making an event");
@@ -297,7 +314,7 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     fabric->over = &fabric->board->rank[fabric->rank].over;
     fabric->over_device = board_address(fabric, fabric->over);
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
-    fabric->pushes = param_int(PARAM_COPY_PUSH) && !queues_are_few();
+    fabric->pushes = param_int(PARAM_COPY_PUSH);
     fabric->copies = param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels;
     fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, opening);
