@@ -21,9 +21,6 @@
 #define SLOT_MOST    (512u << 10)
 #define SLOT_LEAST   (4u << 10)
 
-/* Read by peers that try cross-memory attach. */
-static const uint64_t arena_word = 0x7475747469776f72ull;
-
 size_t arena_payload(int nranks)
 {
     size_t wanted = (size_t)param_int(PARAM_DIRECT_SLOT);
@@ -74,9 +71,6 @@ tutti_result_t arena_create(int nranks, int *fd)
         return result;
     }
     struct arena_head head = {.magic = ARENA_MAGIC, .nranks = (uint32_t)nranks, .slots = slots, .slot_size = slot_size};
-    head.maker_pid = (uint64_t)getpid();
-    head.maker_word = (uintptr_t)&arena_word;
-    head.maker_value = arena_word;
     if (pwrite(memory, &head, sizeof head, 0) != (ssize_t)sizeof head) {
         close(memory);
         return error_set(TUTTI_SYSTEM_ERROR, "cannot write to shared memory: %s", strerror(errno));

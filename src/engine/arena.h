@@ -7,6 +7,7 @@
 #define TUTTI_ENGINE_ARENA_H
 
 #include "base/cpu.h"
+#include "transport/shm/attach.h"
 #include "tutti/tutti.h"
 
 #include <stdalign.h>
@@ -32,17 +33,19 @@ _Static_assert(sizeof(struct slot) == CACHE_LINE, "a slot's head is one cache li
 
 /* Where a rank's buffers lie when peers may read them there: SLOT_IN_PLACE. In `few`. */
 struct slot_place {
-    uint64_t in, out; /* addresses, or offsets in regions */
-    uint32_t in_region, out_region; /* ids of shared regions, 0: none */
-    uint32_t in_fd, out_fd;         /* their descriptors in that process */
-    uint32_t pid;
-    uint32_t pad;
+    uint64_t in, out;               /* addresses */
+    uint64_t in_offset, out_offset; /* in regions */
+    uint32_t in_region, out_region; /* ids of regions that who reads there has mapped; 0: none */
 };
 _Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the head");
 
 struct arena_rank {
-    _Atomic int32_t reads; /* can it read rank 0's memory? 0: not known, 1: yes, 2: no */
+    _Atomic int32_t reads; /* can it attach to all others? 0: not known, 1: yes, 2: no */
     _Atomic int32_t processor; /* where it last ran, as a place in arena_head.running, + 1; 0: not known */
+    _Atomic bool introduced; /* what follows is set: the process, for those who try to attach to it */
+    uint32_t pid;
+    uint64_t pid_namespace;
+    struct attach_word word;
     alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
     alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
     _Atomic bool gone; /* its process was lost */
@@ -51,8 +54,6 @@ struct arena_rank {
 struct arena_head {
     uint32_t magic, nranks, slots;
     uint64_t slot_size;  /* with head */
-    uint64_t maker_pid, maker_word; /* a word of rank 0 that holds maker_value: for trying cross-memory attach */
-    uint64_t maker_value;
     alignas(CACHE_LINE) _Atomic uint32_t sleepers;
     _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown) */
     _Atomic int32_t failed_result;

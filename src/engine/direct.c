@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,13 +184,25 @@ static void stage_all(struct direct_context *c, const struct direct_round *round
     }
 }
 
+/* Where peers read. */
+static void describe(const struct direct_context *c, struct slot_place *place)
+{
+    const struct direct_run *run = &c->op->direct;
+    *place = (struct slot_place){.in = (uintptr_t)c->op->call.in,
+                                 .out = (uintptr_t)c->op->call.out,
+                                 .in_offset = run->in_offset,
+                                 .out_offset = run->out_offset,
+                                 .in_region = run->in_region,
+                                 .out_region = run->out_region};
+}
+
 static void publish(struct direct_context *c, const struct direct_round *round, struct slot *slot)
 {
     struct direct *d = c->direct;
     slot->signature = c->op->route.signature;
     slot->kind = shown(c, round) ? SLOT_IN_PLACE : SLOT_STAGED;
     if (slot->kind == SLOT_IN_PLACE)
-        peer_describe(c->op->call.in, c->op->call.out, (struct slot_place *)(void *)slot->few);
+        describe(c, (struct slot_place *)(void *)slot->few);
     atomic_exchange(&slot->ready, d->step + 1); /* a full barrier: the sleepers are looked at after it */
     wake_sleepers(d, c->team->rank);
 }
@@ -232,13 +245,15 @@ static tutti_result_t mismatch(struct direct_context *c, int peer, const struct 
 static const void *peer_data(struct direct_context *c, const struct direct_recv *recv, struct slot *slot, size_t bytes, void *copy)
 {
     const struct slot_place *place = (const struct slot_place *)(const void *)slot->few;
+    struct peer_memory *peers = &c->direct->peers;
     bool in = recv->peer_buffer == BUFFER_IN;
+    int peer = recv->action.peer;
     if (slot->kind == SLOT_STAGED)
         return slot_place(c, slot, recv->slot_block, recv->peer_blocks);
     size_t from = offset(c, recv->peer_block);
     c->op->direct.looked = true;
-    const void *pointer = bytes ? peer_pointer(&c->direct->peers, place, in, from, bytes) : copy;
-    return pointer ? pointer : peer_read(place, in, from, copy, bytes) ? copy : NULL;
+    const void *pointer = bytes ? peer_pointer(c->team, peers, peer, place, in, from, bytes) : copy;
+    return pointer ? pointer : peer_read(peers, peer, place, in, from, copy, bytes) ? copy : NULL;
 }
 
 /* Blocks for SCRATCH are copied side by side; others go to their place at once. */
@@ -251,9 +266,16 @@ static void *copy_place(const struct direct_context *c, const struct action *act
 
 static tutti_result_t unreadable(struct direct_context *c, int peer)
 {
-    char sentence[160];
-    snprintf(sentence, sizeof sentence, "cannot read the memory of rank %d (process %u); TUTTI_SHM_CMA=0 stages everything", peer,
-             c->team->process[peer].pid);
+    char sentence[240];
+    uint32_t pid = c->team->process[peer].pid;
+    if (atomic_load(&c->team->gone[peer]))
+        snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", peer, pid);
+    else if (errno == ENOENT)
+        snprintf(sentence, sizeof sentence, "rank %d (process %u) freed memory that %s reads there; it must live until the operation has ended",
+                 peer, pid, schedule_coll_name(c->op->call.coll));
+    else
+        snprintf(sentence, sizeof sentence, "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", peer, pid,
+                 strerror(errno));
     return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
 }
 

@@ -10,9 +10,10 @@
 #include "engine/direct_peer.h"
 #include "engine/team.h"
 
-/* A receive, with the place of its data in the peer's slot found beforehand. */
-#define DIRECT_RANKS 1024 /* most ranks that share an arena */
+#define DIRECT_RANKS   1024 /* most ranks that share an arena */
+#define DIRECT_REGIONS 8
 
+/* A receive, with the place of its data in the peer's slot found beforehand. */
 struct direct_recv {
     struct action action;
     int slot_block;      /* position among the blocks that the peer stages in this round */
@@ -42,6 +43,9 @@ struct direct_plan {
     struct shape shape;
     int rounds, blocks, scratch, staged_most, steps;
     struct direct_round *round;
+    bool *reader;              /* by rank: who reads what this rank sends */
+    uint32_t mapped[DIRECT_REGIONS]; /* regions of this process that all of them have mapped: those seen last */
+    unsigned mapped_next;
     void *memory;
 };
 
@@ -55,8 +59,7 @@ struct direct {
     struct peer_memory peers;
     unsigned char *bounce; /* what is read from peers and then reduced */
     size_t bounce_size;
-    uint64_t probe_word;
-    bool reads_known, reads; /* all ranks can read each other's memory */
+    bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
     struct direct_plan *plan[COLL_COUNT];
 };
 
@@ -70,6 +73,7 @@ void direct_plan_free(struct direct_plan *plan);
 /* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
 tutti_result_t direct_start(struct team *team, struct op *op);
 tutti_result_t direct_step(struct team *team, struct op *op);
+void direct_end(struct team *team);
 /* Sleeps until `peer` (-1: any) does something; the caller tries again. */
 void direct_sleep(struct team *team, int peer, uint64_t timeout_us);
 /* Tells the other ranks of the arena. */

@@ -1,123 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three ways to a peer's bytes. */
+/* Three ways to a peer's bytes. Which process a rank lives in its uuid says; a pid is but a means, where it means the same to both. */
 #include "engine/direct_peer.h"
 
 #include "base/param.h"
-#include "transport/shm/region.h"
+#include "wire/boxfile.h"
 
-#include <fcntl.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 bool peer_memory_open(struct peer_memory *memory, int nranks)
 {
-    int mappings = nranks > PEER_MAPPINGS ? nranks : PEER_MAPPINGS;
-    *memory = (struct peer_memory){.mapping = calloc((size_t)mappings, sizeof *memory->mapping), .mappings = mappings};
-    return memory->mapping != NULL;
+    size_t n = (size_t)nranks;
+    *memory = (struct peer_memory){.views = calloc(n, sizeof *memory->views),
+                                   .attach = calloc(n, sizeof *memory->attach),
+                                   .viewed = calloc(2 * n, sizeof *memory->viewed)};
+    if (memory->views && memory->attach && memory->viewed)
+        return true;
+    peer_memory_close(memory);
+    return false;
 }
 
 void peer_memory_close(struct peer_memory *memory)
 {
-    for (int i = 0; i < memory->mappings; i++)
-        if (memory->mapping[i].base)
-            munmap(memory->mapping[i].base, memory->mapping[i].size);
-    free(memory->mapping);
+    peer_memory_let_go(memory);
+    free(memory->views);
+    free(memory->attach);
+    free(memory->viewed);
 }
 
-void peer_describe(const void *in, const void *out, struct slot_place *place)
+static void release(struct import **import)
 {
-    uint64_t offset;
-    int fd;
-    *place = (struct slot_place){.pid = (uint32_t)getpid(), .in = (uintptr_t)in, .out = (uintptr_t)out};
-    if (in && region_locate(in, &place->in_region, &offset, &fd)) {
-        place->in = offset;
-        place->in_fd = (uint32_t)fd;
-    }
-    if (out && region_locate(out, &place->out_region, &offset, &fd)) {
-        place->out = offset;
-        place->out_fd = (uint32_t)fd;
-    }
+    if (*import)
+        import_release(*import);
+    *import = NULL;
 }
 
-static bool attach_read(uint32_t pid, uint64_t address, void *to, size_t length)
+void peer_memory_let_go(struct peer_memory *memory)
 {
-    while (length) {
-        struct iovec here = {to, length}, there = {(void *)(uintptr_t)address, length};
-        ssize_t got = process_vm_readv((pid_t)pid, &here, 1, &there, 1, 0);
-        if (got <= 0)
-            return false;
-        to = (char *)to + got;
-        address += (uint64_t)got;
-        length -= (size_t)got;
+    while (memory->views_held) {
+        struct peer_views *views = &memory->views[memory->viewed[--memory->views_held]];
+        release(&views->in);
+        release(&views->out);
     }
-    return true;
 }
 
-bool peer_probe(uint32_t pid, uint64_t address, uint64_t expected)
+bool peer_is_here(const struct team *team, int rank)
 {
-    uint64_t seen = 0;
-    if (pid == (uint32_t)getpid())
-        return true;
-    return param_int(PARAM_SHM_CMA) && attach_read(pid, address, &seen, sizeof seen) && seen == expected;
+    return team->one_process || memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
 }
 
-static struct peer_mapping *find(struct peer_memory *memory, uint32_t pid, uint32_t region)
+void peer_introduce(struct arena_rank *self)
 {
-    struct peer_mapping *oldest = &memory->mapping[0];
-    for (int i = 0; i < memory->mappings; i++) {
-        struct peer_mapping *mapping = &memory->mapping[i];
-        if (mapping->base && mapping->pid == pid && mapping->region == region)
-            return mapping;
-        if (mapping->used < oldest->used)
-            oldest = mapping;
-    }
-    if (oldest->base)
-        munmap(oldest->base, oldest->size);
-    *oldest = (struct peer_mapping){.pid = pid, .region = region};
-    return oldest;
+    self->pid = (uint32_t)getpid();
+    self->pid_namespace = boxfile_pid_namespace();
+    self->word = attach_mine();
+    atomic_store_explicit(&self->introduced, true, memory_order_release);
 }
 
-/* Opens the peer's descriptor through /proc: allowed exactly where cross-memory attach is. */
-static bool map(struct peer_mapping *mapping, uint32_t pid, uint32_t peer_fd)
+bool peer_try_attach(struct peer_memory *memory, int rank, const struct arena_rank *shown)
 {
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, peer_fd);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &status) == 0 && status.st_size > 0) {
-        mapping->size = (size_t)status.st_size;
-        mapping->base = mmap(NULL, mapping->size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapping->base == MAP_FAILED)
-            mapping->base = NULL;
-    }
-    close(fd);
-    return mapping->base != NULL;
+    bool named = shown->pid_namespace && shown->pid_namespace == boxfile_pid_namespace();
+    memory->attach[rank] = (struct attach){.pid = named ? (pid_t)shown->pid : 0, .word = shown->word};
+    return param_int(PARAM_SHM_CMA) && attach_works(&memory->attach[rank]);
 }
 
-const void *peer_pointer(struct peer_memory *memory, const struct slot_place *place, bool in, uint64_t offset, size_t length)
+static const struct import *view(const struct team *team, struct peer_memory *memory, int rank, bool in, uint32_t region)
+{
+    struct import **held = in ? &memory->views[rank].in : &memory->views[rank].out;
+    if (*held)
+        return (*held)->id == region ? *held : NULL;
+    struct region_pair who;
+    memcpy(who.owner, team->process[rank].uuid, sizeof who.owner);
+    memcpy(who.mapper, team->process[team->rank].uuid, sizeof who.mapper);
+    *held = import_hold(&who, region);
+    if (*held)
+        memory->viewed[memory->views_held++] = rank;
+    return *held;
+}
+
+const void *peer_pointer(const struct team *team, struct peer_memory *memory, int rank, const struct slot_place *place, bool in,
+                         uint64_t offset, size_t length)
 {
     uint32_t region = in ? place->in_region : place->out_region;
-    uint64_t address = (in ? place->in : place->out) + offset;
-    if (region) {
-        struct peer_mapping *mapping = find(memory, place->pid, region);
-        mapping->used = ++memory->uses;
-        if (!mapping->base && !map(mapping, place->pid, in ? place->in_fd : place->out_fd))
-            return NULL;
-        return address <= mapping->size && length <= mapping->size - address ? mapping->base + address : NULL;
-    }
-    return place->pid == (uint32_t)getpid() ? (const void *)(uintptr_t)address : NULL;
+    if (peer_is_here(team, rank))
+        return (const void *)(uintptr_t)((in ? place->in : place->out) + offset);
+    const struct import *import = region ? view(team, memory, rank, in, region) : NULL;
+    uint64_t from = (in ? place->in_offset : place->out_offset) + offset;
+    return import && from <= import->size && length <= import->size - from ? import->base + from : NULL;
 }
 
-bool peer_read(const struct slot_place *place, bool in, uint64_t offset, void *to, size_t length)
+bool peer_read(const struct peer_memory *memory, int rank, const struct slot_place *place, bool in, uint64_t offset, void *to,
+               size_t length)
 {
-    if (in ? place->in_region : place->out_region)
-        return false; /* its address is an offset: the mapping must serve */
-    return attach_read(place->pid, (in ? place->in : place->out) + offset, to, length);
+    errno = ENOENT; /* not mapped, or not any more */
+    return !(in ? place->in_region : place->out_region) &&
+           attach_read(&memory->attach[rank], (in ? place->in : place->out) + offset, to, length);
 }

@@ -99,6 +99,9 @@ static void build_locals(struct builder *b, struct direct_round *round, int n)
 
 static void build_sends(struct builder *b, struct direct_round *round, int n)
 {
+    for (int i = 0; i < n; i++)
+        if (b->actions[i].kind == ACTION_SEND)
+            b->plan->reader[b->actions[i].peer] = true;
     stage_actions(&b->staging, b->actions, n);
     round->staged = b->staging.blocks;
     round->sends = b->staging.count;
@@ -189,7 +192,7 @@ static tutti_result_t make(const struct algorithm *algorithm, const struct shape
 {
     int rounds = algorithm->rounds(shape), most = algorithm->actions(shape) + 1;
     size_t per_round = ((size_t)most + 1) * (sizeof(struct action) + sizeof(struct direct_send) + sizeof(struct direct_recv)) + 64;
-    size_t head = sizeof(struct direct_plan) + (size_t)rounds * sizeof(struct direct_round) + 16;
+    size_t head = sizeof(struct direct_plan) + (size_t)rounds * sizeof(struct direct_round) + (size_t)shape->nranks + 16;
     struct direct_plan *plan = calloc(1, head + (size_t)rounds * per_round);
     struct builder b = {.plan = plan, .me = me};
     tutti_result_t result = TUTTI_SUCCESS;
@@ -200,6 +203,7 @@ static tutti_result_t make(const struct algorithm *algorithm, const struct shape
         plan->blocks = algorithm->blocks(shape);
         plan->scratch = algorithm->scratch(shape, me);
         plan->round = (struct direct_round *)(void *)(plan + 1);
+        plan->reader = (bool *)(plan->round + rounds);
         b.next = (unsigned char *)plan + (head + 15) / 16 * 16;
         build(&b);
         *out = plan;

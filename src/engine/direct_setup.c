@@ -36,41 +36,127 @@ static void cut_slices(struct direct_context *c)
         run->slices = 1;
 }
 
+static bool introduced(struct direct_context *c, int peer)
+{
+    return atomic_load_explicit(&c->direct->arena.ranks[peer].introduced, memory_order_acquire);
+}
+
 static bool told(struct direct_context *c, int peer)
 {
     return atomic_load_explicit(&c->direct->arena.ranks[peer].reads, memory_order_acquire) != 0;
 }
 
-/* Can all ranks read each other's memory? Every rank has tried when it joined. */
+static tutti_result_t wait_for_all(struct direct_context *c, direct_ready_fn *ready)
+{
+    for (int peer = 0; peer < c->direct->arena.nranks; peer++) {
+        tutti_result_t result = ready(c, peer) ? TUTTI_SUCCESS : direct_blocked(c, peer, ready);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    return TUTTI_SUCCESS;
+}
+
+/* Tries to attach to every other rank, and says whether that works. */
+static tutti_result_t try_attach(struct direct_context *c)
+{
+    struct direct *d = c->direct;
+    bool works = true;
+    tutti_result_t result = wait_for_all(c, introduced);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    for (int peer = 0; peer < d->arena.nranks; peer++)
+        if (!peer_is_here(c->team, peer))
+            works &= peer_try_attach(&d->peers, peer, &d->arena.ranks[peer]);
+    atomic_store_explicit(&d->arena.ranks[c->team->rank].reads, works ? 1 : 2, memory_order_release);
+    arena_wake(&d->arena, c->team->rank);
+    d->attach_tried = true;
+    return TUTTI_SUCCESS;
+}
+
+/* Can all ranks attach to each other? All ask at the same operation: what makes them ask is the same on all. */
 static tutti_result_t learn_reads(struct direct_context *c)
 {
     struct direct *d = c->direct;
     if (d->reads_known)
         return TUTTI_SUCCESS;
+    tutti_result_t result = d->attach_tried ? TUTTI_SUCCESS : try_attach(c);
+    if (result == TUTTI_SUCCESS)
+        result = wait_for_all(c, told);
+    if (result != TUTTI_SUCCESS)
+        return result;
     d->reads = true;
-    for (int peer = 0; peer < d->arena.nranks; peer++) {
-        if (!told(c, peer)) {
-            tutti_result_t result = direct_blocked(c, peer, told);
-            if (result != TUTTI_SUCCESS)
-                return result;
-        }
+    for (int peer = 0; peer < d->arena.nranks; peer++)
         d->reads &= atomic_load_explicit(&d->arena.ranks[peer].reads, memory_order_relaxed) == 1;
-    }
     d->reads_known = true;
     return TUTTI_SUCCESS;
 }
 
-/* May peers read this buffer where it lies? Cheaply if it is in a shared region or they are in this process; by cross-memory
- * attach only if the user asks for that: staging was faster wherever it was measured. */
-static bool worth_showing(const struct direct_context *c, const void *buffer)
+static bool mapped_by_reader(const struct team *team, int rank, uint32_t region)
 {
-    uint64_t offset;
+    struct region_pair who;
+    memcpy(who.owner, team->process[team->rank].uuid, sizeof who.owner);
+    memcpy(who.mapper, team->process[rank].uuid, sizeof who.mapper);
+    return peer_is_here(team, rank) || region_is_mapped(region, &who);
+}
+
+static bool mapped_by_all(struct direct_context *c, uint32_t region)
+{
+    struct direct_plan *plan = c->op->route.plan;
+    for (int i = 0; i < DIRECT_REGIONS; i++)
+        if (plan->mapped[i] == region)
+            return true;
+    for (int rank = 0; rank < c->team->nranks; rank++)
+        if (plan->reader[rank] && !mapped_by_reader(c->team, rank, region))
+            return false;
+    plan->mapped[plan->mapped_next++ % DIRECT_REGIONS] = region;
+    return true;
+}
+
+/* Has the region announced to all who read here, by links that are made now. Until they have mapped the region it is staged. */
+static void announce(struct direct_context *c, const void *buffer)
+{
+    struct team *team = c->team;
+    struct link *link;
+    if (!lock_try(&team->engine->lock))
+        return;
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (c->op->route.plan->reader[rank] && !peer_is_here(team, rank))
+            team_link(team, rank, &link);
+    link_announce(team->engine->links, buffer);
+    lock_release(&team->engine->lock);
+}
+
+/* The region that all who read here have mapped and that holds all of the buffer; 0: there is none. */
+static uint32_t shared_region(struct direct_context *c, const void *buffer, size_t bytes, uint64_t *offset)
+{
     uint32_t region;
-    int fd;
+    if (c->team->one_process || !region_find(buffer, bytes, &region, offset))
+        return 0;
+    if (mapped_by_all(c, region))
+        return region;
+    announce(c, buffer);
+    return 0;
+}
+
+/* Of the input or the output, by what the operation has of it. */
+static size_t buffer_bytes(const struct direct_context *c, bool in)
+{
+    const struct call *call = &c->op->call;
+    bool many = call->coll == COLL_ALLTOALL || (in ? call->coll == COLL_REDUCE_SCATTER || call->coll == COLL_SCATTER
+                                                   : call->coll == COLL_ALLGATHER || call->coll == COLL_GATHER);
+    return call->count * c->size * (many ? (size_t)c->team->nranks : 1);
+}
+
+/* Do peers read this buffer where it lies? Cheaply if it is in a region that they have mapped, or they are in this process; by
+ * cross-memory attach only if the user asks for that: staging was faster wherever it was measured. */
+static bool show(struct direct_context *c, bool in, uint32_t *region, uint64_t *offset)
+{
+    const void *buffer = in ? c->op->call.in : c->op->call.out;
     int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
     if (!buffer || bytes < param_int(PARAM_DIRECT_SHOW))
         return false;
-    return c->team->one_process || bytes >= param_int(PARAM_DIRECT_ATTACH) || region_locate(buffer, &region, &offset, &fd);
+    *region = shared_region(c, buffer, buffer_bytes(c, in), offset);
+    return c->team->one_process || *region || (bytes >= param_int(PARAM_DIRECT_ATTACH) && c->direct->reads);
 }
 
 /* Not by the one-shot algorithm: in place, its ranks write what others still read. */
@@ -100,15 +186,15 @@ static tutti_result_t reserve_bounce(struct direct_context *c)
 tutti_result_t direct_settle(struct direct_context *c)
 {
     struct direct_run *run = &c->op->direct;
+    bool attach = !c->team->one_process && (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_DIRECT_ATTACH);
     cut_slices(c);
-    bool in = may_show(c) && worth_showing(c, c->op->call.in), out = may_show(c) && worth_showing(c, c->op->call.out);
-    tutti_result_t result = in || out ? learn_reads(c) : TUTTI_SUCCESS;
+    tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = reserve_bounce(c);
     if (result != TUTTI_SUCCESS)
         return result;
-    run->in_shown = in && c->direct->reads;
-    run->out_shown = out && c->direct->reads;
+    run->in_shown = may_show(c) && show(c, true, &run->in_region, &run->in_offset);
+    run->out_shown = may_show(c) && show(c, false, &run->out_region, &run->out_offset);
     run->settled = true;
     return TUTTI_SUCCESS;
 }
@@ -137,17 +223,6 @@ tutti_result_t direct_start(struct team *team, struct op *op)
     return TUTTI_SUCCESS;
 }
 
-/* Rank 0 shows a word of its memory; every rank says whether it can read that. */
-static void try_reading(struct team *team)
-{
-    struct direct *d = team->direct;
-    struct arena_head *head = d->arena.head;
-    bool reads = team->rank == 0 || peer_probe((uint32_t)head->maker_pid, head->maker_word, head->maker_value);
-    if (team->rank == 0 && !param_int(PARAM_SHM_CMA))
-        reads = team->nranks == 1;
-    atomic_store_explicit(&d->arena.ranks[team->rank].reads, reads ? 1 : 2, memory_order_release);
-}
-
 tutti_result_t direct_open(struct team *team, int fd)
 {
     struct direct *d = calloc(1, sizeof *d);
@@ -164,7 +239,8 @@ tutti_result_t direct_open(struct team *team, int fd)
     lock_take(&team->engine->lock); /* the engine's thread looks at it when a peer is lost */
     team->direct = d;
     lock_release(&team->engine->lock);
-    try_reading(team);
+    peer_introduce(&d->arena.ranks[team->rank]);
+    arena_wake(&d->arena, team->rank);
     return TUTTI_SUCCESS;
 }
 
@@ -181,6 +257,13 @@ void direct_close(struct team *team)
     free(d->pointer);
     free(d);
     team->direct = NULL;
+}
+
+/* Whatever became of the operation. */
+void direct_end(struct team *team)
+{
+    if (team->direct->peers.views_held)
+        peer_memory_let_go(&team->direct->peers);
 }
 
 /* ---- Sleep and failure --------------------------------------------------------------------------------------------- */

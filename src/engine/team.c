@@ -148,6 +148,8 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
         rounds_end(team, op);
     if (op->kind == OP_P2P)
         p2p_end(team, op);
+    if (op->kind == OP_DIRECT)
+        direct_end(team);
     free(op->owned);
     op->owned = NULL;
     if (result != TUTTI_SUCCESS)

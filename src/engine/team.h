@@ -58,6 +58,8 @@ struct direct_run {
     int recv;          /* next receive of the round */
     bool published, borrowed;
     bool in_shown, out_shown; /* peers read these where they lie: none is given back before all have */
+    uint32_t in_region, out_region; /* as in a slot_place */
+    uint64_t in_offset, out_offset;
     bool settled;
     bool looked; /* has read peers' buffers where they lie */
 };

@@ -15,8 +15,21 @@
 #define GOODBYE_MS 2000
 #define ASK_AFTER  (100 * NS_PER_MS) /* silence after which a peer is asked whether it lives, and asked again */
 
+/* The user by the name that the host has for him: user namespaces call anybody root. */
+static uint32_t user_identity(void)
+{
+    unsigned inside, outside, count, me = geteuid(), found = me;
+    FILE *file = fopen("/proc/self/uid_map", "re");
+    while (file && fscanf(file, "%u %u %u", &inside, &outside, &count) == 3)
+        if (me - inside < count)
+            found = outside + (me - inside);
+    if (file)
+        fclose(file);
+    return found;
+}
+
 /* Processes with the same value share memory, abstract sockets and the right to each other's descriptors. */
-static uint64_t host_identity(void)
+static uint64_t host_identity(uint32_t user)
 {
     char boot[64] = "";
     struct stat space = {0};
@@ -29,7 +42,7 @@ static uint64_t host_identity(void)
     if (!boot[0])
         gethostname(boot, sizeof boot - 1);
     uint64_t seed = stat("/proc/self/ns/net", &space) == 0 ? space.st_ino : 0;
-    return hash_bytes(mix64(seed) + getuid(), boot, strlen(boot));
+    return hash_bytes(mix64(seed) + user, boot, strlen(boot));
 }
 
 static void count_memory(void *context, int64_t bytes)
@@ -81,9 +94,9 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->poller = poller;
     domain->trace = trace;
     domain->policy = policy;
-    domain->self.host = host_identity();
+    domain->self.uid = user_identity();
+    domain->self.host = host_identity(domain->self.uid);
     domain->self.pid = (uint32_t)getpid();
-    domain->self.uid = getuid();
     list_init(&domain->links);
     tutti_result_t result = random_bytes(domain->self.uuid, sizeof domain->self.uuid);
     if (result == TUTTI_SUCCESS)
@@ -319,6 +332,13 @@ void link_be_patient(struct link *link, uint64_t ms)
 {
     if (link->patience < ms * NS_PER_MS)
         link->patience = ms * NS_PER_MS;
+}
+
+void link_announce(struct link_domain *domain, const void *buffer)
+{
+    struct wire_key ignored;
+    for (int i = 0; i < domain->transports; i++)
+        domain->ops[i]->describe(domain->transport[i], (void *)(uintptr_t)buffer, 1, &ignored);
 }
 
 const struct wire_process *link_peer(const struct link *link)

@@ -110,6 +110,8 @@ void link_cancel_recv(struct link *link, struct link_recv *recv);
 /* Tells the peer that a communicator has failed. Best effort. */
 void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort);
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort);
+/* Makes the region that holds the buffer known to the peers of links that are up, so that they can map it. */
+void link_announce(struct link_domain *domain, const void *buffer);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Drops arrived payloads of a communicator that nobody will ask for. */

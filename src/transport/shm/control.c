@@ -62,7 +62,7 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
         shm_fail(lane, "the peer's welcome is none", 0);
         return;
     }
-    shm_peer_try_attach(lane->peer, notice->key, notice->size);
+    shm_peer_try_attach(lane->peer, (struct attach_word){notice->key, notice->size});
     transport_timer_clear(&shm->base, &lane->deadline);
     if (!shm_watch_add(lane)) {
         shm_fail(lane, "cannot keep the peer's memory", ENOMEM);
@@ -102,6 +102,9 @@ static void handle(struct shm_lane *lane, const struct shm_notice *notice, int f
         break;
     case SHM_DROP:
         shm_peer_drop(lane->peer, (uint32_t)notice->key);
+        break;
+    case SHM_MAPPED:
+        shm_peer_maps(lane->peer, (uint32_t)notice->key);
         break;
     default:
         shm_fail(lane, "the peer sent a packet that is none", 0);

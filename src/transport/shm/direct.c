@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #define STREAM_MIN (32u << 20)  /* buffers from this size on are stored around the cache: it would not keep them */
 #define PIECE      (256u << 10) /* bytes between two looks at whether the peer still wants them */
@@ -28,7 +27,7 @@ void shm_choose(struct shm_lane *lane, struct shm_put *put)
         put->target = shm_peer_map(peer, key->region, key->address + offset, length);
     else if (key->kind == SHM_KEY_ADDRESS && peer->same_process)
         put->target = (char *)(uintptr_t)(key->address + offset);
-    put->direct = put->target || (key->kind == SHM_KEY_ADDRESS && peer->attach && param_int(PARAM_SHM_CMA) &&
+    put->direct = put->target || (key->kind == SHM_KEY_ADDRESS && peer->attaches && param_int(PARAM_SHM_CMA) &&
                                   length >= (uint64_t)param_int(PARAM_SHM_CMA_MIN));
 }
 
@@ -38,20 +37,14 @@ static bool gone(const struct shm_lane *lane)
     return recv(lane->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* The process could be gone, and its id another's by now: look at the socket first. */
 static bool attach(struct shm_lane *lane, const struct shm_put *put, uint64_t length)
 {
-    struct iovec here = {(char *)put->put.source + put->done, length};
-    struct iovec there = {(void *)(uintptr_t)(put->put.key.address + put->put.offset + put->done), length};
-    if (gone(lane))
-        return false;
-    ssize_t wrote = process_vm_writev(lane->peer->pid, &here, 1, &there, 1, 0);
-    if (wrote == (ssize_t)length)
+    struct shm_peer *peer = lane->peer;
+    if (attach_write(&peer->attach, put->put.key.address + put->put.offset + put->done, (char *)put->put.source + put->done, length))
         return true;
-    if (lane->peer->attach)
-        log_info("cross-memory attach to process %d failed (%s): going on through shared memory", (int)lane->peer->pid,
-                 wrote < 0 ? strerror(errno) : "part was written");
-    lane->peer->attach = false;
+    if (peer->attaches)
+        log_info("cross-memory attach to process %d failed (%s): going on through shared memory", (int)peer->attach.pid, strerror(errno));
+    peer->attaches = false;
     return false;
 }
 
@@ -89,7 +82,7 @@ void shm_fence_off(struct shm_lane *lane)
         if (!deadline)
             deadline = clock_deadline_ms(STOP_MS);
         if (clock_passed(deadline)) {
-            log_warn("process %d hangs in the middle of writing to our memory: it may still do so", (int)lane->peer->pid);
+            log_warn("process %d hangs in the middle of writing to our memory: it may still do so", (int)lane->peer->attach.pid);
             return;
         }
         sched_yield();

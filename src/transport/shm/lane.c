@@ -123,8 +123,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
     hello.hello.from = shm->base.self;
     memcpy(hello.hello.secret, peer->secret, sizeof hello.hello.secret);
     hello.shape = lane->shape;
-    hello.probe_address = (uintptr_t)&shm->probe;
-    hello.probe_value = shm->probe;
+    hello.word = attach_mine();
     lane->source.fd = connect_to(peer->uuid);
     if (lane->source.fd < 0)
         shm_fail(lane, "cannot connect", errno);
@@ -192,7 +191,8 @@ static bool believable(const struct shm_transport *shm, const struct shm_hello *
 
 static bool send_welcome(struct shm_transport *shm, int fd)
 {
-    struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_WELCOME, .key = (uintptr_t)&shm->probe, .size = shm->probe};
+    struct attach_word word = attach_mine();
+    struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_WELCOME, .key = word.address, .size = word.value};
     int fds[2] = {shm->page_fd, shm->bell.fd};
     memcpy(notice.uuid, shm->base.self.uuid, sizeof notice.uuid);
     return shm_control_send(fd, &notice, sizeof notice, fds, 2);
@@ -258,6 +258,6 @@ void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
             close(fds[i]);
     if (!lane)
         return;
-    shm_peer_try_attach(lane->peer, hello.probe_address, hello.probe_value);
+    shm_peer_try_attach(lane->peer, hello.word);
     introduce(lane, &hello.hello);
 }

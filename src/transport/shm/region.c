@@ -19,10 +19,13 @@ struct region {
     int fd;
     char *base;
     size_t size;
+    struct region_pair *mapped; /* who has it mapped */
+    size_t mappers;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list regions = {&regions, &regions}; /* by id */
+static struct list watchers = {&watchers, &watchers};
 static uint32_t last_id;
 static _Atomic uint32_t frees;
 
@@ -31,6 +34,7 @@ static void destroy(struct region *region)
     memory_unmap(region->base, region->size);
     if (region->fd >= 0)
         close(region->fd);
+    free(region->mapped);
     free(region);
 }
 
@@ -59,6 +63,15 @@ void *region_alloc(size_t size)
     return base;
 }
 
+static void tell_watchers(void)
+{
+    uint64_t one = 1;
+    list_each (node, &watchers) {
+        ssize_t ignored = write(list_entry(node, struct region_watcher, node)->bell, &one, sizeof one);
+        (void)ignored; /* full: it has rung */
+    }
+}
+
 static struct region *find_base(const void *base)
 {
     list_each(node, &regions) {
@@ -73,14 +86,15 @@ bool region_free(void *base)
 {
     pthread_mutex_lock(&mutex);
     struct region *region = find_base(base);
-    if (region)
+    if (region) {
         list_remove(&region->node);
+        atomic_fetch_add(&frees, 1);
+        tell_watchers();
+    }
     pthread_mutex_unlock(&mutex);
-    if (!region)
-        return false;
-    atomic_fetch_add(&frees, 1);
-    destroy(region);
-    return true;
+    if (region)
+        destroy(region);
+    return region;
 }
 
 bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *offset)
@@ -96,25 +110,6 @@ bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *off
             found = true;
             break;
         }
-    }
-    pthread_mutex_unlock(&mutex);
-    return found;
-}
-
-bool region_locate(const void *address, uint32_t *id, uint64_t *offset, int *fd)
-{
-    bool found = false;
-    pthread_mutex_lock(&mutex);
-    list_each(node, &regions) {
-        const struct region *region = list_entry(node, struct region, node);
-        uintptr_t from = (uintptr_t)address - (uintptr_t)region->base;
-        if (from >= region->size)
-            continue;
-        *id = region->id;
-        *offset = from;
-        *fd = region->fd;
-        found = true;
-        break;
     }
     pthread_mutex_unlock(&mutex);
     return found;
@@ -138,16 +133,82 @@ bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd)
     return found;
 }
 
+/* Under the mutex. */
+static struct region *find_id(uint32_t id)
+{
+    list_each (node, &regions) {
+        struct region *region = list_entry(node, struct region, node);
+        if (region->id == id)
+            return region;
+    }
+    return NULL;
+}
+
 bool region_lives(uint32_t id)
 {
-    bool lives = false;
     pthread_mutex_lock(&mutex);
-    list_each(node, &regions) {
-        if (list_entry(node, struct region, node)->id == id)
-            lives = true;
-    }
+    bool lives = find_id(id);
     pthread_mutex_unlock(&mutex);
     return lives;
+}
+
+/* The place of `who` among those who map the region; `mappers` if there is none. */
+static size_t find_mapper(const struct region *region, const struct region_pair *who)
+{
+    size_t i = 0;
+    while (i < region->mappers && memcmp(&region->mapped[i], who, sizeof *who) != 0)
+        i++;
+    return i;
+}
+
+void region_note_mapped(uint32_t id, const struct region_pair *who)
+{
+    pthread_mutex_lock(&mutex);
+    struct region *region = find_id(id);
+    if (region && find_mapper(region, who) == region->mappers) {
+        struct region_pair *more = realloc(region->mapped, (region->mappers + 1) * sizeof *more);
+        if (more) { /* else it is read through staging, no more */
+            region->mapped = more;
+            more[region->mappers++] = *who;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+bool region_is_mapped(uint32_t id, const struct region_pair *who)
+{
+    pthread_mutex_lock(&mutex);
+    const struct region *region = find_id(id);
+    bool mapped = region && find_mapper(region, who) < region->mappers;
+    pthread_mutex_unlock(&mutex);
+    return mapped;
+}
+
+void region_forget_mapper(const struct region_pair *who)
+{
+    pthread_mutex_lock(&mutex);
+    list_each (node, &regions) {
+        struct region *region = list_entry(node, struct region, node);
+        size_t place = find_mapper(region, who);
+        if (place < region->mappers)
+            region->mapped[place] = region->mapped[--region->mappers];
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void region_watch(struct region_watcher *watcher, int bell)
+{
+    watcher->bell = bell;
+    pthread_mutex_lock(&mutex);
+    list_push(&watchers, &watcher->node);
+    pthread_mutex_unlock(&mutex);
+}
+
+void region_unwatch(struct region_watcher *watcher)
+{
+    pthread_mutex_lock(&mutex);
+    list_remove(&watcher->node);
+    pthread_mutex_unlock(&mutex);
 }
 
 uint32_t region_frees(void)

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
-#include "base/random.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/region.h"
 
@@ -65,6 +64,7 @@ static void bell_rang(struct poll_source *source, uint32_t events)
 {
     struct shm_transport *shm = container_of(source, struct shm_transport, bell);
     (void)events; /* edge-triggered: the count need not be read */
+    shm_tell_frees(shm);
     shm->base.ops->poll(&shm->base);
 }
 
@@ -91,6 +91,8 @@ static tutti_result_t open_page(struct shm_transport *shm)
 static void shm_close(struct transport *transport)
 {
     struct shm_transport *shm = (struct shm_transport *)transport;
+    region_unwatch(&shm->watcher);
+    transport_timer_clear(transport, &shm->again);
     lobby_close(&shm->door);
     lobby_fini(&shm->lobby);
     if (*shm->path)
@@ -104,7 +106,6 @@ static void shm_close(struct transport *transport)
         close(shm->page_fd);
     transport_fini(transport);
     free(shm->watches);
-    free(shm->told);
     free(shm);
 }
 
@@ -121,10 +122,11 @@ static tutti_result_t shm_open_transport(const struct transport_owner *owner, st
     list_init(&shm->peers);
     list_init(&shm->active);
     list_init(&shm->wide);
+    list_init(&shm->watcher.node);
+    list_init(&shm->again.node);
+    shm->again.expired = shm_say_again;
     lobby_init(&shm->lobby, &shm->base, sizeof(struct shm_hello), shm_greeted);
     tutti_result_t result = transport_init(&shm->base, &transport_shm, owner, poller, shm_lane_bury);
-    if (result == TUTTI_SUCCESS)
-        result = random_bytes(&shm->probe, sizeof shm->probe);
     if (result == TUTTI_SUCCESS)
         result = open_page(shm);
     if (result == TUTTI_SUCCESS)
@@ -134,6 +136,7 @@ static tutti_result_t shm_open_transport(const struct transport_owner *owner, st
         return result;
     }
     shm->base.self = *self;
+    region_watch(&shm->watcher, shm->bell.fd);
     *out = &shm->base;
     return TUTTI_SUCCESS;
 }

@@ -8,6 +8,8 @@
 
 #include "transport/common.h"
 #include "transport/lobby.h"
+#include "transport/shm/attach.h"
+#include "transport/shm/import.h"
 #include "transport/shm/ring.h"
 
 #include <sys/socket.h>
@@ -25,18 +27,18 @@ enum shm_key { SHM_KEY_REGION = 1, SHM_KEY_ADDRESS };
 struct shm_hello {
     struct wire_hello hello;
     struct ring_shape shape;
-    uint64_t probe_address, probe_value; /* a word of the sender's memory, to try cross-memory attach on */
+    struct attach_word word; /* of the sender */
 };
 _Static_assert(sizeof(struct shm_hello) == 208, "shm_hello is part of the protocol");
 
-enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE };
+enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE, SHM_MAPPED };
 
 /* Any later packet. A welcome answers a hello, or a decline does: not now. A welcome brings page and bell, a share or region its descriptor. */
 struct shm_notice {
     uint32_t magic; /* SHM_MAGIC */
     uint32_t type;  /* enum shm_notice_type */
-    uint64_t key;   /* of a share; id of a region; probe address of a welcome */
-    uint64_t size;  /* of a region; probe value of a welcome */
+    uint64_t key;   /* of a share; id of a region; address of a welcome's attach_word */
+    uint64_t size;  /* of a region; value of a welcome's attach_word */
     uint8_t uuid[WIRE_UUID_BYTES]; /* of the sender of a welcome */
 };
 #define SHM_MAGIC 0x53545455u /* "UTTS" */
@@ -48,26 +50,19 @@ struct shm_page {
 };
 #define SHM_PAGE 4096
 
-/* A region of the peer that we may write to. */
-struct shm_mapping {
-    struct list node;
-    uint32_t id;
-    int fd; /* -1 once mapped */
-    char *base;
-    uint64_t size;
-};
-
 /* A process that we have lanes to. */
 struct shm_peer {
     struct list node;
     uint8_t uuid[WIRE_UUID_BYTES];
-    pid_t pid; /* 0: none that we can see */
+    struct attach attach; /* pid 0: none that we can see */
     struct shm_page *page;
     int bell;
     struct list lanes;
-    struct list mappings;
+    struct list imports; /* its regions, which we may write to */
     uint32_t announced; /* our regions with ids up to this were told to the peer */
-    bool same_process, attach; /* its memory is ours; process_vm_writev works */
+    uint32_t *told;     /* those of them that it was not told to drop */
+    uint32_t told_count;
+    bool same_process, attaches; /* its memory is ours; cross-memory attach works */
 };
 
 struct shm_transport;
@@ -92,10 +87,9 @@ struct shm_transport {
     struct shm_watch *watches; /* the first are looked at in every poll, the others in turn */
     unsigned watch_count, watch_room, watch_turn;
     struct list active; /* lanes with puts under way or an owner that waits for room */
-    uint32_t frees;     /* region_frees() when last told to the peers */
-    uint32_t *told;     /* regions that some peer was told of */
-    uint32_t told_count;
-    uint64_t probe;     /* peers try to read it */
+    struct region_watcher watcher; /* rings our bell when a region is freed */
+    uint32_t frees;                /* region_frees() when last told to the peers */
+    struct transport_timer again;  /* for news of regions that a full socket did not take */
     uint64_t memory;    /* bytes of lanes that we fill */
     struct list wide;   /* lanes with more than the first window */
     uint64_t looked;    /* when they were last looked at */
@@ -161,13 +155,23 @@ tutti_result_t shm_share(struct lane *lane, uint64_t key, int fd);
 /* peer.c */
 struct shm_peer *shm_peer_join(struct shm_lane *lane, const uint8_t *uuid, pid_t pid, int page_fd, int bell);
 void shm_peer_leave(struct shm_lane *lane);
-void shm_peer_try_attach(struct shm_peer *peer, uint64_t address, uint64_t value);
-/* Tells peers of regions that they do not know, and of those that are gone. */
+void shm_peer_try_attach(struct shm_peer *peer, struct attach_word word);
+/* The lane whose socket carries what concerns the peer as a whole; -1: none. */
+int shm_peer_socket(const struct shm_peer *peer);
+
+/* share.c: regions of this process and of peers */
+/* Tells the peer of regions that it does not know, and of those of its own that are mapped here. */
 void shm_announce(struct shm_transport *shm, struct shm_peer *peer);
+/* Tells peers which regions are freed. */
 void shm_tell_frees(struct shm_transport *shm);
+/* What a full socket did not take is said again. */
+void shm_say_again(struct transport_timer *again);
 void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd);
 void shm_peer_drop(struct shm_peer *peer, uint32_t id);
-/* The peer's region, mapped; NULL if it is not known or does not hold [from, from + length). */
+void shm_peer_maps(struct shm_peer *peer, uint32_t id);
+/* The peer's end: nothing of it is mapped any more, nor of ours there. */
+void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *shm);
+/* In the peer's region; NULL if it is not mapped here or does not hold [from, from + length). */
 char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length);
 void shm_describe(struct transport *transport, void *address, size_t length, struct wire_key *out);
 

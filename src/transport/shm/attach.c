@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/shm/attach.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/uio.h>
+
+static uint64_t word;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void draw(void)
+{
+    if (random_bytes(&word, sizeof word) != TUTTI_SUCCESS)
+        word = 0;
+}
+
+/* A forked child is another process: it must not be taken for its parent, or for a sister that has died. */
+static void begin(void)
+{
+    draw();
+    pthread_atfork(NULL, NULL, draw);
+}
+
+struct attach_word attach_mine(void)
+{
+    pthread_once(&once, begin);
+    return word ? (struct attach_word){(uintptr_t)&word, word} : (struct attach_word){0, 0};
+}
+
+/* The word and then the bytes, in one call: they are of the same process. */
+static bool read_once(const struct attach *attach, uint64_t from, void *to, size_t length, size_t *got)
+{
+    uint64_t seen = 0;
+    struct iovec here[2] = {{&seen, sizeof seen}, {to, length}};
+    struct iovec there[2] = {{(void *)(uintptr_t)attach->word.address, sizeof seen}, {(void *)(uintptr_t)from, length}};
+    unsigned parts = length ? 2 : 1;
+    if (attach->pid <= 0 || !attach->word.value) {
+        errno = ESRCH;
+        return false;
+    }
+    ssize_t copied = process_vm_readv(attach->pid, here, parts, there, parts, 0);
+    if (copied < (ssize_t)sizeof seen)
+        return false;
+    if (seen != attach->word.value) {
+        errno = ESRCH;
+        return false;
+    }
+    *got = (size_t)copied - sizeof seen;
+    return true;
+}
+
+bool attach_works(const struct attach *attach)
+{
+    size_t got;
+    return read_once(attach, 0, NULL, 0, &got);
+}
+
+bool attach_read(const struct attach *attach, uint64_t from, void *to, size_t length)
+{
+    while (length) {
+        size_t got;
+        if (!read_once(attach, from, to, length, &got))
+            return false;
+        if (!got) {
+            errno = EFAULT;
+            return false;
+        }
+        to = (char *)to + got;
+        from += got;
+        length -= got;
+    }
+    return true;
+}
+
+/* Between the look at the word and the write a process may die, but not all pids be given out once. */
+bool attach_write(const struct attach *attach, uint64_t to, const void *from, size_t length)
+{
+    struct iovec here = {(void *)(uintptr_t)from, length}, there = {(void *)(uintptr_t)to, length};
+    if (!attach_works(attach))
+        return false;
+    ssize_t wrote = process_vm_writev(attach->pid, &here, 1, &there, 1, 0);
+    if (wrote >= 0 && wrote < (ssize_t)length)
+        errno = EFAULT;
+    return wrote == (ssize_t)length;
+}
