@@ -2,8 +2,6 @@
 /* Events. An event is the last operation that was recorded, so that recording anew does not disturb who waits for the old one. */
 #include "stream.h"
 
-#include "base/clock.h"
-
 #include <stdlib.h>
 
 void event_ref(CUevent event)
@@ -33,17 +31,6 @@ void event_set(CUevent event, struct op *op)
 {
     forget(event);
     event->op = op;
-}
-
-void event_complete_now(CUevent event)
-{
-    struct op *op = calloc(1, sizeof(*op));
-    if (!op)
-        return;
-    op->refs = 1;
-    op->done = true;
-    op->finished_ns = clock_ns();
-    event_set(event, op);
 }
 
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)

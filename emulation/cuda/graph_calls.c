@@ -162,6 +162,33 @@ EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
     return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* A launch follows what the events of its waiting nodes stand for now, and is what those of its recording nodes stand for from now on. */
+static CUresult await_events(CUgraphExec exec, CUstream stream)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < exec->count && !result; i++) {
+        const struct work *work = &exec->nodes[i].work;
+        if (work->kind == WORK_AWAIT && work->event->op && !work->event->op->done)
+            result = stream_after(stream, work->event->op);
+        else if (work->kind == WORK_GRAPH)
+            result = await_events(work->graph, stream);
+    }
+    return result;
+}
+
+static void record_events(CUgraphExec exec, struct op *op)
+{
+    for (size_t i = 0; i < exec->count; i++) {
+        const struct work *work = &exec->nodes[i].work;
+        if (work->kind == WORK_RECORD) {
+            op_ref(op);
+            event_set(work->event, op);
+        } else if (work->kind == WORK_GRAPH) {
+            record_events(work->graph, op);
+        }
+    }
+}
+
 static CUresult launch(CUgraphExec exec, CUstream handle)
 {
     CUstream stream;
@@ -170,10 +197,15 @@ static CUresult launch(CUgraphExec exec, CUstream handle)
     if (result)
         return result;
     struct work work = {.kind = WORK_GRAPH, .context = stream->context, .graph = exec};
+    if (!stream->capture)
+        result = await_events(exec, stream);
+    if (result)
+        return result;
     graph_exec_ref(exec);
     result = stream_submit(stream, &work, &op);
     if (!op)
         return result;
+    record_events(exec, op);
     op_unref(exec->last);
     exec->last = op;
     return result;

@@ -69,7 +69,7 @@ static void queue_pass(const struct CUstream_st *stream)
 /* It has begun only when what it waits for is there. */
 static bool begins_late(const struct work *work)
 {
-    return work->kind == WORK_MEMOPS || work->kind == WORK_AWAIT;
+    return work->kind == WORK_MEMOPS;
 }
 
 static void stream_free(CUstream stream)

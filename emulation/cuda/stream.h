@@ -55,4 +55,3 @@ void stream_wait(CUstream stream);
 void event_ref(CUevent event);
 void event_unref(CUevent event);
 void event_set(CUevent event, struct op *op);
-void event_complete_now(CUevent event);

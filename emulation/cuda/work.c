@@ -64,19 +64,10 @@ static void run_host(const CUDA_HOST_NODE_PARAMS *host)
     call_in_callback(true, false);
 }
 
-static void run_locked(const struct work *work)
+static void run_free(CUdeviceptr address)
 {
     state_lock();
-    if (work->kind == WORK_RECORD) {
-        event_complete_now(work->event);
-    } else if (work->kind == WORK_FREE) {
-        memory_free_now(work->address);
-    } else if (work->event->op) {
-        struct op *op = work->event->op;
-        op_ref(op);
-        op_wait(op);
-        op_unref(op);
-    }
+    memory_free_now(address);
     state_unlock();
 }
 
@@ -87,6 +78,8 @@ void work_run(const struct work *work)
         return;
     switch (work->kind) {
     case WORK_EMPTY:
+    case WORK_RECORD: /* the launch of their graph has dealt with these */
+    case WORK_AWAIT:
         break;
     case WORK_COPY:
         copy_run(&work->copy, work->context);
@@ -106,10 +99,8 @@ void work_run(const struct work *work)
     case WORK_GRAPH:
         graph_exec_run(work->graph);
         break;
-    case WORK_RECORD:
-    case WORK_AWAIT:
     case WORK_FREE:
-        run_locked(work);
+        run_free(work->address);
         break;
     }
 }

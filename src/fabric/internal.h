@@ -107,6 +107,10 @@ struct fabric {
     bool capturing;
     _Atomic bool untracked;  /* nothing will tell that an operation is over */
     _Atomic bool captured;   /* there was one in a graph: no ticket tells of those */
+    /* graphs.c */
+    CUevent serial, tail;  /* the last operation, of graphs and calls, and of those in the graph that is captured; NULL: nothing was captured */
+    cuuint64_t capture;    /* in which the last operation was captured */
+    CUstream last_captured;
     CUevent sound;           /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
     CUstream sounded;
     _Atomic bool lost;       /* it has */
@@ -171,6 +175,11 @@ void depart_settle(struct fabric *fabric);
 bool depart_excuses(void *fabric, int culprit);
 /* From now on the end of the process waits, for a bounded time, for what this rank's GPU still does for peers. */
 void depart_at_exit(void);
+
+/* graphs.c: between calls of order_begin() and order_end(), in front of and behind the operation */
+tutti_result_t graphs_begin(struct fabric *fabric, CUstream stream);
+tutti_result_t graphs_end(struct fabric *fabric, CUstream stream);
+void graphs_close(struct fabric *fabric);
 
 /* record.c: what the black box shows of this rank */
 extern const struct wire_name record_exchange, record_copy, record_chain; /* ways to carry an operation */

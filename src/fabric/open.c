@@ -392,6 +392,7 @@ void fabric_close(struct fabric *fabric)
         import_close(fabric);
         record_close(fabric);
         side_end(fabric, fabric->sounded);
+        graphs_close(fabric);
         if (fabric->sound)
             fabric->cu->EventDestroy(fabric->sound);
         scratch_close(fabric);

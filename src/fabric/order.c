@@ -3,7 +3,7 @@
  * Operations of one fabric run one after another: they share windows. Each has a ticket, a number that is stored in a word of host
  * memory when it is over: by its kernel if it ends with one, so that the driver has nothing to do, or else by its stream. Inside a
  * stream operations follow one another anyway; a change of stream waits for the last ticket, whatever became of the stream before.
- * What a graph captures has no ticket, and is ordered by whoever launches the graph.
+ * What a graph captures has no ticket: graphs.c.
  */
 #include "fabric/internal.h"
 
@@ -53,6 +53,8 @@ tutti_result_t order_begin(struct fabric *fabric, CUstream stream)
     if (result == TUTTI_SUCCESS && !same && !fabric->capturing && !order_idle(fabric))
         result = cuda_check(fabric->cu->StreamWaitValue32(stream, fabric->over_device, atomic_load(&fabric->ticket), CU_STREAM_WAIT_VALUE_GEQ),
                             "ordering two streams");
+    if (result == TUTTI_SUCCESS)
+        result = graphs_begin(fabric, stream);
     if (result != TUTTI_SUCCESS) {
         team_fail(fabric->team, result, fabric->rank, error_last()); /* peers wait for what does not come */
         quiet_settle();
@@ -121,6 +123,8 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, tutti_result_t 
     }
     if (result == TUTTI_SUCCESS)
         result = cuda_check(ended, "marking the end of an operation");
+    if (result == TUTTI_SUCCESS)
+        result = graphs_end(fabric, stream);
     bool refused = issued != TUTTI_SUCCESS && atomic_load(&fabric->refused_call); /* which has its own end, behind what came before */
     if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
         team_fail(fabric->team, result, fabric->rank, error_last());
