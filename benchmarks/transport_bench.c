@@ -40,7 +40,6 @@ struct side {
     uint64_t messages, arrived, sent;             /* so far */
     uint64_t due_messages, due_arrived, due_sent; /* once all that was begun is done */
     char *area, *source;
-    struct wire_key key; /* of the peer's area */
     size_t buffer;
     int first;
 };
@@ -123,13 +122,13 @@ static void pin(int core)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-static void *area_new(void)
+static void *source_new(void)
 {
-    void *area = use_region ? region_alloc(largest) : aligned_alloc(4096, largest);
-    if (!area)
+    void *source = use_region ? region_alloc(largest) : aligned_alloc(4096, largest);
+    if (!source)
         die("no memory");
-    memset(area, 1, largest);
-    return area;
+    memset(source, 1, largest);
+    return source;
 }
 
 static void exchange(int fd, const void *out, void *in, size_t size)
@@ -142,7 +141,6 @@ static void open_side(struct side *side, int fd)
 {
     struct transport_owner owner = {side, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
                                     on_shared};
-    struct wire_key mine;
     side->self.host = 1;
     side->self.pid = (uint32_t)getpid();
     side->self.uid = geteuid();
@@ -154,11 +152,9 @@ static void open_side(struct side *side, int fd)
         die("lane_open");
     while (!side->up)
         step(side);
-    side->area = area_new();
-    side->source = aligned_alloc(4096, largest);
-    memset(side->source, 2, largest);
-    side->ops->describe(side->transport, side->area, largest, &mine);
-    exchange(fd, &mine, &side->key, sizeof mine);
+    side->source = source_new();
+    side->area = aligned_alloc(4096, largest);
+    memset(side->area, 2, largest);
     for (int i = 0; i < 2000; i++)
         step(side);
 }
@@ -175,8 +171,7 @@ static void send_message(struct side *side, size_t length)
 
 static void send_put(struct side *side, size_t offset, size_t length)
 {
-    struct put put = {.source = side->source + offset, .length = length, .offset = offset, .key = side->key};
-    put.key.length = side->buffer; /* as if the peer's buffer were no larger */
+    struct put put = {.source = side->source + offset, .length = length, .offset = offset, .whole = side->buffer};
     tutti_result_t result;
     side->due_sent++;
     while ((result = side->ops->put(side->lane, &put)) == TUTTI_IN_PROGRESS)
@@ -357,7 +352,7 @@ static void bench_flag(void)
 
 static void bench_memcpy(void)
 {
-    char *to = area_new(), *from = aligned_alloc(4096, largest);
+    char *to = source_new(), *from = aligned_alloc(4096, largest);
     memset(from, 1, largest);
     pin(0);
     printf("#%11s %12s %12s\n", "bytes", "us", "GB/s");

@@ -74,7 +74,6 @@ void bulk_credit(struct link *link, struct link_recv *recv)
     link->receiving[slot] = recv;
     link->receiving_count++;
     struct wire_credit credit = {.length = recv->length, .segment = segment};
-    link->ops->describe(link->transport, recv->data, recv->length, &credit.key);
     struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .signature = recv->signature};
     message_send(link, &head, &credit, sizeof credit);
 }
@@ -150,7 +149,6 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
         send->done(send, result);
         return;
     }
-    send->key = credit->key;
     send->segment = credit->segment;
     send->slot = head->slot;
     send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
@@ -195,6 +193,19 @@ static void source_read(struct link_send *send, uint32_t index)
     send->in_flight--;
 }
 
+/* Lanes read its source no longer. What they had taken but not begun never reaches the peer, who learns why by other ways. */
+void bulk_give_up(struct link *link, struct link_send *send)
+{
+    for (uint32_t i = 0; send->credited && send->in_flight && i < send->segments; i++) {
+        if (!(send->lane_of[i] & LINK_READING))
+            continue;
+        struct link_lane *lane = &link->lane[(send->lane_of[i] & ~(unsigned)LINK_READING) - 1];
+        link->ops->give_up(lane->lane, TOKEN(send->id, i));
+        lane->puts -= lane->puts > 0;
+        source_read(send, i);
+    }
+}
+
 /* Puts the next segment of `send`. False: no lane has room. */
 static bool put_next(struct link *link, struct link_send *send)
 {
@@ -207,7 +218,7 @@ static bool put_next(struct link *link, struct link_send *send)
                       .length = length,
                       .imm = IMM(send->slot, index),
                       .offset = send->segment * index,
-                      .key = send->key,
+                      .whole = send->length,
                       .token = TOKEN(send->id, index)};
     send->lane_of[index] = (uint8_t)((lane->index + 1) | LINK_READING);
     send->in_flight++;

@@ -141,6 +141,7 @@ void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t leng
 void bulk_put_again(struct link *link, unsigned lane_index);
 void bulk_release_recv(struct link *link, struct link_recv *recv);
 void bulk_burn_recv(struct link *link, struct link_recv *recv);
+void bulk_give_up(struct link *link, struct link_send *send);
 void bulk_release_send(struct link *link, struct link_send *send);
 void bulk_lane_gone(struct link *link, unsigned lane_index);
 

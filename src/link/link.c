@@ -336,9 +336,8 @@ void link_be_patient(struct link *link, uint64_t ms)
 
 void link_announce(struct link_domain *domain, const void *buffer)
 {
-    struct wire_key ignored;
     for (int i = 0; i < domain->transports; i++)
-        domain->ops[i]->describe(domain->transport[i], (void *)(uintptr_t)buffer, 1, &ignored);
+        domain->ops[i]->announce(domain->transport[i], buffer);
 }
 
 const struct wire_process *link_peer(const struct link *link)

@@ -31,7 +31,6 @@ struct link_send {
     /* The link's own. */
     struct list node;
     uint64_t since; /* when it began to wait for a credit */
-    struct wire_key key;
     uint64_t segment;
     uint32_t segments, next;
     uint32_t in_flight; /* puts whose source the lanes still read */

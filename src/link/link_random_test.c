@@ -32,7 +32,7 @@ struct world {
     uint64_t state;
     uint32_t seq;
     bool bounded; /* little may come early: small payloads are held back now and then, and none is given up, for that leaves some */
-    uint64_t arrived, cancelled, killed, polls;
+    uint64_t arrived, cancelled, killed;
 };
 
 static struct world *world;
@@ -158,19 +158,6 @@ static void shake_lanes(void)
         world->killed += action == SCRIPT_KILL;
 }
 
-/* What a cancelled send waits for; its lanes end by steps, not by time, so that a seed is always the same run. */
-static int poll_a_little(struct script *script)
-{
-    shake_lanes();
-    if (++world->polls % 64 == 0)
-        for (int side = 0; side < 2; side++)
-            script_act_all(script, side, SCRIPT_SENT);
-    if (world->polls % 256 == 0)
-        for (int side = 0; side < 2; side++)
-            script_act_all(script, side, SCRIPT_DOWN);
-    return 1;
-}
-
 static void pass_time(void)
 {
     static const uint64_t times[] = {150, 150, 2500, 2500, 6000};
@@ -232,7 +219,6 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     struct script_shape shape = {.caps = caps, .lanes = 1 + (int)draw(4)};
     fresh.script = script_new(&shape);
     script_join(fresh.script);
-    fresh.script->poll = poll_a_little;
     fresh.bounded = draw(3) == 0;
     for (int side = 0; side < 2 && fresh.bounded; side++)
         fresh.script->side[side].link->most_early = 12000;

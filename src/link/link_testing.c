@@ -240,9 +240,23 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
     return TUTTI_SUCCESS;
 }
 
-static void on_describe(struct transport *transport, void *address, size_t length, struct wire_key *out)
+/* What was not read yet is read now, or if none of it has landed never sent. */
+static void on_give_up(struct lane *base, uint64_t token)
 {
-    memset(out, 0, sizeof *out);
+    struct script_lane *lane = of(base);
+    list_each_safe (node, &lane->sources) {
+        struct parcel *parcel = list_entry(node, struct parcel, source);
+        if (parcel->token != token)
+            continue;
+        read_source(parcel);
+        if (!parcel->landed)
+            list_remove(&parcel->node);
+        script_parcel_settle(parcel);
+    }
+}
+
+static void on_announce(struct transport *transport, const void *address)
+{
 }
 
 static tutti_result_t on_share(struct lane *lane, uint64_t key, int fd)
@@ -253,9 +267,7 @@ static tutti_result_t on_share(struct lane *lane, uint64_t key, int fd)
 static int on_poll(struct transport *transport)
 {
     struct script *script = transport->script;
-    if (script->automatic)
-        return script_settle(script);
-    return script->poll ? script->poll(script) : 0;
+    return script->automatic ? script_settle(script) : 0;
 }
 
 static bool on_arm(struct transport *transport)
@@ -277,7 +289,8 @@ static struct transport_ops script_ops = {
     .lane_close = on_lane_close,
     .msg = on_msg,
     .put = on_put,
-    .describe = on_describe,
+    .give_up = on_give_up,
+    .announce = on_announce,
     .share = on_share,
     .poll = on_poll,
     .arm = on_arm,

@@ -47,7 +47,6 @@ struct script {
     struct script_shape shape;
     struct script_side side[2];
     bool automatic;    /* polls let everything happen */
-    int (*poll)(struct script *script); /* else this, if it is set */
     bool newest;       /* actions take the newest lane, not the oldest */
     bool unreachable;  /* connections fail because the network is in the way, not because nobody listens */
     bool sent_at_once; /* put() calls sent() from inside */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANCEL_MS    200
 #define STRAYS_EVERY (100 * NS_PER_MS)
 
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
@@ -294,31 +293,12 @@ void link_recv(struct link *link, struct link_recv *recv)
         meet_kept(link, recv);
 }
 
-static void no_one_asks(struct link_send *send, tutti_result_t result)
-{
-}
-
-/* Lanes must not read the data any more: most end soon; one that does not is given up. */
-static void stop_reading(struct link *link, struct link_send *send)
-{
-    uint64_t deadline = clock_deadline_ms(CANCEL_MS);
-    while (send->credited && send->in_flight && !clock_passed(deadline))
-        link_poll(link->domain);
-    for (uint32_t i = 0; send->credited && send->in_flight && i < send->segments; i++) {
-        unsigned lane = send->lane_of[i];
-        if (!(lane & LINK_READING))
-            continue;
-        error_note(TUTTI_REMOTE_ERROR, "lane %u still carried a send that was given up", lane - LINK_READING - 1);
-        lanes_dead(&link->lane[(lane & ~(unsigned)LINK_READING) - 1], TUTTI_REMOTE_ERROR);
-    }
-}
-
 void link_cancel_send(struct link *link, struct link_send *send)
 {
-    send->done = no_one_asks; /* it may end while its lanes are waited for */
-    stop_reading(link, send);
+    bulk_give_up(link, send);
     list_remove(&send->node);
     bulk_release_send(link, send);
+    bulk_pump(link);
 }
 
 void link_cancel_recv(struct link *link, struct link_recv *recv)

@@ -94,8 +94,8 @@ static inline void transport_take(struct list *to, struct list *from)
     list_init(from);
 }
 
-/* The calls that a transport has not. */
-void transport_no_describe(struct transport *transport, void *address, size_t length, struct wire_key *out);
+/* The calls that a transport may not have. */
+void transport_no_announce(struct transport *transport, const void *address);
 tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd);
 
 /* Total of the parts; 0 if they make no legal message. */

@@ -45,9 +45,12 @@ static tutti_result_t no_put(struct lane *lane, const struct put *put)
     return error_note(TUTTI_INVALID_USAGE, "this transport has no puts");
 }
 
-void transport_no_describe(struct transport *transport, void *address, size_t length, struct wire_key *out)
+void transport_no_announce(struct transport *transport, const void *address)
 {
-    memset(out, 0, sizeof *out);
+}
+
+static void no_give_up(struct lane *lane, uint64_t token)
+{
 }
 
 tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd)
@@ -79,7 +82,8 @@ const struct transport_ops transport_unsupported = {
     .lane_close = no_lane_close,
     .msg = no_msg,
     .put = no_put,
-    .describe = transport_no_describe,
+    .give_up = no_give_up,
+    .announce = transport_no_announce,
     .share = transport_no_share,
     .poll = no_poll,
     .arm = no_arm,

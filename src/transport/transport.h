@@ -49,9 +49,10 @@ struct transport_owner {
      * lie in memory that the peer can still write: copy what is checked before it is used. */
     void (*message)(struct lane *lane, const void *bytes, size_t length);
     /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory is valid
-     * until the owner gets control again; for the rest of a put the transport asks again. Not called where the sender writes by itself (wire_key). */
+     * until the owner gets control again; for the rest of a put the transport asks again. */
     void *(*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
-    /* A whole put has arrived (also one that was dropped). Puts and messages of one lane are notified in the order sent. */
+    /* A whole put has arrived (also one that was dropped). Puts and messages of one lane are notified in the order sent; only a
+     * put that we were to read where it lies, and could not, comes later. */
     void (*arrived)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
     /* The lane needs the source of the put with `token` no longer. */
     void (*sent)(struct lane *lane, uint64_t token);
@@ -76,8 +77,8 @@ struct put {
     size_t length;      /* >= 1 */
     uint32_t imm;       /* handed to the peer's target() and arrived() */
     uint64_t offset;    /* likewise */
-    struct wire_key key; /* of the peer's buffer (its start), as made by the peer's describe(); all zero if none */
-    uint64_t token;     /* handed to sent() */
+    uint64_t whole;     /* bytes of all that the put is a part of; 0: of it alone */
+    uint64_t token;     /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
 };
 
 struct transport_ops {
@@ -107,8 +108,11 @@ struct transport_ops {
     tutti_result_t (*msg)(struct lane *lane, const struct iovec *parts, int count);
     /* Starts a put. TUTTI_IN_PROGRESS as above. sent() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
-    /* How peers of this host may reach [address, address + length) by themselves; all zero where there is no such way. */
-    void (*describe)(struct transport *transport, void *address, size_t length, struct wire_key *out);
+    /* When it returns the source of the put with `token` is no longer needed, whatever the peer does, and no sent() follows. The put
+     * arrives whole or not at all. If such a put is not under way nothing happens. */
+    void (*give_up)(struct lane *lane, uint64_t token);
+    /* Tells peers of this host of the shared memory that `address` lies in, if it does in any: they will read it where it lies. */
+    void (*announce)(struct transport *transport, const void *address);
     /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TUTTI_IN_PROGRESS as above.
      * TRANSPORT_SHARES only. */
     tutti_result_t (*share)(struct lane *lane, uint64_t key, int fd);

@@ -52,7 +52,6 @@ struct wire_sequence {
 };
 
 struct wire_credit {
-    struct wire_key key;
     uint64_t length;
     uint64_t segment; /* bytes of a segment, the last may be shorter */
 };

@@ -61,13 +61,4 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 #define WIRE_HELLO_VERSION 3
 _Static_assert(sizeof(struct wire_hello) == 176, "wire_hello is part of the protocol");
 
-/* How a peer of this host may reach a receive buffer; meaning private to the transport. All zero: only by its offset. */
-struct wire_key {
-    uint32_t kind;
-    uint32_t region;
-    uint64_t address;
-    uint64_t length;
-};
-_Static_assert(sizeof(struct wire_key) == 24, "wire_key is part of the protocol");
-
 #endif

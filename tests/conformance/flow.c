@@ -85,8 +85,8 @@ void flow_open(struct flow *flow, struct end *end, uint64_t tx_seed, uint64_t rx
     *flow = (struct flow){.end = end, .tx_seed = tx_seed, .rx_seed = rx_seed, .total = total, .longest = longest};
     flow->random = tx_seed;
     flow->region = region;
-    flow->source = malloc(longest);
-    flow->area = region ? region_alloc(size) : calloc(1, size);
+    flow->source = region ? region_alloc(longest) : malloc(longest);
+    flow->area = calloc(1, size);
     assert_non_null(flow->source);
     assert_non_null(flow->area);
     fill_pattern(flow->source, longest, 99);
@@ -102,11 +102,11 @@ void flow_close(struct flow *flow)
     flow->end->hook = NULL;
     flow->end->area = NULL;
     flow->end->area_size = 0;
-    free(flow->source);
+    free(flow->area);
     if (flow->region)
-        region_free(flow->area);
+        region_free(flow->source);
     else
-        free(flow->area);
+        free(flow->source);
 }
 
 static tutti_result_t send_message(struct flow *flow, const struct operation *op)
@@ -129,8 +129,6 @@ static tutti_result_t send_one(struct flow *flow)
         return send_message(flow, &op);
     struct put put = {.source = flow->source + op.source, .length = op.length, .imm = op.imm, .offset = op.offset,
                       .token = flow->sent};
-    if (random_next(&flow->random) % 4)
-        put.key = flow->key;
     tutti_result_t result = under_test->put(flow->end->lane, &put);
     flow->tokens += result == TUTTI_SUCCESS;
     return result;

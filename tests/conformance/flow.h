@@ -12,14 +12,13 @@
 
 struct flow {
     struct end *end;
-    struct wire_key key;      /* of the peer's area */
     uint64_t sent, acked, received, acknowledged; /* operations */
     uint64_t tx_seed, rx_seed, random;
     uint64_t total; /* operations to send */
     uint64_t tokens; /* puts begun */
     size_t longest; /* put */
     uint8_t *source, *area;
-    bool region;  /* the area came from region_alloc */
+    bool region;  /* the source came from region_alloc */
     bool refused; /* and not told of room since */
     size_t writable_seen;
 };

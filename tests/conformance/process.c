@@ -27,10 +27,7 @@ static void pass_time(struct solo *solo, struct flow *flow, bool sleeps)
 
 static void open_flow(struct solo *solo, struct flow *flow, const struct soak *soak, bool parent)
 {
-    struct wire_key mine;
     flow_open(flow, solo->end, soak->seed + parent, soak->seed + !parent, soak->total, soak->longest, soak->region);
-    under_test->describe(solo->party.transport, flow->area, FLOW_SLOTS * soak->longest, &mine);
-    solo_swap(solo, &mine, &flow->key, sizeof mine);
 }
 
 static void soak_body(struct solo *solo, void *context)
@@ -72,7 +69,7 @@ static void soaks_spinning(void **state)
     run_soak(&(struct soak){.seed = 13, .total = flow_total(1000), .longest = 4 << 20});
 }
 
-static void soaks_into_regions(void **state)
+static void soaks_from_regions(void **state)
 {
     (void)state;
     run_soak(&(struct soak){.seed = 21, .total = flow_total(10000), .longest = 100000, .region = true});
@@ -220,7 +217,7 @@ static void flood_body(struct solo *solo, void *context)
     struct put put = {.source = source, .length = FLOOD};
     char byte = 0;
     (void)context;
-    solo_swap(solo, &put.key, &put.key, sizeof put.key);
+    solo_swap(solo, &byte, &byte, 1);
     while (!solo->end->counts[NOTE_DOWN]) {
         under_test->put(solo->end->lane, &put);
         party_step(&solo->party);
@@ -235,7 +232,6 @@ static void close_takes_memory_back(void **state)
     (void)state;
     for (int round = 0; round < 60; round++) {
         struct solo solo;
-        struct wire_key key;
         char byte = 0;
         uint8_t *memory = round % 2 ? region_alloc(FLOOD) : malloc(FLOOD);
         assert_non_null(memory);
@@ -243,8 +239,7 @@ static void close_takes_memory_back(void **state)
         solo.end->area = memory;
         solo.end->area_size = FLOOD;
         solo.end->quiet = true;
-        under_test->describe(solo.party.transport, memory, FLOOD, &key);
-        solo_swap(&solo, &key, &key, sizeof key);
+        solo_swap(&solo, &byte, &byte, 1);
         party_until(&solo.party, solo.end->counts[NOTE_ARRIVED] >= 20);
         for (uint64_t spin = random_next(&random) % 10; spin; spin--)
             party_step(&solo.party);
@@ -263,9 +258,85 @@ static void close_takes_memory_back(void **state)
     }
 }
 
+/* What arrives was never changed after it had been given up. */
+static void check_give_up(struct end *end, const struct note *note, const void *bytes)
+{
+    if (note->kind != NOTE_ARRIVED)
+        return;
+    const uint8_t *all = bytes;
+    for (size_t i = 0; i < note->length; i++)
+        assert_int_equal(all[i], (uint8_t)note->id);
+}
+
+static void give_up_body(struct solo *solo, void *context)
+{
+    static uint8_t area[FLOOD];
+    char byte = 0;
+    (void)context;
+    solo->end->area = area;
+    solo->end->area_size = FLOOD;
+    solo->end->quiet = true;
+    solo->end->hook = check_give_up;
+    solo_swap(solo, &byte, &byte, 1);
+    while (!solo->end->counts[NOTE_DOWN])
+        party_step(&solo->party);
+    solo_swap(solo, &byte, &byte, 1);
+}
+
+/* A put is given up while the peer, which may be stopped, is at any point of it: the source is ours again. */
+static void give_up_one(struct solo *solo, pid_t child, uint8_t *source, uint32_t round, uint64_t *random)
+{
+    size_t length = 1 + random_next(random) % FLOOD;
+    struct put put = {.source = source, .length = length, .imm = round % 128, .token = round};
+    bool stops = round % 8 == 0;
+    memset(source, (int)put.imm, length);
+    party_until(&solo->party, under_test->put(solo->end->lane, &put) == TUTTI_SUCCESS);
+    for (uint64_t spin = random_next(random) % 6; spin; spin--)
+        party_step(&solo->party);
+    if (stops)
+        kill(child, SIGSTOP);
+    size_t sent = solo->end->counts[NOTE_SENT];
+    under_test->give_up(solo->end->lane, put.token);
+    memset(source, 0xee, length);
+    if (stops)
+        kill(child, SIGCONT);
+    for (int i = 0; i < 20; i++)
+        party_step(&solo->party);
+    assert_int_equal(solo->end->counts[NOTE_SENT], sent);
+}
+
+static void give_up_takes_source_back(void **state)
+{
+    uint64_t random = 5;
+    (void)state;
+    for (int region = 0; region < 2; region++) {
+        struct solo solo;
+        char byte = 0;
+        uint8_t *source = region ? region_alloc(FLOOD) : malloc(FLOOD);
+        assert_non_null(source);
+        pid_t child = solo_fork(&solo, give_up_body, NULL);
+        solo.end->quiet = true;
+        solo_swap(&solo, &byte, &byte, 1);
+        for (uint32_t round = 1; round <= 400; round++)
+            give_up_one(&solo, child, source, round, &random);
+        struct put last = {.source = source, .length = 4096, .imm = 0xee, .token = 1};
+        memset(source, 0xee, 4096);
+        size_t sent = solo.end->counts[NOTE_SENT];
+        assert_int_equal(under_test->put(solo.end->lane, &last), TUTTI_SUCCESS);
+        party_until(&solo.party, solo.end->counts[NOTE_SENT] > sent);
+        end_close(solo.end);
+        solo_swap(&solo, &byte, &byte, 1);
+        if (region)
+            region_free(source);
+        else
+            free(source);
+        solo_join(&solo, child, false);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(soaks_spinning),         cmocka_unit_test(soaks_into_regions),      cmocka_unit_test(soaks_sleeping),
+    cmocka_unit_test(soaks_spinning),         cmocka_unit_test(soaks_from_regions),      cmocka_unit_test(soaks_sleeping),
     cmocka_unit_test(wakes_every_time),       cmocka_unit_test(wakes_for_room_and_death), cmocka_unit_test(survives_a_killed_peer),
-    cmocka_unit_test(close_takes_memory_back),
+    cmocka_unit_test(close_takes_memory_back), cmocka_unit_test(give_up_takes_source_back),
 };
 const struct group process_group = {"process", tests, sizeof tests / sizeof *tests};

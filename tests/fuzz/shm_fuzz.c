@@ -146,7 +146,7 @@ static size_t command(const uint8_t *data, size_t size)
     case 0:
     case 1:
         memcpy(ring_next_slot(&lane->out)->payload, data + 1, take);
-        ring_publish(&lane->out, data[0] / 6 % 7, data[0] & 64 ? take : 32);
+        ring_publish(&lane->out, data[0] / 6 % 8, data[0] & 64 ? take : 32);
         return 1 + take;
     case 2: /* what we have consumed, says the enemy */
         take = take < 16 ? take : 16;
@@ -159,12 +159,11 @@ static size_t command(const uint8_t *data, size_t size)
         shm_control_send(lane->source.fd, &notice, sizeof notice, NULL, 0);
         return 1 + take;
     case 4: /* the good side sends meanwhile */
-        take = take < sizeof put.key ? take : sizeof put.key;
-        memcpy(&put.key, data + 1, take);
-        if (put.key.kind == SHM_KEY_ADDRESS)
-            put.key.kind = SHM_KEY_REGION; /* an address of its own process is the peer's to choose */
-        transport_shm.put(good.lane, &put);
-        return 1 + take;
+        if (data[0] & 64)
+            transport_shm.give_up(good.lane, 0);
+        else
+            transport_shm.put(good.lane, &put);
+        return 1;
     default:
         steps(1);
         return 1;

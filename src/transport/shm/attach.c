@@ -72,15 +72,3 @@ bool attach_read(const struct attach *attach, uint64_t from, void *to, size_t le
     }
     return true;
 }
-
-/* Between the look at the word and the write a process may die, but not all pids be given out once. */
-bool attach_write(const struct attach *attach, uint64_t to, const void *from, size_t length)
-{
-    struct iovec here = {(void *)(uintptr_t)from, length}, there = {(void *)(uintptr_t)to, length};
-    if (!attach_works(attach))
-        return false;
-    ssize_t wrote = process_vm_writev(attach->pid, &here, 1, &there, 1, 0);
-    if (wrote >= 0 && wrote < (ssize_t)length)
-        errno = EFAULT;
-    return wrote == (ssize_t)length;
-}

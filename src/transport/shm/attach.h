@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross-memory attach: the kernel copies to and from the memory of another process. A pid alone does not say which process that is:
+ * Cross-memory attach: the kernel copies from the memory of another process. A pid alone does not say which process that is:
  * another PID namespace has its own, and a free pid is given out again. So each process shows a random word of its memory, and who
  * attaches looks whether that word is there, each time.
  */
@@ -29,6 +29,5 @@ struct attach_word attach_mine(void);
 bool attach_works(const struct attach *attach);
 /* Copies all. False, with errno: it is not that process, or its memory cannot be read there; what `to` holds is then undefined. */
 bool attach_read(const struct attach *attach, uint64_t from, void *to, size_t length);
-bool attach_write(const struct attach *attach, uint64_t to, const void *from, size_t length);
 
 #endif

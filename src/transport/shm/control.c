@@ -63,6 +63,7 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
         return;
     }
     shm_peer_try_attach(lane->peer, (struct attach_word){notice->key, notice->size});
+    shm_tell_attach(lane);
     transport_timer_clear(&shm->base, &lane->deadline);
     if (!shm_watch_add(lane)) {
         shm_fail(lane, "cannot keep the peer's memory", ENOMEM);
@@ -137,6 +138,16 @@ void shm_control_drain(struct shm_lane *lane, bool inside)
         close_fds(fds);
         if (got <= 0)
             return;
+    }
+}
+
+void shm_fetch_shared(struct shm_lane *lane)
+{
+    struct list *head = &lane->peer->lanes;
+    for (struct list *node = head->next; node != head && !carrier_dead(&lane->base);) {
+        struct shm_lane *sibling = list_entry(node, struct shm_lane, of_peer);
+        node = node->next;
+        shm_control_drain(sibling, true);
     }
 }
 

@@ -165,7 +165,6 @@ void shm_lane_close(struct lane *base)
 {
     struct shm_lane *lane = shm_lane_of(base);
     silence(lane);
-    shm_fence_off(lane);
     if (lane->source.fd >= 0)
         shutdown(lane->source.fd, SHUT_RDWR); /* the peer learns now, also if we are buried later */
     carrier_close(&lane->base);
@@ -259,5 +258,6 @@ void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     if (!lane)
         return;
     shm_peer_try_attach(lane->peer, hello.word);
+    shm_tell_attach(lane);
     introduce(lane, &hello.hello);
 }

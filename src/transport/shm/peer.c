@@ -2,6 +2,7 @@
 /* What lanes to the same process have in common: its page and bell, and whether its memory can be reached by attach. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/param.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
@@ -43,7 +44,6 @@ static struct shm_peer *make(struct shm_transport *shm, const uint8_t *uuid, pid
     }
     peer->page = page;
     peer->attach.pid = pid;
-    peer->same_process = pid == getpid();
     peer->bell = bell;
     memcpy(peer->uuid, uuid, sizeof peer->uuid);
     list_init(&peer->lanes);
@@ -95,7 +95,7 @@ void shm_ring_bell_slowly(struct shm_peer *peer)
 
 void shm_peer_try_attach(struct shm_peer *peer, struct attach_word word)
 {
-    if (peer->attaches)
+    if (peer->attaches || !param_int(PARAM_SHM_CMA))
         return;
     peer->attach.word = word;
     peer->attaches = attach_works(&peer->attach);

@@ -19,9 +19,9 @@ static void arrived(struct shm_lane *lane, const struct ring_put *put)
     lane->base.lane.transport->owner.arrived(&lane->base.lane, put->imm, put->offset, put->total);
 }
 
-static bool put_ok(const struct ring_put *put)
+static bool put_ok(uint64_t total, uint64_t offset)
 {
-    return put->total && put->total <= INT64_MAX && put->offset <= UINT64_MAX - put->total;
+    return total && total <= INT64_MAX && offset <= UINT64_MAX - total;
 }
 
 /* A piece starts a put, or goes on with the one that is under way. */
@@ -29,7 +29,7 @@ static const char *piece(struct shm_lane *lane, const struct ring_put *piece)
 {
     struct lane *base = &lane->base.lane;
     const void *bytes = ring_take(&lane->in, piece->length);
-    if (!bytes || !piece->length || !put_ok(piece))
+    if (!bytes || !piece->length || !put_ok(piece->total, piece->offset))
         return "the peer sent a piece of impossible size";
     if (!lane->put.total) {
         lane->put = *piece;
@@ -49,7 +49,7 @@ static const char *piece(struct shm_lane *lane, const struct ring_put *piece)
     if (lane->put_done < lane->put.total)
         return NULL;
     struct ring_put put = lane->put;
-    lane->put.total = 0;
+    lane->put.total = lane->put_done = 0;
     arrived(lane, &put);
     return NULL;
 }
@@ -63,29 +63,19 @@ static const char *long_message(struct shm_lane *lane, uint64_t length)
     return NULL;
 }
 
-static const char *direct(struct shm_lane *lane, const struct ring_put *put)
+static const char *pull(struct shm_lane *lane, const struct ring_pull *pull)
 {
-    if (!put_ok(put) || lane->put.total)
+    if (!put_ok(pull->total, pull->offset) || lane->put.total)
         return "the peer sent a put of impossible size";
-    arrived(lane, put);
+    lane->unfinished = !shm_pull(lane, pull);
     return NULL;
-}
-
-/* Descriptors were sent before this slot: they come first. */
-static void fetch_shared(struct shm_lane *lane)
-{
-    struct list *head = &lane->peer->lanes;
-    for (struct list *node = head->next; node != head && !carrier_dead(&lane->base);) {
-        struct shm_lane *sibling = list_entry(node, struct shm_lane, of_peer);
-        node = node->next;
-        shm_control_drain(sibling, true);
-    }
 }
 
 /* Returns what is wrong with the slot, NULL if nothing. */
 static const char *handle(struct shm_lane *lane, unsigned type, size_t length, const unsigned char *payload)
 {
     struct ring_put put;
+    struct ring_pull whole;
     uint64_t size;
     switch (type) {
     case RING_SHORT:
@@ -99,11 +89,14 @@ static const char *handle(struct shm_lane *lane, unsigned type, size_t length, c
     case RING_PIECE:
         memcpy(&put, payload, sizeof put);
         return piece(lane, &put);
-    case RING_DIRECT:
-        memcpy(&put, payload, sizeof put);
-        return direct(lane, &put);
-    case RING_SHARE:
-        fetch_shared(lane);
+    case RING_PULL:
+        memcpy(&whole, payload, sizeof whole);
+        return pull(lane, &whole);
+    case RING_VOID:
+        lane->put.total = lane->put_done = 0;
+        return NULL;
+    case RING_SHARE: /* descriptors were sent before this slot: they come first */
+        shm_fetch_shared(lane);
         return NULL;
     case RING_WINDOW:
         memcpy(&size, payload, sizeof size);
@@ -113,7 +106,7 @@ static const char *handle(struct shm_lane *lane, unsigned type, size_t length, c
     }
 }
 
-/* Handles the next slot, if it has come. */
+/* Handles the next slot, or a part of it, if it has come. */
 static bool receive_one(struct shm_lane *lane)
 {
     _Alignas(8) unsigned char payload[RING_INLINE];
@@ -128,7 +121,7 @@ static bool receive_one(struct shm_lane *lane)
         return true;
     if (wrong)
         shm_fail(lane, wrong, 0);
-    else if (ring_release(&lane->in))
+    else if (!lane->unfinished && ring_release(&lane->in))
         shm_ring_bell(lane->peer);
     return true;
 }
@@ -136,7 +129,10 @@ static bool receive_one(struct shm_lane *lane)
 int shm_receive(struct shm_lane *lane)
 {
     int done = 0;
-    while (done < TURN_SLOTS && !carrier_dead(&lane->base) && receive_one(lane))
+    while (done < TURN_SLOTS && !carrier_dead(&lane->base) && receive_one(lane)) {
         done++;
+        if (lane->unfinished)
+            break;
+    }
     return done;
 }

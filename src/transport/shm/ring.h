@@ -24,14 +24,14 @@
 #define RING_INLINE 56    /* payload bytes of a slot */
 #define RING_LEAST  16384 /* the first window, unless all data is less */
 
-enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_DIRECT, RING_SHARE, RING_WINDOW };
+enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_PULL, RING_SHARE, RING_VOID, RING_WINDOW };
 
 struct ring_slot {
     _Alignas(CACHE_LINE) _Atomic uint64_t head; /* number | type << 32 | length of payload << 40 */
     unsigned char payload[RING_INLINE];
 };
 
-/* A piece of a put in the data ring; or a whole put that was written directly. */
+/* A piece of a put in the data ring. RING_VOID carries nothing: of the put under way no more pieces come. */
 struct ring_put {
     uint32_t imm;
     uint32_t stream; /* the target is large: store around the cache */
@@ -39,11 +39,27 @@ struct ring_put {
     uint64_t length; /* of this piece */
 };
 
+/* A whole put, which the receiver reads where it lies in the sender's memory. */
+struct ring_pull {
+    uint32_t imm;
+    uint32_t stream;
+    uint64_t offset, total;
+    uint64_t address; /* in the region, or in the sender's memory */
+    uint32_t region;  /* 0: none */
+    uint32_t reserved;
+};
+
+/* Pulls of one direction have numbers from 1; of so many at most the sender waits for the end: one bit tells of each. */
+#define RING_PULLS 64u
+#define RING_PULL_BIT(number) (1ull << (number) % RING_PULLS)
+
 struct ring_control {
     _Alignas(CACHE_LINE) _Atomic uint64_t bytes_consumed; /* by the receiver */
     _Atomic uint32_t slots_consumed;
-    _Atomic uint32_t closed; /* the receiver's memory must not be written any more */
-    _Alignas(CACHE_LINE) _Atomic uint32_t writing; /* the sender writes in the receiver's memory */
+    _Atomic uint32_t attaches; /* the receiver can read the sender's memory */
+    _Atomic uint64_t refused;  /* by bit: the receiver could not read it; valid when it is among `pulled` */
+    _Atomic uint32_t pulled;   /* pulls up to this one are done with */
+    _Alignas(CACHE_LINE) _Atomic uint64_t revoked; /* the sender's, by bit: what is read of this pull is not to be used */
 };
 
 struct ring_shape {

@@ -8,6 +8,17 @@
 #define PARTS       4    /* a put is sent in at least so many pieces, */
 #define LEAST_PIECE 8192 /* unless they were smaller than this */
 
+/* Puts that are not in the ring yet. */
+static unsigned waiting(const struct shm_lane *lane)
+{
+    return lane->count - lane->posted;
+}
+
+static struct shm_put *entry_at(struct shm_lane *lane, unsigned position)
+{
+    return &lane->queue[(lane->first + position) % SHM_QUEUE];
+}
+
 void shm_activate(struct shm_lane *lane)
 {
     if (list_empty(&lane->active))
@@ -78,19 +89,52 @@ tutti_result_t shm_msg(struct lane *base, const struct iovec *parts, int count)
     size_t length = transport_msg_length(parts, count, SHM_MAX_MSG);
     if (!length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %d bytes", SHM_MAX_MSG);
-    if (lane->count || (lane->share_due && !post_share(lane)) || !post_message(lane, parts, count, length))
+    if (waiting(lane) || (lane->share_due && !post_share(lane)) || !post_message(lane, parts, count, length))
         return refuse(lane);
     base->bytes_sent += length;
     shm_ring_bell(lane->peer);
     return TUTTI_SUCCESS;
 }
 
-static void finish_first(struct shm_lane *lane)
+static bool pulled(const struct shm_lane *lane, const struct shm_put *put)
 {
-    uint64_t token = lane->queue[lane->first].put.token;
-    lane->first = (lane->first + 1) % SHM_QUEUE;
-    lane->count--;
-    lane->base.lane.transport->owner.sent(&lane->base.lane, token);
+    uint32_t done = atomic_load_explicit(&lane->out.control->pulled, memory_order_acquire);
+    return done - put->number < SHM_QUEUE; /* and not a number that was never given out */
+}
+
+/* The peer is done with a pull; one that it could not read is put again, through the ring. */
+static void end_pull(struct shm_lane *lane, struct shm_put *put)
+{
+    uint64_t bit = RING_PULL_BIT(put->number);
+    bool refused = atomic_load_explicit(&lane->out.control->refused, memory_order_relaxed) & bit;
+    lane->revoked &= ~bit;
+    atomic_store_explicit(&lane->out.control->revoked, lane->revoked, memory_order_relaxed);
+    if (put->given_up)
+        return;
+    if (refused) {
+        lane->shuns_regions |= put->region != 0;
+        *entry_at(lane, lane->count++) = (struct shm_put){.put = put->put, .stream = put->stream};
+    } else {
+        lane->base.lane.transport->owner.sent(&lane->base.lane, put->put.token);
+    }
+}
+
+/* Takes what has ended from the head of the queue. Returns how much. */
+static int reap(struct shm_lane *lane)
+{
+    int done = 0;
+    while (lane->posted && !carrier_dead(&lane->base)) {
+        struct shm_put put = *entry_at(lane, 0);
+        if (put.pull && !pulled(lane, &put))
+            break;
+        lane->first = (lane->first + 1) % SHM_QUEUE;
+        lane->posted--;
+        lane->count--;
+        if (put.pull)
+            end_pull(lane, &put);
+        done++;
+    }
+    return done;
 }
 
 static struct ring_put describe_piece(const struct shm_put *put, uint64_t length)
@@ -129,63 +173,87 @@ static bool push_piece(struct shm_lane *lane, struct shm_put *put)
     return true;
 }
 
-static bool post_direct(struct shm_lane *lane, struct shm_put *put)
+static bool post_pull(struct shm_lane *lane, struct shm_put *put)
 {
     if (!ring_has_slot(&lane->out))
         return false;
-    struct ring_put whole = describe_piece(put, put->put.length);
-    ring_post(&lane->out, RING_DIRECT, 0, &whole, sizeof whole);
+    struct ring_pull pull = {.imm = put->put.imm,
+                             .stream = put->stream,
+                             .offset = put->put.offset,
+                             .total = put->put.length,
+                             .address = put->address,
+                             .region = put->region};
+    put->number = ++lane->pulls;
+    ring_post(&lane->out, RING_PULL, 0, &pull, sizeof pull);
     shm_ring_bell(lane->peer);
     return true;
 }
 
-/* Goes on with the first put. False: no room. */
-static bool push_some(struct shm_lane *lane, struct shm_put *put, uint64_t *budget)
+/* Pieces of it have gone: the peer is not to wait for more. */
+static bool post_void(struct shm_lane *lane)
 {
-    uint64_t before = put->done;
-    if (put->direct && put->done < put->put.length) {
-        if (!shm_write_direct(lane, put))
-            put->direct = false, put->done = 0;
-        *budget -= *budget < put->done - before ? *budget : put->done - before;
-        return true;
-    }
-    if (put->direct)
-        return post_direct(lane, put) && (finish_first(lane), true);
-    if (!push_piece(lane, put))
+    if (!ring_has_slot(&lane->out))
         return false;
-    *budget -= *budget < put->done - before ? *budget : put->done - before;
-    if (put->done == put->put.length)
-        finish_first(lane);
+    ring_publish(&lane->out, RING_VOID, 0);
+    shm_ring_bell(lane->peer);
+    return true;
+}
+
+static bool push_pieces(struct shm_lane *lane, struct shm_put *put, uint64_t *budget)
+{
+    while (*budget && put->done < put->put.length) {
+        uint64_t before = put->done;
+        if (!push_piece(lane, put))
+            return false;
+        *budget -= *budget < put->done - before ? *budget : put->done - before;
+    }
+    return put->done == put->put.length;
+}
+
+/* Goes on with the first put that waits. False: no room, or the turn of others. */
+static bool push_some(struct shm_lane *lane, uint64_t *budget)
+{
+    struct shm_put *put = entry_at(lane, lane->posted);
+    if (put->given_up ? put->done && !post_void(lane) : put->pull ? !post_pull(lane, put) : !push_pieces(lane, put, budget))
+        return false;
+    bool sent = !put->given_up && !put->pull;
+    uint64_t token = put->put.token;
+    lane->posted++;
+    if (sent)
+        lane->base.lane.transport->owner.sent(&lane->base.lane, token);
     return true;
 }
 
 static int push_puts(struct shm_lane *lane)
 {
     uint64_t budget = SHM_TURN;
-    int done = 0;
-    if (lane->count && lane->share_due && !post_share(lane))
-        return 0;
     lane->progressing = true;
-    while (lane->count && budget && !carrier_dead(&lane->base) && push_some(lane, &lane->queue[lane->first], &budget))
+    int done = reap(lane);
+    bool may = !carrier_dead(&lane->base) && !(waiting(lane) && lane->share_due && !post_share(lane));
+    while (may && waiting(lane) && budget && !carrier_dead(&lane->base) && push_some(lane, &budget)) {
+        reap(lane);
         done++;
+    }
     lane->progressing = false;
     return done;
 }
 
 static bool has_room(struct shm_lane *lane)
 {
-    return !lane->count && ring_reserve(&lane->out, SHM_MAX_MSG);
+    return !waiting(lane) && lane->count < SHM_QUEUE && ring_reserve(&lane->out, SHM_MAX_MSG);
 }
 
 bool shm_can_progress(struct shm_lane *lane)
 {
+    if (lane->posted && (!entry_at(lane, 0)->pull || pulled(lane, entry_at(lane, 0))))
+        return true;
     if (lane->share_due && !ring_has_slot(&lane->out))
         return false;
-    if (!lane->count)
+    if (!waiting(lane))
         return lane->share_due || (lane->wants_room && has_room(lane));
-    struct shm_put *put = &lane->queue[lane->first];
-    if (put->direct)
-        return put->done < put->put.length || ring_has_slot(&lane->out);
+    struct shm_put *put = entry_at(lane, lane->posted);
+    if (put->pull || put->given_up)
+        return ring_has_slot(&lane->out);
     return ring_reserve(&lane->out, piece_length(lane, put)) != NULL;
 }
 
@@ -194,9 +262,9 @@ int shm_progress(struct shm_lane *lane)
     int done = push_puts(lane);
     if (carrier_dead(&lane->base))
         return done;
-    if (lane->share_due && !lane->count)
+    if (lane->share_due && !waiting(lane))
         done += post_share(lane);
-    if (lane->wants_room && !lane->count && shm_reserve(lane, SHM_MAX_MSG)) {
+    if (lane->wants_room && !waiting(lane) && lane->count < SHM_QUEUE && shm_reserve(lane, SHM_MAX_MSG)) {
         lane->wants_room = false;
         lane->base.lane.transport->owner.writable(&lane->base.lane);
         done++;
@@ -219,11 +287,11 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
         return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
     if (lane->count == SHM_QUEUE)
         return refuse(lane);
-    struct shm_put *entry = &lane->queue[(lane->first + lane->count++) % SHM_QUEUE];
+    struct shm_put *entry = entry_at(lane, lane->count++);
     *entry = (struct shm_put){.put = *put};
     shm_choose(lane, entry);
     base->bytes_sent += put->length;
-    if (lane->progressing || lane->count > 1)
+    if (lane->progressing || waiting(lane) > 1)
         return TUTTI_SUCCESS;
     transport_enter(transport);
     push_puts(lane);
@@ -231,4 +299,23 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
         shm_activate(lane);
     transport_leave(transport);
     return TUTTI_SUCCESS;
+}
+
+void shm_give_up(struct lane *base, uint64_t token)
+{
+    struct shm_lane *lane = shm_lane_of(base);
+    for (unsigned i = 0; i < lane->count; i++) {
+        struct shm_put *put = entry_at(lane, i);
+        bool posted = i < lane->posted, ended = posted && !put->pull;
+        if (ended || put->given_up || put->put.token != token)
+            continue;
+        put->given_up = true;
+        put->pull = posted;
+        if (!posted)
+            return;
+        lane->revoked |= RING_PULL_BIT(put->number);
+        atomic_store_explicit(&lane->out.control->revoked, lane->revoked, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst); /* before anything is stored where the peer may be reading */
+        return;
+    }
 }

@@ -169,28 +169,11 @@ void shm_peer_maps(struct shm_peer *peer, uint32_t id)
     region_note_mapped(id, &ours);
 }
 
-/* Puts into the memory that are not finished go through the ring instead. */
-static void divert(struct shm_lane *lane, const struct import *import)
-{
-    for (unsigned i = 0; i < lane->count; i++) {
-        struct shm_put *put = &lane->queue[(lane->first + i) % SHM_QUEUE];
-        if (put->target && (uintptr_t)put->target - (uintptr_t)import->base < import->size) {
-            put->direct = false;
-            put->target = NULL;
-            put->done = 0;
-        }
-    }
-}
-
 void shm_peer_drop(struct shm_peer *peer, uint32_t id)
 {
     struct import *import = find(peer, id);
-    if (!import)
-        return;
-    list_each (node, &peer->lanes) {
-        divert(list_entry(node, struct shm_lane, of_peer), import);
-    }
-    import_drop(import);
+    if (import)
+        import_drop(import);
 }
 
 void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *shm)
@@ -202,22 +185,31 @@ void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *
     free(peer->told);
 }
 
-char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length)
+const char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length)
 {
     struct import *import = find(peer, id);
     return import && from <= import->size && length <= import->size - from ? import->base + from : NULL;
 }
 
-void shm_describe(struct transport *transport, void *address, size_t length, struct wire_key *out)
+bool shm_peer_has(struct shm_lane *lane, uint32_t region)
+{
+    struct shm_peer *peer = lane->peer;
+    struct region_pair ours = pair(shm_of(lane)->base.self.uuid, peer->uuid);
+    if (peer->announced < region)
+        shm_announce(shm_of(lane), peer);
+    return region_is_mapped(region, &ours);
+}
+
+void shm_announce_region(struct transport *transport, const void *address)
 {
     struct shm_transport *shm = (struct shm_transport *)transport;
-    *out = (struct wire_key){.kind = SHM_KEY_ADDRESS, .address = (uintptr_t)address, .length = length};
-    if (!region_find(address, length, &out->region, &out->address))
+    uint32_t region;
+    uint64_t offset;
+    if (!region_find(address, 1, &region, &offset))
         return;
-    out->kind = SHM_KEY_REGION;
     list_each (node, &shm->peers) {
         struct shm_peer *peer = list_entry(node, struct shm_peer, node);
-        if (peer->announced < out->region)
+        if (peer->announced < region)
             shm_announce(shm, peer);
     }
 }

@@ -20,9 +20,6 @@
 #define SHM_QUEUE   32        /* unfinished puts of one lane */
 #define SHM_TURN    (1 << 20) /* bytes put before others have their turn */
 
-/* Kinds of wire_key. */
-enum shm_key { SHM_KEY_REGION = 1, SHM_KEY_ADDRESS };
-
 /* The first packet of whoever connects; with it the lane's memory, its page and its bell. */
 struct shm_hello {
     struct wire_hello hello;
@@ -58,11 +55,11 @@ struct shm_peer {
     struct shm_page *page;
     int bell;
     struct list lanes;
-    struct list imports; /* its regions, which we may write to */
+    struct list imports; /* its regions, mapped here */
     uint32_t announced; /* our regions with ids up to this were told to the peer */
     uint32_t *told;     /* those of them that it was not told to drop */
     uint32_t told_count;
-    bool same_process, attaches; /* its memory is ours; cross-memory attach works */
+    bool attaches; /* cross-memory attach works */
 };
 
 struct shm_transport;
@@ -97,10 +94,12 @@ struct shm_transport {
 
 struct shm_put {
     struct put put;
-    uint64_t done;
-    bool direct; /* written in the peer's memory; else through the ring */
-    bool stream;
-    char *target; /* of a direct put in memory that we have mapped */
+    uint64_t done;      /* pieces of it that have gone through the ring, in bytes */
+    uint32_t number;    /* of a pull that was posted */
+    bool pull, stream;  /* the peer is to read it where it lies; to store it around its cache */
+    uint32_t region;    /* of a pull, and where in it; 0: by attach */
+    uint64_t address;
+    bool given_up;      /* the source is not read any more */
 };
 
 struct shm_lane {
@@ -124,10 +123,16 @@ struct shm_lane {
     bool welcome_due; /* accepted: first the owner says whether it is wanted, then the socket may be used */
 
     struct shm_put queue[SHM_QUEUE];
-    unsigned first, count;
+    unsigned first, posted, count; /* the first `posted` are in the ring, and wait for the peer to read them */
+    uint32_t pulls;                /* numbers given out */
+    uint64_t revoked;              /* as we have told it */
 
     struct ring_put put; /* being received, if total > 0 */
-    uint64_t put_done;
+    uint64_t put_done;   /* also of a pull */
+    uint32_t pulled;
+    uint64_t refused;
+    bool shuns_regions;  /* the peer could not map one */
+    bool unfinished;     /* the slot at hand stays: a pull that goes on */
 };
 #define NO_WATCH (~0u)
 
@@ -147,6 +152,8 @@ int shm_watch_poll(struct shm_transport *shm);
 bool shm_watch_news(const struct shm_transport *shm);
 
 /* control.c: packets on the socket */
+/* Reads what came on all sockets of the peer, from inside a slot's handling. */
+void shm_fetch_shared(struct shm_lane *lane);
 bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, int count);
 /* Reads packets until there is none. `inside` a slot's handling, the end of the socket is left for later. */
 void shm_control_drain(struct shm_lane *lane, bool inside);
@@ -172,12 +179,15 @@ void shm_peer_maps(struct shm_peer *peer, uint32_t id);
 /* The peer's end: nothing of it is mapped any more, nor of ours there. */
 void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *shm);
 /* In the peer's region; NULL if it is not mapped here or does not hold [from, from + length). */
-char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length);
-void shm_describe(struct transport *transport, void *address, size_t length, struct wire_key *out);
+const char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint64_t length);
+/* Has the peer our region mapped? Else it is told of it. */
+bool shm_peer_has(struct shm_lane *lane, uint32_t region);
+void shm_announce_region(struct transport *transport, const void *address);
 
 /* send.c */
 tutti_result_t shm_msg(struct lane *lane, const struct iovec *parts, int count);
 tutti_result_t shm_put(struct lane *lane, const struct put *put);
+void shm_give_up(struct lane *lane, uint64_t token);
 /* Goes on with puts, and tells the owner of room. Returns how much was done. */
 int shm_progress(struct shm_lane *lane);
 /* Could shm_progress do something? */
@@ -193,13 +203,13 @@ void shm_widen(struct shm_lane *lane);
 void shm_window_open(struct shm_lane *lane);
 void shm_window_close(struct shm_lane *lane);
 
-/* direct.c */
+/* pull.c */
 /* Decides how a put is done. */
 void shm_choose(struct shm_lane *lane, struct shm_put *put);
-/* Writes the next bytes in the peer's memory. False: it went wrong, and the rest goes through the ring. */
-bool shm_write_direct(struct shm_lane *lane, struct shm_put *put);
-/* Makes the peer stop writing in our memory. */
-void shm_fence_off(struct shm_lane *lane);
+/* Tells the peer whether we can read its memory. */
+void shm_tell_attach(struct shm_lane *lane);
+/* Reads the next bytes of a put where they lie. True: it is done with. */
+bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull);
 
 /* receive.c */
 int shm_receive(struct shm_lane *lane);

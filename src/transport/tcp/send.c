@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 
 #define PARTS 16 /* of one sendmsg */
+#define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
 
 /* Bytes that the socket took, 0 if it is full, -1 if the lane has failed. */
 static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
@@ -49,7 +50,7 @@ static void finish_first(struct tcp_lane *lane)
     lane->first = (lane->first + 1) % TCP_QUEUE;
     lane->count--;
     free(done.copy);
-    if (done.frame.type == TCP_PUT)
+    if (done.frame.type == TCP_PUT && !done.given_up)
         lane->base.lane.transport->owner.sent(&lane->base.lane, done.token);
 }
 
@@ -209,6 +210,42 @@ tutti_result_t tcp_put(struct lane *base, const struct put *put)
     result = lane->base.failing ? TUTTI_REMOTE_ERROR : TUTTI_SUCCESS;
     transport_leave(transport);
     return result;
+}
+
+static void take_out(struct tcp_lane *lane, unsigned position)
+{
+    lane->count--;
+    for (unsigned i = position; i < lane->count; i++)
+        lane->queue[(lane->first + i) % TCP_QUEUE] = lane->queue[(lane->first + i + 1) % TCP_QUEUE];
+}
+
+/* A frame that has begun is sent whole, from a copy of its rest. While the queue is being sent any of it may have begun. */
+static void keep_copy(struct tcp_lane *lane, struct tcp_out *out)
+{
+    uint64_t skip = out->done > sizeof out->frame ? out->done - sizeof out->frame : 0;
+    unsigned char *copy = out->frame.length - skip <= MOST_REST ? malloc(out->frame.length) : NULL;
+    out->given_up = true;
+    if (!copy) {
+        tcp_fail(lane, "a put was given up half-way, and its rest is too much to be copied", 0);
+        return;
+    }
+    memcpy(copy + skip, out->body + skip, out->frame.length - skip);
+    out->body = out->copy = copy;
+}
+
+void tcp_give_up(struct lane *base, uint64_t token)
+{
+    struct tcp_lane *lane = tcp_lane_of(base);
+    for (unsigned i = 0; i < lane->count; i++) {
+        struct tcp_out *out = &lane->queue[(lane->first + i) % TCP_QUEUE];
+        if (out->frame.type != TCP_PUT || out->given_up || out->token != token)
+            continue;
+        if (out->done || lane->flushing)
+            keep_copy(lane, out);
+        else
+            take_out(lane, i);
+        return;
+    }
 }
 
 void tcp_forget_queue(struct tcp_lane *lane)

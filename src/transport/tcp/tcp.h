@@ -52,7 +52,8 @@ struct tcp_out {
     const unsigned char *body;
     uint64_t done; /* bytes of header and body that the socket took */
     uint64_t token;
-    void *copy; /* of a message: freed when it is done */
+    void *copy; /* of a message, or of the rest of a put that was given up: freed when it is done */
+    bool given_up;
 };
 
 enum tcp_state { TCP_CONNECTING, TCP_GREETING, TCP_OPEN };
@@ -99,6 +100,7 @@ tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error);
 /* send.c */
 tutti_result_t tcp_msg(struct lane *lane, const struct iovec *parts, int count);
 tutti_result_t tcp_put(struct lane *lane, const struct put *put);
+void tcp_give_up(struct lane *lane, uint64_t token);
 /* Sends what the socket takes. From poll and handlers only. Returns how many frames were done. */
 int tcp_flush(struct tcp_lane *lane);
 void tcp_forget_queue(struct tcp_lane *lane);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts that the receiver reads where they lie: through a mapping of the sender's region, or by cross-memory attach. The sender
+ * never writes in the peer's memory, so a peer that is stopped in the middle of a put can harm nobody when it goes on: it reads
+ * memory that may be anything by then, and throws away what it read, since the put was revoked.
+ */
+#include "base/copy.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "transport/shm/region.h"
+#include "transport/shm/shm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STREAM_MIN (32u << 20)  /* buffers from this size on are stored around the cache: it would not keep them */
+#define PIECE      (512u << 10) /* bytes read before others have their turn */
+
+void shm_choose(struct shm_lane *lane, struct shm_put *put)
+{
+    const struct put *what = &put->put;
+    put->stream = what->length >= STREAM_MIN || what->whole >= STREAM_MIN;
+    put->pull = !lane->shuns_regions && region_find(what->source, what->length, &put->region, &put->address) &&
+                shm_peer_has(lane, put->region);
+    if (put->pull)
+        return;
+    put->region = 0;
+    put->address = (uintptr_t)what->source;
+    put->pull = what->length >= (uint64_t)param_int(PARAM_SHM_CMA_MIN) && param_int(PARAM_SHM_CMA) &&
+                atomic_load_explicit(&lane->out.control->attaches, memory_order_relaxed);
+}
+
+void shm_tell_attach(struct shm_lane *lane)
+{
+    atomic_store_explicit(&lane->in.control->attaches, lane->peer->attaches, memory_order_relaxed);
+}
+
+/* What a process that is gone sent after a put that it took along does not count. */
+static bool attach(struct shm_lane *lane, uint64_t address, void *target, uint64_t length)
+{
+    struct shm_peer *peer = lane->peer;
+    if (!peer->attaches)
+        return false;
+    if (attach_read(&peer->attach, address, target, (size_t)length))
+        return true;
+    if (errno == ESRCH) {
+        shm_fail(lane, "the peer has closed the lane or died", 0);
+        return false;
+    }
+    log_info("cross-memory attach to process %d failed (%s): going on through shared memory", (int)peer->attach.pid, strerror(errno));
+    peer->attaches = false;
+    shm_tell_attach(lane);
+    return false;
+}
+
+static bool copy_mapped(struct shm_lane *lane, const struct ring_pull *pull, void *target, uint64_t length)
+{
+    const char *from = shm_peer_map(lane->peer, pull->region, pull->address, pull->total);
+    if (!from)
+        return false;
+    if (pull->stream)
+        copy_stream(target, from + lane->put_done, (size_t)length);
+    else
+        memcpy(target, from + lane->put_done, (size_t)length);
+    return true;
+}
+
+static bool revoked(const struct shm_lane *lane, uint32_t number)
+{
+    atomic_thread_fence(memory_order_acquire); /* whoever read what came after the put was revoked sees that it was */
+    return atomic_load_explicit(&lane->in.control->revoked, memory_order_relaxed) & RING_PULL_BIT(number);
+}
+
+/* The next piece, if somebody wants it. False: it cannot be read. */
+static bool read_piece(struct shm_lane *lane, const struct ring_pull *pull, uint64_t length)
+{
+    struct lane *base = &lane->base.lane;
+    void *target = base->transport->owner.target(base, pull->imm, pull->offset + lane->put_done, (size_t)length);
+    if (!target || carrier_dead(&lane->base))
+        return true;
+    return pull->region ? copy_mapped(lane, pull, target, length)
+                        : attach(lane, pull->address + lane->put_done, target, length);
+}
+
+/* Says that the pull is done with, and whether it could be read. */
+static void release(struct shm_lane *lane, uint32_t number, bool read)
+{
+    struct ring_control *control = lane->in.control;
+    uint64_t bit = RING_PULL_BIT(number);
+    lane->refused = read ? lane->refused & ~bit : lane->refused | bit;
+    lane->pulled = number;
+    lane->put_done = 0;
+    atomic_store_explicit(&control->refused, lane->refused, memory_order_relaxed);
+    atomic_store_explicit(&control->pulled, number, memory_order_release);
+    shm_ring_bell(lane->peer);
+}
+
+bool shm_pull(struct shm_lane *lane, const struct ring_pull *pull)
+{
+    struct lane *base = &lane->base.lane;
+    uint32_t number = lane->pulled + 1;
+    uint64_t left = pull->total - lane->put_done, length = left < PIECE ? left : PIECE;
+    bool read = revoked(lane, number) || read_piece(lane, pull, length);
+    if (carrier_dead(&lane->base))
+        return true;
+    lane->put_done += length;
+    bool valid = !revoked(lane, number);
+    if (read && valid && lane->put_done < pull->total)
+        return false;
+    release(lane, number, read);
+    if (!read || !valid)
+        return true;
+    base->bytes_received += pull->total;
+    base->transport->owner.arrived(base, pull->imm, pull->offset, pull->total);
+    return true;
+}
