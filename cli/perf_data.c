@@ -186,11 +186,12 @@ static int64_t reduced(const struct shape *shape, size_t index)
     return shape->op == TUTTI_AVG ? value / shape->size : value;
 }
 
-void data_table(void *out, const struct shape *shape, int rank)
+void data_table(void *out, const struct shape *shape, int rank, size_t start, size_t count)
 {
-    size_t element = type_rows[shape->type].size;
-    char *bytes = out;
-    for (size_t i = 0; i < DATA_PERIOD; i++, bytes += element) {
+    size_t element = type_rows[shape->type].size, most = count < DATA_PERIOD ? count : DATA_PERIOD;
+    for (size_t done = 0; done < most; done++) {
+        size_t i = (start + done) % DATA_PERIOD;
+        char *bytes = (char *)out + i * element;
         uint64_t random = draw(i, rank, 5);
         if (!shape->collective->reduces)
             memcpy(bytes, &random, element);

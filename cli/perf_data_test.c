@@ -103,8 +103,8 @@ static void check_case(tutti_type_t type, int op, int size, char *const inputs[M
 {
     struct shape shape = shape_of(type, op, size);
     for (int r = 0; r < size; r++)
-        data_table(inputs[r], &shape, r);
-    data_table(result, &shape, DATA_REDUCED);
+        data_table(inputs[r], &shape, r, 0, DATA_PERIOD);
+    data_table(result, &shape, DATA_REDUCED, 0, DATA_PERIOD);
     if (op == TUTTI_PROD)
         check_product(type, size, inputs, result);
     else if (op == TUTTI_MAX || op == TUTTI_MIN)
@@ -135,7 +135,7 @@ static void most_ranks_contribute(void **state)
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++) {
         struct shape shape = shape_of((tutti_type_t)type, TUTTI_SUM, 4);
         int some = 0;
-        data_table(table, &shape, 3);
+        data_table(table, &shape, 3, 0, DATA_PERIOD);
         for (size_t i = 0; i < DATA_PERIOD; i++)
             some += value_of((tutti_type_t)type, table, i) != 0;
         assert_true(some > DATA_PERIOD / 3);
@@ -170,7 +170,7 @@ static void differences_are_found(void **state)
     struct shape shape = shape_of(TUTTI_INT32, TUTTI_SUM, 2);
     int32_t *table = malloc(DATA_PERIOD * 4), *data = malloc(COUNT * 4);
     size_t first = 0;
-    data_table(table, &shape, 0);
+    data_table(table, &shape, 0, 0, DATA_PERIOD);
     data_fill(data, table, 4, START, COUNT);
     assert_int_equal(data_wrong(data, table, 4, START, COUNT, &first), 0);
     for (size_t i = 0; i < COUNT; i++)
@@ -190,9 +190,27 @@ static void ranks_differ(void **state)
     static char a[DATA_PERIOD * 8], b[DATA_PERIOD * 8];
     struct shape shape = {.collective = collective_find("allgather"), .size = 4, .type = TUTTI_UINT8};
     size_t first;
-    data_table(a, &shape, 0);
-    data_table(b, &shape, 1);
+    data_table(a, &shape, 0, 0, DATA_PERIOD);
+    data_table(b, &shape, 1, 0, DATA_PERIOD);
     assert_true(data_wrong(a, b, 1, 0, DATA_PERIOD, &first) > DATA_PERIOD / 2);
+}
+
+/* Only what is used is worked out, also where it begins at the end of the period and goes on at its start. */
+static void parts_of_the_period(void **state)
+{
+    enum { START = 3 * DATA_PERIOD - 10, COUNT = 25 };
+    struct shape shape = shape_of(TUTTI_INT32, TUTTI_SUM, 3);
+    int32_t *whole = malloc(DATA_PERIOD * 4), *part = calloc(DATA_PERIOD, 4), data[COUNT];
+    size_t first, set = 0;
+    data_table(whole, &shape, DATA_REDUCED, 0, DATA_PERIOD);
+    data_table(part, &shape, DATA_REDUCED, START, COUNT);
+    data_fill(data, whole, 4, START, COUNT);
+    assert_int_equal(data_wrong(data, part, 4, START, COUNT, &first), 0);
+    for (size_t i = 0; i < DATA_PERIOD; i++)
+        set += part[i] != 0;
+    assert_true(set <= COUNT);
+    free(whole);
+    free(part);
 }
 
 static void names_of_collectives(void **state)
@@ -229,7 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_order_is_exact), cmocka_unit_test(most_ranks_contribute),
         cmocka_unit_test(known_bits),           cmocka_unit_test(differences_are_found),
-        cmocka_unit_test(ranks_differ),         cmocka_unit_test(names_of_collectives),
+        cmocka_unit_test(ranks_differ), cmocka_unit_test(parts_of_the_period),         cmocka_unit_test(names_of_collectives),
         cmocka_unit_test(uneven_parts_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,7 +172,7 @@ static void fill(struct worker *worker, const struct call *call, int i, size_t s
     struct seat *seat = &worker->seats[i];
     size_t element = type_rows[shape->type].size, count = shape->collective->sends(shape, call->rank), run;
     place->set(seat, worker->recvs[i], POISON, shape->count * element + CANARY_BYTES);
-    data_table(worker->table, shape, call->rank);
+    data_table(worker->table, shape, call->rank, start, count);
     for (size_t done = 0; done < count; done += run) {
         char *at = (char *)call->send + done * element;
         run = chunk_of(count, done, element);
@@ -191,7 +191,7 @@ static size_t check_piece(struct worker *worker, const struct call *call, int i,
                           size_t start)
 {
     size_t element = type_rows[call->shape->type].size, first = 0, wrong = 0, run;
-    data_table(worker->table, call->shape, piece->from);
+    data_table(worker->table, call->shape, piece->from, start + piece->from_at, piece->count);
     for (size_t done = 0; done < piece->count; done += run) {
         size_t here, where = 0;
         run = chunk_of(piece->count, done, element);

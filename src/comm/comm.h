@@ -41,7 +41,7 @@ struct tutti_comm {
     struct choice_table *choices;
     uint64_t id;
     uint32_t children;
-    int shares_taken; /* descriptors from rank 0, see share.c */
+    int shares_taken; /* descriptors that came, see share.c */
     struct comm_order order;
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that ranks of one host share: rank 0 makes it and hands the descriptor to every other rank, over links or in this process. */
+/*
+ * Memory that ranks of one host share: rank 0 makes it, and the descriptor goes down a tree of ranks, over links or in a process. So no rank
+ * has more links than the tree has branches, however many ranks there are.
+ */
 #include "comm/comm.h"
 
 #include "base/error.h"
@@ -13,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define BRANCHES 8 /* of each rank, at most */
+#define LOOK_MS  50 /* between two looks at what wakes nobody: an abort, the time */
 
 /* The same answer on every rank: may all of them share memory? */
 static bool possible(const struct team *team)
@@ -41,17 +47,26 @@ static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
     return TUTTI_SUCCESS;
 }
 
+/* What is shared, in the order of sharing. */
+enum { ARENA, BOARD, SHARES };
+
+/* Of what `rank` is to get: ranks of one process take out of one table. */
+static uint64_t key_of(const struct tutti_comm *comm, int what, int rank)
+{
+    return mix64(comm->id + (uint64_t)what) + (uint64_t)rank;
+}
+
 /* One attempt to give the memory to `rank`; TUTTI_IN_PROGRESS while the link is not up. */
-static tutti_result_t give(struct tutti_comm *comm, uint64_t key, int rank, int fd)
+static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
     struct link *link;
     if (same_process(team, rank))
-        return keep_here(comm->engine, key, fd);
+        return keep_here(comm->engine, key_of(comm, what, rank), *fd);
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it got shared memory", rank, team->process[rank].pid);
-    return result == TUTTI_SUCCESS ? link_share(link, key, fd) : result;
+    return result == TUTTI_SUCCESS ? link_share(link, key_of(comm, what, rank), *fd) : result;
 }
 
 static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
@@ -64,19 +79,19 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
 }
 
 /* Repeats `attempt` under the engine's lock, looking for news in between. */
-typedef tutti_result_t attempt_fn(struct tutti_comm *comm, uint64_t key, int rank, int *fd);
+typedef tutti_result_t attempt_fn(struct tutti_comm *comm, int what, int rank, int *fd);
 
-static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, uint64_t key, int rank, int *fd)
+static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int what, int rank, int *fd)
 {
     for (;;) {
         lock_take(&comm->engine->lock);
         engine_poll(comm->engine);
-        tutti_result_t result = attempt(comm, key, rank, fd);
+        tutti_result_t result = attempt(comm, what, rank, fd);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);
             if (result == TUTTI_SUCCESS) {
-                engine_sleep(comm->engine, NULL, 1);
+                engine_sleep(comm->engine, NULL, LOOK_MS);
                 continue;
             }
         }
@@ -84,16 +99,11 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, uint
     }
 }
 
-static tutti_result_t attempt_give(struct tutti_comm *comm, uint64_t key, int rank, int *fd)
-{
-    return give(comm, key, rank, *fd);
-}
-
-static tutti_result_t attempt_take(struct tutti_comm *comm, uint64_t key, int rank, int *fd)
+static tutti_result_t take(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
     struct link *link = NULL;
-    *fd = engine_take_shared(comm->engine, key);
+    *fd = engine_take_shared(comm->engine, key_of(comm, what, team->rank));
     if (*fd >= 0)
         return TUTTI_SUCCESS;
     tutti_result_t result = same_process(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
@@ -102,31 +112,26 @@ static tutti_result_t attempt_take(struct tutti_comm *comm, uint64_t key, int ra
     return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
 }
 
-static tutti_result_t hand_out(struct tutti_comm *comm, uint64_t key, tutti_result_t (*create)(int nranks, int *fd), int *fd)
+/* To those below us in the tree, whose links are made meanwhile. */
+static tutti_result_t hand_down(struct tutti_comm *comm, int what, int *fd)
 {
-    tutti_result_t result = create(comm->team->nranks, fd);
-    for (int rank = 1; rank < comm->team->nranks && result == TUTTI_SUCCESS; rank++)
-        result = persist(comm, attempt_give, key, rank, fd);
+    int first = BRANCHES * comm->team->rank + 1, end = first + BRANCHES;
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (end > comm->team->nranks)
+        end = comm->team->nranks;
+    for (int rank = first; rank < end && result == TUTTI_SUCCESS; rank++)
+        result = persist(comm, give, what, rank, fd);
     return result;
-}
-
-/* What is shared, in the order of sharing. */
-enum { ARENA, BOARD, SHARES };
-
-static uint64_t key_of(const struct tutti_comm *comm, int what)
-{
-    return what == ARENA ? comm->id : mix64(comm->id);
 }
 
 /* *fd is the caller's to close, if it is not -1, whatever comes back. */
 static tutti_result_t share(struct tutti_comm *comm, int what, tutti_result_t (*create)(int nranks, int *fd), int *fd)
 {
+    int rank = comm->team->rank;
     *fd = -1;
-    if (comm->team->rank == 0)
-        return hand_out(comm, key_of(comm, what), create, fd);
-    tutti_result_t result = persist(comm, attempt_take, key_of(comm, what), 0, fd);
-    comm->shares_taken += result == TUTTI_SUCCESS;
-    return result;
+    tutti_result_t result = rank ? persist(comm, take, what, (rank - 1) / BRANCHES, fd) : create(comm->team->nranks, fd);
+    comm->shares_taken += rank && result == TUTTI_SUCCESS;
+    return result == TUTTI_SUCCESS ? hand_down(comm, what, fd) : result;
 }
 
 void share_forget(struct tutti_comm *comm)
@@ -135,7 +140,7 @@ void share_forget(struct tutti_comm *comm)
         return;
     lock_take(&comm->engine->lock);
     for (int what = comm->shares_taken; what < SHARES; what++) {
-        int fd = engine_take_shared(comm->engine, key_of(comm, what));
+        int fd = engine_take_shared(comm->engine, key_of(comm, what, comm->team->rank));
         if (fd >= 0)
             close(fd);
     }

@@ -43,29 +43,30 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+static uint64_t key(int what, int rank)
+{
+    return mix64(ID + (uint64_t)what) + (uint64_t)rank;
+}
+
 static void each_rank_takes_its_own_away(void **state)
 {
     struct tutti_comm *comm[3] = {half_made(0), half_made(1), half_made(2)};
     struct engine *engine = comm[0]->engine;
-    int arena[2], board[2], other = put_in_table(engine, ID + 1);
+    int arena[3], board[3], other = put_in_table(engine, ID + 1);
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        arena[i] = put_in_table(engine, ID);
-        board[i] = put_in_table(engine, mix64(ID));
+    for (int i = 1; i < 3; i++) {
+        arena[i] = put_in_table(engine, key(0, i));
+        board[i] = put_in_table(engine, key(1, i));
     }
-    comm_free(comm[0]); /* gave, and takes nothing */
-    assert_true(is_open(arena[0]) && is_open(board[0]));
+    comm_free(comm[0]); /* made it, and takes nothing */
     comm_free(comm[1]);
-    assert_false(is_open(arena[0]) || is_open(board[0]));
-    assert_true(is_open(arena[1]) && is_open(board[1]));
-    assert_int_equal(engine_take_shared(engine, ID), arena[1]);
-    close(arena[1]);
-    arena[1] = put_in_table(engine, ID); /* of another rank: this one has its own */
-    comm[2]->shares_taken = 1;
+    assert_false(is_open(arena[1]) || is_open(board[1]));
+    assert_true(is_open(arena[2]) && is_open(board[2]));
+    comm[2]->shares_taken = 1; /* the arena that lies there is not its own */
     struct tutti_comm *last = half_made(0);
     comm_free(comm[2]);
-    assert_true(is_open(arena[1]) && is_open(other));
-    assert_false(is_open(board[1]));
+    assert_true(is_open(arena[2]) && is_open(other));
+    assert_false(is_open(board[2]));
     comm_free(last);
 }
 
