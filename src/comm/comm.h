@@ -41,6 +41,7 @@ struct tutti_comm {
     struct choice_table *choices;
     uint64_t id;
     uint32_t children;
+    uint64_t share_until; /* ranks below us in the tree should have connected */
     int shares_taken; /* descriptors that came, see share.c */
     struct comm_order order;
     _Atomic bool abort;      /* watched while joining */

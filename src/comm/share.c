@@ -19,6 +19,7 @@
 
 #define BRANCHES 8 /* of each rank, at most */
 #define LOOK_MS  50 /* between two looks at what wakes nobody: an abort, the time */
+#define COME_MS  2000 /* for those below to connect; then we do, and learn whether they are there */
 
 /* The same answer on every rank: may all of them share memory? */
 static bool possible(const struct team *team)
@@ -60,9 +61,11 @@ static uint64_t key_of(const struct tutti_comm *comm, int what, int rank)
 static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
-    struct link *link;
+    struct link *link = link_find(comm->engine->links, team->process[rank].uuid);
     if (same_process(team, rank))
         return keep_here(comm->engine, key_of(comm, what, rank), *fd);
+    if (!link && !clock_passed(comm->share_until))
+        return TUTTI_IN_PROGRESS;
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it got shared memory", rank, team->process[rank].pid);
@@ -112,11 +115,12 @@ static tutti_result_t take(struct tutti_comm *comm, int what, int rank, int *fd)
     return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
 }
 
-/* To those below us in the tree, whose links are made meanwhile. */
+/* To those below us in the tree, who connect to us: if both sides did, half of the lanes would be in vain. */
 static tutti_result_t hand_down(struct tutti_comm *comm, int what, int *fd)
 {
     int first = BRANCHES * comm->team->rank + 1, end = first + BRANCHES;
     tutti_result_t result = TUTTI_SUCCESS;
+    comm->share_until = clock_deadline_ms(COME_MS);
     if (end > comm->team->nranks)
         end = comm->team->nranks;
     for (int rank = first; rank < end && result == TUTTI_SUCCESS; rank++)

@@ -230,10 +230,21 @@ void engine_assist(struct engine *engine)
     lock_release(&engine->lock);
 }
 
+/*
+ * Direct operations are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice as late. Where many processes
+ * share a processor their looks would leave none to those who are waited for.
+ */
+static int pause_after(const struct engine *engine, int pause_ms)
+{
+    int longest = (int)(engine->nap_us / ENGINE_NAP_US);
+    return 2 * pause_ms < longest ? 2 * pause_ms : longest;
+}
+
 /* Runs what nobody waits for until nothing is left. */
 static void work(struct engine *engine)
 {
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = clock_ns() + patience;
+    int pause_ms = 1;
     atomic_store(&engine->mode, ENGINE_WORKING);
     while (!atomic_load(&engine->stop)) {
         bool moved = false, any = false, locked = lock_try(&engine->lock);
@@ -244,12 +255,15 @@ static void work(struct engine *engine)
         }
         if (locked && !any)
             return;
-        if (moved)
+        if (moved) {
             give_up = clock_ns() + patience;
-        else if (clock_ns() < give_up)
+            pause_ms = 1;
+        } else if (clock_ns() < give_up) {
             sched_yield();
-        else
-            try_to_sleep(engine, NULL, 1, false); /* direct operations are not on the poller: look again soon */
+        } else {
+            try_to_sleep(engine, NULL, pause_ms, false);
+            pause_ms = pause_after(engine, pause_ms);
+        }
     }
 }
 

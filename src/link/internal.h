@@ -161,7 +161,6 @@ void lanes_heard(struct link_lane *lane);
 void link_message(struct lane *lane, const void *bytes, size_t length);
 void link_writable(struct lane *lane);
 void link_shared(struct lane *lane, uint64_t key, int fd);
-struct link *link_find(struct link_domain *domain, const uint8_t *uuid);
 tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, struct link **out);
 
 #endif

@@ -99,6 +99,9 @@ const struct transport_ops *link_domain_reach(struct link_domain *domain, const 
 /* The link to a process, made (and its lanes started) at first use. */
 tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, struct link **out);
 
+/* The link to a process, whichever side has made it; NULL: there is none. */
+struct link *link_find(struct link_domain *domain, const uint8_t *uuid);
+
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
