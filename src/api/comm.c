@@ -40,8 +40,27 @@ tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id)
 {
     if (!id)
         return error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
+    struct env_identity place;
+    bool named = false;
     tutti_result_t result = param_check();
-    return result == TUTTI_SUCCESS ? roots_open(id) : result;
+    if (result == TUTTI_SUCCESS)
+        result = env_identity_named(&place, &named);
+    if (named && result == TUTTI_SUCCESS)
+        *id = place.id;
+    return result == TUTTI_SUCCESS && !named ? roots_open(id) : result;
+}
+
+/* Every rank got the id by itself, as the environment names the place: rank 0 opens it. */
+static tutti_result_t open_named(const tutti_unique_id_t *id)
+{
+    struct env_identity place;
+    bool named;
+    tutti_result_t result = env_identity_named(&place, &named);
+    if (result != TUTTI_SUCCESS || !named || memcmp(&place.id, id, sizeof *id) != 0)
+        return result;
+    place.root_here = true;
+    roots_settle(); /* the last one was there, too */
+    return roots_open_env(&place);
 }
 
 static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *config, struct comm_order *order)
@@ -65,7 +84,8 @@ tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_
     if (result != TUTTI_SUCCESS)
         return group_note(result);
     order.id = *id;
-    return group_init(&order, comm);
+    result = rank == 0 ? open_named(id) : TUTTI_SUCCESS;
+    return result == TUTTI_SUCCESS ? group_init(&order, comm) : group_note(result);
 }
 
 tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t *config)

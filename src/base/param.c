@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters: parse the environment once, keep the first complaint, answer from the table. */
 #include "base/param.h"
+#include "base/conf.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -89,20 +90,26 @@ static void describe_range(const struct param_row *row, char *out, size_t size)
     }
 }
 
+static const char *find(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : conf_find(name);
+}
+
 static void load_row(enum param_id id)
 {
     const struct param_row *row = &rows[id];
     struct param_value *value = &values[id];
-    const char *source = row->name, *text = getenv(row->name);
-    if ((!text || !*text) && *row->alias) {
+    const char *source = row->name, *text = find(row->name);
+    if (!text && *row->alias) {
         source = row->alias;
-        text = getenv(row->alias);
+        text = find(row->alias);
     }
     value->text = row->default_text;
     value->source = "default";
     if (!parse_value(row, row->default_text, &value->number))
         value->number = 0;
-    if (!text || !*text)
+    if (!text)
         return;
     int64_t number;
     if (parse_value(row, text, &number)) {
@@ -117,6 +124,7 @@ static void load_row(enum param_id id)
 static void load(void)
 {
     *complaint = 0;
+    conf_load();
     for (int id = 0; id < PARAM_COUNT; id++)
         load_row((enum param_id)id);
 }
@@ -150,12 +158,16 @@ const char *param_source(enum param_id id)
     return values[id].source;
 }
 
+/* By one of its names, which `variable` may go on behind. */
 static bool known(const char *variable)
 {
     size_t length = strcspn(variable, "=");
     for (int id = 0; id < PARAM_COUNT; id++)
-        if (strlen(rows[id].name) == length && strncmp(rows[id].name, variable, length) == 0)
-            return true;
+        for (int alias = 0; alias < 2; alias++) {
+            const char *name = alias ? rows[id].alias : rows[id].name;
+            if (strlen(name) == length && strncmp(name, variable, length) == 0)
+                return true;
+        }
     return false;
 }
 
@@ -165,11 +177,20 @@ static bool ours(const char *variable)
     return strncmp(variable, "TUTTI_", 6) == 0 && strncmp(variable, "TUTTI_EMULATED_", 15) != 0 && strncmp(variable, "TUTTI_TEST_", 11) != 0;
 }
 
+static void say_unused(const char *variable)
+{
+    bool conf = strncmp(variable, CONF_VARIABLE "=", sizeof CONF_VARIABLE) == 0;
+    if (ours(variable) && !known(variable))
+        log_warn("unknown variable %.*s is ignored (see tutti env)", (int)strcspn(variable, "="), variable);
+    else if (strncmp(variable, "NCCL_", 5) == 0 && !known(variable) && !conf)
+        log_info("%.*s is set and has no effect here: tutti has nothing that it could mean (see tutti env)", (int)strcspn(variable, "="), variable);
+}
+
 static void warn_unknown(void)
 {
     for (char **variable = environ; variable && *variable; variable++)
-        if (ours(*variable) && !known(*variable))
-            log_warn("unknown variable %.*s is ignored (see tutti env)", (int)strcspn(*variable, "="), *variable);
+        say_unused(*variable);
+    conf_each(say_unused);
 }
 
 tutti_result_t param_check(void)

@@ -175,6 +175,16 @@ static tutti_result_t meet(const struct env_kind *kind, struct env_identity *out
     return env_meet_fixed(out, param_source(PARAM_ID), address, secret, generation);
 }
 
+tutti_result_t env_identity_named(struct env_identity *out, bool *named)
+{
+    char secret[300];
+    const char *address = param_string(PARAM_ID), *variable = param_source(PARAM_ID);
+    *out = (struct env_identity){.rank = -1, .local_rank = -1, .local_size = -1, .reserved_fd = -1};
+    *named = *address && strcmp(variable, param_row(PARAM_ID)->alias) == 0;
+    snprintf(secret, sizeof secret, "id %.200s", address);
+    return *named ? env_meet_fixed(out, variable, address, secret, 0) : TUTTI_SUCCESS;
+}
+
 tutti_result_t env_identity_find(struct env_identity *out)
 {
     static _Atomic unsigned calls;

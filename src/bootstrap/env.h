@@ -20,6 +20,8 @@ struct env_identity {
  * ranks call it equally often; the k-th calls belong together and do not disturb the others. Errors name the variable.
  */
 tutti_result_t env_identity_find(struct env_identity *out);
+/* NCCL_COMM_ID names a meeting point for whoever asks for an id; rank 0 of those who use it opens the root. */
+tutti_result_t env_identity_named(struct env_identity *out, bool *named);
 /* Opens the root if it belongs here, else *out is NULL. */
 tutti_result_t env_root_open(struct env_identity *identity, struct poller *poller, struct bootstrap_root **out);
 /* Gives back the reserved port, if the root was not opened. */

@@ -3,7 +3,11 @@
 #include "fabric/internal.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/param.h"
+
+#include <string.h>
+#include <strings.h>
 
 #define COLLECTIVE_TIMES 2 /* as long must its messages be to be copied */
 #define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
@@ -68,6 +72,45 @@ static void leave_out(uint64_t *bytes, uint32_t set)
         bytes[__builtin_ctz(set)] = 0;
 }
 
+static unsigned protocol_of(const char *name, size_t length)
+{
+    static const char *const names[] = {[KERNEL_PACKETS] = "LL", [KERNEL_LINES] = "LL128", [KERNEL_PLAIN] = "Simple"};
+    for (unsigned form = 0; form < sizeof names / sizeof *names; form++)
+        if (strlen(names[form]) == length && strncasecmp(names[form], name, length) == 0)
+            return 1u << form;
+    log_warn("%s=%s: %.*s is none of LL, LL128 and Simple, and is left out", param_source(PARAM_PROTO), param_string(PARAM_PROTO), (int)length, name);
+    return 0;
+}
+
+unsigned exchange_protocols(void)
+{
+    const unsigned all = 1u << KERNEL_PACKETS | 1u << KERNEL_LINES | 1u << KERNEL_PLAIN;
+    const char *text = param_string(PARAM_PROTO);
+    bool but = *text == '^';
+    unsigned named = 0;
+    for (text += but; *text; text += strspn(text, ",")) {
+        size_t length = strcspn(text, ",");
+        named |= protocol_of(text, length);
+        text += length;
+    }
+    unsigned allowed = but ? all & ~named : named;
+    return allowed ? allowed : all;
+}
+
+/* Who may not take its way takes the next one that is allowed. */
+static void obey_protocols(const struct fabric *fabric, struct kernel_exchange *what)
+{
+    bool packets = fabric->protocols >> KERNEL_PACKETS & 1, plain = fabric->protocols >> KERNEL_PLAIN & 1;
+    if (!packets && fabric->lines)
+        what->lines_from = 1;
+    else if (!packets)
+        what->plain_from = 1;
+    if (!plain && fabric->lines)
+        what->lines_to = UINT64_MAX;
+    else if (!plain)
+        what->plain_from = UINT64_MAX;
+}
+
 static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what, CUstream stream)
 {
     struct kernel_launch how;
@@ -82,6 +125,7 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
         what->plain_from = (what->plain_from + HOST_TIMES - 1) / HOST_TIMES;
     what->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
     what->lines_to = fabric->lines ? (uint64_t)param_int(PARAM_LINES_TO) : 0;
+    obey_protocols(fabric, what);
     kernel_choose_exchange(what, fabric->room, &how);
     return order_launch(fabric, &how, TUTTI_UINT8, &what->team, stream);
 }

@@ -79,6 +79,7 @@ struct fabric {
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
     bool direct;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
     bool apart;            /* each rank has a process of its own */
+    unsigned protocols;    /* of messages by kernel: bits of enum kernel_form */
     bool lines;            /* links carry lines of 128 bytes as a whole */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
     struct kernel_room room; /* that kernels have on all GPUs */
@@ -236,6 +237,9 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
 tutti_result_t exchange_issue(struct fabric *fabric, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
 /* Do copy engines carry so many bytes from each rank to each other? The same answer on all ranks. */
 bool exchange_copies(const struct fabric *fabric, uint64_t bytes);
+
+/* The forms that the user's setting allows, of those that he names. */
+unsigned exchange_protocols(void);
 
 /* copy.c: large messages, by copy engine */
 tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,

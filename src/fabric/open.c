@@ -81,6 +81,14 @@ static tutti_result_t check_distinct(const struct card *all, int nranks)
     return TUTTI_SUCCESS;
 }
 
+enum { P2P_LOC, P2P_NVL, P2P_LEVELS = 6 };
+
+/* By word or by number. Distances on PCI Express are not looked at: whoever can reach a GPU may. */
+static int p2p_level(void)
+{
+    return (int)param_int(PARAM_P2P_LEVEL) % P2P_LEVELS;
+}
+
 /*
  * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening an IPC
  * handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be reached all the same.
@@ -97,9 +105,9 @@ static bool reaches(struct fabric *fabric, int rank, struct card *mine, const ui
         return true;
     }
     tutti_result_t result = fabric->here[rank] ? cuda_device_peer(fabric->device, ordinal) : cuda_device_reaches(fabric->device, ordinal);
-    if (result == TUTTI_SUCCESS && cuda_device_whole(fabric->device, ordinal))
-        mine->whole |= 1u << rank;
-    return result == TUTTI_SUCCESS;
+    bool whole = result == TUTTI_SUCCESS && cuda_device_whole(fabric->device, ordinal);
+    mine->whole |= whole ? 1u << rank : 0;
+    return whole || (result == TUTTI_SUCCESS && p2p_level() != P2P_NVL);
 }
 
 static void find_reachable(struct fabric *fabric, const struct card *all, struct card *mine)
@@ -240,7 +248,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     mine->processors = (uint32_t)fabric->device->sms;
     mine->few_queues = queues_are_few();
     mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
-    mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0;
+    mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
     if (result == TUTTI_SUCCESS)
         result = check_distinct(all, fabric->nranks);
@@ -258,7 +266,8 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
         fabric->copies = false;
     }
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        fabric->copies = fabric->copies && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
+        bool through_scratch = fabric->here[rank] && rank != fabric->rank && param_int(PARAM_P2P_DIRECT_DISABLE);
+        fabric->copies = fabric->copies && !through_scratch && (fabric->here[rank] || param_int(PARAM_COPY_PROCESSES) || fabric->no_kernels);
         fabric->stage = fabric->copies && !fabric->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : fabric->stage;
     }
     find_reachable(fabric, all, mine);
@@ -269,10 +278,10 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
         return result;
     result = all_reach_all(all, fabric->nranks) ? use_device_windows(fabric, opening) : use_host_windows(fabric);
     fabric->direct = fabric->nranks > 1 && !fabric->in_host;
-    fabric->lines = !fabric->in_host && all_whole(all, fabric->nranks);
+    fabric->lines = !fabric->in_host && (fabric->protocols >> KERNEL_LINES & 1) && all_whole(all, fabric->nranks);
     tell_reach(fabric);
     for (int rank = 0; rank < fabric->nranks; rank++)
-        fabric->direct = fabric->direct && fabric->here[rank];
+        fabric->direct = fabric->direct && fabric->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
     return result;
 }
 
@@ -316,6 +325,7 @@ static tutti_result_t open_here(struct fabric *fabric, int board, struct opening
     fabric->kernels.abort = (const uint32_t *)(uintptr_t)board_address(fabric, &fabric->board->rank[fabric->rank].abort);
     fabric->pushes = param_int(PARAM_COPY_PUSH);
     fabric->copies = param_int(PARAM_COPY_FROM) > 0 || fabric->no_kernels;
+    fabric->protocols = exchange_protocols();
     fabric->copy_from = fabric->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
     result = meet(fabric, opening);
     spend(opening, PART_WINDOWS);

@@ -42,7 +42,8 @@ static uint64_t host_identity(uint32_t user)
     if (!boot[0])
         gethostname(boot, sizeof boot - 1);
     uint64_t seed = stat("/proc/self/ns/net", &space) == 0 ? space.st_ino : 0;
-    return hash_bytes(mix64(seed) + user, boot, strlen(boot));
+    const char *told = param_string(PARAM_HOSTID);
+    return hash_bytes(mix64(seed) + user, boot, strlen(boot)) ^ (*told ? hash_bytes(1, told, strlen(told)) : 0);
 }
 
 static void count_memory(void *context, int64_t bytes)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where settings come from: the environment, NCCL's names, files. */
+#include "base/param.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/tutti-param-XXXXXX";
+
+static void write_file(const char *name, const char *text)
+{
+    char path[100];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void files(void **state)
+{
+    char named[100];
+    snprintf(named, sizeof named, "%s/named", folder);
+    write_file(".nccl.conf", "# a comment\nNCCL_MAX_CTAS = 7 # another\nTUTTI_SPIN=11\n no value\nNCCL_MAX_CTAS=9\n");
+    write_file("named", "NCCL_MAX_CTAS=5\n");
+    setenv("HOME", folder, 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_BLOCKS), 7);
+    assert_int_equal(param_int(PARAM_SPIN), 11);
+    assert_string_equal(param_source(PARAM_BLOCKS), "NCCL_MAX_CTAS");
+    setenv("NCCL_CONF_FILE", named, 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_BLOCKS), 5);
+    assert_int_equal(param_int(PARAM_SPIN), 50);
+    setenv("NCCL_MAX_CTAS", "3", 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_BLOCKS), 3);
+    unsetenv("NCCL_MAX_CTAS");
+    unsetenv("NCCL_CONF_FILE");
+}
+
+/* What a process writes that is told of these variables. */
+static void log_of(const char *variable, const char *value, char *out, size_t size)
+{
+    char path[100];
+    snprintf(path, sizeof path, "%s/log", folder);
+    setenv("TUTTI_DEBUG", "info", 1);
+    setenv("TUTTI_DEBUG_FILE", path, 1);
+    setenv(variable, value, 1);
+    param_reload();
+    assert_int_equal(param_check(), TUTTI_SUCCESS);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t got = fread(out, 1, size - 1, file);
+    out[got] = 0;
+    fclose(file);
+    unsetenv(variable);
+}
+
+static void unused(void **state)
+{
+    char text[4000];
+    setenv("NCCL_MAX_CTAS", "3", 1);
+    setenv("NCCL_CONF_FILE", "/nowhere", 1);
+    log_of("NCCL_LOCAL_REGISTER", "1", text, sizeof text);
+    assert_non_null(strstr(text, "NCCL_LOCAL_REGISTER is set and has no effect here"));
+    assert_null(strstr(text, "NCCL_MAX_CTAS"));
+    assert_null(strstr(text, "NCCL_CONF_FILE"));
+}
+
+static int clean(void **state)
+{
+    static const char *const names[] = {".nccl.conf", "named", "log"};
+    char path[100];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(unused)};
+    if (!mkdtemp(folder))
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, clean);
+}
