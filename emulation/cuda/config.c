@@ -102,11 +102,14 @@ void config_reload(void)
     size_t connections = read_size("TUTTI_EMULATED_CONNECTIONS", 0);
     config.devices = devices < 0 ? 0 : devices > CONFIG_DEVICES_MAX ? CONFIG_DEVICES_MAX : devices;
     config.first = (int)read_size("TUTTI_EMULATED_FIRST", 0);
+    config.machine = (int)read_size("TUTTI_EMULATED_MACHINE", (size_t)config.devices);
+    config.machine = config.machine > CONFIG_DEVICES_MAX ? CONFIG_DEVICES_MAX : config.machine;
     config.memory = read_size("TUTTI_EMULATED_MEMORY", (size_t)1 << 30);
     config.peers = read_flag("TUTTI_EMULATED_P2P", true);
     config.poison = read_flag("TUTTI_EMULATED_POISON", true);
     config.block = read_flag("TUTTI_EMULATED_BLOCK", false);
     config.refuse = read_flag("TUTTI_EMULATED_REFUSE", false);
+    config.ipc = read_flag("TUTTI_EMULATED_IPC", true);
     config.connections = connections > CONFIG_CONNECTIONS_MAX ? CONFIG_CONNECTIONS_MAX : (int)connections;
     config.processors = (int)read_size("TUTTI_EMULATED_PROCESSORS", 132);
     config.processors = config.processors < 1 ? 1 : config.processors;

@@ -103,7 +103,7 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, un
     struct handle handle;
     CALL(CALL_CONTEXT | CALL_UNSAFE);
     memcpy(&handle, &given, sizeof(handle));
-    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC)
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC || (handle.pid != getpid() && !config_get()->ipc))
         return CUDA_ERROR_INVALID_VALUE;
     if (handle.pid == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;

@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/direct.h"
@@ -181,5 +182,8 @@ tutti_result_t share_all(struct tutti_comm *comm)
         result = comm_publish_team(comm);
     if (result != TUTTI_SUCCESS || comm->order.fabric.device == TUTTI_HOST)
         return result;
-    return shared ? share_fabric(comm) : fabric_open(comm->team, &comm->order.fabric, -1, &comm->fabric);
+    if (shared && comm->team->nranks > FABRIC_RANKS)
+        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", comm->team->rank, FABRIC_RANKS,
+                 comm->team->nranks);
+    return shared && comm->team->nranks <= FABRIC_RANKS ? share_fabric(comm) : fabric_open(comm->team, &comm->order.fabric, -1, &comm->fabric);
 }

@@ -16,6 +16,7 @@ struct fabric;
 typedef void *fabric_stream_t;
 
 #define FABRIC_BLOCKS 64
+#define FABRIC_RANKS  8 /* most that share a board; more are staged through the host */
 
 /* How a fabric is to be made. */
 struct fabric_order {

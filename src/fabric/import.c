@@ -130,7 +130,7 @@ static bool retire_stale(struct fabric *fabric, const void *handle)
 {
     bool any = false;
     pthread_mutex_lock(&fabric->lock);
-    for (int peer = 0; peer < fabric->nranks; peer++)
+    for (int peer = 0; fabric->board && peer < fabric->nranks; peer++)
         for (int i = 0; i < BOARD_OFFERS; i++) {
             struct import *import = atomic_load_explicit(&fabric->import[peer][i], memory_order_acquire);
             if (!import || !is_stale(import, handle))
@@ -254,7 +254,7 @@ void import_stop(struct fabric *fabric)
 void import_close(struct fabric *fabric)
 {
     close_all_old(fabric);
-    for (int peer = 0; peer < fabric->nranks; peer++)
+    for (int peer = 0; fabric->board && peer < fabric->nranks; peer++)
         for (int i = 0; i < BOARD_OFFERS; i++) {
             struct import *import = atomic_exchange(&fabric->import[peer][i], NULL);
             if (import)

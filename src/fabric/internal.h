@@ -92,6 +92,8 @@ struct fabric {
     CUdeviceptr board_device;
     struct kernel_team kernels; /* what every launch takes */
     CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
+    bool by_descriptor;          /* peers map it so, as some could not open IPC handles */
+    CUdeviceptr sealed;          /* the window that these were of */
     struct board_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
     bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
     bool bulk_posted;
@@ -208,8 +210,11 @@ tutti_result_t fabric_copy(const struct fabric *fabric, CUstream stream, CUdevic
 tutti_result_t scratch_window(struct fabric *fabric);
 /* Where a piece from `peer` lies in rank `rank`'s window. */
 CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint32_t piece);
-tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out);
-tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported);
+/* For peers: by a handle, or by descriptors, which are on their way to them when this returns. */
+enum scratch_kind { SCRATCH_WINDOW, SCRATCH_BULK };
+tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, enum scratch_kind kind, struct board_buffer *out);
+tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, enum scratch_kind kind, CUdeviceptr *out,
+                             bool *imported);
 /* Makes this rank's, and tells the others. */
 tutti_result_t scratch_post_bulk(struct fabric *fabric);
 /* Reaches that of these ranks, this one among them. */
@@ -282,6 +287,8 @@ int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range);
 void offer_use(struct fabric *fabric, int peer, int offer, const struct message *message);
 /* Gives peers the descriptors that go with offers. Returns whether some are left. */
 bool offer_deliver(struct fabric *fabric);
+/* A copy of the descriptor is to go to a peer. */
+tutti_result_t offer_parcel(struct fabric *fabric, int peer, int fd, uint64_t key);
 void offer_close(struct fabric *fabric);
 
 /* import.c: peers' buffers that are mapped here, by a thread of its own */

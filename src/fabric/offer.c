@@ -5,9 +5,11 @@
  */
 #include "fabric/internal.h"
 
+#include "base/error.h"
 #include "base/random.h"
 #include "link/link.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -162,6 +164,16 @@ static struct parcel *next_parcel(struct fabric *fabric)
     struct parcel *parcel = list_empty(&fabric->parcels) ? NULL : list_entry(fabric->parcels.next, struct parcel, node);
     pthread_mutex_unlock(&fabric->lock);
     return parcel;
+}
+
+tutti_result_t offer_parcel(struct fabric *fabric, int peer, int fd, uint64_t key)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy >= 0 && keep_parcel(fabric, peer, copy, key))
+        return TUTTI_SUCCESS;
+    if (copy >= 0)
+        close(copy);
+    return error_set(TUTTI_SYSTEM_ERROR, "cannot keep a descriptor of device memory for rank %d", peer);
 }
 
 bool offer_deliver(struct fabric *fabric)

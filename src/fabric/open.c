@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "device/cuda/nvml.h"
 #include "wire/boxread.h"
 
 #include <stdlib.h>
@@ -22,7 +23,10 @@ struct card {
     struct board_buffer window;
     uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
     uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does not see */
-    uint32_t wants_host, guesses; /* guesses: whether it can is not known of all */
+    uint32_t wants_host;
+    uint32_t descriptors; /* it can map them */
+    uint32_t opened;      /* it has, or handles, of all others */
+    char bus_id[16];      /* as in sysfs */
     uint32_t blocks, policy; /* as ordered */
     uint32_t processors, few_queues;
 };
@@ -93,16 +97,17 @@ static int p2p_level(void)
  * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening an IPC
  * handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be reached all the same.
  */
-static bool reaches(struct fabric *fabric, int rank, struct card *mine, const uint8_t gpu[16])
+static bool reaches(struct fabric *fabric, int rank, struct card *mine, const struct card *theirs)
 {
     int ordinal;
     if (rank == fabric->rank)
         return true;
-    if (cuda_device_find(gpu, &ordinal) != TUTTI_SUCCESS)
+    if (cuda_device_find(theirs->gpu, &ordinal) != TUTTI_SUCCESS)
         return false;
     if (ordinal < 0) {
-        mine->guesses = 1;
-        return true;
+        bool joined = nvml_joined(fabric->device->bus_id, theirs->bus_id);
+        mine->whole |= joined ? 1u << rank : 0;
+        return joined || p2p_level() != P2P_NVL;
     }
     tutti_result_t result = fabric->here[rank] ? cuda_device_peer(fabric->device, ordinal) : cuda_device_reaches(fabric->device, ordinal);
     bool whole = result == TUTTI_SUCCESS && cuda_device_whole(fabric->device, ordinal);
@@ -113,7 +118,7 @@ static bool reaches(struct fabric *fabric, int rank, struct card *mine, const ui
 static void find_reachable(struct fabric *fabric, const struct card *all, struct card *mine)
 {
     for (int rank = 0; rank < fabric->nranks; rank++)
-        if (reaches(fabric, rank, mine, all[rank].gpu))
+        if (reaches(fabric, rank, mine, &all[rank]))
             mine->reaches |= 1u << rank;
 }
 
@@ -170,44 +175,66 @@ static tutti_result_t reach_windows(struct fabric *fabric, const struct card *al
     for (int rank = 0; rank < fabric->nranks && result == TUTTI_SUCCESS; rank++) {
         CUdeviceptr address = fabric->window;
         if (rank != fabric->rank)
-            result = scratch_reach(fabric, rank, &all[rank].window, &address, &fabric->window_imported[rank]);
+            result = scratch_reach(fabric, rank, &all[rank].window, SCRATCH_WINDOW, &address, &fabric->window_imported[rank]);
         fabric->windows[rank] = all[rank].window;
         fabric->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
     }
     return result;
 }
 
-/* Where some rank has guessed, it shows now: all use device windows, or none. */
-static tutti_result_t agree_on_windows(struct fabric *fabric, struct opening *opening, tutti_result_t reached)
+/* Whether a peer's memory can be mapped shows when it is: handles of other PID namespaces are refused, and some GPUs are not seen. All ranks hear. */
+static tutti_result_t agree_on_windows(struct fabric *fabric, struct opening *opening, tutti_result_t reached, bool *all)
 {
-    bool guessed = false;
-    for (int rank = 0; rank < fabric->nranks; rank++)
-        guessed |= opening->all[rank].guesses != 0;
-    if (!guessed)
-        return reached;
-    opening->mine.reaches = reached == TUTTI_SUCCESS ? opening->mine.reaches : 0;
+    if (reached != TUTTI_SUCCESS)
+        log_info("rank %d: %s", fabric->rank, error_last());
+    opening->mine.opened = reached == TUTTI_SUCCESS;
     tutti_result_t result = team_tell_all(fabric->team, &opening->mine, sizeof opening->mine, opening->all);
-    if (result != TUTTI_SUCCESS || all_reach_all(opening->all, fabric->nranks))
-        return result;
-    scratch_give_back_windows(fabric);
-    return use_host_windows(fabric);
+    *all = result == TUTTI_SUCCESS;
+    for (int rank = 0; rank < fabric->nranks; rank++)
+        *all = *all && opening->all[rank].opened;
+    return result;
 }
 
-static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *opening)
+static tutti_result_t try_device_windows(struct fabric *fabric, struct opening *opening, bool *all)
 {
     struct card *mine = &opening->mine;
     tutti_result_t result = scratch_window(fabric);
     if (result == TUTTI_SUCCESS)
-        result = scratch_describe(fabric, fabric->window, &mine->window);
+        result = scratch_describe(fabric, fabric->window, SCRATCH_WINDOW, &mine->window);
     spend(opening, PART_WINDOW);
     /* A rank that failed does not go on, so that the others hear of it by the failed team. */
     if (result == TUTTI_SUCCESS)
         result = team_tell_all(fabric->team, mine, sizeof *mine, opening->all);
     spend(opening, PART_MEETING);
     if (result == TUTTI_SUCCESS)
-        result = agree_on_windows(fabric, opening, reach_windows(fabric, opening->all));
+        result = agree_on_windows(fabric, opening, reach_windows(fabric, opening->all), all);
     spend(opening, PART_WINDOWS);
+    if (result == TUTTI_SUCCESS && !*all)
+        scratch_give_back_windows(fabric);
     return result;
+}
+
+static bool all_map_descriptors(const struct card *all, int nranks)
+{
+    bool can = true;
+    for (int rank = 0; rank < nranks; rank++)
+        can = can && all[rank].descriptors;
+    return can;
+}
+
+/* By IPC handles, which every driver has; by descriptors, which go over the links; in host memory. */
+static tutti_result_t use_device_windows(struct fabric *fabric, struct opening *opening)
+{
+    bool all;
+    tutti_result_t result = try_device_windows(fabric, opening, &all);
+    if (result == TUTTI_SUCCESS && !all && all_map_descriptors(opening->all, fabric->nranks)) {
+        log_info("rank %d: some rank cannot open a window by its handle: descriptors are tried", fabric->rank);
+        fabric->by_descriptor = true;
+        fabric->sealed = fabric->window;
+        fabric->window = 0;
+        result = try_device_windows(fabric, opening, &all);
+    }
+    return result == TUTTI_SUCCESS && !all ? use_host_windows(fabric) : result;
 }
 
 static void tell_reach(const struct fabric *fabric)
@@ -244,6 +271,8 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     struct card *mine = &opening->mine, *all = opening->all;
     memcpy(mine->gpu, fabric->device->uuid, sizeof mine->gpu);
     memcpy(mine->process, team->process[fabric->rank].uuid, sizeof mine->process);
+    memcpy(mine->bus_id, fabric->device->bus_id, sizeof mine->bus_id);
+    mine->descriptors = fabric->device->vmm;
     mine->blocks = fabric->room.most;
     mine->processors = (uint32_t)fabric->device->sms;
     mine->few_queues = queues_are_few();
@@ -345,6 +374,7 @@ struct fabric_order fabric_order(void)
 
 tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, int board, struct fabric **out)
 {
+    _Static_assert(FABRIC_RANKS == KERNEL_RANKS, "as many as kernels know");
     if (board >= 0 && team->nranks > KERNEL_RANKS)
         return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
     struct opening opening = {.since = clock_ns()};

@@ -8,9 +8,14 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/param.h"
+#include "base/random.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define LOOK_US   200   /* between looks for a descriptor, or for a link */
+#define ARRIVE_MS 30000 /* in which one comes: its sender has sent it */
 
 /* Memory of a closed fabric whose peers are not all closed. */
 struct remains {
@@ -19,7 +24,7 @@ struct remains {
     int rank, nranks;
     struct cuda_device *device;
     const struct cuda_driver *cu;
-    CUdeviceptr window, bulk, stand_in;
+    CUdeviceptr window, bulk, stand_in, sealed;
     bool registered, in_host;
 };
 
@@ -27,9 +32,14 @@ static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all_remains = {&all_remains, &all_remains};
 static _Atomic int remains_left; /* in the list */
 
+static tutti_result_t make(struct fabric *fabric, size_t size, CUdeviceptr *out)
+{
+    return fabric->by_descriptor ? cuda_memory_alloc(fabric->device, size, out) : memory_zeroed(fabric->cu, size, out);
+}
+
 static tutti_result_t allocate(struct fabric *fabric, enum wire_memory purpose, size_t size, CUdeviceptr *out)
 {
-    tutti_result_t result = memory_zeroed(fabric->cu, size, out);
+    tutti_result_t result = make(fabric, size, out);
     if (result == TUTTI_SUCCESS)
         record_memory(fabric, purpose, size);
     return result;
@@ -38,7 +48,7 @@ static tutti_result_t allocate(struct fabric *fabric, enum wire_memory purpose, 
 tutti_result_t scratch_window(struct fabric *fabric)
 {
     size_t pieces = fabric->stage ? (size_t)(fabric->nranks - 1) * BOARD_DEPTH : 0;
-    tutti_result_t result = memory_zeroed(fabric->cu, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
+    tutti_result_t result = make(fabric, kernel_window_bytes(fabric->nranks) + BOARD_SPARE + pieces * fabric->stage, &fabric->window);
     if (result != TUTTI_SUCCESS)
         return result;
     record_memory(fabric, WIRE_MEMORY_WINDOW, kernel_window_bytes(fabric->nranks) + BOARD_SPARE);
@@ -53,7 +63,47 @@ CUdeviceptr scratch_stage(const struct fabric *fabric, int rank, int peer, uint3
            place * fabric->stage;
 }
 
-tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struct board_buffer *out)
+static uint64_t key_of(const struct fabric *fabric, int from, int to, enum scratch_kind kind)
+{
+    return mix64(mix64(fabric->team->id ^ 0x73637261746368) + (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS + (uint64_t)to);
+}
+
+/* While the fabric is made nobody else delivers them. */
+static void deliver_now(struct fabric *fabric)
+{
+    while (!fabric->helper_runs && !atomic_load(&fabric->team->failed) && offer_deliver(fabric))
+        usleep(LOOK_US);
+}
+
+static tutti_result_t send_descriptors(struct fabric *fabric, int fd, enum scratch_kind kind)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int peer = 0; peer < fabric->nranks && result == TUTTI_SUCCESS; peer++)
+        if (!fabric->here[peer])
+            result = offer_parcel(fabric, peer, fd, key_of(fabric, fabric->rank, peer, kind));
+    close(fd);
+    deliver_now(fabric);
+    return result;
+}
+
+static tutti_result_t take_descriptor(struct fabric *fabric, int peer, enum scratch_kind kind, int *fd)
+{
+    struct engine *engine = fabric->team->engine;
+    uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
+    tutti_result_t failure = TUTTI_SUCCESS;
+    for (*fd = -1; *fd < 0 && failure == TUTTI_SUCCESS; failure = *fd < 0 ? fabric_failure(fabric) : TUTTI_SUCCESS) {
+        lock_take(&engine->lock);
+        *fd = engine_take_shared(engine, key_of(fabric, peer, fabric->rank, kind));
+        lock_release(&engine->lock);
+        if (*fd < 0 && clock_passed(deadline))
+            return error_set(TUTTI_REMOTE_ERROR, "no descriptor of the device memory of rank %d came in %d s", peer, ARRIVE_MS / 1000);
+        if (*fd < 0)
+            usleep(LOOK_US);
+    }
+    return failure;
+}
+
+tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, enum scratch_kind kind, struct board_buffer *out)
 {
     struct cuda_range range;
     int fd = -1;
@@ -69,20 +119,29 @@ tutti_result_t scratch_describe(struct fabric *fabric, CUdeviceptr memory, struc
         out->handle = (struct cuda_handle){.id = range.id, .size = range.size};
     else
         result = cuda_export(&range, &out->handle, &fd);
-    return result;
+    return fd >= 0 ? send_descriptors(fabric, fd, kind) : result;
 }
 
-tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, CUdeviceptr *out, bool *imported)
+tutti_result_t scratch_reach(struct fabric *fabric, int peer, const struct board_buffer *theirs, enum scratch_kind kind, CUdeviceptr *out,
+                             bool *imported)
 {
+    int fd = -1;
     *imported = false;
     if (fabric->here[peer]) {
         *out = theirs->address;
         return TUTTI_SUCCESS;
     }
+    if (theirs->handle.how == CUDA_BY_DESCRIPTOR) {
+        tutti_result_t came = take_descriptor(fabric, peer, kind, &fd);
+        if (came != TUTTI_SUCCESS)
+            return came;
+    }
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
-    tutti_result_t result = cuda_import(fabric->device, &theirs->handle, -1, out);
+    tutti_result_t result = cuda_import(fabric->device, &theirs->handle, fd, out);
     fabric->cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (fd >= 0)
+        close(fd);
     *imported = result == TUTTI_SUCCESS;
     *out += theirs->address - theirs->base;
     return result;
@@ -97,7 +156,7 @@ tutti_result_t scratch_post_bulk(struct fabric *fabric)
     if (!fabric->bulk)
         result = allocate(fabric, WIRE_MEMORY_BULK, kernel_bulk_bytes(fabric->nranks), &fabric->bulk);
     if (result == TUTTI_SUCCESS)
-        result = scratch_describe(fabric, fabric->bulk, &mine->bulk);
+        result = scratch_describe(fabric, fabric->bulk, SCRATCH_BULK, &mine->bulk);
     if (result != TUTTI_SUCCESS)
         return result;
     atomic_store(&mine->has_bulk, 1);
@@ -132,7 +191,7 @@ static tutti_result_t take_bulk_of(struct fabric *fabric, int rank)
     tutti_result_t result = rank == fabric->rank ? TUTTI_SUCCESS : wait_for_bulk(fabric, rank);
     if (result == TUTTI_SUCCESS && rank != fabric->rank) {
         fabric->bulks[rank] = fabric->board->rank[rank].bulk;
-        result = fabric_explain(fabric, scratch_reach(fabric, rank, &fabric->bulks[rank], &address, &fabric->bulk_imported[rank]));
+        result = fabric_explain(fabric, scratch_reach(fabric, rank, &fabric->bulks[rank], SCRATCH_BULK, &address, &fabric->bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
@@ -166,12 +225,9 @@ static void bury(struct remains *old)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* freeing spoils no capture */
     cuda_enter(old->device);
     old->cu->ThreadExchangeStreamCaptureMode(&mode);
-    if (old->bulk)
-        old->cu->MemFree(old->bulk);
-    if (old->stand_in)
-        old->cu->MemFree(old->stand_in);
-    if (old->window)
-        old->cu->MemFree(old->window);
+    const CUdeviceptr all[] = {old->bulk, old->stand_in, old->window, old->sealed};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_memory_free(old->device, all[i]);
     if (old->in_host)
         old->cu->MemHostUnregister((char *)old->board + board_window(old->nranks, 0));
     if (old->registered)
@@ -274,6 +330,7 @@ void scratch_close(struct fabric *fabric)
     }
     *old = (struct remains){.board = fabric->board, .rank = fabric->rank, .nranks = fabric->nranks, .device = device, .cu = fabric->cu,
                             .window = fabric->window, .bulk = fabric->bulk, .stand_in = fabric->stand_in,
+                            .sealed = fabric->sealed,
                             .registered = fabric->board_registered, .in_host = fabric->in_host};
     pthread_mutex_lock(&remains_lock);
     list_push(&all_remains, &old->node);

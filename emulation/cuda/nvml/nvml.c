@@ -101,13 +101,13 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *out)
 EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *out)
 {
     NEED(out, NVML_ERROR_INVALID_ARGUMENT);
-    *out = (unsigned)config_get()->devices;
+    *out = (unsigned)config_get()->machine;
     return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *out)
 {
-    NEED(out && index < (unsigned)config_get()->devices, NVML_ERROR_INVALID_ARGUMENT);
+    NEED(out && index < (unsigned)config_get()->machine, NVML_ERROR_INVALID_ARGUMENT);
     *out = &devices[index];
     return NVML_SUCCESS;
 }
@@ -123,7 +123,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_
     NEED(id && out, NVML_ERROR_INVALID_ARGUMENT);
     if (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (domain || slot || bus % 0x10 || !bus || bus / 0x10 > (unsigned)config_get()->devices)
+    if (domain || slot || bus % 0x10 || !bus || bus / 0x10 > (unsigned)config_get()->machine)
         return NVML_ERROR_NOT_FOUND;
     *out = &devices[bus / 0x10 - 1];
     return NVML_SUCCESS;
@@ -143,7 +143,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *ou
 {
     char own[UUID_SIZE];
     NEED(uuid && out, NVML_ERROR_INVALID_ARGUMENT);
-    for (int i = 0; i < config_get()->devices; i++) {
+    for (int i = 0; i < config_get()->machine; i++) {
         write_uuid(own, i);
         if (!strcmp(own, uuid)) {
             *out = &devices[i];
@@ -212,7 +212,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *
 /* Who is at the other end: link l goes to the (l mod others)-th other device. -1: the link is not used. */
 static int other_end(int ordinal, unsigned link)
 {
-    int others = config_get()->devices - 1;
+    int others = config_get()->machine - 1;
     if (!config_get()->peers || others < 1 || (int)link >= LINKS / others * others)
         return -1;
     int other = (int)link % others;

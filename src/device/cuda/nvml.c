@@ -198,3 +198,30 @@ tutti_result_t nvml_peer(int index, int other, enum nvml_peer *out)
         *out = capable(from, to, CAPS_NVLINK) ? NVML_PEER_NVLINK : NVML_PEER_PCI;
     return result;
 }
+
+static int find_bus(const char *bus_id)
+{
+    char name[16];
+    int count = 0;
+    if (nvml_count(&count) != TUTTI_SUCCESS)
+        return -1;
+    for (int i = 0; i < count; i++) {
+        nvmlDevice_t device;
+        nvmlPciInfo_t pci;
+        memset(&pci, 0, sizeof pci);
+        if (find(i, &device) != TUTTI_SUCCESS || nvml.DeviceGetPciInfo(device, &pci) != OK)
+            continue;
+        pci.bus_id[sizeof pci.bus_id - 1] = 0;
+        sysfs_name(pci.bus_id, name);
+        if (strcmp(name, bus_id) == 0)
+            return i;
+    }
+    return -1;
+}
+
+bool nvml_joined(const char *bus_id, const char *other)
+{
+    enum nvml_peer how = NVML_PEER_NONE;
+    int a = find_bus(bus_id), b = find_bus(other);
+    return a >= 0 && b >= 0 && nvml_peer(a, b, &how) == TUTTI_SUCCESS && how == NVML_PEER_NVLINK;
+}

@@ -32,6 +32,9 @@ enum nvml_peer {
     NVML_PEER_NVLINK
 };
 
+/* Whether two GPUs of this host are joined by NVLink, by their addresses on PCI (as in sysfs): also where CUDA shows this process neither. */
+bool nvml_joined(const char *bus_id, const char *other);
+
 /* How GPU `index` reaches the memory of GPU `other`. */
 tutti_result_t nvml_peer(int index, int other, enum nvml_peer *out);
 
