@@ -177,7 +177,7 @@ tutti_result_t fabric_collective(struct fabric *fabric, const struct call *call,
     tutti_result_t result = order_begin(fabric, stream);
     if (result == TUTTI_SUCCESS) {
         step_collective(fabric, call);
-        result = fabric->staged                   ? staged_collective(fabric->staged, call, stream)
+        result = fabric->staged                   ? staged_collective(fabric->staged, call, order_staged(fabric), stream)
                  : schedule_reduces(call->coll) ? reduce_issue(fabric, call, fabric->capturing, stream)
                                                 : exchange(fabric, call, stream, fabric->capturing);
         result = order_end(fabric, stream, result);
@@ -223,7 +223,7 @@ tutti_result_t fabric_p2p(struct fabric *fabric, const struct p2p_item *items, i
     if (result == TUTTI_SUCCESS) {
         step_p2p(fabric, items, count);
         if (fabric->staged)
-            result = staged_p2p(fabric->staged, items, count, stream);
+            result = staged_p2p(fabric->staged, items, count, order_staged(fabric), stream);
         while (!fabric->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
             result = exchange_issue(fabric, &what, false, stream, fabric->capturing);
         result = order_end(fabric, stream, result);

@@ -150,6 +150,8 @@ tutti_result_t order_end(struct fabric *fabric, CUstream stream, tutti_result_t 
 /* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel. */
 tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream);
 void order_more(struct fabric *fabric);
+/* What is staged: a ticket that the host tells of, or 0. */
+uint32_t order_staged(struct fabric *fabric);
 /* Any thread. Is it over? Is all that was issued outside of graphs? */
 bool order_is_over(const struct fabric *fabric, uint32_t ticket);
 bool order_idle(const struct fabric *fabric);

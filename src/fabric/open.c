@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USUAL_CONNECTIONS 8 /* hardware queues that a process's streams share, unless it wants another number */
 #define PINNED (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
 
 /* What every rank tells every other. */
@@ -246,13 +245,6 @@ static void tell_reach(const struct fabric *fabric)
                  fabric->lines ? "yes" : "no");
 }
 
-/* The user, or a framework, wants streams to share hardware queues, in which a waiting stream holds up the others. */
-static bool queues_are_few(void)
-{
-    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    return connections && atoi(connections) > 0 && atoi(connections) < USUAL_CONNECTIONS;
-}
-
 /*
  * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the peer waits for; a
  * kernel that waits holds up nothing. All ranks come to the same answer.
@@ -275,7 +267,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
     mine->descriptors = fabric->device->vmm;
     mine->blocks = fabric->room.most;
     mine->processors = (uint32_t)fabric->device->sms;
-    mine->few_queues = queues_are_few();
+    mine->few_queues = cuda_queues_are_few();
     mine->policy = fabric->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);

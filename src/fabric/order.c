@@ -89,6 +89,12 @@ tutti_result_t order_launch(struct fabric *fabric, const struct kernel_launch *h
     return result;
 }
 
+uint32_t order_staged(struct fabric *fabric)
+{
+    fabric->told = staged_tells(fabric->staged) ? next_ticket(fabric) : 0;
+    return fabric->told;
+}
+
 void order_more(struct fabric *fabric)
 {
     fabric->told = 0;

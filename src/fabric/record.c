@@ -49,6 +49,7 @@ const struct wire_name *record_kernel(enum kernel_id kernel)
         [KERNEL_REDUCE_BULK] = {"reduce_bulk"},
         [KERNEL_REDUCE_DIRECT] = {"reduce_direct"},
         [KERNEL_CHAIN] = {"chain"},
+        [KERNEL_COURIER] = {"courier"},
     };
     return kernel < KERNEL_COUNT ? &names[kernel] : &record_exchange;
 }

@@ -38,10 +38,12 @@ static void release(struct staged *staged, const struct job *job)
 
 static void end_job(struct staged *staged, struct job *job)
 {
-    tutti_result_t result = job->failed ? TUTTI_SUCCESS : write_word(staged, job);
+    tutti_result_t result = job->failed || staged->orders ? TUTTI_SUCCESS : write_word(staged, job);
     if (result != TUTTI_SUCCESS)
         team_fail(staged->team, result, staged->team->rank, error_last());
-    if (result != TUTTI_SUCCESS || job->failed)
+    if (job->ticket)
+        atomic_store(staged->done + 1, job->ticket); /* before the courier ends: who waits for it may come behind that */
+    if (result != TUTTI_SUCCESS || job->failed || staged->orders)
         release(staged, job);
     staged->cu->EventDestroy(job->ready);
     free(job->items);
@@ -89,6 +91,8 @@ static tutti_result_t enqueue(struct staged *staged, struct job *job, CUstream s
         return result;
     }
     push(staged, job);
+    if (staged->orders)
+        return courier_launch(staged, staged->issued, stream);
     return cuda_check(staged->cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ), "waiting for a job");
 }
 
@@ -117,13 +121,14 @@ static void describe_vector(const struct call *call, int nranks, struct p2p_item
     }
 }
 
-tutti_result_t staged_collective(struct staged *staged, const struct call *call, CUstream stream)
+tutti_result_t staged_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream)
 {
     int nranks = staged->team->nranks;
     struct job *job = new_job(call->coll == COLL_ALLTOALLV ? 2 * nranks : 0);
     if (!job)
         return TUTTI_SYSTEM_ERROR;
     job->call = *call;
+    job->ticket = ticket;
     if (job->items) {
         describe_vector(call, nranks, job->items);
         job->channels = pieces_channels(staged, job->items, job->count);
@@ -133,13 +138,14 @@ tutti_result_t staged_collective(struct staged *staged, const struct call *call,
     return enqueue(staged, job, stream);
 }
 
-tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, CUstream stream)
+tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket, CUstream stream)
 {
     struct job *job = new_job(count);
     if (!job)
         return TUTTI_SYSTEM_ERROR;
     memcpy(job->items, items, (size_t)count * sizeof *items);
     job->channels = pieces_channels(staged, items, count);
+    job->ticket = ticket;
     return enqueue(staged, job, stream);
 }
 
@@ -147,6 +153,11 @@ const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *de
 {
     *device = staged->done_device + sizeof *staged->done;
     return staged->done + 1;
+}
+
+bool staged_tells(const struct staged *staged)
+{
+    return staged->orders != NULL;
 }
 
 size_t staged_memory(const struct staged *staged)

@@ -41,6 +41,13 @@ void channel_fail(struct channel *channel, tutti_result_t result)
     staged->cu->StreamSynchronize(channel->out);
 }
 
+tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream stream)
+{
+    if (channel->staged->orders)
+        return TUTTI_SUCCESS;
+    return cuda_check(channel->staged->cu->EventRecord(event, stream), "marking a copy");
+}
+
 /* ---- A thread ------------------------------------------------------------------------------------------------------ */
 
 static tutti_result_t take_scalar(struct channel *channel, struct call *call)
@@ -76,11 +83,12 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
 /* Returns whether the channel's part failed; all that it had under way has ended then. */
 static bool run_part(struct channel *channel, struct job *job)
 {
+    channel->job = job->sequence;
     tutti_result_t result = channel->index ? team_failure(channel->staged->team) : begin_job(channel, job);
     if (result == TUTTI_SUCCESS)
         result = job->items ? pieces_run(channel, job) : slice_run(channel, job);
     if (result == TUTTI_SUCCESS && channel->index)
-        result = cuda_check(channel->staged->cu->EventRecord(channel->finished, channel->out), "marking the end of a part");
+        result = channel_mark(channel, channel->finished, channel->out);
     if (result != TUTTI_SUCCESS)
         channel_fail(channel, result);
     return result != TUTTI_SUCCESS;
@@ -228,6 +236,8 @@ tutti_result_t channels_open(struct staged *staged)
     tutti_result_t result = agree(staged);
     if (result == TUTTI_SUCCESS)
         result = pin(staged);
+    if (result == TUTTI_SUCCESS)
+        result = courier_open(staged);
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
         result = make_streams(&staged->channel[i]);
     if (result == TUTTI_SUCCESS && staged->channels > 1)
@@ -278,4 +288,5 @@ void channels_close(struct staged *staged)
     }
     if (staged->pinned)
         staged->cu->MemFreeHost(staged->pinned);
+    courier_close(staged);
 }

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/kernels/kernels.h"
 #include "engine/engine.h"
 #include "fabric/staged.h"
 
@@ -40,6 +41,7 @@ struct channel {
     CUstream in, out;
     CUevent finished; /* behind its last copy for a job */
     struct slice slice[SLICES];
+    uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
     struct work *work; /* of the job, while it is one of messages */
     struct list jobs;  /* by job->turn[index] */
     pthread_cond_t news;
@@ -56,6 +58,8 @@ struct staged {
     void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     size_t slice_bytes;
     int channels; /* the same on all ranks */
+    struct kernel_order *orders; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
+    CUdeviceptr orders_device;
     bool crowded; /* their threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
@@ -75,6 +79,7 @@ struct job {
     uint32_t channels; /* bits of those that take part: always channel 0, which waits for the user's stream */
     int left;          /* of them that are not through */
     bool failed;
+    uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
     CUevent ready; /* the user's stream has come to it */
 };
 
@@ -109,6 +114,16 @@ tutti_result_t slice_run(struct channel *channel, const struct job *job);
 tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, const struct stages *how);
 /* Copies between the GPU and host memory on one of the channel's streams. */
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
+
+/* staged_courier.c: copies by a kernel, where streams share few hardware queues */
+tutti_result_t courier_open(struct staged *staged);
+void courier_close(struct staged *staged);
+/* What waits for the job in the user's stream. */
+tutti_result_t courier_launch(struct staged *staged, uint32_t sequence, CUstream stream);
+/* As slice_copy(); it is over when this returns. */
+tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
+/* Of a channel's own streams: nothing is in them where there is a courier. */
+tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream stream);
 
 /* staged_pieces.c: sends and receives */
 uint32_t pieces_channels(const struct staged *staged, const struct p2p_item *items, int count);

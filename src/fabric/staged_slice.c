@@ -92,6 +92,8 @@ static tutti_result_t take(struct channel *channel, const struct job *job, size_
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu)
 {
     CUdeviceptr there = (CUdeviceptr)(uintptr_t)gpu, here = (CUdeviceptr)(uintptr_t)host;
+    if (channel->staged->orders)
+        return courier_copy(channel, gpu, host, bytes, to_gpu);
     return cuda_check(channel->staged->cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes, to_gpu ? channel->out : channel->in),
                       "staging through host memory");
 }
@@ -134,7 +136,7 @@ static tutti_result_t begin(struct channel *channel, const struct job *job, stru
     tutti_result_t result = cuda_check(cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
     if (result == TUTTI_SUCCESS)
         result = how->copy_in(channel, job, slice);
-    return result == TUTTI_SUCCESS ? cuda_check(cu->EventRecord(slice->copied_in, channel->in), "marking a copy") : result;
+    return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_in, channel->in) : result;
 }
 
 static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
@@ -151,7 +153,7 @@ static tutti_result_t end(struct channel *channel, const struct job *job, struct
     tutti_result_t result = team_wait(channel->team, slice->position);
     if (result == TUTTI_SUCCESS)
         result = how->copy_out(channel, job, slice);
-    return result == TUTTI_SUCCESS ? cuda_check(channel->staged->cu->EventRecord(slice->copied_out, channel->out), "marking a copy") : result;
+    return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_out, channel->out) : result;
 }
 
 tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, const struct stages *how)

@@ -22,6 +22,7 @@ __thread struct cuda_index cuda_grid, cuda_block_index;
     RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
     RUN(tutti_reduce_direct_##name, kernel_reduce)
 RUN(tutti_chain, kernel_chain)
+RUN(tutti_courier, kernel_courier)
 RUN(tutti_exchange, kernel_exchange)
 KERNEL_INTEGERS(RUN_REDUCTIONS)
 KERNEL_FLOATS(RUN_REDUCTIONS)
@@ -34,6 +35,7 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_direct_##name, kernel_reduce)
 static const struct cuda_kernel kernels[] = {
     ROW(tutti_chain, kernel_chain)
+    ROW(tutti_courier, kernel_courier)
     ROW(tutti_exchange, kernel_exchange)
     KERNEL_INTEGERS(REDUCTION_ROWS)
     KERNEL_FLOATS(REDUCTION_ROWS)

@@ -145,7 +145,7 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
+    static const char *const families[] = {"exchange", "chain", "courier", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
@@ -482,6 +482,8 @@ static void test_abort(void **state)
     static unsigned char buffer[2][3 << 20]; /* longer than what may be under way */
     for (int kernel = KERNEL_EXCHANGE; kernel <= KERNEL_REDUCE_DIRECT; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
+            if (kernel == KERNEL_COURIER)
+                continue;
             assert_true(team_init(&team, 3));
             struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8),
                               .grid = {{2, 1, 1}}};
@@ -501,6 +503,46 @@ static void test_abort(void **state)
         }
 }
 
+/* ---- orders of the host ---- */
+
+static void *run_courier(void *arg)
+{
+    const struct kernel_courier *what = arg;
+    for (unsigned block = 0; block < 2; block++)
+        cuda_kernel_run_block(cuda_kernel_find("tutti_courier"), what, (struct cuda_index){2, 1, 1}, (struct cuda_index){block, 0, 0});
+    return NULL;
+}
+
+/* Orders of its own job alone, whatever stands there of others; block 1 has none. */
+static void test_courier(void **state)
+{
+    static unsigned char from[3][5000], to[3][5000];
+    static struct kernel_order orders[2] = {{.number = 7, .done = 6, .job = 3}, {.number = 9, .done = 9}};
+    static uint32_t over = 3;
+    struct kernel_courier what = {.orders = orders, .over = &over, .job = 4};
+    pthread_t thread;
+    orders[0].to = (uintptr_t)to[0];
+    orders[0].from = (uintptr_t)from[0];
+    orders[0].bytes = sizeof to[0];
+    fill(TUTTI_INT8, from[0], sizeof from);
+    assert_int_equal(pthread_create(&thread, NULL, run_courier, &what), 0);
+    for (uint32_t i = 1; i < 3; i++) {
+        orders[0].to = (uintptr_t)to[i] + i;
+        orders[0].from = (uintptr_t)from[i];
+        orders[0].bytes = 4000 + i;
+        __atomic_store_n(&orders[0].job, 4, __ATOMIC_RELAXED);
+        __atomic_store_n(&orders[0].number, 7 + i, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&orders[0].done, __ATOMIC_ACQUIRE) != 7 + i)
+            sched_yield();
+        assert_memory_equal(to[i] + i, from[i], 4000 + i);
+        assert_int_equal(to[i][4000 + 2 * i], 0);
+    }
+    __atomic_store_n(&over, 4, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(to[0][0] | to[0][4999], 0);
+    assert_int_equal(orders[1].done, 9);
+}
+
 static void test_table(void **state)
 {
     assert_null(cuda_kernel_find("tutti_reduce_one_quad"));
@@ -517,7 +559,7 @@ int main(void)
         cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
         cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap),
         cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_abort),       cmocka_unit_test(test_courier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define USUAL_CONNECTIONS 8 /* hardware queues that a process's streams share, unless it wants another number */
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
 static struct cuda_device *devices[CUDA_DEVICES];
@@ -272,6 +274,12 @@ tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_or
     if (result != TUTTI_SUCCESS || peer_ordinal == device->ordinal)
         return result;
     return check_access(driver, device, peer_ordinal, &handle);
+}
+
+bool cuda_queues_are_few(void)
+{
+    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return connections && atoi(connections) > 0 && atoi(connections) < USUAL_CONNECTIONS;
 }
 
 bool cuda_device_whole(const struct cuda_device *device, int peer_ordinal)

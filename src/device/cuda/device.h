@@ -26,7 +26,7 @@ struct cuda_device {
     pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded; /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction exchange, chain, reduce[4][TUTTI_TYPE_COUNT]; /* reduce: one, two, bulk, direct */
+    CUfunction moves[3], reduce[4][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, direct */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */
@@ -45,6 +45,9 @@ tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal);
 
 /* Whether they could: TUTTI_INVALID_USAGE if not. Makes no context on the peer, which takes half a second and half a gigabyte there. */
 tutti_result_t cuda_device_reaches(const struct cuda_device *device, int peer_ordinal);
+
+/* The user, or a framework, wants streams to share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), in which a waiting stream holds up the others. */
+bool cuda_queues_are_few(void);
 
 /* Whether 128 bytes that a warp stores there at once arrive whole: by NVLink, which is told by its atomic operations. No context either. */
 bool cuda_device_whole(const struct cuda_device *device, int peer_ordinal);

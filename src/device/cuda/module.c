@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+static const char *const moves[KERNEL_REDUCE_ONE] = {"tutti_exchange", "tutti_chain", "tutti_courier"};
 static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "direct"};
 
 /* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
@@ -63,9 +64,9 @@ static tutti_result_t look_up(const struct cuda_driver *driver, const struct cud
 static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_device *device)
 {
     char name[64];
-    tutti_result_t result = look_up(driver, device, "tutti_exchange", &device->exchange);
-    if (result == TUTTI_SUCCESS)
-        result = look_up(driver, device, "tutti_chain", &device->chain);
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int kernel = 0; result == TUTTI_SUCCESS && kernel < KERNEL_REDUCE_ONE; kernel++)
+        result = look_up(driver, device, moves[kernel], &device->moves[kernel]);
     for (int family = 0; family < KERNEL_FAMILIES; family++)
         for (int type = 0; result == TUTTI_SUCCESS && type < TUTTI_TYPE_COUNT; type++) {
             snprintf(name, sizeof name, "tutti_reduce_%s_%s", families[family], type_name((tutti_type_t)type));
@@ -109,8 +110,8 @@ tutti_result_t cuda_device_load(struct cuda_device *device)
 
 static tutti_result_t choose(const struct cuda_device *device, enum kernel_id kernel, tutti_type_t type, CUfunction *out)
 {
-    if (kernel == KERNEL_EXCHANGE || kernel == KERNEL_CHAIN) {
-        *out = kernel == KERNEL_CHAIN ? device->chain : device->exchange;
+    if (kernel < KERNEL_REDUCE_ONE) {
+        *out = device->moves[kernel];
         return TUTTI_SUCCESS;
     }
     if ((unsigned)kernel >= KERNEL_COUNT || (unsigned)type >= TUTTI_TYPE_COUNT)

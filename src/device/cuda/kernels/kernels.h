@@ -42,6 +42,7 @@
 #define KERNEL_PLAIN_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_PLAIN_CHUNKS     8                     /* into which a stripe is cut, if they are between this and a slot */
+#define KERNEL_COURIER_THREADS  512
 #define KERNEL_CHAIN_THREADS    576                   /* 64 of them touch no data */
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
@@ -116,6 +117,19 @@ struct kernel_chain {
     void *out;
     uint64_t bytes, chunk;
     int32_t root, fan;
+};
+
+/* A copy that the host wants of a kernel; in pinned host memory. number is written last, and done when it has been copied. */
+struct kernel_order {
+    uint64_t to, from, bytes;
+    uint32_t job, number, done, unused[7];
+};
+
+/* Block b carries out orders[b] if they are of this job, until *over has come to its number. */
+struct kernel_courier {
+    struct kernel_order *orders;
+    const uint32_t *over;
+    uint32_t job;
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies what the host orders, until the host says that a job is over: in the place of copies that would come behind this stream in a
+ * hardware queue. A block takes the orders of one of the host's threads, one at a time.
+ */
+#include <memory.cuh>
+#include <wait.cuh>
+
+#define COURIER_VECTORS 8
+
+struct courier_turn {
+    uint64_t to, from, bytes;
+    uint32_t number, quit;
+};
+
+/* By thread 0: the next order of this job. */
+DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier &what, const struct kernel_order *order, uint32_t last)
+{
+    turn->quit = 0;
+    for (;;) {
+        turn->number = load_acquire(&order->number);
+        if (turn->number != last && load_relaxed(&order->job) == what.job)
+            break;
+        turn->quit = reached(load_acquire(what.over), what.job);
+        if (turn->quit)
+            return;
+        pause_spin();
+    }
+    turn->to = *(const volatile uint64_t *)&order->to;
+    turn->from = *(const volatile uint64_t *)&order->from;
+    turn->bytes = *(const volatile uint64_t *)&order->bytes;
+}
+
+KERNEL(KERNEL_COURIER_THREADS) tutti_courier(PARAMETER(struct kernel_courier) what)
+{
+    __shared__ struct courier_turn turn;
+    struct kernel_order *order = what.orders + blockIdx.x;
+    uint32_t last = load_relaxed(&order->done);
+    for (;;) {
+        if (threadIdx.x == 0)
+            courier_next(&turn, what, order, last);
+        barrier();
+        if (turn.quit)
+            return;
+        copy_by<COURIER_VECTORS>((unsigned char *)(uintptr_t)turn.to, (const unsigned char *)(uintptr_t)turn.from, turn.bytes, whole_block());
+        last = turn.number;
+        barrier();
+        if (threadIdx.x == 0) {
+            fence_all();
+            store_flag(&order->done, last);
+        }
+    }
+}
