@@ -23,8 +23,10 @@ struct split {
     char sentence[256];
 };
 
+/* Asked by every call, so without a call for its address; the rest is too large for that. */
+static _Thread_local int group_depth __attribute__((tls_model("initial-exec")));
+
 static _Thread_local struct {
-    int depth;
     tutti_result_t error;
     struct record *record; /* NULL or `few` or malloc'ed */
     size_t count, room;
@@ -33,12 +35,12 @@ static _Thread_local struct {
 
 bool group_open(void)
 {
-    return group.depth > 0;
+    return group_depth > 0;
 }
 
 tutti_result_t group_note(tutti_result_t result)
 {
-    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && group.depth && group.error == TUTTI_SUCCESS)
+    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && group_depth && group.error == TUTTI_SUCCESS)
         group.error = result;
     return result;
 }
@@ -100,7 +102,7 @@ tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stre
         if (result != TUTTI_SUCCESS)
             return result;
     }
-    if (!group.depth)
+    if (!group_depth)
         return issue_alone(comm, call, record.counts, stream);
     record.call = *call;
     tutti_result_t result = add(&record);
@@ -111,7 +113,7 @@ tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stre
 
 tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
-    if (!group.depth)
+    if (!group_depth)
         return comm_p2p(comm, item, 1, stream);
     return add(&(struct record){.kind = RECORD_P2P, .comm = comm, .stream = stream, .item = *item});
 }
@@ -122,7 +124,7 @@ tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out)
     tutti_result_t result = comm_new(order, &comm);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
-    if (group.depth) {
+    if (group_depth) {
         result = add(&(struct record){.kind = RECORD_INIT, .comm = comm, .out = out});
         if (result == TUTTI_SUCCESS)
             *out = comm;
@@ -292,15 +294,15 @@ static tutti_result_t issue_all(void)
 
 tutti_result_t tutti_group_start(void)
 {
-    group.depth++;
+    group_depth++;
     return TUTTI_SUCCESS;
 }
 
 tutti_result_t tutti_group_end(void)
 {
-    if (!group.depth)
+    if (!group_depth)
         return error_set(TUTTI_INVALID_USAGE, "tutti_group_end() without tutti_group_start()");
-    if (--group.depth)
+    if (--group_depth)
         return TUTTI_SUCCESS;
     tutti_result_t result = group.error;
     if (result == TUTTI_SUCCESS)

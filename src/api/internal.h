@@ -18,9 +18,33 @@ tutti_result_t group_note(tutti_result_t result);
 /* premul.c: resolves an operator value into call->op, premul and scalar. */
 tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call);
 
-tutti_result_t check_type(tutti_type_t type);
-tutti_result_t check_root(tutti_comm_t comm, int root);
-tutti_result_t check_count(size_t count, size_t times, tutti_type_t type);
-tutti_result_t check_buffer(const char *name, const void *buffer, size_t count);
+/* What is wrong. */
+tutti_result_t refuse_type(tutti_type_t type) __attribute__((cold));
+tutti_result_t refuse_root(tutti_comm_t comm, int root) __attribute__((cold));
+tutti_result_t refuse_count(size_t count, size_t times, tutti_type_t type) __attribute__((cold));
+tutti_result_t refuse_buffer(const char *name, size_t count) __attribute__((cold));
+
+static inline tutti_result_t check_type(tutti_type_t type)
+{
+    return (unsigned)type < TUTTI_TYPE_COUNT ? TUTTI_SUCCESS : refuse_type(type);
+}
+
+static inline tutti_result_t check_root(tutti_comm_t comm, int root)
+{
+    return root >= 0 && root < comm->team->nranks ? TUTTI_SUCCESS : refuse_root(comm, root);
+}
+
+static inline tutti_result_t check_count(size_t count, size_t times, tutti_type_t type)
+{
+    size_t elements, bytes;
+    bool fits = !__builtin_mul_overflow(count, times, &elements) && !__builtin_mul_overflow(elements, type_size(type), &bytes) &&
+                bytes <= PTRDIFF_MAX;
+    return fits ? TUTTI_SUCCESS : refuse_count(count, times, type);
+}
+
+static inline tutti_result_t check_buffer(const char *name, const void *buffer, size_t count)
+{
+    return buffer || !count ? TUTTI_SUCCESS : refuse_buffer(name, count);
+}
 
 #endif

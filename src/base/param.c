@@ -21,13 +21,8 @@ static const struct param_row rows[PARAM_COUNT] = {
 #undef PARAM
 };
 
-struct param_value {
-    int64_t number;
-    const char *text;
-    const char *source;
-};
-
-static struct param_value values[PARAM_COUNT];
+struct param_value param_values[PARAM_COUNT];
+_Atomic bool param_loaded;
 static char complaint[512];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -99,7 +94,7 @@ static const char *find(const char *name)
 static void load_row(enum param_id id)
 {
     const struct param_row *row = &rows[id];
-    struct param_value *value = &values[id];
+    struct param_value *value = &param_values[id];
     const char *source = row->name, *text = find(row->name);
     if (!text && *row->alias) {
         source = row->alias;
@@ -127,6 +122,12 @@ static void load(void)
     conf_load();
     for (int id = 0; id < PARAM_COUNT; id++)
         load_row((enum param_id)id);
+    atomic_store_explicit(&param_loaded, true, memory_order_release);
+}
+
+void param_load(void)
+{
+    pthread_once(&once, load);
 }
 
 void param_reload(void)
@@ -135,16 +136,10 @@ void param_reload(void)
     load();
 }
 
-int64_t param_int(enum param_id id)
-{
-    pthread_once(&once, load);
-    return values[id].number;
-}
-
 const char *param_string(enum param_id id)
 {
     pthread_once(&once, load);
-    return values[id].text;
+    return param_values[id].text;
 }
 
 const char *param_text(enum param_id id)
@@ -155,7 +150,7 @@ const char *param_text(enum param_id id)
 const char *param_source(enum param_id id)
 {
     pthread_once(&once, load);
-    return values[id].source;
+    return param_values[id].source;
 }
 
 /* By one of its names, which `variable` may go on behind. */

@@ -8,6 +8,7 @@
 
 #include "tutti/tutti.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,8 +42,25 @@ struct param_row {
 
 const struct param_row *param_row(enum param_id id);
 
+struct param_value {
+    int64_t number;
+    const char *text;
+    const char *source;
+};
+
+extern struct param_value param_values[PARAM_COUNT];
+extern _Atomic bool param_loaded;
+
+/* Reads the environment, at the first call. */
+void param_load(void);
+
 /* Values: integers, sizes in bytes, booleans 0/1, times in milliseconds, choices by index. */
-int64_t param_int(enum param_id id);
+static inline int64_t param_int(enum param_id id)
+{
+    if (!atomic_load_explicit(&param_loaded, memory_order_acquire))
+        param_load();
+    return param_values[id].number;
+}
 const char *param_string(enum param_id id);
 
 /* The text in force, and where it came from: "default", or the variable's name. */

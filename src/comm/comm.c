@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMM_MAGIC 0x4d4d4f43u
-
 tutti_result_t comm_check(tutti_comm_t comm)
 {
     if (!comm)
@@ -21,7 +19,7 @@ tutti_result_t comm_check(tutti_comm_t comm)
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t comm_usable(tutti_comm_t comm)
+tutti_result_t comm_refuse(tutti_comm_t comm)
 {
     tutti_result_t result = comm_check(comm);
     if (result != TUTTI_SUCCESS)

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#define COMM_MAGIC      0x4d4d4f43u
 #define COMM_NAME_BYTES 48
 #define COMM_PREMULS    64 /* living pre-multiplied sums of one communicator */
 
@@ -56,7 +57,17 @@ struct tutti_comm {
 /* NULL or a wild pointer gives an error that says so. */
 tutti_result_t comm_check(tutti_comm_t comm);
 /* As comm_check, and the communicator must be made, whole and not finalized. */
-tutti_result_t comm_usable(tutti_comm_t comm);
+static inline bool comm_works(tutti_comm_t comm)
+{
+    return comm && comm->magic == COMM_MAGIC && atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_READY &&
+           !atomic_load_explicit(&comm->team->failed, memory_order_acquire);
+}
+/* Why it is not. */
+tutti_result_t comm_refuse(tutti_comm_t comm) __attribute__((cold));
+static inline tutti_result_t comm_usable(tutti_comm_t comm)
+{
+    return __builtin_expect(comm_works(comm), 1) ? TUTTI_SUCCESS : comm_refuse(comm);
+}
 
 /* join.c */
 /* *order says what holds where the config says nothing of the fabric. */

@@ -4,34 +4,34 @@
 
 #include <string.h>
 
+const unsigned char type_sizes[TUTTI_TYPE_COUNT] = {
+    [TUTTI_INT8] = 1, [TUTTI_UINT8] = 1, [TUTTI_INT32] = 4, [TUTTI_UINT32] = 4, [TUTTI_INT64] = 8,
+    [TUTTI_UINT64] = 8, [TUTTI_FLOAT16] = 2, [TUTTI_FLOAT32] = 4, [TUTTI_FLOAT64] = 8, [TUTTI_BFLOAT16] = 2,
+    [TUTTI_FLOAT8_E4M3] = 1, [TUTTI_FLOAT8_E5M2] = 1,
+};
+
 struct type_row {
-    size_t size;
     const char *name, *alias;
 };
 
 static const struct type_row types[TUTTI_TYPE_COUNT] = {
-    [TUTTI_INT8] = {1, "int8", "char"},
-    [TUTTI_UINT8] = {1, "uint8", "byte"},
-    [TUTTI_INT32] = {4, "int32", "int"},
-    [TUTTI_UINT32] = {4, "uint32", "uint"},
-    [TUTTI_INT64] = {8, "int64", "long"},
-    [TUTTI_UINT64] = {8, "uint64", "ulong"},
-    [TUTTI_FLOAT16] = {2, "half", "float16"},
-    [TUTTI_FLOAT32] = {4, "float", "float32"},
-    [TUTTI_FLOAT64] = {8, "double", "float64"},
-    [TUTTI_BFLOAT16] = {2, "bfloat16", "bf16"},
-    [TUTTI_FLOAT8_E4M3] = {1, "f8e4m3", "float8_e4m3"},
-    [TUTTI_FLOAT8_E5M2] = {1, "f8e5m2", "float8_e5m2"},
+    [TUTTI_INT8] = {"int8", "char"},
+    [TUTTI_UINT8] = {"uint8", "byte"},
+    [TUTTI_INT32] = {"int32", "int"},
+    [TUTTI_UINT32] = {"uint32", "uint"},
+    [TUTTI_INT64] = {"int64", "long"},
+    [TUTTI_UINT64] = {"uint64", "ulong"},
+    [TUTTI_FLOAT16] = {"half", "float16"},
+    [TUTTI_FLOAT32] = {"float", "float32"},
+    [TUTTI_FLOAT64] = {"double", "float64"},
+    [TUTTI_BFLOAT16] = {"bfloat16", "bf16"},
+    [TUTTI_FLOAT8_E4M3] = {"f8e4m3", "float8_e4m3"},
+    [TUTTI_FLOAT8_E5M2] = {"f8e5m2", "float8_e5m2"},
 };
 
 static const char *const ops[TUTTI_OP_COUNT] = {
     [TUTTI_SUM] = "sum", [TUTTI_PROD] = "prod", [TUTTI_MAX] = "max", [TUTTI_MIN] = "min", [TUTTI_AVG] = "avg",
 };
-
-size_t type_size(tutti_type_t type)
-{
-    return (unsigned)type < TUTTI_TYPE_COUNT ? types[type].size : 0;
-}
 
 const char *type_name(tutti_type_t type)
 {

@@ -8,8 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+extern const unsigned char type_sizes[TUTTI_TYPE_COUNT];
+
 /* Bytes of one element; 0 if there is no such type. */
-size_t type_size(tutti_type_t type);
+static inline size_t type_size(tutti_type_t type)
+{
+    return (unsigned)type < TUTTI_TYPE_COUNT ? type_sizes[type] : 0;
+}
 
 /* int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2; "unknown" if there is no such type. */
 const char *type_name(tutti_type_t type);

@@ -150,14 +150,15 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
         p2p_end(team, op);
     if (op->kind == OP_DIRECT)
         direct_end(team);
-    free(op->owned);
+    if (op->owned)
+        free(op->owned);
     op->owned = NULL;
     if (result != TUTTI_SUCCESS)
         trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     trace_op_end(op->trace, result);
     if (op->stream)
         stream_leave(op->stream, op, result);
-    atomic_fetch_add_explicit(&team->completed, 1, memory_order_release);
+    atomic_store_explicit(&team->completed, op->position + 1, memory_order_release); /* one writer: who has the lock */
 }
 
 static bool may_start(const struct op *op)
@@ -357,7 +358,8 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
         if (atomic_load(&team->completed) != atomic_load(&team->issued)) /* of other streams: the thread took them for attended */
             engine_notice(engine);
     }
-    atomic_fetch_add_explicit(&engine->activity, 1, memory_order_relaxed);
+    uint32_t activity = atomic_load_explicit(&engine->activity, memory_order_relaxed); /* a hint: of two threads at once one may count */
+    atomic_store_explicit(&engine->activity, activity + 1, memory_order_relaxed);
 }
 
 tutti_result_t team_wait(struct team *team, uint64_t position)

@@ -57,35 +57,20 @@ const char *schedule_kind_name(enum action_kind kind)
     return (unsigned)kind <= ACTION_REDUCE ? names[kind] : "unknown";
 }
 
-static bool in_set(enum coll coll, uint32_t set)
-{
-    return (set >> coll) & 1;
-}
-
 bool schedule_has_root(enum coll coll)
 {
-    return in_set(coll, 1u << COLL_REDUCE | 1u << COLL_BROADCAST | 1u << COLL_GATHER | 1u << COLL_SCATTER);
-}
-
-bool schedule_reduces(enum coll coll)
-{
-    return in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_REDUCE_SCATTER);
-}
-
-bool schedule_cuts_vector(enum coll coll)
-{
-    return in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_BROADCAST);
+    return schedule_in_set(coll, 1u << COLL_REDUCE | 1u << COLL_BROADCAST | 1u << COLL_GATHER | 1u << COLL_SCATTER);
 }
 
 bool schedule_in_place_defined(enum coll coll)
 {
-    return !in_set(coll, 1u << COLL_ALLTOALL | 1u << COLL_ALLTOALLV | 1u << COLL_BARRIER);
+    return !schedule_in_set(coll, 1u << COLL_ALLTOALL | 1u << COLL_ALLTOALLV | 1u << COLL_BARRIER);
 }
 
 bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape)
 {
     int n = shape->nranks;
-    if ((unsigned)shape->coll >= COLL_COUNT || !in_set(shape->coll, algorithm->colls))
+    if ((unsigned)shape->coll >= COLL_COUNT || !schedule_in_set(shape->coll, algorithm->colls))
         return false;
     if (n < 1 || shape->root < 0 || shape->root >= n)
         return false;

@@ -128,10 +128,23 @@ const char *schedule_coll_name(enum coll coll);
 enum coll schedule_coll_find(const char *name, size_t length);
 const char *schedule_kind_name(enum action_kind kind);
 
-bool schedule_has_root(enum coll coll);
-bool schedule_reduces(enum coll coll);
+static inline bool schedule_in_set(enum coll coll, uint32_t set)
+{
+    return (set >> coll) & 1;
+}
+
+static inline bool schedule_reduces(enum coll coll)
+{
+    return schedule_in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_REDUCE_SCATTER);
+}
+
 /* True for collectives whose vector of `count` elements is cut into B blocks; false where each rank has a block. */
-bool schedule_cuts_vector(enum coll coll);
+static inline bool schedule_cuts_vector(enum coll coll)
+{
+    return schedule_in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_BROADCAST);
+}
+
+bool schedule_has_root(enum coll coll);
 bool schedule_in_place_defined(enum coll coll);
 
 /* May `algorithm` run this shape? Checks the collective, n, the root and the flags. */

@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 
 #define BACKLOG         4096
-#define MOST_DIRECT     4    /* more lanes than this are asked all at once, by epoll */
+#define MOST_DIRECT     1    /* more lanes than this are asked all at once, by epoll */
 #define COOL_AFTER      2000 /* polls without traffic */
 #define LOOK_EVERY      32   /* polls */
 #define AGE_EVERY       256  /* polls */
