@@ -4,7 +4,9 @@
 
 Every round runs each library once (A B C A B C ...), so that what the machine does meanwhile hits all alike; the figure of a
 point is the median over the rounds. A ratio is peer's time / tutti's time: above 1 tutti is faster. Programs: bench.c with
-tutti_bench.c or mpi_bench.c, and gloo_bench.py. Writes NAME.json, NAME.md and NAME.svg.
+tutti_bench.c or mpi_bench.c, and gloo_bench.py. Writes NAME.json, NAME.md, NAME.svg (times)
+and NAME-ratios.svg (best peer / tutti), and ends with the table of geometric means and the worst points. --from NAME.json does so again
+from what was measured before.
 """
 import argparse
 import json
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from plot import write_svg
+from plot import write_ratios, write_svg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -124,8 +126,51 @@ def measure(options):
     return list(found), results, failures
 
 
+def read(options):
+    """What measure() returned when that file was written."""
+    with open(options.measured, encoding="utf-8") as file:
+        run = json.load(file)
+    points = {(p["transport"], p["ranks"], p["collective"], p["bytes"]): p["us"] for p in run["points"]}
+    options.collectives, options.rounds, options.metric = (run["options"][k] for k in ("collectives", "rounds", "metric"))
+    names = ["tutti"] + sorted({name for times in points.values() for name in times} - {"tutti"})
+    return names, points, run["failures"]
+
+
 def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def best_ratios(results):
+    """{(transport, ranks, collective): {bytes: (ratio, our seconds, best peer, its seconds)}}, of points that we and a peer have."""
+    cells = {}
+    for (transport, ranks, collective, size), times in sorted(results.items()):
+        row = {name: statistics.median(t) for name, t in times.items()}
+        peers = [name for name in row if name != "tutti"]
+        if "tutti" in row and peers:
+            best = min(peers, key=row.get)
+            cells.setdefault((transport, ranks, collective), {})[size] = (row[best] / row["tutti"], row["tutti"], best, row[best])
+    return cells
+
+
+def grid(cells, collectives):
+    """One row for each transport and number of ranks; bold below 1."""
+    lines = ["| | " + " | ".join(collectives) + " |", "|---|" + "---:|" * len(collectives)]
+    for transport, ranks in sorted({key[:2] for key in cells}):
+        crowd = f" on {CORES} processors" if ranks > CORES else ""
+        means = [geometric_mean([p[0] for p in cells.get((transport, ranks, c), {}).values()]) for c in collectives]
+        shown = ["" if math.isnan(m) else f"**{m:.2f}**" if m < 1 else f"{m:.2f}" for m in means]
+        lines.append(f"| {transport}, {ranks} ranks{crowd} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def worst_points(cells, most=20, bound=0.9):
+    points = sorted((point, key, size) for key, sizes in cells.items() for size, point in sizes.items() if point[0] < bound)
+    lines = [f"{len(points)} of {sum(map(len, cells.values()))} points are below {bound}" + ("; the worst:" if points else "."), ""]
+    if points:
+        lines += ["| ratio | | bytes | tutti (us) | best peer (us) |", "|---:|---|---:|---:|---|"]
+    for (ratio, ours, best, theirs), (transport, ranks, collective), size in points[:most]:
+        lines.append(f"| {ratio:.2f} | {collective}, {ranks} ranks, {transport} | {size} | {ours:.2f} | {theirs:.2f} {best} |")
+    return lines
 
 
 def tables(names, results):
@@ -179,8 +224,10 @@ def write(options, names, results, failures):
             f"`benchmarks/compare.py {' '.join(sys.argv[1:])}` on {CORES} processors, {options.rounds} rounds, "
             f"{options.metric} of the iterations, the greatest over the ranks, out of place, float, sum. Peers: "
             + "; ".join(versions()) + ".", "Sizes are those of the whole vector. A ratio is peer's time / tutti's time: above 1 tutti "
-            "is faster. `best` is the fastest peer of each size.", "", "## Geometric means over the sizes", ""]
-    page = head + summary_table(names, summary) + ["", "## All points", ""] + lines
+            "is faster. `best` is the fastest peer of each size.", "", "## Best peer / tutti, geometric means over the sizes", ""]
+    cells, collectives = best_ratios(results), [c for c in COLLECTIVES if c in options.collectives]
+    ratios = grid(cells, collectives) + ["", "## Worst points", ""] + worst_points(cells)
+    page = head + ratios + ["", "## Each peer / tutti, geometric means over the sizes", ""] + summary_table(names, summary) + ["", "## All points", ""] + lines
     page += ["## Failures", ""] + [f"- {f}" for f in failures] + [""] if failures else []
     with open(options.output + ".md", "w", encoding="utf-8") as file:
         file.write("\n".join(page))
@@ -188,9 +235,10 @@ def write(options, names, results, failures):
     with open(options.output + ".json", "w", encoding="utf-8") as file:
         json.dump({"options": {k: v for k, v in vars(options).items()}, "points": rows, "failures": failures}, file, indent=1)
     medians = {key: {n: statistics.median(t) for n, t in times.items()} for key, times in results.items()}
-    write_svg(options.output + ".svg", names, medians, [c for c in COLLECTIVES if c in options.collectives])
-    print("\n".join(page))
-    print(f"Written: {options.output}.json .md .svg")
+    write_svg(options.output + ".svg", names, medians, collectives)
+    write_ratios(options.output + "-ratios.svg", {key: {size: p[0] for size, p in sizes.items()} for key, sizes in cells.items()}, collectives)
+    print("\n".join(page + ratios))
+    print(f"Written: {options.output}.json .md .svg -ratios.svg")
 
 
 def parse():
@@ -208,6 +256,7 @@ def parse():
     parser.add_argument("--timeout", type=float, default=600, help="seconds of one sweep of one library")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="folder of tutti and tutti-bench")
     parser.add_argument("--work", default=os.path.join(ROOT, "build/compare"), help="folder for the peers' programs")
+    parser.add_argument("--from", dest="measured", help="NAME.json of an earlier run: nothing is measured")
     parser.add_argument("--output", default=os.path.join(ROOT, "build/compare/compare"), help="start of the names of the files")
     options = parser.parse_args()
     options.ranks = options.ranks or ([2] if options.quick else [2, 4, 8])
@@ -218,7 +267,7 @@ def parse():
 
 def main():
     options = parse()
-    names, results, failures = measure(options)
+    names, results, failures = read(options) if options.measured else measure(options)
     write(options, names, results, failures)
     return bool([f for f in failures if f.startswith("tutti")]) or not results
 
