@@ -54,30 +54,69 @@ static void received(struct link_recv *recv, tutti_result_t result)
     complete(container_of(recv, struct p2p_transfer, recv), result);
 }
 
-static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_item *from)
+static struct wire_tag tag_of(const struct team *team, const struct p2p_item *item)
 {
-    uint32_t me = (uint32_t)team->rank, peer = (uint32_t)from->peer;
-    uint32_t seq = from->sends ? team->sent[from->peer]++ : team->received[from->peer]++;
-    struct wire_tag tag = {.comm = team->id,
-                           .seq = seq,
-                           .slice = WIRE_TAG_P2P,
-                           .from = from->sends ? me : peer,
-                           .to = from->sends ? peer : me};
-    uint32_t signature = wire_signature(P2P_COLLECTIVE, from->type, 0, (uint32_t)mix64(from->count));
-    size_t length = from->count * type_size(from->type);
-    to->peer = from->peer;
-    to->sends = from->sends;
-    if (from->sends)
-        to->send = (struct link_send){.tag = tag, .signature = signature, .data = from->data, .length = length, .done = sent};
-    else
-        to->recv = (struct link_recv){.tag = tag, .signature = signature, .data = from->data, .length = length, .done = received};
+    uint32_t me = (uint32_t)team->rank, peer = (uint32_t)item->peer;
+    return (struct wire_tag){.comm = team->id,
+                             .seq = item->sends ? team->sent[item->peer] : team->received[item->peer],
+                             .slice = WIRE_TAG_P2P,
+                             .from = item->sends ? me : peer,
+                             .to = item->sends ? peer : me};
 }
 
+/* Its number is used up. */
+static void count_item(struct team *team, const struct p2p_item *item)
+{
+    if (item->sends)
+        team->sent[item->peer]++;
+    else
+        team->received[item->peer]++;
+}
+
+static uint32_t signature_of(const struct p2p_item *item)
+{
+    return wire_signature(P2P_COLLECTIVE, item->type, 0, (uint32_t)mix64(item->count));
+}
+
+/* The rest of a send or receive is the link's own, and set by it. */
+static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_item *from)
+{
+    to->peer = from->peer;
+    to->sends = from->sends;
+    to->link = NULL;
+    to->pending = false;
+    if (from->sends) {
+        to->send.tag = tag_of(team, from);
+        to->send.signature = signature_of(from);
+        to->send.data = from->data;
+        to->send.length = from->count * type_size(from->type);
+        to->send.done = sent;
+    } else {
+        to->recv.tag = tag_of(team, from);
+        to->recv.signature = signature_of(from);
+        to->recv.data = from->data;
+        to->recv.length = from->count * type_size(from->type);
+        to->recv.done = received;
+    }
+    count_item(team, from);
+}
+
+/* One thread takes what is kept, where it is; who ends an operation puts it there, where there is none. So stores do. */
 static struct p2p *p2p_new(struct team *team, int count)
 {
-    struct p2p *kept = count <= KEPT_ITEMS ? atomic_exchange(&team->p2p_idle, NULL) : NULL;
+    struct p2p *kept = count <= KEPT_ITEMS ? atomic_load_explicit(&team->p2p_idle, memory_order_acquire) : NULL;
     int room = count <= KEPT_ITEMS ? KEPT_ITEMS : count;
+    if (kept)
+        atomic_store_explicit(&team->p2p_idle, NULL, memory_order_relaxed);
     return kept ? kept : calloc(1, sizeof *kept + (size_t)room * sizeof kept->item[0]);
+}
+
+static void p2p_keep(struct team *team, struct p2p *p2p)
+{
+    if (p2p->count <= KEPT_ITEMS && !atomic_load_explicit(&team->p2p_idle, memory_order_relaxed))
+        atomic_store_explicit(&team->p2p_idle, p2p, memory_order_release);
+    else
+        p2p_free(p2p);
 }
 
 void p2p_free(struct p2p *p2p)
@@ -85,9 +124,46 @@ void p2p_free(struct p2p *p2p)
     free(p2p);
 }
 
+/* A message that went or came without waiting. */
+static void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result)
+{
+    struct trace_op *op = trace_op_begin(team->trace, ++team->p2p_seq, item->sends ? WIRE_SEND : WIRE_RECV, (int)item->type, -1, item->peer,
+                                         item->count, bytes);
+    trace_op_end(op, result);
+    if (result == TUTTI_SUCCESS)
+        return;
+    char sentence[160];
+    team_say_transfer(item->peer, result, sentence, sizeof sentence);
+    trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
+    team_fail(team, result, item->peer, sentence);
+}
+
+/* Nothing is queued before it, the link knows the peer, and the message rides in the ring or has come: then it needs no place in the queue.
+ * A failure is told by whoever waits, as that of any operation. */
+static bool pass_at_once(struct team *team, const struct p2p_item *item)
+{
+    struct link *link = team->link[item->peer];
+    if (!link || !team_idle(team) || !lock_try(&team->engine->lock))
+        return false;
+    size_t length = item->count * type_size(item->type);
+    struct wire_tag tag = tag_of(team, item);
+    uint32_t signature = signature_of(item);
+    tutti_result_t result = TUTTI_SUCCESS;
+    bool passed = item->sends ? link_send_now(link, &tag, signature, item->data, length, &result)
+                              : link_recv_now(link, &tag, signature, item->data, length);
+    if (passed) {
+        count_item(team, item);
+        record(team, item, length, result);
+    }
+    lock_release(&team->engine->lock);
+    return passed;
+}
+
 tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
 {
     struct op *op;
+    if (count == 1 && !stream && pass_at_once(team, items))
+        return TUTTI_SUCCESS;
     tutti_result_t result = team_place(team, &op);
     if (result != TUTTI_SUCCESS)
         return result;
@@ -100,14 +176,15 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
     p2p->result = TUTTI_SUCCESS;
     for (int i = 0; i < count; i++) {
         p2p->item[i].p2p = p2p;
-        p2p->item[i].link = NULL;
-        p2p->item[i].pending = false;
         fill(team, &p2p->item[i], &items[i]);
         bytes += items[i].count * type_size(items[i].type);
     }
     op->kind = OP_P2P;
     op->p2p = p2p;
-    op->call = (struct call){.count = items[0].count, .type = items[0].type, .root = count == 1 ? items[0].peer : -1, .op = -1};
+    op->call.count = items[0].count;
+    op->call.type = items[0].type;
+    op->call.root = count == 1 ? items[0].peer : -1;
+    op->call.op = -1;
     op->wire_kind = count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
     op->bytes = bytes;
     team_issue(team, op, stream);
@@ -171,6 +248,6 @@ void p2p_end(struct team *team, struct op *op)
         else
             link_cancel_recv(item->link, &item->recv);
     }
-    p2p_free(p2p->count <= KEPT_ITEMS ? atomic_exchange(&team->p2p_idle, p2p) : p2p);
+    p2p_keep(team, p2p);
     op->p2p = NULL;
 }

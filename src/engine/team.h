@@ -171,6 +171,13 @@ static inline void team_part(struct team *team)
 /* Bytes that it holds. */
 size_t team_memory(const struct team *team);
 
+/* Nothing is queued, and nothing stands in the way of what comes now. For who puts in. */
+static inline bool team_idle(const struct team *team)
+{
+    return atomic_load_explicit(&team->completed, memory_order_acquire) == atomic_load_explicit(&team->issued, memory_order_relaxed) &&
+           !atomic_load_explicit(&team->failed, memory_order_relaxed) && !atomic_load_explicit(&team->excused, memory_order_acquire);
+}
+
 /* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then team_issue. */
 tutti_result_t team_place(struct team *team, struct op **out);
 /* Enqueues and begins it, without waiting. */

@@ -105,6 +105,10 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid);
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
+/* The same for those that are over at once, with no record of them. False: nothing was done, as this one is not. */
+bool link_send_now(struct link *link, const struct wire_tag *tag, uint32_t signature, const void *data, size_t length,
+                   tutti_result_t *result);
+bool link_recv_now(struct link *link, const struct wire_tag *tag, uint32_t signature, void *data, size_t length);
 /* Withdraws without calling done(). After it returns the library touches the data no longer. */
 void link_cancel_send(struct link *link, struct link_send *send);
 void link_cancel_recv(struct link *link, struct link_recv *recv);

@@ -194,11 +194,38 @@ static tutti_result_t say_lost(const struct link *link)
     return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
 }
 
-static void send_eager(struct link *link, struct link_send *send)
+static tutti_result_t send_eager(struct link *link, const struct wire_tag *tag, uint32_t signature, const void *data, size_t length)
 {
-    struct wire_message head = {.tag = send->tag, .kind = WIRE_EAGER, .signature = send->signature};
-    message_send(link, &head, send->data, send->length);
-    send->done(send, link->lost ? say_lost(link) : TUTTI_SUCCESS);
+    struct wire_message head = {.tag = *tag, .kind = WIRE_EAGER, .signature = signature};
+    message_send(link, &head, data, length);
+    return link->lost ? say_lost(link) : TUTTI_SUCCESS;
+}
+
+/* Does a payload ride in a message, without waiting for a credit? */
+static bool is_eager(const struct link *link, size_t length)
+{
+    return length <= link->eager && (!early_held(link) || !length);
+}
+
+bool link_send_now(struct link *link, const struct wire_tag *tag, uint32_t signature, const void *data, size_t length,
+                   tutti_result_t *result)
+{
+    if (!link->ops || link->lost || !is_eager(link, length))
+        return false;
+    *result = send_eager(link, tag, signature, data, length);
+    return true;
+}
+
+bool link_recv_now(struct link *link, const struct wire_tag *tag, uint32_t signature, void *data, size_t length)
+{
+    struct unexpected *item = early_find(link, tag, WIRE_EAGER);
+    if (!item || item->head.signature != signature || item->length != length)
+        return false;
+    early_take(link, item);
+    if (length)
+        memcpy(data, item->body, length);
+    free(item);
+    return true;
 }
 
 /* Both ends are this process: the payload is copied once both are there. */
@@ -228,8 +255,8 @@ void link_send(struct link *link, struct link_send *send)
         send->done(send, say_lost(link));
     } else if (!link->ops) {
         send_to_self(link, send);
-    } else if (send->length <= link->eager && (!early_held(link) || !send->length)) {
-        send_eager(link, send);
+    } else if (is_eager(link, send->length)) {
+        send->done(send, send_eager(link, &send->tag, send->signature, send->data, send->length));
     } else {
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
