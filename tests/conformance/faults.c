@@ -128,9 +128,11 @@ static void send_all(struct stub *from)
 {
     struct iovec parts[2] = {{source, 1000}, {source + 1000, 5000}};
     struct put put = {.source = shared ? shared : source, .length = LENGTH};
-    for (int i = 0; i < 5 && from->lane; i++) {
-        under_test->msg(from->lane, parts, 2);
-        under_test->put(from->lane, &put);
+    for (put.token = 1; put.token <= 5 && !over(); put.token++) {
+        while (under_test->msg(from->lane, parts, 2) == TUTTI_IN_PROGRESS && !over())
+            step();
+        while (!over() && under_test->put(from->lane, &put) == TUTTI_IN_PROGRESS)
+            step();
     }
 }
 
