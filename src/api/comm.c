@@ -5,6 +5,7 @@
 #include "comm/memory.h"
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/param.h"
 
 #include <sched.h>
@@ -310,6 +311,7 @@ tutti_result_t tutti_stream_create(tutti_stream_t *stream)
     if (!made_one)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a stream");
     list_init(&made_one->ops);
+    made_one->generation = fork_generation;
     *stream = made_one;
     return TUTTI_SUCCESS;
 }

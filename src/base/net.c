@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TCP sockets and addresses as text. */
+#include "base/fork.h"
 #include "base/net.h"
 #include "base/error.h"
 #include "base/param.h"
@@ -151,7 +152,7 @@ static const char *bind_advice(int error)
 tutti_result_t net_reserve(struct net_address *at, int *out)
 {
     char text[NET_TEXT];
-    int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = fork_socket(at->any.sa_family, SOCK_STREAM);
     if (fd < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket to listen on %s: %s", net_format(at, text), strerror(errno));
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -182,7 +183,7 @@ tutti_result_t net_listen(struct net_address *at, int backlog, int *out)
 
 int net_connect(const struct net_address *to)
 {
-    int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = fork_socket(to->any.sa_family, SOCK_STREAM);
     if (fd < 0)
         return -1;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -203,7 +204,7 @@ int net_connect_error(int fd)
 
 int net_accept(int fd)
 {
-    int got = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int got = fork_accept(fd);
     if (got >= 0)
         set_option(got, IPPROTO_TCP, TCP_NODELAY, 1);
     return got;

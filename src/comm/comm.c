@@ -3,12 +3,14 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/param.h"
 #include "device/cuda/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 tutti_result_t comm_check(tutti_comm_t comm)
 {
@@ -16,6 +18,9 @@ tutti_result_t comm_check(tutti_comm_t comm)
         return error_set(TUTTI_INVALID_ARGUMENT, "the communicator is NULL");
     if (comm->magic != COMM_MAGIC)
         return error_set(TUTTI_INVALID_ARGUMENT, "the communicator %p is not one, or was destroyed", (void *)comm);
+    if (comm->generation != fork_generation)
+        return error_set(TUTTI_INVALID_USAGE, "the communicator %p belongs to process %d, which forked this one; a forked child can make "
+                                              "communicators of its own, not use its parent's", (void *)comm, (int)comm->maker_pid);
     return TUTTI_SUCCESS;
 }
 
@@ -69,6 +74,8 @@ tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
     if (!comm)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator");
     comm->magic = COMM_MAGIC;
+    comm->generation = fork_generation;
+    comm->maker_pid = getpid();
     comm->order = *order;
     atomic_store(&comm->state, COMM_MAKING);
     pthread_mutex_init(&comm->joining, NULL);

@@ -34,6 +34,8 @@ struct comm_order {
 
 struct tutti_comm {
     uint32_t magic;
+    uint32_t generation; /* fork_generation of the process that made it, */
+    pid_t maker_pid;     /* and which that is */
     _Atomic int state;
     struct engine *engine;
     struct team *team; /* NULL until made */

@@ -4,6 +4,7 @@
 #include "comm/memory.h"
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/list.h"
 #include "transport/shm/region.h"
 
@@ -20,6 +21,18 @@ struct registration {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list registrations = {&registrations, &registrations};
+
+/* In a forked child: what it inherited is its parent's. */
+static void forget(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    fork_forget(&registrations);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(forget);
+}
 
 tutti_result_t memory_alloc(void **out, size_t size)
 {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,18 @@ struct root {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list roots = {&roots, &roots};
 static _Atomic pid_t owner; /* of the roots; 0: there were none */
+
+/* In a forked child: what it inherited is its parent's. */
+static void forget(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    fork_forget(&roots);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(forget);
+}
 
 typedef tutti_result_t open_fn(void *context, struct poller *poller, struct bootstrap_root **out);
 

@@ -3,6 +3,7 @@
 #include "engine/arena.h"
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/futex.h"
 #include "base/list.h"
 #include "base/param.h"
@@ -43,6 +44,18 @@ struct arena_mapping {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list mappings = {&mappings, &mappings};
+
+/* In a forked child: what it inherited is its parent's. */
+static void forget(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    fork_forget(&mappings);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(forget);
+}
 
 static void layout(struct arena *arena, int nranks, uint32_t slots, size_t slot_size)
 {

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/param.h"
 #include "engine/direct.h"
 #include "engine/team.h"
@@ -29,6 +30,18 @@ static struct pooled {
     struct engine *engine;
     int references;
 } pool[ENGINE_MOST]; /* the first is the one that has the black box */
+
+/* In a forked child: what it inherited is its parent's. */
+static void forget(void)
+{
+    pthread_mutex_init(&global_lock, NULL);
+    memset(pool, 0, sizeof pool);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(forget);
+}
 
 /* ---- What links tell ----------------------------------------------------------------------------------------------- */
 

@@ -2,11 +2,25 @@
 /* Streams: whose turn it is. */
 #include "engine/stream.h"
 
+#include "base/fork.h"
 #include "engine/team.h"
+
+#include <string.h>
+
+/* What lies in the queue of a stream that a forked child inherited is its parent's. */
+static void take(struct tutti_stream *stream)
+{
+    if (stream->generation != fork_generation) {
+        memset(stream, 0, sizeof *stream);
+        list_init(&stream->ops);
+        stream->generation = fork_generation;
+    }
+    lock_take(&stream->lock);
+}
 
 void stream_enter(struct tutti_stream *stream, struct op *op)
 {
-    lock_take(&stream->lock);
+    take(stream);
     list_push(&stream->ops, &op->turn);
     lock_release(&stream->lock);
 }
@@ -31,7 +45,7 @@ void stream_leave(struct tutti_stream *stream, struct op *op, tutti_result_t res
 struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *position)
 {
     struct team *team = NULL;
-    lock_take(&stream->lock);
+    take(stream);
     if (!list_empty(&stream->ops)) {
         const struct op *op = list_entry(last ? stream->ops.prev : stream->ops.next, struct op, turn);
         team = op->team;
@@ -44,7 +58,7 @@ struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *posi
 
 tutti_result_t stream_error(struct tutti_stream *stream)
 {
-    lock_take(&stream->lock);
+    take(stream);
     tutti_result_t error = stream->error;
     stream->error = TUTTI_SUCCESS;
     lock_release(&stream->lock);

@@ -19,6 +19,7 @@ struct tutti_stream {
     struct try_lock lock; /* the last that is taken */
     struct list ops;      /* that have not ended, as issued */
     tutti_result_t error; /* the first since it was last asked for */
+    uint32_t generation;  /* fork_generation: in a child all streams are empty */
 };
 
 void stream_enter(struct tutti_stream *stream, struct op *op);

@@ -3,6 +3,7 @@
 #include "transport/lobby.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
 
@@ -184,7 +185,7 @@ static void door_ready(struct poll_source *source, uint32_t events)
             shut(door);
             return;
         }
-        int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = fork_accept(source->fd);
         if (fd >= 0) {
             let_in(door->lobby, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

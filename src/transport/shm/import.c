@@ -2,6 +2,7 @@
 /* A hash table under one mutex: an operation on long vectors looks once for each peer. */
 #include "transport/shm/import.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "transport/shm/memory.h"
 
 #include <pthread.h>
@@ -14,6 +15,19 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list buckets[BUCKETS]; /* all zero: empty, and not linked yet */
 static uint64_t bytes;
+
+/* In a forked child: what it inherited is its parent's. */
+static void forget(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+    memset(buckets, 0, sizeof buckets);
+    bytes = 0;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(forget);
+}
 
 /* uuids are random: any of their bytes spread. */
 static struct list *bucket(const struct region_pair *who, uint32_t id)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a shared-memory lane: the opener makes its memory and knocks; the other side maps it and welcomes. */
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "transport/shm/memory.h"
@@ -90,7 +91,7 @@ static struct ring_shape shape_wanted(void)
 static int connect_to(const uint8_t *uuid)
 {
     struct sockaddr_un name;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = fork_socket(AF_UNIX, SOCK_SEQPACKET);
     if (fd < 0)
         return -1;
     for (int abstract = 1; abstract >= 0; abstract--) {

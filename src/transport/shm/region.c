@@ -2,6 +2,7 @@
 /* The regions of this process, in a list by id under one mutex: there are few. */
 #include "transport/shm/region.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/list.h"
 #include "transport/shm/memory.h"
 
@@ -28,6 +29,19 @@ static struct list regions = {&regions, &regions}; /* by id */
 static struct list watchers = {&watchers, &watchers};
 static uint32_t last_id;
 static _Atomic uint32_t frees;
+
+/* In a forked child: what it inherited is its parent's. */
+static void forget(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+    fork_forget(&regions);
+    fork_forget(&watchers);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    fork_reset_by(forget);
+}
 
 static void destroy(struct region *region)
 {

@@ -2,6 +2,7 @@
 /* The shared-memory transport as a whole: its socket, page and bell, and who is polled when. */
 #include "transport/shm/shm.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "transport/shm/memory.h"
@@ -50,7 +51,7 @@ static bool bind_name(struct shm_transport *shm, int fd, const uint8_t *uuid)
 
 static tutti_result_t open_door(struct shm_transport *shm, const uint8_t *uuid)
 {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = fork_socket(AF_UNIX, SOCK_SEQPACKET);
     if (fd < 0 || !bind_name(shm, fd, uuid) || listen(fd, BACKLOG) != 0) {
         tutti_result_t result = error_set(TUTTI_INVALID_USAGE, "transport shm cannot listen on a unix socket: %s", strerror(errno));
         if (fd >= 0)

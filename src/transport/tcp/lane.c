@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a TCP lane: connect, greet, and go down. */
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "transport/tcp/tcp.h"
@@ -257,7 +258,7 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     int count = tcp_addresses(peer);
     if (!count || !to_net(&peer->tcp[lane->index % count], &to))
         return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no TCP address");
-    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = fork_socket(to.any.sa_family, SOCK_STREAM);
     if (fd < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket for TCP lane %u: %s", lane->index, strerror(errno));
     lane->source.fd = fd;
