@@ -333,14 +333,14 @@ tutti_result_t tutti_stream_query(tutti_stream_t stream)
 {
     struct team *team;
     uint64_t position;
-    bool moved = true;
+    enum team_moved moved = TEAM_MOVED;
     if (!stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
-    while (moved && (team = stream_visit(stream, false, &position))) {
-        moved = team_progress(team, false);
+    while (moved == TEAM_MOVED && (team = stream_visit(stream, false, &position))) {
+        moved = team_progress(team);
         team_part(team);
     }
-    return moved ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
+    return moved == TEAM_MOVED ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
 }
 
 tutti_result_t tutti_stream_destroy(tutti_stream_t stream)

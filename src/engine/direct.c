@@ -34,10 +34,19 @@ static size_t offset(const struct direct_context *c, int32_t block)
     return elements * c->size;
 }
 
+/* Multiplied blocks lie one behind the other, as those of a user's buffer do. */
+static unsigned char *prepared_place(const struct direct_context *c, int32_t block)
+{
+    size_t distance = c->cut ? c->op->direct.stride : span(c, 0, 1);
+    return c->direct->prepared + (size_t)block * distance * c->size;
+}
+
 static const void *read_place(const struct direct_context *c, uint8_t buffer, int32_t block)
 {
     if (buffer == BUFFER_SCRATCH)
         return c->direct->pointer[block];
+    if (buffer == BUFFER_IN && c->prepares)
+        return prepared_place(c, block);
     return (const char *)(buffer == BUFFER_IN ? c->op->call.in : c->op->call.out) + offset(c, block);
 }
 
@@ -55,10 +64,20 @@ static unsigned char *slot_place(const struct direct_context *c, struct slot *sl
 }
 
 /* Stores around the cache were slower at every size that was measured: docs/performance.md. */
-static void copy_out(void *to, const void *from, size_t bytes)
+static void copy_out(const struct direct_context *c, void *to, const void *from, size_t bytes)
 {
+    c->team->work += bytes;
     if (to != from && bytes)
         memory_copy(to, from, bytes);
+}
+
+static void reduce(const struct direct_context *c, const struct action *action, void *to, const void *const *sources, int n, size_t count)
+{
+    const struct reduction *reduction = &c->op->route.reduction;
+    c->team->work += count * c->size * (size_t)n;
+    reduction_apply(reduction, to, sources, n, count);
+    if (action->final && reduction_needs_finish(reduction))
+        reduction_finish(reduction, to, to, count);
 }
 
 /* ---- Waiting for peers --------------------------------------------------------------------------------------------- */
@@ -119,7 +138,7 @@ static void do_copy(struct direct_context *c, const struct action *action)
     if (action->dst_buffer == BUFFER_SCRATCH)
         c->direct->pointer[action->dst_block] = from;
     else
-        copy_out(write_place(c, action->dst_block), from, span(c, action->block, action->nblocks) * c->size);
+        copy_out(c, write_place(c, action->dst_block), from, span(c, action->block, action->nblocks) * c->size);
 }
 
 /* Do peers read all that is sent in this round in the user's buffers? */
@@ -146,7 +165,6 @@ static const struct direct_send *send_of(const struct direct_context *c, const s
 /* One fused pass. What is sent next is made in the slot, where the peers read it, and copied from there. */
 static void do_reduce(struct direct_context *c, const struct direct_round *round, const struct action *action, struct slot *slot)
 {
-    const struct reduction *reduction = &c->op->route.reduction;
     const struct direct_send *send = send_of(c, round, action);
     size_t count = span(c, action->block, action->nblocks);
     const void **sources = c->direct->pointer + c->direct->pointers;
@@ -156,11 +174,9 @@ static void do_reduce(struct direct_context *c, const struct direct_round *round
         return;
     for (int i = 0; i < action->nsrc; i++)
         sources[i] = read_place(c, action->src_buffer, action->src_block + i * action->nblocks);
-    reduction_apply(reduction, to, sources, action->nsrc, count);
-    if (action->final && reduction_needs_finish(reduction))
-        reduction_finish(reduction, to, to, count);
+    reduce(c, action, to, sources, action->nsrc, count);
     if (send)
-        copy_out(out, to, count * c->size);
+        copy_out(c, out, to, count * c->size);
 }
 
 static void do_local(struct direct_context *c, const struct direct_round *round, struct slot *slot)
@@ -180,7 +196,7 @@ static void stage_all(struct direct_context *c, const struct direct_round *round
         const struct direct_send *send = &round->send[i];
         size_t bytes = span(c, send->block, send->nblocks) * c->size;
         if (!send->reduced && bytes)
-            memory_copy(slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
+            copy_out(c, slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
     }
 }
 
@@ -207,9 +223,28 @@ static void publish(struct direct_context *c, const struct direct_round *round, 
     wake_sleepers(d, c->team->rank);
 }
 
+/* Multiplies this slice of the input, block by block. TUTTI_IN_PROGRESS: it pauses. */
+static tutti_result_t prepare(struct direct_context *c)
+{
+    struct direct_run *run = &c->op->direct;
+    int blocks = direct_input_blocks(c);
+    while (run->prepared < blocks) {
+        int block = run->prepared++;
+        size_t count = span(c, block, 1);
+        reduction_prepare(&c->op->route.reduction, prepared_place(c, block), (const char *)c->op->call.in + offset(c, block), count);
+        c->team->work += count * c->size;
+        if (team_should_pause(c->team) && run->prepared < blocks)
+            return TUTTI_IN_PROGRESS;
+    }
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t begin_round(struct direct_context *c, const struct direct_round *round)
 {
     struct direct *d = c->direct;
+    tutti_result_t ready = c->prepares ? prepare(c) : TUTTI_SUCCESS;
+    if (ready != TUTTI_SUCCESS)
+        return ready;
     struct slot *slot = arena_slot(&d->arena, c->team->rank, d->step);
     if (round->step) {
         tutti_result_t result = slot_free(c);
@@ -289,13 +324,10 @@ static tutti_result_t take(struct direct_context *c, const struct direct_recv *r
     if (action->dst_buffer == BUFFER_SCRATCH) {
         c->direct->pointer[action->dst_block] = data;
     } else if (action->kind == ACTION_RECV) {
-        copy_out(write_place(c, action->dst_block), data, count * c->size);
+        copy_out(c, write_place(c, action->dst_block), data, count * c->size);
     } else if (count) {
         const void *sources[2] = {read_place(c, action->src_buffer, action->src_block), data};
-        void *out = write_place(c, action->dst_block);
-        reduction_apply(&c->op->route.reduction, out, sources, 2, count);
-        if (action->final && reduction_needs_finish(&c->op->route.reduction))
-            reduction_finish(&c->op->route.reduction, out, out, count);
+        reduce(c, action, write_place(c, action->dst_block), sources, 2, count);
     }
     return TUTTI_SUCCESS;
 }
@@ -315,6 +347,10 @@ static tutti_result_t receive_all(struct direct_context *c, const struct direct_
         if (slot->signature != c->op->route.signature)
             return mismatch(c, peer, slot);
         tutti_result_t result = take(c, recv, slot);
+        if (result == TUTTI_SUCCESS && team_should_pause(c->team) && run->recv + 1 < round->recvs) {
+            run->recv++;
+            return TUTTI_IN_PROGRESS;
+        }
         if (result != TUTTI_SUCCESS)
             return result;
     }
@@ -334,7 +370,7 @@ static void end_round(struct direct_context *c, const struct direct_round *round
     run->published = false;
     if (++run->round < c->plan->rounds)
         return;
-    run->round = 0;
+    run->round = run->prepared = 0;
     run->slice++;
 }
 
@@ -368,6 +404,8 @@ tutti_result_t direct_step(struct team *team, struct op *op)
             result = receive_all(&c, round);
         if (result == TUTTI_SUCCESS)
             end_round(&c, round);
+        if (team_should_pause(team) && run->slice < run->slices)
+            return TUTTI_IN_PROGRESS;
     }
     if (result != TUTTI_SUCCESS)
         return result;

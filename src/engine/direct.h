@@ -59,6 +59,8 @@ struct direct {
     struct peer_memory peers;
     unsigned char *bounce; /* what is read from peers and then reduced */
     size_t bounce_size;
+    unsigned char *prepared; /* the multiplied input of a slice */
+    size_t prepared_size;
     bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
     struct direct_plan *plan[COLL_COUNT];
 };

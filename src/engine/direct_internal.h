@@ -12,6 +12,7 @@ struct direct_context {
     const struct direct_plan *plan;
     size_t size; /* of an element */
     bool cut;    /* the collective cuts one vector into blocks */
+    bool prepares; /* inputs are multiplied first, slice by slice */
 };
 
 static inline struct direct_context direct_context_of(struct team *team, struct op *op)
@@ -21,7 +22,14 @@ static inline struct direct_context direct_context_of(struct team *team, struct 
                                    .op = op,
                                    .plan = op->route.plan,
                                    .size = type_size(op->call.type),
-                                   .cut = schedule_cuts_vector(op->call.coll)};
+                                   .cut = schedule_cuts_vector(op->call.coll),
+                                   .prepares = op->call.op >= 0 && reduction_needs_prepare(&op->route.reduction)};
+}
+
+/* Blocks of the input. */
+static inline int direct_input_blocks(const struct direct_context *c)
+{
+    return c->cut ? c->plan->blocks : c->op->call.coll == COLL_REDUCE_SCATTER ? c->team->nranks : 1;
 }
 
 typedef bool direct_ready_fn(struct direct_context *c, int peer);

@@ -24,7 +24,7 @@ static void cut_slices(struct direct_context *c)
     const struct direct_plan *plan = c->plan;
     size_t payload = c->direct->arena.slot_size - sizeof(struct slot), count = c->op->call.count;
     size_t parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1, line = CACHE_LINE / c->size;
-    size_t most = plan->staged_most ? payload / (size_t)plan->staged_most / c->size / line * line : count;
+    size_t room = plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, most = room / c->size / line * line;
     size_t whole = (count + parts - 1) / parts;
     if (whole * c->size >= 4096)
         whole = round_up(whole, line);
@@ -153,7 +153,7 @@ static bool show(struct direct_context *c, bool in, uint32_t *region, uint64_t *
 {
     const void *buffer = in ? c->op->call.in : c->op->call.out;
     int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
-    if (!buffer || bytes < param_int(PARAM_DIRECT_SHOW))
+    if (!buffer || bytes < param_int(PARAM_DIRECT_SHOW) || (in && c->prepares))
         return false;
     *region = shared_region(c, buffer, buffer_bytes(c, in), offset);
     return c->team->one_process || *region || (bytes >= param_int(PARAM_DIRECT_ATTACH) && c->direct->reads);
@@ -166,20 +166,29 @@ static bool may_show(const struct direct_context *c)
     return call->coll != COLL_BARRIER && !(call->coll == COLL_ALLREDUCE && c->plan->blocks == 1);
 }
 
-static tutti_result_t reserve_bounce(struct direct_context *c)
+static tutti_result_t reserve(struct direct_context *c, unsigned char **memory, size_t *have, size_t want)
+{
+    if (*have >= want)
+        return TUTTI_SUCCESS;
+    unsigned char *bigger = aligned_alloc(CACHE_LINE, round_up(want, CACHE_LINE));
+    if (!bigger)
+        return team_fail(c->team, TUTTI_SYSTEM_ERROR, c->team->rank, "no memory for slices of an operation");
+    free(*memory);
+    *memory = bigger;
+    *have = want;
+    return TUTTI_SUCCESS;
+}
+
+/* Memory for what is read from peers by attach, and for multiplied input. */
+static tutti_result_t reserve_slices(struct direct_context *c)
 {
     struct direct *d = c->direct;
-    size_t blocks = (size_t)(c->plan->scratch > 0 ? c->plan->scratch : 1), want = blocks * c->op->direct.stride * c->size;
-    bool used = schedule_reduces(c->op->call.coll) && (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_DIRECT_ATTACH);
-    if (!used || d->bounce_size >= want)
-        return TUTTI_SUCCESS;
-    unsigned char *bigger = aligned_alloc(CACHE_LINE, (want + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
-    if (!bigger)
-        return team_fail(c->team, TUTTI_SYSTEM_ERROR, c->team->rank, "no memory for reading peers' buffers");
-    free(d->bounce);
-    d->bounce = bigger;
-    d->bounce_size = want;
-    return TUTTI_SUCCESS;
+    size_t block = c->op->direct.stride * c->size, scratch = (size_t)(c->plan->scratch > 0 ? c->plan->scratch : 1);
+    bool bounces = schedule_reduces(c->op->call.coll) && (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_DIRECT_ATTACH);
+    tutti_result_t result = reserve(c, &d->bounce, &d->bounce_size, bounces ? scratch * block : 0);
+    if (result == TUTTI_SUCCESS)
+        result = reserve(c, &d->prepared, &d->prepared_size, c->prepares ? (size_t)direct_input_blocks(c) * block : 0);
+    return result;
 }
 
 /* How large slices are, and whether our buffers are read where they lie. Waits for peers that have not said what they can. */
@@ -190,7 +199,7 @@ tutti_result_t direct_settle(struct direct_context *c)
     cut_slices(c);
     tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
-        result = reserve_bounce(c);
+        result = reserve_slices(c);
     if (result != TUTTI_SUCCESS)
         return result;
     run->in_shown = may_show(c) && show(c, true, &run->in_region, &run->in_offset);
@@ -254,6 +263,7 @@ void direct_close(struct team *team)
     arena_unmap(&d->arena);
     peer_memory_close(&d->peers);
     free(d->bounce);
+    free(d->prepared);
     free(d->pointer);
     free(d);
     team->direct = NULL;
@@ -309,7 +319,7 @@ static bool anything_new(void *context)
 {
     struct sleeper *sleeper = context;
     struct team_head head;
-    if (atomic_load(&sleeper->team->failed) || team_progress(sleeper->team, false))
+    if (atomic_load(&sleeper->team->failed) || team_progress(sleeper->team))
         return true;
     return !team_head(sleeper->team, &head) || head.waiting != sleeper->peer;
 }

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VISITS 16 /* teams that are seen to before links are */
+
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
 #define NAPS 50 /* without activity before deep sleep */
@@ -172,7 +174,7 @@ static void sleep_on_poller(struct engine *engine, struct team *team, int timeou
 {
     engine->armed++;
     engine->sleeping += caller;
-    bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_progress(team, true));
+    bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_may_move(team));
     lock_release(&engine->lock);
     struct pollfd ready = {.fd = poller_fd(engine->poller), .events = POLLIN};
     if (quiet)
@@ -216,31 +218,59 @@ void engine_notice(struct engine *engine)
     }
 }
 
-/* Operations that no caller waits for. Under the lock. */
-static bool unattended(struct engine *engine, bool *moved)
+static bool is_unattended(struct team *team)
 {
-    bool any = false;
+    return atomic_load(&team->completed) != atomic_load(&team->issued) && !atomic_load(&team->attended);
+}
+
+/* Operations that no caller waits for. Under the lock. */
+static bool unattended(struct engine *engine)
+{
+    list_each (node, &engine->teams) {
+        if (is_unattended(list_entry(node, struct team, node)))
+            return true;
+    }
+    return false;
+}
+
+/* Visits some teams that have such operations, by turns; who visits parts. Under the lock. */
+static int visit(struct engine *engine, struct team *visited[VISITS])
+{
+    int count = 0;
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
-        bool pending = atomic_load(&team->completed) != atomic_load(&team->issued);
-        if (!pending || atomic_load(&team->attended))
+        if (count == VISITS || !is_unattended(team))
             continue;
-        any = true;
-        if (!moved)
-            continue;
-        *moved |= team_progress(team, true);
-        team_note_wait(team, clock_ns(), true);
+        atomic_fetch_add(&team->visitors, 1);
+        visited[count++] = team;
     }
-    return any;
+    for (int i = 0; i < count; i++) {
+        list_remove(&visited[i]->node);
+        list_push(&engine->teams, &visited[i]->node);
+    }
+    return count;
+}
+
+/* What takes time is done without the lock. Returns whether anything moved. */
+static bool serve(struct team *const visited[VISITS], int count)
+{
+    bool moved = false;
+    for (int i = 0; i < count; i++) {
+        moved |= team_progress(visited[i]) != TEAM_STILL;
+        team_note_wait(visited[i], clock_ns());
+        team_part(visited[i]);
+    }
+    return moved;
 }
 
 void engine_assist(struct engine *engine)
 {
-    bool moved = false;
+    struct team *visited[VISITS];
     if (atomic_load_explicit(&engine->team_count, memory_order_relaxed) < 2 || !lock_try(&engine->lock))
         return;
-    unattended(engine, &moved);
+    int count = visit(engine, visited);
     lock_release(&engine->lock);
+    serve(visited, count);
 }
 
 /*
@@ -260,14 +290,17 @@ static void work(struct engine *engine)
     int pause_ms = 1;
     atomic_store(&engine->mode, ENGINE_WORKING);
     while (!atomic_load(&engine->stop)) {
-        bool moved = false, any = false, locked = lock_try(&engine->lock);
+        struct team *visited[VISITS];
+        int count = 0;
+        bool moved = false, locked = lock_try(&engine->lock);
         if (locked) {
             moved = engine_poll(engine) > 0;
-            any = unattended(engine, &moved);
+            count = visit(engine, visited);
             lock_release(&engine->lock);
         }
-        if (locked && !any)
+        if (locked && !count)
             return;
+        moved |= serve(visited, count);
         if (moved) {
             give_up = clock_ns() + patience;
             pause_ms = 1;
@@ -284,7 +317,7 @@ static void work(struct engine *engine)
 static bool look(struct engine *engine)
 {
     look_everywhere(engine);
-    return unattended(engine, NULL);
+    return unattended(engine);
 }
 
 /* Callers come and go, and do the work themselves. */

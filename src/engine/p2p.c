@@ -236,6 +236,11 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
     return TUTTI_IN_PROGRESS;
 }
 
+bool p2p_may_move(const struct op *op)
+{
+    return op->p2p->result != TUTTI_SUCCESS || !op->p2p->pending;
+}
+
 void p2p_end(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;

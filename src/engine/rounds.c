@@ -4,7 +4,7 @@
  * and sends; when all are complete its reductions are applied, in the order of the schedule, and the next round begins. So
  * results do not depend on the order of arrival.
  */
-#include "engine/rounds.h"
+#include "engine/rounds_internal.h"
 
 #include "base/error.h"
 #include "base/param.h"
@@ -13,86 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct run;
-
-/* One message of a round. A multi-block action of a strided buffer makes several. */
-struct transfer {
-    struct run *run;
-    struct link *link;
-    int peer;
-    bool sends, pending;
-    union {
-        struct link_send send;
-        struct link_recv recv;
-    };
-};
-
-/* A slice in flight. */
-struct run {
-    size_t slice;
-    int round, actions, transfers, pending;
-    bool busy, posted;
-    tutti_result_t result;
-    int culprit;
-    char sentence[160]; /* any thread may learn of a failure, another report it */
-    struct action *action;
-    struct transfer *transfer;
-    unsigned char *bounce; /* where reductions' inputs arrive */
-    size_t bounce_size;
-    unsigned char *scratch;
-    size_t scratch_size;
-};
-
-struct rounds {
-    int runs, most; /* capacity: runs, transfers of a round */
-    struct run *run;
-    size_t next, finished, slices;
-    size_t stride; /* elements of a block of a slice */
-    int blocks, rounds;
-    struct shape shape;
-};
-
-struct context {
-    struct team *team;
-    struct op *op;
-    struct rounds *rounds;
-    size_t size;
-    bool cut;
-};
-
-static struct context context_of(struct team *team, struct op *op)
-{
-    return (struct context){team, op, op->rounds, type_size(op->call.type), schedule_cuts_vector(op->call.coll)};
-}
-
-/* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
-
-/* Elements of one block of this slice; alltoallv has its own counts, by buffer. */
-static size_t block_count(const struct context *c, const struct run *run, const struct action *action, int32_t block)
-{
-    const struct call *call = &c->op->call;
-    size_t stride = c->rounds->stride, count = call->count;
-    if (call->coll == COLL_ALLTOALLV)
-        return (action->kind == ACTION_RECV ? call->recv_counts : call->send_counts)[block];
-    if (!c->cut)
-        return count - run->slice * stride < stride ? count - run->slice * stride : stride;
-    size_t slice = stride * (size_t)c->rounds->blocks, begin = run->slice * slice;
-    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, 1);
-}
-
-static unsigned char *place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block)
-{
-    const struct call *call = &c->op->call;
-    size_t stride = c->rounds->stride;
-    if (buffer == BUFFER_SCRATCH)
-        return run->scratch + (size_t)block * stride * c->size;
-    unsigned char *base = buffer == BUFFER_IN ? (unsigned char *)(uintptr_t)call->in : call->out;
-    if (call->coll == COLL_ALLTOALLV)
-        return base + (buffer == BUFFER_IN ? call->send_offsets : call->recv_offsets)[block] * c->size;
-    size_t element = c->cut ? (run->slice * (size_t)c->rounds->blocks + (size_t)block) * stride
-                            : (size_t)block * call->count + run->slice * stride;
-    return base + element * c->size;
-}
+#define LIGHT (32u << 10) /* bytes that are copied and reduced under the engine's lock, to save letting it go */
 
 /* Blocks of an action lie one behind the other when the buffer is cut as the slice is. */
 static bool contiguous(const struct context *c, const struct action *action)
@@ -105,7 +26,7 @@ static size_t run_length(const struct context *c, const struct run *run, const s
 {
     size_t count = 0;
     for (int32_t i = 0; i < action->nblocks; i++)
-        count += block_count(c, run, action, action->block + i);
+        count += rounds_count(c, run, action, action->block + i);
     return count * c->size;
 }
 
@@ -188,59 +109,18 @@ static void post_action(struct context *c, struct run *run, const struct action 
     uint8_t buffer = action->kind == ACTION_SEND ? action->src_buffer : action->dst_buffer;
     int32_t block = action->kind == ACTION_SEND ? action->src_block : action->dst_block;
     if (contiguous(c, action) || (buffer == BUFFER_SCRATCH && c->op->call.coll == COLL_BARRIER)) {
-        void *data = bounce ? bounce : action->nblocks ? place(c, run, buffer, block) : NULL;
+        void *data = bounce ? bounce : action->nblocks ? rounds_place(c, run, buffer, block) : NULL;
         post(c, run, action, data, run_length(c, run, action));
         return;
     }
     for (int32_t i = 0; i < action->nblocks && run->result == TUTTI_SUCCESS; i++) {
-        size_t length = block_count(c, run, action, action->block + i) * c->size;
-        post(c, run, action, bounce ? bounce : place(c, run, buffer, block + i), length);
+        size_t length = rounds_count(c, run, action, action->block + i) * c->size;
+        post(c, run, action, bounce ? bounce : rounds_place(c, run, buffer, block + i), length);
         bounce = bounce ? bounce + length : NULL;
     }
 }
 
 /* ---- A round ------------------------------------------------------------------------------------------------------- */
-
-static void reduce_into(struct context *c, const struct action *action, void *to, const void *const *sources, int n, size_t count)
-{
-    const struct reduction *reduction = &c->op->route.reduction;
-    if (!count)
-        return;
-    reduction_apply(reduction, to, sources, n, count);
-    if (action->final && reduction_needs_finish(reduction))
-        reduction_finish(reduction, to, to, count);
-}
-
-static void local_copy(struct context *c, struct run *run, const struct action *action)
-{
-    for (int32_t i = 0; i < action->nblocks; i++) {
-        void *to = place(c, run, action->dst_buffer, action->dst_block + i);
-        const void *from = place(c, run, action->src_buffer, action->src_block + i);
-        size_t bytes = block_count(c, run, action, action->block + i) * c->size;
-        if (to != from && bytes)
-            memory_copy(to, from, bytes);
-    }
-}
-
-static void local_reduce(struct context *c, struct run *run, const struct action *action)
-{
-    const void *sources[64];
-    for (int32_t i = 0; i < action->nblocks; i++) {
-        void *to = place(c, run, action->dst_buffer, action->dst_block + i);
-        size_t count = block_count(c, run, action, action->block + i);
-        /* More sources than fit are folded in turns, the result so far being the first of the next turn. */
-        for (int32_t done = 0; done < action->nsrc;) {
-            int n = 0;
-            if (done)
-                sources[n++] = to;
-            for (; n < 64 && done < action->nsrc; done++)
-                sources[n++] = place(c, run, action->src_buffer, action->src_block + done * action->nblocks + i);
-            struct action part = *action;
-            part.final = action->final && done == action->nsrc;
-            reduce_into(c, &part, to, sources, n, count);
-        }
-    }
-}
 
 static tutti_result_t ensure(unsigned char **memory, size_t *have, size_t want)
 {
@@ -282,43 +162,17 @@ static tutti_result_t post_round(struct context *c, struct run *run)
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t begin_round(struct context *c, struct run *run)
-{
-    run->actions = c->op->route.algorithm->round(&c->rounds->shape, c->team->rank, run->round, run->action);
-    for (int i = 0; i < run->actions; i++) {
-        if (run->action[i].kind == ACTION_COPY)
-            local_copy(c, run, &run->action[i]);
-        else if (run->action[i].kind == ACTION_REDUCE)
-            local_reduce(c, run, &run->action[i]);
-    }
-    run->posted = true;
-    return post_round(c, run);
-}
+/* ---- Links --------------------------------------------------------------------------------------------------------- */
 
-static void end_round(struct context *c, struct run *run)
-{
-    const unsigned char *arrived = run->bounce;
-    for (int i = 0; i < run->actions; i++) {
-        const struct action *action = &run->action[i];
-        if (action->kind != ACTION_RECV_REDUCE)
-            continue;
-        for (int32_t k = 0; k < action->nblocks; k++) {
-            size_t count = block_count(c, run, action, action->block + k);
-            const void *sources[2] = {place(c, run, action->src_buffer, action->src_block + k), arrived};
-            reduce_into(c, action, place(c, run, action->dst_buffer, action->dst_block + k), sources, 2, count);
-            arrived += count * c->size;
-        }
-    }
-    run->posted = false;
-    run->round++;
-}
-
-/* Moves one slice as far as it goes. *moved tells whether it did. */
+/* Moves one slice as far as it goes without much work. *moved tells whether it did. */
 static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
 {
-    while (run->round < c->rounds->rounds) {
-        if (!run->posted) {
-            tutti_result_t result = begin_round(c, run);
+    while (run->busy) {
+        if (!rounds_work_on(c, run) || !run->busy)
+            return TUTTI_SUCCESS;
+        if (run->phase == RUN_POST) {
+            run->phase = RUN_WAIT;
+            tutti_result_t result = post_round(c, run);
             if (result != TUTTI_SUCCESS)
                 return team_fail(c->team, result, c->team->rank, error_last());
             *moved = true;
@@ -327,11 +181,10 @@ static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
             return team_fail(c->team, run->result, run->culprit, run->sentence);
         if (run->pending)
             return TUTTI_SUCCESS;
-        end_round(c, run);
+        run->phase = RUN_FOLD;
+        run->at = (struct cursor){0};
         *moved = true;
     }
-    run->busy = false;
-    c->rounds->finished++;
     return TUTTI_SUCCESS;
 }
 
@@ -360,16 +213,15 @@ static bool take_slice(struct context *c, struct run *run)
     if (run->busy || rounds->next == rounds->slices)
         return false;
     run->slice = rounds->next++;
-    run->round = 0;
-    run->posted = false;
     run->busy = true;
     run->result = TUTTI_SUCCESS;
+    rounds_enter(c, run);
     return true;
 }
 
 tutti_result_t rounds_step(struct team *team, struct op *op)
 {
-    struct context c = context_of(team, op);
+    struct context c = context_of(team, op, LIGHT);
     bool moved = true;
     while (moved) {
         moved = false;
@@ -387,6 +239,16 @@ tutti_result_t rounds_step(struct team *team, struct op *op)
     return TUTTI_IN_PROGRESS;
 }
 
+bool rounds_may_move(const struct op *op)
+{
+    for (int i = 0; i < op->rounds->runs; i++) {
+        const struct run *run = &op->rounds->run[i];
+        if (run->busy ? run->result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->pending : op->rounds->next < op->rounds->slices)
+            return true;
+    }
+    return op->rounds->finished == op->rounds->slices;
+}
+
 /* ---- Setting out --------------------------------------------------------------------------------------------------- */
 
 void rounds_free(struct rounds *rounds)
@@ -398,6 +260,7 @@ void rounds_free(struct rounds *rounds)
         free(rounds->run[i].transfer);
         free(rounds->run[i].bounce);
         free(rounds->run[i].scratch);
+        free(rounds->run[i].prepared);
     }
     free(rounds->run);
     free(rounds);
@@ -470,13 +333,16 @@ tutti_result_t rounds_start(struct team *team, struct op *op)
     rounds->shape = shape;
     rounds->blocks = algorithm->blocks(&shape);
     rounds->rounds = algorithm->rounds(&shape);
-    struct context c = context_of(team, op);
+    struct context c = context_of(team, op, 0);
     cut_slices(&c);
     size_t scratch = (size_t)algorithm->scratch(&shape, team->rank) * rounds->stride * c.size;
+    size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->stride * c.size : 0;
     for (int i = 0; i < rounds->runs; i++) {
-        rounds->run[i].busy = false;
-        rounds->run[i].pending = rounds->run[i].transfers = 0;
-        if ((size_t)i < rounds->slices && ensure(&rounds->run[i].scratch, &rounds->run[i].scratch_size, scratch) != TUTTI_SUCCESS)
+        struct run *run = &rounds->run[i];
+        run->busy = false;
+        run->pending = run->transfers = 0;
+        if ((size_t)i < rounds->slices && (ensure(&run->scratch, &run->scratch_size, scratch) != TUTTI_SUCCESS ||
+                                           ensure(&run->prepared, &run->prepared_size, input) != TUTTI_SUCCESS))
             return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, error_last());
     }
     return TUTTI_SUCCESS;

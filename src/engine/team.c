@@ -87,7 +87,7 @@ void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root, op->call.count,
                                op->bytes);
     atomic_store_explicit(&team->issued, position + 1, memory_order_release);
-    team_progress(team, false);
+    team_progress(team);
     if (atomic_load_explicit(&team->completed, memory_order_relaxed) != position + 1)
         engine_notice(team->engine);
 }
@@ -106,28 +106,9 @@ static tutti_result_t run_op(struct team *team, struct op *op)
     }
 }
 
-/* Inputs of a pre-multiplied sum are multiplied once, into memory of the operation. */
-static tutti_result_t prepare_input(struct team *team, struct op *op)
-{
-    struct call *call = &op->call;
-    if (call->op < 0 || !reduction_needs_prepare(&op->route.reduction))
-        return TUTTI_SUCCESS;
-    size_t count = call->count * (call->coll == COLL_REDUCE_SCATTER ? (size_t)team->nranks : 1);
-    void *prepared = malloc(count * type_size(call->type) + 1);
-    if (!prepared)
-        return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for the multiplied input");
-    reduction_prepare(&op->route.reduction, prepared, call->in, count);
-    op->owned = prepared;
-    call->in = prepared;
-    return TUTTI_SUCCESS;
-}
-
 static tutti_result_t start_op(struct team *team, struct op *op)
 {
     op->started = true;
-    tutti_result_t result = op->kind == OP_P2P ? TUTTI_SUCCESS : prepare_input(team, op);
-    if (result != TUTTI_SUCCESS)
-        return result;
     if (op->kind != OP_P2P)
         trace_op_name(op->trace, &op->route.name, 0, 0);
     switch (op->kind) {
@@ -183,11 +164,11 @@ static bool needs_engine(enum op_kind kind)
 }
 
 /* Each other rank of this process knows of the failure and has let go of its lock since: it reads our buffers no more. */
-static bool siblings_quiet(struct team *team, bool engine_held)
+static bool siblings_quiet(struct team *team)
 {
     struct engine *engine = team->engine;
     bool quiet = true;
-    if (!engine_held && !lock_try(&engine->lock))
+    if (!lock_try(&engine->lock))
         return false;
     list_each (node, &engine->teams) {
         struct team *sibling = list_entry(node, struct team, node);
@@ -199,55 +180,90 @@ static bool siblings_quiet(struct team *team, bool engine_held)
             lock_release(&sibling->lock);
         quiet &= sibling->quiet;
     }
-    if (!engine_held)
-        lock_release(&engine->lock);
+    lock_release(&engine->lock);
     return quiet;
 }
 
 /* Must an operation that failed still be kept, because ranks of this process may be reading its buffers where they lie? */
-static bool lingers(struct team *team, const struct op *op, bool engine_held)
+static bool lingers(struct team *team, const struct op *op)
 {
     bool shown = op->kind == OP_DIRECT && op->started && (op->direct.in_shown || op->direct.out_shown);
-    return shown && !siblings_quiet(team, engine_held);
+    return shown && !siblings_quiet(team);
 }
 
-static bool step_head(struct team *team, bool engine_held)
+/* Who copies piece by piece would soon have the lock again: others try just now. */
+static void release_engine(struct engine *engine)
+{
+    bool copies = link_copies(engine->links);
+    engine_met(engine);
+    lock_release(&engine->lock);
+    if (copies)
+        sched_yield();
+}
+
+static enum team_moved step_head(struct team *team)
 {
     struct engine *engine = team->engine;
     uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
     if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
-        return false;
+        return TEAM_STILL;
     struct op *op = queue_head(&team->queue, position);
-    bool linked = needs_engine(op->kind), lock = linked && !engine_held; /* of an operation that has been issued: not before */
-    if (lock && !lock_try(&engine->lock))
-        return false;
+    bool linked = needs_engine(op->kind); /* of an operation that has been issued: not before */
+    if (linked && !lock_try(&engine->lock))
+        return TEAM_STILL;
     bool began = op->started;
-    if (lock && began)
+    if (linked && began)
         engine_poll(engine);
     tutti_result_t result = attempt(team, op);
-    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && lingers(team, op, engine_held))
+    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && lingers(team, op))
         result = TUTTI_IN_PROGRESS;
     if (result != TUTTI_IN_PROGRESS)
         end_op(team, op, result);
     if (linked)
-        engine_met(engine);
-    if (lock)
-        lock_release(&engine->lock);
-    return result != TUTTI_IN_PROGRESS || began != op->started;
+        release_engine(engine);
+    bool worked = result == TUTTI_IN_PROGRESS && op->started && op->kind == OP_ROUNDS && rounds_work(team, op);
+    if (team_should_pause(team))
+        return TEAM_PAUSED;
+    return worked || result != TUTTI_IN_PROGRESS || began != op->started ? TEAM_MOVED : TEAM_STILL;
 }
 
-bool team_progress(struct team *team, bool engine_held)
+enum team_moved team_progress(struct team *team)
 {
-    bool moved = false;
+    enum team_moved any = TEAM_STILL, moved = TEAM_MOVED;
+    if (!lock_try(&team->lock))
+        return TEAM_STILL;
+    team->work = 0;
+    while (moved == TEAM_MOVED) {
+        moved = step_head(team);
+        any = moved > any ? moved : any;
+    }
+    lock_release(&team->lock);
+    return any;
+}
+
+static bool head_may_move(struct team *team)
+{
+    uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
+    if (position == atomic_load_explicit(&team->issued, memory_order_acquire))
+        return false;
+    const struct op *op = queue_head(&team->queue, position);
+    if (atomic_load(&team->failed))
+        return true;
+    if (!op->started)
+        return may_start(op);
+    return op->kind == OP_ROUNDS ? rounds_may_move(op) : op->kind != OP_P2P || p2p_may_move(op);
+}
+
+bool team_may_move(struct team *team)
+{
     if (!lock_try(&team->lock))
         return false;
-    while (step_head(team, engine_held))
-        moved = true;
+    bool may = head_may_move(team);
     lock_release(&team->lock);
-    return moved;
+    return may;
 }
 
-void team_note_wait(struct team *team, uint64_t now, bool engine_held)
+void team_note_wait(struct team *team, uint64_t now)
 {
     if (!lock_try(&team->lock))
         return;
@@ -258,7 +274,7 @@ void team_note_wait(struct team *team, uint64_t now, bool engine_held)
         trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
     }
     if (op && op->waiting >= 0)
-        team_watch(team, op, now, engine_held);
+        team_watch(team, op, now);
     lock_release(&team->lock);
 }
 
@@ -327,7 +343,7 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
     unsigned spins = 0;
     bool watched = false;
     while (atomic_load_explicit(&team->completed, memory_order_acquire) < position) {
-        if (team_progress(team, false)) {
+        if (team_progress(team)) {
             spins = 0;
             give_up = 0;
             continue;
@@ -343,7 +359,7 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
             watched = true;
         }
         uint64_t now = clock_ns();
-        team_note_wait(team, now, false);
+        team_note_wait(team, now);
         if (now >= deadline)
             break;
         give_up = give_up ? give_up : now + patience;

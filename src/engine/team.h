@@ -16,6 +16,8 @@
 
 #include <pthread.h>
 
+#define TEAM_TURN (1u << 20) /* bytes of work in a turn: some tenths of a millisecond */
+
 struct op_block;
 struct direct;
 struct direct_plan;
@@ -62,6 +64,7 @@ struct direct_run {
     uint64_t in_offset, out_offset;
     bool settled;
     bool looked; /* has read peers' buffers where they lie */
+    int prepared; /* blocks of the slice's input that have been multiplied */
 };
 
 struct op {
@@ -75,7 +78,7 @@ struct op {
     struct list turn; /* in stream->ops */
     enum wire_collective wire_kind;
     size_t bytes;    /* of the vector that this rank holds */
-    void *owned;     /* freed at the end: prepared input, counts of alltoallv */
+    void *owned;     /* freed at the end: counts of alltoallv */
     uint32_t seq; /* of collectives the same on all ranks; sends and receives, which not all issue, are counted apart */
     struct trace_op *trace;
     int waiting; /* rank it waits for; -1 */
@@ -132,8 +135,9 @@ struct team {
     struct route route;
 
     struct try_lock lock;
+    size_t work; /* bytes copied and reduced in this turn */
     _Atomic bool attended;
-    _Atomic int visitors; /* threads that wait for a stream: stream_visit() */
+    _Atomic int visitors; /* threads that wait for a stream, by stream_visit(), or run what nobody waits for */
     _Atomic int awaited;  /* rank that the running operation waits for: a hint for who looks without the lock */
     _Atomic uint64_t issued, completed; /* queue positions */
     uint32_t seq;          /* collectives: all ranks count alike */
@@ -183,8 +187,17 @@ tutti_result_t team_place(struct team *team, struct op **out);
 /* Enqueues and begins it, without waiting. */
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
-/* Runs what can be run now. Returns whether anything moved. engine_held: the caller has the engine's lock. */
-bool team_progress(struct team *team, bool engine_held);
+/* Runs what can be run now, for about a millisecond at most: then it has paused, and who called sees to other things before going on.
+ * Not under the engine's lock, which it takes for links alone: what takes time is done without. */
+enum team_moved { TEAM_STILL, TEAM_MOVED, TEAM_PAUSED };
+enum team_moved team_progress(struct team *team);
+/* Could the operation at the head move? Under the engine's lock. */
+bool team_may_move(struct team *team);
+/* Has so much been copied in this turn that others should have theirs? Under the team's lock. */
+static inline bool team_should_pause(const struct team *team)
+{
+    return team->work >= TEAM_TURN;
+}
 /* The operation at the head of the queue. False: there is none, or another thread runs it just now. */
 struct team_head {
     enum op_kind kind;
@@ -192,10 +205,10 @@ struct team_head {
     int waiting; /* rank it waits for; -1 */
 };
 bool team_head(struct team *team, struct team_head *head);
-/* Tells the black box whom the running operation waits for; fails it if that one gives no sign of life. engine_held: as above. */
-void team_note_wait(struct team *team, uint64_t now, bool engine_held);
+/* Tells the black box whom the running operation waits for; fails it if that one gives no sign of life. */
+void team_note_wait(struct team *team, uint64_t now);
 /* watch.c: `op` waits for op->waiting. Under the team's lock. */
-void team_watch(struct team *team, const struct op *op, uint64_t now, bool engine_held);
+void team_watch(struct team *team, const struct op *op, uint64_t now);
 
 /* Waits, progressing, until `position` operations have completed. */
 tutti_result_t team_wait(struct team *team, uint64_t position);

@@ -147,9 +147,12 @@ static bool has_sibling(const struct team *team)
 
 void team_close(struct team *team)
 {
-    while (atomic_load(&team->visitors))
-        sched_yield();
     lock_take(&team->engine->lock);
+    while (atomic_load(&team->visitors)) { /* under the lock nobody comes */
+        lock_release(&team->engine->lock);
+        sched_yield();
+        lock_take(&team->engine->lock);
+    }
     list_remove(&team->node);
     atomic_fetch_sub(&team->engine->team_count, 1);
     if (!has_sibling(team)) /* another rank of this process may still ask for what has come */

@@ -57,7 +57,7 @@ static void look(struct team *team, const struct op *op, uint64_t now)
         warn(team, op, now);
 }
 
-void team_watch(struct team *team, const struct op *op, uint64_t now, bool engine_held)
+void team_watch(struct team *team, const struct op *op, uint64_t now)
 {
     struct watch *watch = &team->watch;
     uint64_t patience = team->timeout_ms * NS_PER_MS;
@@ -65,9 +65,8 @@ void team_watch(struct team *team, const struct op *op, uint64_t now, bool engin
         *watch = (struct watch){op->position, op->waiting, op->waiting_round, op->waiting_slice, now, now + patience / 2, now + patience};
         return;
     }
-    if (now < watch->next || (!engine_held && !lock_try(&team->engine->lock)))
+    if (now < watch->next || !lock_try(&team->engine->lock))
         return;
     look(team, op, now);
-    if (!engine_held)
-        lock_release(&team->engine->lock);
+    lock_release(&team->engine->lock);
 }

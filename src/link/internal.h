@@ -96,6 +96,7 @@ struct link_domain {
     struct transport *transport[MAX_TRANSPORTS];
     int transports;
     struct list links;
+    struct list copies; /* sends to this very process that are being copied */
     bool met; /* a send and a receive of this process, since link_met() */
     bool closing;
 };
@@ -118,6 +119,15 @@ void match_look_for_strays(struct link *link, uint64_t now);
 void match_announce(struct link *link, struct link_send *send);
 unsigned match_bucket(const struct wire_tag *tag);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
+
+/* self.c: of the link to this very process */
+/* The two have met. False: it is short, or they do not fit; nothing was done. */
+bool self_begin(struct link *link, struct link_send *send, struct link_recv *recv);
+/* Copies a piece. Returns how much was done. */
+int self_poll(struct link_domain *domain);
+/* The send, or the receive, is withdrawn: the other waits again. */
+void self_part_send(struct link *link, struct link_send *send);
+void self_part_recv(struct link *link, const struct link_recv *recv);
 
 /* early.c: what came before it was asked for. NULL: nothing of this kind */
 struct unexpected *early_find(struct link *link, const struct wire_tag *tag, unsigned kind);

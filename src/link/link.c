@@ -99,6 +99,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->self.host = host_identity(domain->self.uid);
     domain->self.pid = (uint32_t)getpid();
     list_init(&domain->links);
+    list_init(&domain->copies);
     tutti_result_t result = random_bytes(domain->self.uuid, sizeof domain->self.uuid);
     if (result == TUTTI_SUCCESS)
         result = random_bytes(domain->self.secret, sizeof domain->self.secret);
@@ -358,9 +359,14 @@ bool link_met(struct link_domain *domain)
     return met;
 }
 
+bool link_copies(const struct link_domain *domain)
+{
+    return !list_empty(&domain->copies);
+}
+
 int link_poll(struct link_domain *domain)
 {
-    int done = 0;
+    int done = self_poll(domain);
     for (int i = 0; i < domain->transports; i++)
         done += domain->ops[i]->poll(domain->transport[i]);
     return done;
@@ -378,7 +384,7 @@ uint64_t link_tick(struct link_domain *domain, uint64_t now)
 
 bool link_arm(struct link_domain *domain)
 {
-    bool quiet = true;
+    bool quiet = !link_copies(domain);
     for (int i = 0; i < domain->transports; i++)
         quiet &= domain->ops[i]->arm(domain->transport[i]);
     return quiet;

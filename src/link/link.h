@@ -37,6 +37,8 @@ struct link_send {
     uint16_t slot;      /* the peer's, until it says DONE */
     uint16_t id;        /* ours, until no lane reads the source */
     bool credited, finished, announced;
+    struct link_recv *partner; /* in this process: where it is being copied to, */
+    size_t copied;             /* and how much is */
     uint8_t *lane_of; /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
     uint8_t lane_of_few[8];
 };
@@ -134,6 +136,8 @@ bool link_is_lost(const struct link *link);
 
 /* Has a payload gone from one rank of this process to another since the last call? The other may be asleep. */
 bool link_met(struct link_domain *domain);
+/* Is a long payload being copied from one rank of this process to another, piece by piece in polls? */
+bool link_copies(const struct link_domain *domain);
 /* Looks for news without sleeping; returns how much was done. */
 int link_poll(struct link_domain *domain);
 /* Periodic work: reconnects, probes, acknowledgements. Returns when it wants to be called again, UINT64_MAX: no need. */

@@ -231,6 +231,8 @@ bool link_recv_now(struct link *link, const struct wire_tag *tag, uint32_t signa
 /* Both ends are this process: the payload is copied once both are there. */
 static void meet(struct link *link, struct link_send *send, struct link_recv *recv)
 {
+    if (self_begin(link, send, recv))
+        return;
     link->domain->met = true;
     deliver(link, recv, send->signature, send->data, send->length);
     send->done(send, TUTTI_SUCCESS);
@@ -250,6 +252,7 @@ void link_send(struct link *link, struct link_send *send)
     list_init(&send->node);
     send->credited = send->finished = send->announced = false;
     send->lane_of = NULL;
+    send->partner = NULL;
     send->in_flight = 0;
     if (link->lost) {
         send->done(send, say_lost(link));
@@ -323,6 +326,7 @@ void link_recv(struct link *link, struct link_recv *recv)
 void link_cancel_send(struct link *link, struct link_send *send)
 {
     bulk_give_up(link, send);
+    self_part_send(link, send);
     list_remove(&send->node);
     bulk_release_send(link, send);
     bulk_pump(link);
@@ -330,6 +334,8 @@ void link_cancel_send(struct link *link, struct link_send *send)
 
 void link_cancel_recv(struct link *link, struct link_recv *recv)
 {
+    if (!link->ops)
+        self_part_recv(link, recv);
     list_remove(&recv->node);
     bulk_burn_recv(link, recv);
 }
@@ -340,6 +346,7 @@ static void fail_sends(struct link *link, struct list *head, tutti_result_t resu
     while ((node = list_pop(head))) {
         struct link_send *send = list_entry(node, struct link_send, node);
         bulk_release_send(link, send);
+        self_part_send(link, send);
         send->done(send, result);
     }
 }
@@ -348,6 +355,8 @@ void match_fail_all(struct link *link, tutti_result_t result)
 {
     fail_sends(link, &link->waiting, result);
     fail_sends(link, &link->bulk, result);
+    if (!link->ops)
+        fail_sends(link, &link->domain->copies, result);
     for (uint32_t id = 0; id < link->reading_size; id++)
         if (link->reading[id]) {
             struct link_send *send = link->reading[id];

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payloads from one rank of this process to another, or to itself, that are long: copied piece by piece, in polls, so that nobody waits
+ * long for the engine's lock. Sends that are being copied are in domain->copies, and their receives nowhere.
+ */
+#include "link/internal.h"
+
+#include <string.h>
+
+#define PIECE (256u << 10)
+
+bool self_begin(struct link *link, struct link_send *send, struct link_recv *recv)
+{
+    if (send->length <= PIECE || send->length != recv->length || send->signature != recv->signature)
+        return false;
+    list_remove(&recv->node);
+    list_remove(&send->node);
+    list_push(&link->domain->copies, &send->node);
+    send->partner = recv;
+    send->copied = 0;
+    return true;
+}
+
+static void end(struct link_domain *domain, struct link_send *send)
+{
+    struct link_recv *recv = send->partner;
+    list_remove(&send->node);
+    send->partner = NULL;
+    domain->met = true;
+    recv->done(recv, TUTTI_SUCCESS);
+    send->done(send, TUTTI_SUCCESS);
+}
+
+int self_poll(struct link_domain *domain)
+{
+    if (list_empty(&domain->copies))
+        return 0;
+    struct link_send *send = list_entry(domain->copies.next, struct link_send, node);
+    size_t left = send->length - send->copied, piece = left < PIECE ? left : PIECE;
+    memcpy((char *)send->partner->data + send->copied, (const char *)send->data + send->copied, piece);
+    send->copied += piece;
+    if (send->copied == send->length)
+        end(domain, send);
+    return 1;
+}
+
+void self_part_send(struct link *link, struct link_send *send)
+{
+    if (send->partner)
+        list_push(&link->posted[match_bucket(&send->tag)], &send->partner->node);
+    send->partner = NULL;
+}
+
+void self_part_recv(struct link *link, const struct link_recv *recv)
+{
+    list_each_safe (node, &link->domain->copies) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        if (send->partner != recv)
+            continue;
+        send->partner = NULL;
+        list_remove(&send->node);
+        list_push(&link->waiting, &send->node);
+    }
+}
