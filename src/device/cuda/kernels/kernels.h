@@ -154,6 +154,28 @@ KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
     return (bytes / (uint64_t)nranks + (bytes % (uint64_t)nranks != 0) + 255) & ~(uint64_t)255;
 }
 
+/*
+ * Ranks that own parts of a large vector. A root gets all results, which is as much as its link carries: it owns nothing if there are two others
+ * or more. Of two ranks it alone reduces.
+ */
+KERNEL_SHARED int kernel_owners(const struct kernel_reduce *what)
+{
+    const int n = what->team.nranks;
+    if (what->mode != KERNEL_REDUCE || n == 1)
+        return n;
+    return n == 2 ? 1 : n - 1;
+}
+
+/* Which part a rank owns; -1: none. */
+KERNEL_SHARED int kernel_owner(const struct kernel_reduce *what, int rank)
+{
+    if (what->mode != KERNEL_REDUCE || what->team.nranks == 1)
+        return rank;
+    if (what->team.nranks == 2)
+        return rank == what->root ? 0 : -1;
+    return rank == what->root ? -1 : rank - (rank > what->root);
+}
+
 /* Bytes of the scratch of the bulk kernels in each rank's device memory: two families, every source but the own. */
 KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions. Each rank owns a part of the vector; each block has a stripe of every part, cut into chunks. Three stages work
+ * Large reductions. Each rank owns a part of the vector (but see kernel_owners()); each block has a stripe of every part, cut into chunks. Three stages work
  * on a stripe, each at its own pace, by warps of its own (stages.cuh): contributions are pushed to their owners; the owner reduces
  * them, stores results and pushes them to who wants them; results are copied from where others have pushed them.
  *
@@ -80,7 +80,8 @@ DEVICE void bulk_find(struct bulk_end *end, const struct kernel_reduce &what, ui
     const struct window *mine = window_of(team, team.rank);
     const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
     const struct span stripe = span_part(part, blockIdx.x, gridDim.x);
-    const uint64_t first = scatter ? 0 : least(part * (uint64_t)p, bytes);
+    const int owner = kernel_owner(&what, p);
+    const uint64_t first = scatter ? 0 : owner < 0 ? bytes : least(part * (uint64_t)owner, bytes);
     const uint64_t begin = least(first + stripe.begin, bytes);
     end->in = (const unsigned char *)what.in + (scatter ? bytes * (uint64_t)p : 0) + begin;
     end->out = (unsigned char *)what.out + begin;
@@ -350,7 +351,7 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
     __shared__ struct bulk_shape s;
     __shared__ struct stages_state state;
     const uint64_t bytes = what.count * E::BYTES;
-    const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, what.team.nranks);
+    const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, kernel_owners(&what));
     const arithmetic<E> a = arithmetic_of<E>(what);
     const bulk_run<E> r = {what.team, a, s};
     const bulk_work<E> work = {r};

@@ -184,7 +184,9 @@ template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
     const direct_run<E> r = {what.team, at, a, gives};
     struct window *window = window_of(what.team, me);
     const uint32_t last = window->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
-    const struct span whole = {0, bytes}, part = scatter ? whole : span_part(bytes, me, n);
+    const int owner = kernel_owner(&what, me);
+    const struct span whole = {0, bytes}, none = {0, 0};
+    const struct span part = scatter ? whole : owner < 0 ? none : span_part(bytes, (uint32_t)owner, (uint32_t)kernel_owners(&what));
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
     if (!direct_meet(what, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
         return;
