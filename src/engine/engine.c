@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define VISITS 16 /* teams that are seen to before links are */
 
@@ -117,22 +119,76 @@ static void flood(struct engine *engine)
     }
 }
 
-/* News taken here will not wake callers that sleep on the poller: they are told. */
+/* Where one thread sleeps: on the poller, and on a descriptor of its own for what others have taken from the poller meanwhile. */
+struct bed {
+    struct list node;
+    int fd;
+    bool told;
+};
+
+/* NULL for want of a descriptor or memory: then nobody can wake it. */
+static struct bed *lie_down(struct engine *engine)
+{
+    struct list *node = list_pop(&engine->beds);
+    struct bed *bed = node ? list_entry(node, struct bed, node) : calloc(1, sizeof *bed);
+    if (bed && !node && (bed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        free(bed);
+        return NULL;
+    }
+    if (bed)
+        list_push(&engine->asleep, &bed->node);
+    return bed;
+}
+
+static void get_up(struct engine *engine, struct bed *bed)
+{
+    uint64_t count;
+    if (!bed)
+        return;
+    if (bed->told && read(bed->fd, &count, sizeof count) < 0)
+        count = 0;
+    bed->told = false;
+    list_remove(&bed->node);
+    list_push(&engine->beds, &bed->node);
+}
+
+static void remove_beds(struct engine *engine)
+{
+    struct list *node;
+    while ((node = list_pop(&engine->beds))) {
+        struct bed *bed = list_entry(node, struct bed, node);
+        close(bed->fd);
+        free(bed);
+    }
+}
+
+/* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor, those who have seen
+ * the news would wake for the others' sake, again and again until these got a processor. */
+static void tell_sleepers(struct engine *engine)
+{
+    uint64_t one = 1;
+    list_each (node, &engine->asleep) {
+        struct bed *bed = list_entry(node, struct bed, node);
+        if (!bed->told)
+            bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
+    }
+}
+
 static int take_news(struct engine *engine)
 {
     int done = link_poll(engine->links);
     if (done && engine->sleeping)
-        poller_wake(engine->poller);
+        tell_sleepers(engine);
     flood(engine);
     return done;
 }
 
-/* What wakes sleepers, the engine's thread among them, may be taken here before they have seen it: they are told again. */
+/* Also what was to wake the engine's thread. */
 static int take_events(struct engine *engine)
 {
     int done = poller_wait(engine->poller, 0);
-    if (done && engine->armed)
-        poller_wake(engine->poller);
+    if (done)
+        tell_sleepers(engine);
     return done;
 }
 
@@ -172,20 +228,22 @@ void engine_met(struct engine *engine)
  */
 static void sleep_on_poller(struct engine *engine, struct team *team, int timeout_ms, bool caller)
 {
+    struct bed *bed = lie_down(engine);
     engine->armed++;
     engine->sleeping += caller;
     bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_may_move(team));
     lock_release(&engine->lock);
-    struct pollfd ready = {.fd = poller_fd(engine->poller), .events = POLLIN};
+    struct pollfd ready[2] = {{.fd = poller_fd(engine->poller), .events = POLLIN}, {.fd = bed ? bed->fd : -1, .events = POLLIN}};
     if (quiet)
-        poll(&ready, 1, timeout_ms);
+        poll(ready, 2, bed ? timeout_ms : 1);
     lock_take(&engine->lock);
     engine->sleeping -= caller;
+    get_up(engine, bed);
     if (--engine->armed == 0)
         link_disarm(engine->links);
     look_everywhere(engine);
     if (engine->armed && !link_arm(engine->links)) /* the bell rang once, and others still sleep */
-        poller_wake(engine->poller);
+        tell_sleepers(engine);
 }
 
 /* If nobody has the lock. */
@@ -407,6 +465,7 @@ static void engine_free(struct engine *engine)
         free(shared);
     }
     poller_close(engine->poller);
+    remove_beds(engine);
     if (engine->index == 0)
         trace_close(engine->trace, false);
     free(engine);
@@ -420,6 +479,8 @@ static tutti_result_t engine_new(int index, struct engine **out)
     const struct link_owner owner = {engine, peer_lost, comm_aborted, memory_shared};
     list_init(&engine->teams);
     list_init(&engine->shared);
+    list_init(&engine->asleep);
+    list_init(&engine->beds);
     atomic_store(&engine->tick_wanted, UINT64_MAX);
     engine->nap_us = ENGINE_NAP_US;
     engine->index = index;

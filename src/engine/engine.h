@@ -44,6 +44,7 @@ struct engine {
     _Atomic bool stop;
     int armed;    /* sleepers on the poller, who told the transports; under the lock */
     int sleeping; /* callers among them */
+    struct list asleep, beds; /* struct bed: of those who sleep; free ones */
     uint64_t tick_at;     /* when engine_poll looks at the poller again */
     _Atomic uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;

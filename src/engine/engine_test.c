@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What wakes the ranks of one process that sleep on the engine's poller. */
+#include "base/clock.h"
 #include "base/poller.h"
 #include "engine/engine.h"
 
@@ -112,11 +113,28 @@ static void the_thread_is_not_woken_for_each_operation_that_is_waited_for(void *
     engine_release(engine);
 }
 
+/* Two that sleep and are both told of one happening go back to sleep; they do not tell each other for ever. */
+static void one_happening_wakes_each_sleeper_once(void **state)
+{
+    enum { SLEEPS = 20, SLEEP_MS = 20 };
+    (void)state;
+    assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
+    while (!thread_is_deep())
+        sched_yield();
+    poller_wake(engine->poller);
+    uint64_t begin = clock_ns();
+    for (int i = 0; i < SLEEPS; i++)
+        engine_sleep(engine, NULL, SLEEP_MS);
+    assert_true(clock_ns() - begin > (SLEEPS / 2) * SLEEP_MS * NS_PER_MS);
+    engine_release(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one),
                                        cmocka_unit_test(the_thread_hears_of_operations_though_another_polls),
-                                       cmocka_unit_test(the_thread_is_not_woken_for_each_operation_that_is_waited_for)};
+                                       cmocka_unit_test(the_thread_is_not_woken_for_each_operation_that_is_waited_for),
+                                       cmocka_unit_test(one_happening_wakes_each_sleeper_once)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
