@@ -73,7 +73,9 @@ static void layout(struct arena *arena, int nranks, uint32_t slots, size_t slot_
 tutti_result_t arena_create(int nranks, int *fd)
 {
     struct arena arena = {0};
-    uint32_t slots = (uint32_t)param_int(PARAM_DIRECT_SLOTS);
+    uint32_t slots = 2; /* the largest power of two that is allowed */
+    while (slots * 2 <= param_int(PARAM_DIRECT_SLOTS))
+        slots *= 2;
     size_t slot_size = sizeof(struct slot) + arena_payload(nranks);
     layout(&arena, nranks, slots, slot_size);
     int memory = memfd_create("tutti-arena", MFD_CLOEXEC);
@@ -94,7 +96,8 @@ tutti_result_t arena_create(int nranks, int *fd)
 
 static bool plausible(const struct arena_head *head, int nranks)
 {
-    return head->magic == ARENA_MAGIC && head->nranks == (uint32_t)nranks && head->slots >= 2 && head->slots <= 64 &&
+    bool slots = head->slots >= 2 && head->slots <= 64 && !(head->slots & (head->slots - 1));
+    return head->magic == ARENA_MAGIC && head->nranks == (uint32_t)nranks && slots &&
            head->slot_size > sizeof(struct slot) && head->slot_size <= (32u << 20) && head->slot_size % CACHE_LINE == 0;
 }
 

@@ -85,7 +85,7 @@ void arena_unmap(struct arena *arena);
 
 static inline struct slot *arena_slot(const struct arena *arena, int rank, uint64_t step)
 {
-    size_t index = (size_t)rank * arena->slot_count + step % arena->slot_count;
+    size_t index = (size_t)rank * arena->slot_count + (step & (arena->slot_count - 1)); /* a power of two */
     return (struct slot *)(void *)(arena->slots + index * arena->slot_size);
 }
 

@@ -341,6 +341,8 @@ static tutti_result_t receive_all(struct direct_context *c, const struct direct_
         struct slot *slot = arena_slot(&c->direct->arena, peer, c->direct->step);
         if (!published(c, peer)) {
             tutti_result_t result = direct_blocked(c, peer, published);
+            if (result == TUTTI_IN_PROGRESS)
+                team_awaits(c->team, &slot->ready, c->direct->step + 1);
             if (result != TUTTI_SUCCESS)
                 return result;
         }

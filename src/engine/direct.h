@@ -42,6 +42,7 @@ struct direct_plan {
     const struct algorithm *algorithm;
     struct shape shape;
     int rounds, blocks, scratch, staged_most, steps;
+    size_t cut_count, cut_size, stride, slices; /* of the last vector that was cut: elements, bytes of one; what it gave */
     struct direct_round *round;
     bool *reader;              /* by rank: who reads what this rank sends */
     uint32_t mapped[DIRECT_REGIONS]; /* regions of this process that all of them have mapped: those seen last */

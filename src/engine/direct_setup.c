@@ -17,23 +17,33 @@ static size_t round_up(size_t value, size_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes. */
-static void cut_slices(struct direct_context *c)
+/* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes. Kept for equal calls. */
+static void cut_slices(const struct direct_context *c, struct direct_plan *plan)
 {
-    struct direct_run *run = &c->op->direct;
-    const struct direct_plan *plan = c->plan;
     size_t payload = c->direct->arena.slot_size - sizeof(struct slot), count = c->op->call.count;
     size_t parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1, line = CACHE_LINE / c->size;
     size_t room = plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, most = room / c->size / line * line;
     size_t whole = (count + parts - 1) / parts;
     if (whole * c->size >= 4096)
         whole = round_up(whole, line);
-    run->stride = whole < most ? whole : most;
-    if (run->stride == 0)
-        run->stride = 1;
-    run->slices = (count + run->stride * parts - 1) / (run->stride * parts);
-    if (run->slices == 0 && c->op->call.coll == COLL_BARRIER)
-        run->slices = 1;
+    plan->stride = whole < most ? whole : most;
+    if (plan->stride == 0)
+        plan->stride = 1;
+    plan->slices = (count + plan->stride * parts - 1) / (plan->stride * parts);
+    if (plan->slices == 0 && c->op->call.coll == COLL_BARRIER)
+        plan->slices = 1;
+    plan->cut_count = count;
+    plan->cut_size = c->size;
+}
+
+static void set_slices(struct direct_context *c)
+{
+    struct direct_run *run = &c->op->direct;
+    struct direct_plan *plan = c->op->route.plan;
+    if (plan->cut_count != c->op->call.count || plan->cut_size != c->size)
+        cut_slices(c, plan);
+    run->stride = plan->stride;
+    run->slices = plan->slices;
 }
 
 static bool introduced(struct direct_context *c, int peer)
@@ -195,8 +205,12 @@ static tutti_result_t reserve_slices(struct direct_context *c)
 tutti_result_t direct_settle(struct direct_context *c)
 {
     struct direct_run *run = &c->op->direct;
-    bool attach = !c->team->one_process && (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_DIRECT_ATTACH);
-    cut_slices(c);
+    int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
+    bool attach = bytes >= param_int(PARAM_DIRECT_ATTACH) && !c->team->one_process;
+    set_slices(c);
+    run->settled = bytes < param_int(PARAM_DIRECT_SHOW) && bytes < param_int(PARAM_DIRECT_ATTACH); /* nobody shows or reads anything */
+    if (run->settled)
+        return TUTTI_SUCCESS;
     tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = reserve_slices(c);

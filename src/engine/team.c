@@ -335,6 +335,15 @@ static void spin(const struct team *team, unsigned spins)
         sched_yield();
 }
 
+/* What else there may be to do, as a failure or the engine's part, is found by every sixteenth look. A word and a value of two waits, if it
+ * should come to that, are as harmless. */
+static bool worth_a_look(const struct team *team, unsigned spins)
+{
+    const _Atomic uint64_t *word = atomic_load_explicit(&team->awaited_word, memory_order_relaxed);
+    return !word || spins % 16 == 15 ||
+           atomic_load_explicit(word, memory_order_relaxed) >= atomic_load_explicit(&team->awaited_value, memory_order_relaxed);
+}
+
 /* Waits, progressing, until `position` operations have completed or it is time. */
 static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
 {
@@ -343,7 +352,7 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
     unsigned spins = 0;
     bool watched = false;
     while (atomic_load_explicit(&team->completed, memory_order_acquire) < position) {
-        if (team_progress(team)) {
+        if (worth_a_look(team, spins) && team_progress(team)) {
             spins = 0;
             give_up = 0;
             continue;

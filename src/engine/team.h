@@ -139,6 +139,9 @@ struct team {
     _Atomic bool attended;
     _Atomic int visitors; /* threads that wait for a stream, by stream_visit(), or run what nobody waits for */
     _Atomic int awaited;  /* rank that the running operation waits for: a hint for who looks without the lock */
+    /* If set, nothing is to be done before this word has this value: looked at without the lock. Now and then all is looked at. */
+    _Atomic(const _Atomic uint64_t *) awaited_word;
+    _Atomic uint64_t awaited_value;
     _Atomic uint64_t issued, completed; /* queue positions */
     uint32_t seq;          /* collectives: all ranks count alike */
     uint32_t p2p_seq;      /* sends and receives: this rank's own number */
@@ -231,8 +234,16 @@ static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t sl
 {
     op->waiting = peer;
     atomic_store_explicit(&op->team->awaited, peer, memory_order_relaxed);
+    atomic_store_explicit(&op->team->awaited_word, NULL, memory_order_relaxed);
     op->waiting_round = round;
     op->waiting_slice = slice;
+}
+
+/* The running operation has nothing to do before the word, which only grows, has this value. */
+static inline void team_awaits(struct team *team, const _Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(&team->awaited_value, value, memory_order_relaxed);
+    atomic_store_explicit(&team->awaited_word, word, memory_order_relaxed);
 }
 
 /* The link to a rank. Under the engine's lock. */

@@ -95,6 +95,28 @@ static void test_many_at_once_in_any_order(void **state)
     script_free(script);
 }
 
+/* What is over at once leaves nothing behind; what is not is left to an ordinary send or receive, also where the calls differ. */
+static void test_at_once(void **state)
+{
+    struct script *script = start(1);
+    struct link *from = script->side[0].link, *to = script->side[1].link;
+    struct payload *send = payload_new(true, 1, 7, EAGER), *recv = payload_new(false, 1, 7, EAGER);
+    tutti_result_t result = TUTTI_SYSTEM_ERROR;
+    assert_false(link_send_now(from, &send->send.tag, 7, send->data, EAGER + 1, &result)); /* needs a credit */
+    assert_false(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER));                /* has not come */
+    assert_true(link_send_now(from, &send->send.tag, 7, send->data, EAGER, &result));
+    assert_int_equal(result, TUTTI_SUCCESS);
+    script_settle(script);
+    assert_false(link_recv_now(to, &recv->recv.tag, 8, recv->data, EAGER)); /* of another call */
+    assert_false(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER - 1));
+    assert_true(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER));
+    assert_true(payload_right(recv));
+    assert_false(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER)); /* not twice */
+    payload_free(send);
+    payload_free(recv);
+    script_free(script);
+}
+
 static void test_self(void **state)
 {
     struct script *script = start(1);
@@ -337,6 +359,7 @@ int main(void)
         CASE(test_send_first),
         CASE(test_credit_waits_for_the_send),
         CASE(test_many_at_once_in_any_order),
+        CASE(test_at_once),
         CASE(test_self),
         CASE(test_segments_are_spread_within_the_window),
         CASE(test_segments_overtake_each_other),
