@@ -142,15 +142,15 @@ static void record(struct team *team, const struct p2p_item *item, size_t bytes,
  * A failure is told by whoever waits, as that of any operation. */
 static bool pass_at_once(struct team *team, const struct p2p_item *item)
 {
-    struct link *link = team->link[item->peer];
-    if (!link || !team_idle(team) || !lock_try(&team->engine->lock))
+    if (!team_idle(team) || !lock_try(&team->engine->lock))
         return false;
+    struct link *link = team->link[item->peer];
     size_t length = item->count * type_size(item->type);
     struct wire_tag tag = tag_of(team, item);
     uint32_t signature = signature_of(item);
     tutti_result_t result = TUTTI_SUCCESS;
-    bool passed = item->sends ? link_send_now(link, &tag, signature, item->data, length, &result)
-                              : link_recv_now(link, &tag, signature, item->data, length);
+    bool passed = link && (item->sends ? link_send_now(link, &tag, signature, item->data, length, &result)
+                                       : link_recv_now(link, &tag, signature, item->data, length));
     if (passed) {
         count_item(team, item);
         record(team, item, length, result);
