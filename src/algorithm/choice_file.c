@@ -9,8 +9,10 @@
 #include "algorithm/algorithm.h"
 #include "algorithm/choice_rules.h"
 #include "base/error.h"
+#include "base/random.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -202,7 +204,10 @@ static json_t *table_json(const char *comment, const struct choice_rule *rules, 
 tutti_result_t choice_save(const char *path, const char *comment, const struct choice_rule *rules, int count)
 {
     char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >= (int)sizeof temporary)
+    uint64_t unique;
+    if (random_bytes(&unique, sizeof unique) != TUTTI_SUCCESS)
+        return TUTTI_SYSTEM_ERROR;
+    if (snprintf(temporary, sizeof temporary, "%s.%016" PRIx64, path, unique) >= (int)sizeof temporary)
         return error_set(TUTTI_INVALID_ARGUMENT, "choice table %.100s...: the path is too long", path);
     json_t *json = table_json(comment, rules, count);
     if (!json)

@@ -58,6 +58,12 @@ static void watch(void)
     pthread_atfork(before, in_parent, in_child);
 }
 
+/* Who only looks at the generation asks for no reset. */
+__attribute__((constructor)) static void begin(void)
+{
+    pthread_once(&once, watch);
+}
+
 void fork_reset_by(void (*reset)(void))
 {
     pthread_once(&once, watch);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES 8 /* boxes of one process: copies of the library in one program each have one */
+#define TRIES 256 /* boxes of one process, of which each copy of the library makes one; and of processes that have the same pid elsewhere */
 
 void trace_file_identify(struct wire_box_header *header)
 {
@@ -38,13 +38,16 @@ static bool within_limit(size_t bytes)
     return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
 }
 
+/* By an earlier program of this very process: in another PID namespace the pid is somebody else's. */
 static bool left_behind(const char *path)
 {
+    struct wire_box_header header;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    bool marked = fd < 0 || boxfile_marked(fd);
+    bool left = fd >= 0 && !boxfile_marked(fd) && pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+                header.pid_namespace == boxfile_pid_namespace();
     if (fd >= 0)
         close(fd);
-    return !marked;
+    return left;
 }
 
 /* Opens a name that no other box of this process has. One of an earlier program of this process (exec) is removed. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The black box's file and its tables: everything that happens rarely. */
 #include "trace/trace.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "trace/file.h"
@@ -24,6 +25,7 @@ struct box {
     struct place places[WIRE_BOX_COMMS];
     uint64_t events; /* written so far */
     bool failed;     /* a communicator failed: keep the file */
+    uint32_t generation; /* in which it was made: a forked child may have its parent's pid in a namespace of its own */
 };
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -92,6 +94,7 @@ struct trace *trace_open(void)
         return NULL;
     }
     pthread_mutex_init(&box->lock, NULL);
+    box->generation = fork_generation;
     box->public.counters = (uint64_t *)(void *)(box->file.base + WIRE_BOX_COUNTER_AT);
     fill_header(box);
     return &box->public;
@@ -103,7 +106,7 @@ void trace_close(struct trace *trace, bool keep)
     if (!box)
         return;
     struct wire_box_header *header = header_of(box);
-    bool ours = header->pid == (uint32_t)getpid();
+    bool ours = box->generation == fork_generation;
     if (ours) {
         box_clock(&header->latest);
         __atomic_store_n(&header->state, WIRE_BOX_CLOSED, __ATOMIC_RELEASE);

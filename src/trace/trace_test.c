@@ -386,12 +386,20 @@ static void test_box_before_exec_is_replaced(void **state)
     char base[96], path[256];
     boxfile_name(&name, base, sizeof base);
     snprintf(path, sizeof path, "%s/%s", dir, base);
-    int fd = open(path, O_CREAT | O_RDWR, 0600);
-    assert_true(fd >= 0);
-    close(fd);
-    struct trace *trace = trace_open();
-    assert_string_equal(trace_path(trace), path);
-    trace_close(trace, false);
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        struct wire_box_header header = {.pid_namespace = boxfile_pid_namespace() + (uint64_t)elsewhere};
+        int fd = open(path, O_CREAT | O_RDWR, 0600);
+        assert_int_equal(write(fd, &header, sizeof header), sizeof header);
+        close(fd);
+        struct trace *trace = trace_open();
+        if (elsewhere) /* of a process that has this pid in its own namespace */
+            assert_string_not_equal(trace_path(trace), path);
+        else
+            assert_string_equal(trace_path(trace), path);
+        trace_close(trace, false);
+        assert_int_equal(access(path, F_OK), elsewhere ? 0 : -1);
+    }
+    unlink(path);
 }
 
 static void test_symlink_is_not_followed(void **state)

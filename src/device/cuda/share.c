@@ -3,6 +3,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/internal.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/random.h"
 
 #include <pthread.h>
@@ -14,18 +15,18 @@
 /* ---- who we are: a process cannot open its own IPC handles ---- */
 
 static uint64_t process;
-static pid_t process_pid;
+static uint32_t process_generation; /* in which it was made */
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Random rather than a pid, which is ambiguous between containers; made anew after a fork. 0: no randomness to be had. */
 static uint64_t this_process(void)
 {
     pthread_mutex_lock(&process_lock);
-    if (process_pid != getpid() && random_bytes(&process, sizeof process) == TUTTI_SUCCESS) {
+    if ((!process || process_generation != fork_generation) && random_bytes(&process, sizeof process) == TUTTI_SUCCESS) {
         process |= 1;
-        process_pid = getpid();
+        process_generation = fork_generation;
     }
-    uint64_t mine = process_pid == getpid() ? process : 0;
+    uint64_t mine = process_generation == fork_generation ? process : 0;
     pthread_mutex_unlock(&process_lock);
     return mine;
 }
