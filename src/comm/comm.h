@@ -3,6 +3,7 @@
 #ifndef TUTTI_COMM_COMM_H
 #define TUTTI_COMM_COMM_H
 
+#include "base/fork.h"
 #include "engine/p2p.h"
 #include "fabric/fabric.h"
 
@@ -61,7 +62,8 @@ tutti_result_t comm_check(tutti_comm_t comm);
 /* As comm_check, and the communicator must be made, whole and not finalized. */
 static inline bool comm_works(tutti_comm_t comm)
 {
-    return comm && comm->magic == COMM_MAGIC && atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_READY &&
+    return comm && comm->magic == COMM_MAGIC && comm->generation == fork_generation &&
+           atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_READY &&
            !atomic_load_explicit(&comm->team->failed, memory_order_acquire);
 }
 /* Why it is not. */
