@@ -148,7 +148,7 @@ static void open_side(struct side *side, int fd)
         side->ops->open(&owner, side->poller, &side->self, &side->transport))
         die("open");
     exchange(fd, &side->self, &side->peer, sizeof side->self);
-    if (side->first && side->ops->lane_open(side->transport, &side->peer, 0, 1, 0, side, &side->lane))
+    if (side->first && side->ops->lane_open(side->transport, &side->peer, 0, 1, 0, 0, side, &side->lane))
         die("lane_open");
     while (!side->up)
         step(side);

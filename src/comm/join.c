@@ -52,7 +52,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     enum param_id ids[PARAM_SAME_COUNT];
     shared_settings(ids);
     memset(mine, 0, sizeof *mine);
-    mine->process = *link_domain_self(comm->engine->links);
+    engine_introduce(comm->engine, &mine->process);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
     mine->on_device = comm->order.fabric.device != TUTTI_HOST;

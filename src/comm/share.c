@@ -62,7 +62,8 @@ static uint64_t key_of(const struct tutti_comm *comm, int what, int rank)
 static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
 {
     struct team *team = comm->team;
-    struct link *link = link_find(comm->engine->links, team->process[rank].uuid);
+    const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
+    struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
     if (same_process(team, rank))
         return keep_here(comm->engine, key_of(comm, what, rank), *fd);
     if (!link && !clock_passed(comm->share_until))

@@ -56,7 +56,9 @@ static void peer_lost(void *context, struct link *link)
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
         for (int rank = 0; rank < team->nranks; rank++) {
-            if (memcmp(team->process[rank].uuid, peer->uuid, WIRE_UUID_BYTES) != 0)
+            const struct wire_process *theirs = &team->process[rank];
+            if (memcmp(theirs->uuid, peer->uuid, WIRE_UUID_BYTES) != 0 ||
+                wire_session(&team->process[team->rank], theirs) != link_session(link))
                 continue;
             atomic_store(&team->gone[rank], true);
             if (team->direct)
@@ -197,6 +199,14 @@ static void look_everywhere(struct engine *engine)
     take_events(engine);
     take_news(engine);
     engine->tick_wanted = link_tick(engine->links, clock_ns());
+}
+
+void engine_introduce(struct engine *engine, struct wire_process *out)
+{
+    lock_take(&engine->lock);
+    look_everywhere(engine); /* what was lost meanwhile is to be known */
+    *out = *link_domain_self(engine->links);
+    lock_release(&engine->lock);
 }
 
 int engine_poll(struct engine *engine)

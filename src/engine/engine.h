@@ -61,6 +61,9 @@ tutti_result_t engine_acquire(struct engine **out);
 tutti_result_t engine_acquire_more(int index, struct engine **out);
 void engine_release(struct engine *engine);
 
+/* This process, as the ranks of the next communicator must know it. */
+void engine_introduce(struct engine *engine, struct wire_process *out);
+
 /* Under the engine's lock: looks for news; returns how much there was. */
 int engine_poll(struct engine *engine);
 

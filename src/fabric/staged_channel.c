@@ -172,7 +172,7 @@ static tutti_result_t open_teams(struct staged *staged)
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++) {
         result = engine_acquire_more(i, &staged->channel[i].engine);
         if (result == TUTTI_SUCCESS)
-            mine[i - 1] = *link_domain_self(staged->channel[i].engine->links);
+            engine_introduce(staged->channel[i].engine, &mine[i - 1]);
     }
     if (result == TUTTI_SUCCESS)
         result = team_tell_all(staged->team, mine, more * sizeof *mine, all);

@@ -50,6 +50,7 @@ struct link {
     struct list node; /* in domain->links */
     struct link_domain *domain;
     struct wire_process peer;
+    uint64_t session; /* wire_session() */
     const struct transport_ops *ops; /* NULL: this process itself */
     struct transport *transport;
     int lanes;
@@ -171,6 +172,6 @@ void lanes_heard(struct link_lane *lane);
 void link_message(struct lane *lane, const void *bytes, size_t length);
 void link_writable(struct lane *lane);
 void link_shared(struct lane *lane, uint64_t key, int fd);
-tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, struct link **out);
+tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out);
 
 #endif

@@ -59,7 +59,8 @@ static void connect_lane(struct link_lane *lane)
     struct link *link = lane->link;
     lane->epoch = wire_epoch(++lane->attempts, !initiator(link));
     tutti_result_t result =
-        link->ops->lane_open(link->transport, &link->peer, lane->index, lane->epoch, lane->known, lane, &lane->lane);
+        link->ops->lane_open(link->transport, &link->peer, lane->index, lane->epoch, lane->known, link->session, lane,
+                             &lane->lane);
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DEAD;
     if (lane->state == LANE_DEAD) {
         lane->lane = NULL;
@@ -218,8 +219,8 @@ static bool welcome(const struct link *link, const struct link_lane *lane, const
 /* The link that a hello is for, NULL if it is for none of ours. */
 static struct link *addressee(struct link_domain *domain, const struct lane *lane, const struct wire_hello *hello)
 {
-    struct link *link = link_find(domain, hello->from.uuid);
-    if (!link && link_make(domain, &hello->from, &link) != TUTTI_SUCCESS)
+    struct link *link = link_find(domain, hello->from.uuid, hello->session);
+    if (!link && link_make(domain, &hello->from, hello->session, &link) != TUTTI_SUCCESS)
         return NULL;
     bool right = !link->lost && !domain->closing && hello->lane < LINK_MAX_LANES && lane->ops == link->ops;
     return right ? link : NULL;
@@ -264,6 +265,7 @@ void lanes_lose(struct link *link, const char *why)
         return;
     snprintf(link->reason, sizeof link->reason, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", why);
     link->lost = true;
+    link->domain->self.losses += !link->bye;
     link->control = -1;
     for (int i = 0; i < link->lanes; i++) {
         close_lane(&link->lane[i]);

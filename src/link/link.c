@@ -174,11 +174,11 @@ const struct wire_process *link_domain_self(const struct link_domain *domain)
     return &domain->self;
 }
 
-struct link *link_find(struct link_domain *domain, const uint8_t *uuid)
+struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session)
 {
     list_each (node, &domain->links) {
         struct link *link = list_entry(node, struct link, node);
-        if (memcmp(link->peer.uuid, uuid, WIRE_UUID_BYTES) == 0)
+        if (link->session == session && memcmp(link->peer.uuid, uuid, WIRE_UUID_BYTES) == 0)
             return link;
     }
     return NULL;
@@ -235,7 +235,7 @@ static void choose_lanes(struct link *link, int index)
         link->lanes = LINK_MAX_LANES;
 }
 
-tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, struct link **out)
+tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
 {
     bool self = memcmp(peer->uuid, domain->self.uuid, WIRE_UUID_BYTES) == 0;
     int index = self ? -1 : best_transport(domain, peer);
@@ -247,6 +247,7 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a link");
     link->domain = domain;
     link->peer = *peer;
+    link->session = session;
     link->control = -1;
     link->patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     init_lists(link);
@@ -259,10 +260,10 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, struct link **out)
+tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
 {
-    *out = link_find(domain, peer->uuid);
-    tutti_result_t result = *out ? TUTTI_SUCCESS : link_make(domain, peer, out);
+    *out = link_find(domain, peer->uuid, session);
+    tutti_result_t result = *out ? TUTTI_SUCCESS : link_make(domain, peer, session, out);
     if (result == TUTTI_SUCCESS && (*out)->ops)
         lanes_start(*out);
     return result;
@@ -340,6 +341,11 @@ void link_announce(struct link_domain *domain, const void *buffer)
 {
     for (int i = 0; i < domain->transports; i++)
         domain->ops[i]->announce(domain->transport[i], buffer);
+}
+
+uint64_t link_session(const struct link *link)
+{
+    return link->session;
 }
 
 const struct wire_process *link_peer(const struct link *link)

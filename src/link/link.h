@@ -98,11 +98,12 @@ const struct wire_process *link_domain_self(const struct link_domain *domain);
 /* Which transport a link to `peer` has or would have; NULL if none reaches it. */
 const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer);
 
-/* The link to a process, made (and its lanes started) at first use. */
-tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, struct link **out);
+/* The link to a process in a session (wire_session()), made, and its lanes started, at first use. One that is lost stays so: a later
+ * communicator of the two has another session. */
+tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out);
 
-/* The link to a process, whichever side has made it; NULL: there is none. */
-struct link *link_find(struct link_domain *domain, const uint8_t *uuid);
+/* The link to a process in a session, whichever side has made it; NULL: there is none. */
+struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session);
 
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
 void link_send(struct link *link, struct link_send *send);
@@ -132,6 +133,7 @@ uint64_t link_silence(struct link *link, uint64_t now);
 void link_be_patient(struct link *link, uint64_t ms);
 
 const struct wire_process *link_peer(const struct link *link);
+uint64_t link_session(const struct link *link);
 bool link_is_lost(const struct link *link);
 
 /* Has a payload gone from one rank of this process to another since the last call? The other may be asleep. */

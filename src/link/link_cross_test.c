@@ -40,7 +40,7 @@ static int pick(const struct link_lane_view *lanes, int count, size_t length)
 
 static bool joined(int from, int to)
 {
-    struct link *here = link_find(domains[from], domains[to]->self.uuid), *there = link_find(domains[to], domains[from]->self.uuid);
+    struct link *here = link_find(domains[from], domains[to]->self.uuid, 0), *there = link_find(domains[to], domains[from]->self.uuid, 0);
     for (int i = 0; i < here->lanes; i++)
         if (!there || here->lane[i].state != LANE_UP || there->lane[i].state != LANE_UP || here->lane[i].epoch != there->lane[i].epoch)
             return false;
@@ -63,7 +63,7 @@ static void connect_all(void)
     for (int from = 0; from < DOMAINS; from++)
         for (int to = 0; to < DOMAINS; to++)
             if (from != to)
-                assert_int_equal(link_get(domains[from], &domains[to]->self, &link), TUTTI_SUCCESS);
+                assert_int_equal(link_get(domains[from], &domains[to]->self, 0, &link), TUTTI_SUCCESS);
 }
 
 static void look_around(unsigned turn)

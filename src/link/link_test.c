@@ -121,7 +121,7 @@ static void test_self(void **state)
 {
     struct script *script = start(1);
     struct link *self;
-    assert_int_equal(link_get(script->side[0].domain, &script->side[0].self, &self), TUTTI_SUCCESS);
+    assert_int_equal(link_get(script->side[0].domain, &script->side[0].self, 0, &self), TUTTI_SUCCESS);
     for (uint32_t i = 0; i < 4; i++) {
         struct payload *send = payload_new(true, i, 7, lengths[i]), *recv = payload_new(false, i, 7, lengths[i]);
         payload_start(i % 2 ? send : recv, self);

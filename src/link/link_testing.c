@@ -129,7 +129,7 @@ static int on_lanes(struct transport *transport, const struct wire_process *peer
 }
 
 static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                   uint32_t known, void *user, struct lane **out)
+                                   uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     if (transport->script->fail_opens) {
         transport->script->fail_opens--;
@@ -137,6 +137,7 @@ static tutti_result_t on_lane_open(struct transport *transport, const struct wir
     }
     struct script_lane *lane = script_lane_new(transport, index, epoch, user);
     lane->known = known;
+    lane->session = session;
     lane->connecting = true;
     transport->script->opened++;
     *out = &lane->lane;

@@ -52,6 +52,7 @@ struct script {
     bool sent_at_once; /* put() calls sent() from inside */
     bool down_inside;  /* msg() on a broken lane calls down() from inside */
     bool room_inside;  /* msg() calls writable() from inside */
+    uint64_t session;  /* of the links that script_join() makes */
     int fail_opens;    /* so many lane_open() fail */
     int opened;        /* lanes */
     unsigned depth;    /* upcalls under way */

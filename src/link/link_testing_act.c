@@ -9,7 +9,8 @@
 static struct script_lane *accept_at(struct transport *to, const struct script_lane *from)
 {
     struct wire_hello hello = {
-        .lane = from->index, .epoch = from->epoch, .known = from->known, .from = to->script->side[1 - to->side].self};
+        .lane = from->index, .epoch = from->epoch, .known = from->known, .session = from->session,
+        .from = to->script->side[1 - to->side].self};
     struct script_lane *fresh = script_lane_new(to, from->index, from->epoch, NULL);
     fresh->up = true;
     to->script->depth++;

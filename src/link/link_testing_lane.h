@@ -30,6 +30,7 @@ struct script_lane {
     struct script_lane *other; /* the peer's end, NULL until there is one */
     uint16_t index;
     uint32_t epoch, known;
+    uint64_t session;
     bool connecting, accepted, up, broken, down, closed, full, wants_room;
     struct list flight;  /* parcels on their way to the other end */
     struct list sources; /* puts that have not been read */

@@ -104,7 +104,7 @@ void script_free(struct script *script)
 void script_get_link(struct script *script, int side)
 {
     struct script_side *mine = &script->side[side];
-    require(link_get(mine->domain, &script->side[1 - side].self, &mine->link) == TUTTI_SUCCESS, "no link");
+    require(link_get(mine->domain, &script->side[1 - side].self, script->session, &mine->link) == TUTTI_SUCCESS, "no link");
 }
 
 void script_join(struct script *script)

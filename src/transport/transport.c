@@ -25,8 +25,8 @@ static int no_lanes(struct transport *transport, const struct wire_process *peer
     return 0;
 }
 
-static tutti_result_t no_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
-                                   void *user, struct lane **out)
+static tutti_result_t no_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                                   uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport opens no lanes");
 }

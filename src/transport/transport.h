@@ -99,7 +99,7 @@ struct transport_ops {
     int (*lanes)(struct transport *transport, const struct wire_process *peer);
     /* Starts connecting; the hello carries epoch and known. up() or down() follows from a later poll or handler, never from inside. */
     tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                uint32_t known, void *user, struct lane **out);
+                                uint32_t known, uint64_t session, void *user, struct lane **out);
     /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns. */
     void (*lane_close)(struct lane *lane);
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define WIRE_UUID_BYTES   16
 #define WIRE_SECRET_BYTES 16
@@ -25,11 +26,13 @@ struct wire_process {
     uint64_t host;                     /* equal: the two can share memory and abstract sockets */
     uint32_t pid;
     uint32_t uid;
+    uint32_t losses; /* links that it had lost when it said this: see wire_session() */
+    uint32_t reserved;
     struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
 };
 
 _Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
-_Static_assert(sizeof(struct wire_process) == 144, "wire_process is part of the protocol");
+_Static_assert(sizeof(struct wire_process) == 152, "wire_process is part of the protocol");
 
 /* First words on every lane, from the side that connects. */
 struct wire_hello {
@@ -38,9 +41,22 @@ struct wire_hello {
     uint16_t lane; /* index in the link */
     uint32_t epoch; /* of the lane: wire_epoch() */
     uint32_t known; /* of the last lane of this index that the other side connected and this side took; 0: none */
+    uint64_t session; /* which link of the two processes: wire_session() */
     uint8_t secret[WIRE_SECRET_BYTES]; /* of the process connected to */
     struct wire_process from;
 };
+
+/*
+ * Names a link of two processes among all that they have one after the other. A link that one of them has lost is never used again: what
+ * both say when they make their next communicator differs from what they said before, and so they meet by another link, also if
+ * the other one does not know of the loss yet.
+ */
+static inline uint64_t wire_session(const struct wire_process *a, const struct wire_process *b)
+{
+    int order = memcmp(a->uuid, b->uuid, WIRE_UUID_BYTES);
+    uint64_t smaller = order < 0 ? a->losses : b->losses, greater = order < 0 ? b->losses : a->losses;
+    return order ? smaller << 32 | greater : 0;
+}
 
 /*
  * Names one attempt to connect a lane, among all of both sides: the how manyth of its side, from 1, and which side's. So news of an
@@ -59,6 +75,6 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
 #define WIRE_HELLO_VERSION 3
-_Static_assert(sizeof(struct wire_hello) == 176, "wire_hello is part of the protocol");
+_Static_assert(sizeof(struct wire_hello) == 192, "wire_hello is part of the protocol");
 
 #endif

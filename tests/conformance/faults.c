@@ -142,7 +142,7 @@ static bool scenario(void)
     uint64_t deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
     bool opened = open_stub(&left);
     opened = open_stub(&right) && opened;
-    if (opened && under_test->lane_open(left.transport, &right.self, 0, 1, 0, &left, &left.lane) != TUTTI_SUCCESS)
+    if (opened && under_test->lane_open(left.transport, &right.self, 0, 1, 0, 0, &left, &left.lane) != TUTTI_SUCCESS)
         left.lane = NULL;
     while (opened && !over() && !(left.up && right.up) && !clock_passed(deadline))
         step();

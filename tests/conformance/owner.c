@@ -173,7 +173,7 @@ struct end *end_new(struct party *party)
 struct end *end_open(struct party *party, const struct wire_process *peer, uint16_t index, uint32_t epoch)
 {
     struct end *end = end_new(party);
-    assert_int_equal(party->ops->lane_open(party->transport, peer, index, epoch, 0, end, &end->lane), TUTTI_SUCCESS);
+    assert_int_equal(party->ops->lane_open(party->transport, peer, index, epoch, 0, 0, end, &end->lane), TUTTI_SUCCESS);
     assert_int_equal(end->count, 0); /* no upcall from inside */
     return end;
 }

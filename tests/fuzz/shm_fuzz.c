@@ -115,7 +115,7 @@ static void make_lanes(void)
     if (good.lane && bad.lane && !good.is_down && !bad.is_down)
         return;
     drop_lanes();
-    if (transport_shm.lane_open(bad.transport, &good.self, 0, 1, 0, &bad, &bad.lane))
+    if (transport_shm.lane_open(bad.transport, &good.self, 0, 1, 0, 0, &bad, &bad.lane))
         abort();
     bad.is_down = false;
     for (int i = 0; i < 100 && !(bad.up && good.up); i++)

@@ -114,11 +114,11 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, uint32_t known, int memory_fd)
+static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, uint32_t known, uint64_t session, int memory_fd)
 {
     struct shm_transport *shm = shm_of(lane);
     struct wire_hello *head = &(struct wire_hello){
-        .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch, .known = known};
+        .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch, .known = known, .session = session};
     struct shm_hello hello = {.hello = *head};
     int fds[LOBBY_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
     hello.hello.from = shm->base.self;
@@ -138,8 +138,8 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
         transport_timer_set(&shm->base, &lane->deadline, param_int(PARAM_TIMEOUT));
 }
 
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
-                             void *user, struct lane **out)
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                             uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     struct shm_lane *lane = lane_new(transport, user, index);
     int memory_fd = -1;
@@ -151,7 +151,7 @@ tutti_result_t shm_lane_open(struct transport *transport, const struct wire_proc
     if (result == TUTTI_SUCCESS)
         result = map_lane(lane, memory_fd, true);
     if (result == TUTTI_SUCCESS)
-        knock(lane, peer, epoch, known, memory_fd); /* a failure is told by down() */
+        knock(lane, peer, epoch, known, session, memory_fd); /* a failure is told by down() */
     if (memory_fd >= 0)
         close(memory_fd);
     if (result != TUTTI_SUCCESS) {

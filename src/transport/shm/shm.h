@@ -26,7 +26,7 @@ struct shm_hello {
     struct ring_shape shape;
     struct attach_word word; /* of the sender */
 };
-_Static_assert(sizeof(struct shm_hello) == 208, "shm_hello is part of the protocol");
+_Static_assert(sizeof(struct shm_hello) == 224, "shm_hello is part of the protocol");
 
 enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE, SHM_MAPPED };
 
@@ -137,8 +137,8 @@ struct shm_lane {
 #define NO_WATCH (~0u)
 
 /* lane.c */
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
-                             void *user, struct lane **out);
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                             uint32_t known, uint64_t session, void *user, struct lane **out);
 void shm_lane_close(struct lane *lane);
 void shm_lane_bury(struct lane *lane);
 void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);

@@ -277,8 +277,8 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
-                             void *user, struct lane **out)
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                             uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     struct tcp_lane *lane = lane_new(transport, user, index, epoch);
     if (!lane)
@@ -289,6 +289,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
                                  .lane = index,
                                  .epoch = epoch,
                                  .known = known,
+                                  .session = session,
                                  .from = transport->self};
     memcpy(hello->secret, peer->secret, sizeof hello->secret);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);

@@ -84,8 +84,8 @@ struct tcp_lane {
 };
 
 /* lane.c */
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch, uint32_t known,
-                             void *user, struct lane **out);
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                             uint32_t known, uint64_t session, void *user, struct lane **out);
 void tcp_lane_close(struct lane *lane);
 void tcp_lane_bury(struct lane *lane);
 void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);
