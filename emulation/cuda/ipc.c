@@ -89,6 +89,7 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
                         .device = device_of_number((int)handle->device), .context = context, .inode = handle->inode,
                         .origin = handle->base, .owner = handle->pid};
     if (base != MAP_FAILED && range_add(&new)) {
+        held_lock(fd);
         *out = (uintptr_t)base;
         return CUDA_SUCCESS;
     }

@@ -185,6 +185,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     CALL(CALL_CONTEXT);
     state_lock();
+    held_look();
     size_t used = device_get(context_current()->device)->used;
     state_unlock();
     if (free_bytes)

@@ -46,6 +46,9 @@ bool range_overlaps(const void *address, size_t size);
 struct range *range_add(const struct range *range); /* gives it a new id; NULL: no memory */
 struct range *range_after(const struct range *range); /* walks all, by address; NULL starts */
 void range_remove(struct range *range);
+void held_lock(int fd);                              /* this process maps memory of another one */
+void held_free(int fd, int device, size_t size);     /* takes the file: closed and uncharged when nobody else maps it */
+void held_look(void);                                /* has somebody let go? */
 CUresult memory_charge(int device, size_t size);
 void memory_uncharge(int device, size_t size);
 int memory_file(int device, size_t size); /* -1: errno */

@@ -74,6 +74,7 @@ void range_remove(struct range *range)
 
 CUresult memory_charge(int device, size_t size)
 {
+    held_look();
     struct device *d = device_get(device);
     if (size > config_get()->memory || d->used > config_get()->memory - size)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -147,13 +148,15 @@ static void address_give(char *base, size_t mapped)
 
 void range_release(struct range *range)
 {
-    if (range->kind == RANGE_DEVICE || range->kind == RANGE_MANAGED)
+    if (range->kind == RANGE_MANAGED)
         memory_uncharge(range->device, range->size);
     if (range->kind == RANGE_DEVICE)
         address_give(range->base, range->mapped);
     else if (range->kind != RANGE_REGISTERED && range->kind != RANGE_MAPPED)
         munmap(range->base, range->mapped);
-    if (range->fd >= 0)
+    if (range->kind == RANGE_DEVICE)
+        held_free(range->fd, range->device, range->size);
+    else if (range->fd >= 0)
         close(range->fd);
     range_remove(range);
 }

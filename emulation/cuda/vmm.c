@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,8 +32,9 @@ void allocation_unref(struct allocation *allocation)
         at = &(*at)->next;
     *at = allocation->next;
     if (allocation->counted)
-        memory_uncharge(allocation->device, allocation->size);
-    close(allocation->fd);
+        held_free(allocation->fd, allocation->device, allocation->size);
+    else
+        close(allocation->fd);
     free(allocation);
 }
 
@@ -149,6 +151,14 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHa
     return CUDA_SUCCESS;
 }
 
+/* A description of its own, which can be locked. */
+static int reopen(int fd)
+{
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle, CUmemAllocationHandleType type)
 {
     struct stat file;
@@ -161,7 +171,10 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
     state_lock();
-    CUresult result = add_allocation(fcntl(fd, F_DUPFD_CLOEXEC, 0), device, (size_t)file.st_size, &prop, out);
+    int own = reopen(fd);
+    if (own >= 0)
+        held_lock(own);
+    CUresult result = add_allocation(own, device, (size_t)file.st_size, &prop, out);
     state_unlock();
     return result;
 }

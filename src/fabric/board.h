@@ -14,7 +14,7 @@
 
 #define BOARD_SPARE 4096 /* bytes behind a window that only its owner touches: where barriers send from and to */
 #define BOARD_POSTS 64 /* messages of one pair for which only one end's call has come */
-#define BOARD_OFFERS 64 /* buffers of a rank that a peer may have mapped at a time */
+#define BOARD_OFFERS 512 /* buffers of a rank that a peer may have mapped at a time */
 #define BOARD_DEPTH 2  /* pieces of a staged message that are under way */
 #define BOARD_STEPS 256 /* operations of a rank of which the board tells what they need */
 
@@ -62,6 +62,8 @@ struct board_pair {
     _Alignas(CACHE_LINE) _Atomic uint32_t called[2];
     /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`, `arrived` */
     _Atomic uint32_t pushing, pulling, arriving;
+    /* pushed, pulled, arrived: whether a rank that departed let go who waits for more than was done, and what was done: 1 << 32 | number */
+    _Atomic uint64_t let_go[3];
     _Atomic uint64_t first[BOARD_POSTS]; /* number << 1 | the end that came first */
     struct board_post post[2][BOARD_POSTS];
 };
@@ -121,9 +123,13 @@ struct board {
     struct board_failure failure;
     struct board_rank rank[KERNEL_RANKS];
     struct board_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
+    _Atomic uint32_t offers[KERNEL_RANKS][KERNEL_RANKS]; /* of these, the places that were ever used. Hosts alone look at them: they are not pinned */
     struct board_offer offer[KERNEL_RANKS][KERNEL_RANKS][BOARD_OFFERS]; /* [owner][who may map it] */
     /* windows follow, where GPUs cannot write to one another's memory */
 };
+
+/* What streams and kernels look at, in whole pages. */
+#define BOARD_PINNED ((offsetof(struct board, offers) + 65535) / 65536 * 65536)
 
 /* Windows in host memory: where rank's begins, and its bulk. */
 size_t board_size(int nranks);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -73,8 +74,11 @@ static void part(struct fabric *fabric, struct departure who)
 {
     struct board_rank *mine = &fabric->board->rank[fabric->rank];
     char sentence[160];
-    if (atomic_exchange(&fabric->parted, true))
+    if (atomic_exchange(&fabric->parted, true)) {
+        while (!atomic_load(&fabric->team->failed)) /* by another thread */
+            sched_yield();
         return;
+    }
     mine->limit = atomic_load(fabric->over);
     mine->culprit = who.culprit;
     mine->cause = (uint32_t)who.cause;
@@ -119,6 +123,33 @@ static int find_missing(const struct fabric *fabric, const struct board_step *st
         if ((step->involves >> rank & 1) && depart_has(fabric, rank, who) && !step_is_served(fabric, step, rank))
             return rank;
     return -1;
+}
+
+/* A step that is over, of which a message is undone: a rank that departed let go this one's stream, too, as both wait for one word. */
+static bool is_hollow(const struct fabric *fabric, const struct board_step *step, struct departure *who)
+{
+    bool hollow = false;
+    for (int rank = 0; rank < fabric->nranks && !step->kernel && !hollow; rank++)
+        hollow = (step->involves >> rank & 1) && depart_has(fabric, rank, who) && message_undone(fabric, rank) && !step_is_served(fabric, step, rank);
+    return hollow;
+}
+
+void depart_notice(struct fabric *fabric)
+{
+    const struct board_rank *mine = &fabric->board->rank[fabric->rank];
+    struct departure who;
+    uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
+    if (atomic_load(&fabric->team->failed) || atomic_load(&fabric->leaving) || !depart_any(fabric))
+        return;
+    for (uint64_t at = issued > BOARD_STEPS ? issued - BOARD_STEPS : 0; at < issued; at++) {
+        const struct board_step *step = &mine->step[at % BOARD_STEPS];
+        if (!order_is_over(fabric, step->ticket))
+            return;
+        if (is_hollow(fabric, step, &who)) {
+            part(fabric, who);
+            return;
+        }
+    }
 }
 
 /* What graphs launch has no ticket. */

@@ -21,6 +21,8 @@
 
 tutti_result_t fabric_hear_failure(struct fabric *fabric)
 {
+    if (fabric->board)
+        depart_notice(fabric);
     const struct board_failure *failure = fabric->board ? &fabric->board->failure : NULL;
     if (!failure || !atomic_load_explicit(&failure->state, memory_order_acquire))
         return team_failure(fabric->team);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FREED_US 400000 /* between looks for memory that this process has freed and peers map; it may wait for a pause as long again */
 #define LOOK_US 1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
 /* ---- Closing ------------------------------------------------------------------------------------------------------- */
@@ -66,6 +67,11 @@ static struct board_offer *place_of(const struct fabric *fabric, int peer, int o
     return &fabric->board->offer[peer][fabric->rank][offer];
 }
 
+static int places_used(const struct fabric *fabric, int peer)
+{
+    return (int)atomic_load_explicit(&fabric->board->offers[peer][fabric->rank], memory_order_acquire);
+}
+
 static bool is_answered(const struct board_offer *place)
 {
     return atomic_load_explicit(&place->number, memory_order_acquire) == atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
@@ -87,7 +93,7 @@ static void replace(struct fabric *fabric, int peer, int offer)
 static void replace_all(struct fabric *fabric)
 {
     for (int peer = 0; peer < fabric->nranks; peer++)
-        for (int i = 0; !fabric->here[peer] && i < BOARD_OFFERS; i++)
+        for (int i = 0; !fabric->here[peer] && i < places_used(fabric, peer); i++)
             if (!is_answered(place_of(fabric, peer, i)))
                 replace(fabric, peer, i);
 }
@@ -131,7 +137,7 @@ static bool retire_stale(struct fabric *fabric, const void *handle)
     bool any = false;
     pthread_mutex_lock(&fabric->lock);
     for (int peer = 0; fabric->board && peer < fabric->nranks; peer++)
-        for (int i = 0; i < BOARD_OFFERS; i++) {
+        for (int i = 0; i < places_used(fabric, peer); i++) {
             struct import *import = atomic_load_explicit(&fabric->import[peer][i], memory_order_acquire);
             if (!import || !is_stale(import, handle))
                 continue;
@@ -190,7 +196,7 @@ static bool answer_all(struct fabric *fabric)
 {
     bool left = false;
     for (int peer = 0; peer < fabric->nranks; peer++)
-        for (int i = 0; !fabric->here[peer] && i < BOARD_OFFERS; i++)
+        for (int i = 0; !fabric->here[peer] && i < places_used(fabric, peer); i++)
             left |= !is_answered(place_of(fabric, peer, i)) && !answer(fabric, peer, i);
     return left;
 }
@@ -218,7 +224,8 @@ static void *work(void *argument)
         bool failed = atomic_load(&fabric->team->failed), unanswered = !failed && answer_all(fabric);
         bool left = !failed && (import_close_old(fabric) || unanswered);
         pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
-        futex_wait(bell, news, left ? pause : 60u * 1000 * 1000);
+        bool offers = !failed && offer_withdraw_freed(fabric);
+        futex_wait(bell, news, left ? pause : offers ? FREED_US : 60u * 1000 * 1000);
     }
     cuda_leave();
     return NULL;

@@ -132,6 +132,7 @@ struct fabric {
     CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
     struct offered offered[KERNEL_RANKS][BOARD_OFFERS];
     uint64_t offers_used;
+    pthread_mutex_t offering;          /* guards `offered`, for calls and the importer */
     struct import *_Atomic import[KERNEL_RANKS][BOARD_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
     pthread_mutex_t lock;              /* guards parcels, old imports, and what imports become old */
     struct list parcels, old;          /* old: what is to be closed when nothing is under way */
@@ -172,6 +173,8 @@ bool depart_has(const struct fabric *fabric, int rank, struct departure *out);
 bool depart_any(const struct fabric *fabric);
 /* For the helper, again and again; the microseconds until it shall look again, 0: when there is news. */
 uint64_t depart_look(struct fabric *fabric, struct depart_watch *watch);
+/* Streams may have been let go by a rank that departed: what they waited for is undone, and the team fails. */
+void depart_notice(struct fabric *fabric);
 /* A call cannot be carried out without that rank. Returns the error. */
 tutti_result_t depart_refuse(struct fabric *fabric, struct departure who);
 /* Nothing is left of what came before a refused call: the team fails. */
@@ -268,6 +271,8 @@ bool message_piece(struct fabric *fabric, const struct message *message, uint32_
  * free its memory: unless the copier is lost, or `at_once`.
  */
 void message_give_up(struct fabric *fabric, bool at_once);
+/* Is there a message with `peer` that one of the two has let go before it was done? */
+bool message_undone(const struct fabric *fabric, int peer);
 
 /* side.c: what streams wait for and write */
 tutti_result_t side_wait(const struct fabric *fabric, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
@@ -288,6 +293,8 @@ void side_release(_Atomic uint32_t *word, uint32_t value);
 int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range);
 void offer_use(struct fabric *fabric, int peer, int offer, const struct message *message);
 /* Gives peers the descriptors that go with offers. Returns whether some are left. */
+/* Lets peers go of what has been freed. Returns whether there are any offers. */
+bool offer_withdraw_freed(struct fabric *fabric);
 bool offer_deliver(struct fabric *fabric);
 /* A copy of the descriptor is to go to a peer. */
 tutti_result_t offer_parcel(struct fabric *fabric, int peer, int fd, uint64_t key);

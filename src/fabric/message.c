@@ -328,17 +328,21 @@ tutti_result_t message_end(struct fabric *fabric, const struct message *message,
 /* ---- When it comes to nothing -------------------------------------------------------------------------------------- */
 
 /* `copying`: the last copy that lies in a stream. It needs nothing more than it is given here. */
-static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, uint32_t value, bool at_once)
+static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go, uint32_t value, bool at_once)
 {
-    if (at_once || (int32_t)(atomic_load(word) - atomic_load(copying)) >= 0)
-        side_release(word, value);
+    uint32_t done = atomic_load(word);
+    uint64_t none = 0;
+    if ((int32_t)(value - done) <= 0 || (!at_once && (int32_t)(done - atomic_load(copying)) < 0))
+        return;
+    atomic_compare_exchange_strong(let_go, &none, 1ull << 32 | done); /* the other end looks at this behind its wait */
+    side_release(word, value);
 }
 
 static void release_ends(struct board_pair *pair, uint32_t messages, uint32_t staged, bool at_once)
 {
-    release_end(&pair->pushed, &pair->pushing, messages, at_once);
-    release_end(&pair->pulled, &pair->pulling, messages, at_once);
-    release_end(&pair->arrived, &pair->arriving, staged, at_once);
+    release_end(&pair->pushed, &pair->pushing, &pair->let_go[0], messages, at_once);
+    release_end(&pair->pulled, &pair->pulling, &pair->let_go[1], messages, at_once);
+    release_end(&pair->arrived, &pair->arriving, &pair->let_go[2], staged, at_once);
 }
 
 void message_give_up(struct fabric *fabric, bool at_once)
@@ -352,4 +356,20 @@ void message_give_up(struct fabric *fabric, bool at_once)
         release_ends(to, atomic_load(&fabric->sent[peer]), atomic_load(&fabric->sent_pieces[peer]), lost);
         release_ends(from, atomic_load(&fabric->received[peer]), atomic_load(&fabric->received_pieces[peer]), lost);
     }
+}
+
+static bool is_undone(const struct board_pair *pair, uint32_t messages, uint32_t staged)
+{
+    bool undone = false;
+    for (int word = 0; word < 3; word++) {
+        uint64_t let_go = atomic_load(&pair->let_go[word]);
+        undone = undone || (let_go && (int32_t)((word == 2 ? staged : messages) - (uint32_t)let_go) > 0);
+    }
+    return undone;
+}
+
+bool message_undone(const struct fabric *fabric, int peer)
+{
+    return is_undone(&fabric->board->pair[fabric->rank][peer], atomic_load(&fabric->sent[peer]), atomic_load(&fabric->sent_pieces[peer])) ||
+           is_undone(&fabric->board->pair[peer][fabric->rank], atomic_load(&fabric->received[peer]), atomic_load(&fabric->received_pieces[peer]));
 }

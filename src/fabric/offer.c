@@ -56,28 +56,50 @@ static void publish(struct fabric *fabric, int peer, int offer, const struct cud
     board_ring(fabric->board, peer);
 }
 
-/* The peer keeps memory alive that this process has given back: it shall let go. */
-static void withdraw_old(struct fabric *fabric, int peer)
+static uint32_t places_used(const struct fabric *fabric, int peer)
+{
+    return atomic_load_explicit(&fabric->board->offers[fabric->rank][peer], memory_order_relaxed);
+}
+
+/* The peer keeps memory alive that this process has given back: it shall let go. The driver is asked without the lock: it may take its time. */
+static bool withdraw_if_freed(struct fabric *fabric, int peer, int offer)
 {
     static const struct cuda_range nothing = {.ordinal = -1};
     static const struct cuda_handle none;
-    for (int i = 0; i < BOARD_OFFERS; i++) {
-        const struct offered *mine = &fabric->offered[peer][i];
-        struct cuda_range now;
-        if (!mine->size || !is_mapped(fabric, peer, i) || !may_change(fabric, peer, i))
-            continue;
-        if (cuda_range_of((void *)(uintptr_t)mine->base, &now) == TUTTI_SUCCESS && (now.id != mine->id || now.base != mine->base))
-            publish(fabric, peer, i, &nothing, &none, 0);
-    }
+    struct cuda_range now;
+    pthread_mutex_lock(&fabric->offering);
+    const struct offered mine = fabric->offered[peer][offer];
+    bool mapped = mine.size && is_mapped(fabric, peer, offer) && may_change(fabric, peer, offer);
+    pthread_mutex_unlock(&fabric->offering);
+    if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS || (now.id == mine.id && now.base == mine.base))
+        return mine.size != 0;
+    pthread_mutex_lock(&fabric->offering);
+    bool still = fabric->offered[peer][offer].number == mine.number && may_change(fabric, peer, offer);
+    if (still)
+        publish(fabric, peer, offer, &nothing, &none, 0);
+    pthread_mutex_unlock(&fabric->offering);
+    return !still;
+}
+
+bool offer_withdraw_freed(struct fabric *fabric)
+{
+    bool any = false;
+    for (int peer = 0; peer < fabric->nranks; peer++)
+        for (uint32_t i = 0; !fabric->here[peer] && i < places_used(fabric, peer); i++)
+            any |= withdraw_if_freed(fabric, peer, (int)i);
+    return any;
 }
 
 static int find_room(struct fabric *fabric, int peer)
 {
-    int oldest = -1;
-    for (int i = 0; i < BOARD_OFFERS; i++)
-        if (may_change(fabric, peer, i) && (oldest < 0 || fabric->offered[peer][i].used < fabric->offered[peer][oldest].used))
+    int oldest = -1, used = (int)places_used(fabric, peer);
+    for (int i = 0; i < used && (oldest < 0 || fabric->offered[peer][oldest].size); i++)
+        if (may_change(fabric, peer, i) && (oldest < 0 || !fabric->offered[peer][i].size || fabric->offered[peer][i].used < fabric->offered[peer][oldest].used))
             oldest = i;
-    return oldest;
+    if (used == BOARD_OFFERS || (oldest >= 0 && !fabric->offered[peer][oldest].size))
+        return oldest;
+    atomic_store_explicit(&fabric->board->offers[fabric->rank][peer], (uint32_t)used + 1, memory_order_release);
+    return used;
 }
 
 static bool keep_parcel(struct fabric *fabric, int peer, int fd, uint64_t key)
@@ -97,7 +119,6 @@ static void make_offer(struct fabric *fabric, int peer, const struct cuda_range 
 {
     struct cuda_handle handle = {0};
     int fd = -1;
-    withdraw_old(fabric, peer);
     int offer = find_room(fabric, peer);
     if (offer < 0)
         return;
@@ -114,26 +135,37 @@ static void make_offer(struct fabric *fabric, int peer, const struct cuda_range 
     publish(fabric, peer, offer, range, &handle, key);
 }
 
-int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range)
+static int find(struct fabric *fabric, int peer, const struct cuda_range *range)
 {
-    for (int i = 0; i < BOARD_OFFERS; i++) {
+    uint32_t used = places_used(fabric, peer);
+    for (uint32_t i = 0; i < used; i++) {
         struct offered *mine = &fabric->offered[peer][i];
         if (!mine->number || !mine->size || mine->id != range->id || mine->base != range->base)
             continue;
         mine->used = ++fabric->offers_used;
-        return is_mapped(fabric, peer, i) ? i : -1;
+        return is_mapped(fabric, peer, (int)i) ? (int)i : -1;
     }
     make_offer(fabric, peer, range);
     return -1;
 }
 
+int offer_find(struct fabric *fabric, int peer, const struct cuda_range *range)
+{
+    pthread_mutex_lock(&fabric->offering);
+    int offer = find(fabric, peer, range);
+    pthread_mutex_unlock(&fabric->offering);
+    return offer;
+}
+
 void offer_use(struct fabric *fabric, int peer, int offer, const struct message *message)
 {
+    pthread_mutex_lock(&fabric->offering);
     struct offered *mine = &fabric->offered[peer][offer];
     if (message->sends)
         mine->pulled = message->number;
     else
         mine->pushed = message->number;
+    pthread_mutex_unlock(&fabric->offering);
 }
 
 /* ---- Descriptors that go with offers ------------------------------------------------------------------------------- */

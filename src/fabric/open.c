@@ -308,7 +308,7 @@ static tutti_result_t meet(struct fabric *fabric, struct opening *opening)
 
 static tutti_result_t register_board(struct fabric *fabric)
 {
-    tutti_result_t result = cuda_check(fabric->cu->MemHostRegister(fabric->board, board_window(fabric->nranks, 0), PINNED), "pinning the board");
+    tutti_result_t result = cuda_check(fabric->cu->MemHostRegister(fabric->board, BOARD_PINNED, PINNED), "pinning the board");
     if (result != TUTTI_SUCCESS)
         return result;
     fabric->board_registered = true;
@@ -383,6 +383,7 @@ tutti_result_t fabric_open(struct team *team, const struct fabric_order *order, 
     list_init(&fabric->old);
     list_init(&fabric->quiet);
     pthread_mutex_init(&fabric->lock, NULL);
+    pthread_mutex_init(&fabric->offering, NULL);
     tutti_result_t result = cuda_driver(&fabric->cu);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_acquire(order->device, &fabric->device);
@@ -433,6 +434,7 @@ void fabric_close(struct fabric *fabric)
     }
     crew_leave();
     pthread_mutex_destroy(&fabric->lock);
+    pthread_mutex_destroy(&fabric->offering);
     free(fabric);
 }
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define WORDS   20000
-#define BUFFERS 80 /* more than can be offered at a time */
+#define BUFFERS 80
 #define PIECE   (2u << 20)
 
 static tutti_comm_t comm, talk; /* talk: by which ranks agree; may be the same */
@@ -165,6 +165,29 @@ static void many_buffers(void)
     for (int i = 0; i < BUFFERS; i++) {
         OK(tutti_device_mem_free(send[i]));
         OK(tutti_device_mem_free(recv[i]));
+    }
+}
+
+static size_t free_bytes(void)
+{
+    size_t left = 0, total;
+    DONE(cu->MemGetInfo(&left, &total));
+    return left;
+}
+
+/* Memory that a peer maps is not free before that one lets go, and it does though nobody calls the library any more. */
+static void freed_is_free(void)
+{
+    size_t before = free_bytes();
+    uint32_t *send = memory(WORDS), *recv = memory(WORDS);
+    until_mapped(send, recv, WORDS, 0);
+    require(free_bytes() < before, "buffers are counted");
+    DONE(cu->MemFree((CUdeviceptr)(uintptr_t)send));
+    DONE(cu->MemFree((CUdeviceptr)(uintptr_t)recv));
+    time_t end = time(NULL) + 30;
+    while (free_bytes() < before) {
+        usleep(10000);
+        require(time(NULL) < end, "memory that was freed is given back without a call");
     }
 }
 
@@ -475,6 +498,10 @@ static void run_case(const char *name)
         buffers_go();
         reduce_much();
         pieces(true);
+    } else if (strcmp(name, "freed") == 0) {
+        one_says(false); /* has made what it needs */
+        freed_is_free();
+        DONE(cu->CtxSynchronize());
     } else if (strcmp(name, "crowd") == 0) { /* more GPUs than kernels know */
         buffers_go();
         reduce_much();
