@@ -155,7 +155,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *exclude
 /* Waits until everything issued on `comm` is done. After it only destroy is allowed. */
 TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
-/* Finalizes if that has not been done, and frees the communicator. NULL is allowed. */
+/* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls on it
+ * (TUTTI_INVALID_USAGE, and nothing is done). */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
 /* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. On GPUs what all its ranks have called is first brought
@@ -185,7 +186,7 @@ TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
 
 /* A stream orders operations of several communicators. Operations of one stream run one after another. */
 TUTTI_API tutti_result_t tutti_stream_create(tutti_stream_t *stream);
-/* Waits for the stream's operations first. NULL is allowed. */
+/* Waits for the stream's operations first. NULL is allowed. Not while an open group keeps calls on it. */
 TUTTI_API tutti_result_t tutti_stream_destroy(tutti_stream_t stream);
 /* Waits for all operations issued on the stream; returns the first error among those since the last synchronize. */
 TUTTI_API tutti_result_t tutti_stream_synchronize(tutti_stream_t stream);

@@ -97,11 +97,11 @@ tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t
     if (result == TUTTI_SUCCESS)
         result = env_identity_find(&identity);
     if (result != TUTTI_SUCCESS)
-        return result;
+        return group_note(result);
     result = roots_open_env(&identity);
     env_identity_release(&identity);
     if (result != TUTTI_SUCCESS)
-        return result;
+        return group_note(result);
     order.rank = identity.rank;
     order.nranks = identity.nranks;
     order.id = identity.id;
@@ -112,10 +112,11 @@ tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n)
 {
     tutti_unique_id_t id;
     if (!comms || n < 1)
-        return error_set(TUTTI_INVALID_ARGUMENT, "comms is %p and n is %d; n communicators are to be made, at least 1", (void *)comms, n);
+        return group_note(error_set(TUTTI_INVALID_ARGUMENT, "comms is %p and n is %d; n communicators are to be made, at least 1",
+                                    (void *)comms, n));
     tutti_result_t result = tutti_get_unique_id(&id);
     if (result != TUTTI_SUCCESS)
-        return result;
+        return group_note(result);
     tutti_group_start();
     for (int rank = 0; rank < n && result == TUTTI_SUCCESS; rank++)
         result = tutti_comm_init_rank(&comms[rank], n, &id, rank, NULL);
@@ -150,7 +151,7 @@ tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_com
 tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *child, const tutti_config_t *config)
 {
     tutti_result_t result = comm_usable(comm);
-    return result == TUTTI_SUCCESS ? tutti_comm_split(comm, 0, comm->team->rank, child, config) : result;
+    return result == TUTTI_SUCCESS ? tutti_comm_split(comm, 0, comm->team->rank, child, config) : group_note(result);
 }
 
 static tutti_result_t check_excluded(tutti_comm_t comm, const int *excluded, int count)
@@ -183,9 +184,19 @@ tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int cou
 
 /* ---- Ending -------------------------------------------------------------------------------------------------------- */
 
+/* A group would issue its calls on what is gone. */
+static tutti_result_t not_grouped(const char *what, int calls)
+{
+    if (!calls)
+        return TUTTI_SUCCESS;
+    return group_note(error_set(TUTTI_INVALID_USAGE, "%d calls of an open group are on this %s; call tutti_group_end() first", calls, what));
+}
+
 tutti_result_t tutti_comm_finalize(tutti_comm_t comm)
 {
     tutti_result_t result = comm_check(comm);
+    if (result == TUTTI_SUCCESS)
+        result = not_grouped("communicator", atomic_load(&comm->grouped));
     return result == TUTTI_SUCCESS ? comm_finalize(comm) : result;
 }
 
@@ -194,6 +205,8 @@ tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
     if (!comm)
         return TUTTI_SUCCESS;
     tutti_result_t result = comm_check(comm);
+    if (result == TUTTI_SUCCESS)
+        result = not_grouped("communicator", atomic_load(&comm->grouped));
     if (result != TUTTI_SUCCESS)
         return result;
     comm_finalize(comm);
@@ -347,6 +360,9 @@ tutti_result_t tutti_stream_destroy(tutti_stream_t stream)
 {
     if (!stream)
         return TUTTI_SUCCESS;
+    tutti_result_t result = not_grouped("stream", atomic_load(&stream->grouped));
+    if (result != TUTTI_SUCCESS)
+        return result;
     tutti_stream_synchronize(stream);
     free(stream);
     return TUTTI_SUCCESS;

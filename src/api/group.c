@@ -28,6 +28,7 @@ static _Thread_local int group_depth;
 
 static _Thread_local struct {
     tutti_result_t error;
+    char sentence[1024]; /* of the error */
     struct record *record; /* NULL or `few` or malloc'ed */
     size_t count, room;
     struct record few[FEW];
@@ -40,8 +41,15 @@ bool group_open(void)
 
 tutti_result_t group_note(tutti_result_t result)
 {
-    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && group_depth && group.error == TUTTI_SUCCESS)
+    if (!group_depth || result == TUTTI_SUCCESS)
+        return result;
+    if (result == TUTTI_IN_PROGRESS)
+        result = error_set(TUTTI_INVALID_USAGE, "the communicator is still being made: calls on it come behind the group that makes it, "
+                                                "when tutti_comm_get_async_error() says success");
+    if (group.error == TUTTI_SUCCESS) {
         group.error = result;
+        snprintf(group.sentence, sizeof group.sentence, "%s", error_last());
+    }
     return result;
 }
 
@@ -59,12 +67,34 @@ static tutti_result_t grow(void)
     return TUTTI_SUCCESS;
 }
 
+static struct tutti_stream *host_stream(const struct record *record)
+{
+    return record->comm->fabric ? NULL : record->stream;
+}
+
+/* What the group keeps must not be destroyed: `by` is 1 when it is put in, -1 when the group ends. */
+static void hold(const struct record *record, int by)
+{
+    struct tutti_stream *stream = host_stream(record);
+    atomic_fetch_add(&record->comm->grouped, by);
+    if (stream)
+        atomic_fetch_add(&stream->grouped, by);
+}
+
 static tutti_result_t add(const struct record *record)
 {
     tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
+        hold(record, 1);
         group.record[group.count++] = *record;
+    }
     return result;
+}
+
+static void let_go_all(void)
+{
+    for (size_t i = 0; i < group.count; i++)
+        hold(&group.record[i], -1);
 }
 
 /* The user's counts and offsets are his again when the call returns. */
@@ -304,9 +334,8 @@ tutti_result_t tutti_group_end(void)
         return error_set(TUTTI_INVALID_USAGE, "tutti_group_end() without tutti_group_start()");
     if (--group_depth)
         return TUTTI_SUCCESS;
-    tutti_result_t result = group.error;
-    if (result == TUTTI_SUCCESS)
-        result = issue_all();
+    let_go_all();
+    tutti_result_t result = group.error == TUTTI_SUCCESS ? issue_all() : error_note(group.error, "%s", group.sentence);
     drop_all();
     if (group.record != group.few)
         free(group.record);

@@ -12,7 +12,8 @@ tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_s
 tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out);
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child);
 bool group_open(void);
-/* Remembers an error of a call inside a group; returns it. */
+/* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is still being made is an error there: the
+ * call would be left out. */
 tutti_result_t group_note(tutti_result_t result);
 
 /* premul.c: resolves an operator value into call->op, premul and scalar. */

@@ -48,6 +48,7 @@ struct tutti_comm {
     uint64_t share_until; /* ranks below us in the tree should have connected */
     int shares_taken; /* descriptors that came, see share.c */
     struct comm_order order;
+    _Atomic int grouped;     /* calls on it that open groups keep */
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */
     char sentence[512];

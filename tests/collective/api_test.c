@@ -187,6 +187,56 @@ static void groups(void **state)
     still_works();
 }
 
+static void groups_keep_what_they_use(void **state)
+{
+    tutti_comm_t both[2], child = (tutti_comm_t)1;
+    tutti_stream_t stream;
+    (void)state;
+    assert_int_equal(tutti_comm_init_all(both, 2), TUTTI_SUCCESS);
+    assert_int_equal(tutti_stream_create(&stream), TUTTI_SUCCESS);
+    tutti_group_start();
+    assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, both[0], stream), TUTTI_SUCCESS);
+    refused(tutti_comm_destroy(both[0]), TUTTI_INVALID_USAGE, "open group");
+    refused(tutti_comm_finalize(both[0]), TUTTI_INVALID_USAGE, "open group");
+    refused(tutti_stream_destroy(stream), TUTTI_INVALID_USAGE, "this stream");
+    assert_int_equal(tutti_comm_abort(NULL), TUTTI_INVALID_ARGUMENT);
+    refused(tutti_group_end(), TUTTI_INVALID_USAGE, "on this communicator"); /* the first error, and its sentence */
+    assert_int_equal(tutti_stream_destroy(stream), TUTTI_SUCCESS);
+    assert_int_equal(tutti_comm_abort(both[1]), TUTTI_SUCCESS);
+    tutti_group_start();
+    assert_int_equal(tutti_comm_duplicate(both[1], &child, NULL), TUTTI_REMOTE_ERROR);
+    assert_int_equal(tutti_group_end(), TUTTI_REMOTE_ERROR);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(tutti_comm_destroy(both[rank]), TUTTI_SUCCESS);
+    still_works();
+}
+
+static void groups_leave_nothing_out(void **state)
+{
+    tutti_comm_t made = NULL;
+    tutti_unique_id_t id;
+    (void)state;
+    assert_int_equal(tutti_get_unique_id(&id), TUTTI_SUCCESS);
+    tutti_group_start();
+    assert_int_equal(tutti_comm_init_rank(&made, 1, &id, 0, NULL), TUTTI_SUCCESS);
+    refused(tutti_barrier(made, NULL), TUTTI_INVALID_USAGE, "still being made");
+    refused(tutti_send(in, 1, TUTTI_INT32, 0, made, NULL), TUTTI_INVALID_USAGE, "still being made");
+    refused(tutti_comm_destroy(made), TUTTI_INVALID_USAGE, "open group");
+    refused(tutti_group_end(), TUTTI_INVALID_USAGE, "still being made");
+    assert_null(made);
+    tutti_group_start(); /* nothing says who this process is */
+    assert_int_equal(tutti_comm_init_from_env(&made, NULL), TUTTI_INVALID_USAGE);
+    memset(out, 9, sizeof out);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, pair[rank], NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_end(), TUTTI_INVALID_USAGE);
+    assert_int_equal(out[0], 0x09090909);
+    tutti_group_start();
+    refused(tutti_comm_init_all(&made, 0), TUTTI_INVALID_ARGUMENT, "n is 0");
+    refused(tutti_group_end(), TUTTI_INVALID_ARGUMENT, "n is 0");
+    still_works();
+}
+
 /* In every place of the queue there was an operation of another kind. */
 static void some_end_before_they_begin(void **state)
 {
@@ -331,6 +381,7 @@ int main(void)
         cmocka_unit_test(null_communicators), cmocka_unit_test(wrong_arguments), cmocka_unit_test(wrong_operators),
         cmocka_unit_test(wrong_inits),        cmocka_unit_test(groups),          cmocka_unit_test(one_thread_may_run_both_streams),
         cmocka_unit_test(messages_of_some),   cmocka_unit_test(some_end_before_they_begin),
+        cmocka_unit_test(groups_keep_what_they_use), cmocka_unit_test(groups_leave_nothing_out),
         cmocka_unit_test(after_the_end),      cmocka_unit_test(one_thread_may_call_much_for_one_rank_first),
     };
     setenv("TUTTI_DEBUG", "none", 0);
