@@ -20,7 +20,7 @@ struct split {
     pthread_t thread;
     tutti_comm_t parent, child;
     tutti_result_t result;
-    char sentence[256];
+    char sentence[1024];
 };
 
 /* Asked by every call; apart from the rest, which is large. */

@@ -17,7 +17,7 @@
 struct lot {
     int device;
     tutti_result_t result;
-    char sentence[256]; /* of a failure */
+    char sentence[1024]; /* of a failure */
 };
 
 struct lots {

@@ -51,7 +51,7 @@ struct tutti_comm {
     _Atomic int grouped;     /* calls on it that open groups keep */
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */
-    char sentence[512];
+    char sentence[1024];
     pthread_t maker;         /* of a non-blocking init */
     bool has_maker;          /* under `joining`: any thread may abort */
     pthread_mutex_t joining;

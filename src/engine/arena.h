@@ -24,9 +24,10 @@ enum slot_kind { SLOT_STAGED, SLOT_IN_PLACE };
 /* Head of a slot. Small payloads ride in the head's own cache line; others follow it. */
 struct slot {
     alignas(CACHE_LINE) _Atomic uint64_t ready; /* step + 1, stored last */
-    uint32_t signature;
-    uint32_t kind;
-    uint64_t reserved;
+    uint32_t signature; /* of the call, with its */
+    int16_t root;
+    uint16_t kind;
+    uint64_t count;
     unsigned char few[SLOT_INLINE];
 };
 _Static_assert(sizeof(struct slot) == CACHE_LINE, "a slot's head is one cache line");

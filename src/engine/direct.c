@@ -216,6 +216,8 @@ static void publish(struct direct_context *c, const struct direct_round *round, 
 {
     struct direct *d = c->direct;
     slot->signature = c->op->route.signature;
+    slot->root = (int16_t)c->op->call.root;
+    slot->count = c->op->call.count;
     slot->kind = shown(c, round) ? SLOT_IN_PLACE : SLOT_STAGED;
     if (slot->kind == SLOT_IN_PLACE)
         describe(c, (struct slot_place *)(void *)slot->few);
@@ -266,14 +268,7 @@ static tutti_result_t begin_round(struct direct_context *c, const struct direct_
 
 static tutti_result_t mismatch(struct direct_context *c, int peer, const struct slot *slot)
 {
-    char sentence[256];
-    enum coll theirs = (enum coll)(slot->signature >> 28);
-    snprintf(sentence, sizeof sentence,
-             "rank %d called %s of %s, rank %d called %s of %s%s (operation %u); all ranks must call the same, with equal counts and roots",
-             c->team->rank, schedule_coll_name(c->op->call.coll), type_name(c->op->call.type), peer,
-             theirs < COLL_COUNT ? schedule_coll_name(theirs) : "something else", type_name((tutti_type_t)(slot->signature >> 24 & 15)),
-             theirs == c->op->call.coll ? " with another count, operator or root" : "", c->op->seq);
-    return team_fail(c->team, TUTTI_INVALID_USAGE, peer, sentence);
+    return team_refuse(c->team, op_call(c->op), peer, (struct wire_call){slot->signature, slot->root, slot->count}, c->op->seq);
 }
 
 /* Where a peer's block can be read: its slot, its own buffer, or a copy of that. NULL: it cannot. */
@@ -301,7 +296,7 @@ static void *copy_place(const struct direct_context *c, const struct action *act
 
 static tutti_result_t unreadable(struct direct_context *c, int peer)
 {
-    char sentence[240];
+    char sentence[TEAM_SENTENCE];
     uint32_t pid = c->team->process[peer].pid;
     if (atomic_load(&c->team->gone[peer]))
         snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", peer, pid);

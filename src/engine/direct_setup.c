@@ -300,7 +300,7 @@ bool direct_broken(struct direct_context *c, tutti_result_t *result)
         return false;
     int culprit = failed - 2;
     int theirs = atomic_load_explicit(&head->failed_result, memory_order_relaxed);
-    char sentence[160];
+    char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence, "another rank of this host found the communicator broken, because of rank %d", culprit);
     *result = team_fail(c->team, theirs > 0 && theirs < TUTTI_RESULT_COUNT ? (tutti_result_t)theirs : TUTTI_REMOTE_ERROR, culprit, sentence);
     return true;
@@ -314,7 +314,7 @@ tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_f
     if (atomic_load_explicit(&rank->gone, memory_order_acquire) || atomic_load_explicit(&c->team->gone[peer], memory_order_acquire)) {
         if (ready(c, peer))
             return TUTTI_SUCCESS;
-        char sentence[160];
+        char sentence[TEAM_SENTENCE];
         snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; it did not reach %s, operation %u", peer,
                  c->team->process[peer].pid, schedule_coll_name(c->op->call.coll), c->op->seq);
         return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);

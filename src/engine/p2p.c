@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define P2P_COLLECTIVE 15 /* in signatures */
 #define KEPT_ITEMS     4  /* an operation of so many is kept for the next one */
 
 struct p2p_transfer {
@@ -28,7 +27,7 @@ struct p2p {
     int first; /* none before it is pending */
     tutti_result_t result;
     int culprit;
-    char sentence[160]; /* any thread may learn of a failure, another report it */
+    char sentence[TEAM_SENTENCE]; /* any thread may learn of a failure, another report it */
     struct p2p_transfer item[];
 };
 
@@ -73,9 +72,9 @@ static void count_item(struct team *team, const struct p2p_item *item)
         team->received[item->peer]++;
 }
 
-static uint32_t signature_of(const struct p2p_item *item)
+static struct wire_call call_of(const struct p2p_item *item)
 {
-    return wire_signature(P2P_COLLECTIVE, item->type, 0, (uint32_t)mix64(item->count));
+    return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, item->type, 7, (uint32_t)mix64(item->count)), -1, item->count};
 }
 
 /* The rest of a send or receive is the link's own, and set by it. */
@@ -87,13 +86,13 @@ static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_it
     to->pending = false;
     if (from->sends) {
         to->send.tag = tag_of(team, from);
-        to->send.signature = signature_of(from);
+        to->send.call = call_of(from);
         to->send.data = from->data;
         to->send.length = from->count * type_size(from->type);
         to->send.done = sent;
     } else {
         to->recv.tag = tag_of(team, from);
-        to->recv.signature = signature_of(from);
+        to->recv.call = call_of(from);
         to->recv.data = from->data;
         to->recv.length = from->count * type_size(from->type);
         to->recv.done = received;
@@ -147,10 +146,10 @@ static bool pass_at_once(struct team *team, const struct p2p_item *item)
     struct link *link = team->link[item->peer];
     size_t length = item->count * type_size(item->type);
     struct wire_tag tag = tag_of(team, item);
-    uint32_t signature = signature_of(item);
+    struct wire_call call = call_of(item);
     tutti_result_t result = TUTTI_SUCCESS;
-    bool passed = link && (item->sends ? link_send_now(link, &tag, signature, item->data, length, &result)
-                                       : link_recv_now(link, &tag, signature, item->data, length));
+    bool passed = link && (item->sends ? link_send_now(link, &tag, &call, item->data, length, &result)
+                                       : link_recv_now(link, &tag, &call, item->data, length));
     if (passed) {
         count_item(team, item);
         record(team, item, length, result);

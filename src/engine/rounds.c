@@ -94,11 +94,11 @@ static void post(struct context *c, struct run *run, const struct action *action
                            .to = sends ? peer : me};
     if (sends) {
         transfer->send =
-            (struct link_send){.tag = tag, .signature = c->op->route.signature, .data = data, .length = length, .done = sent};
+            (struct link_send){.tag = tag, .call = op_call(c->op), .data = data, .length = length, .done = sent};
         link_send(transfer->link, &transfer->send);
     } else {
         transfer->recv =
-            (struct link_recv){.tag = tag, .signature = c->op->route.signature, .data = data, .length = length, .done = received};
+            (struct link_recv){.tag = tag, .call = op_call(c->op), .data = data, .length = length, .done = received};
         link_recv(transfer->link, &transfer->recv);
     }
 }

@@ -39,7 +39,7 @@ struct run {
     struct cursor at;
     tutti_result_t result;
     int culprit;
-    char sentence[160]; /* any thread may learn of a failure, another report it */
+    char sentence[TEAM_SENTENCE]; /* any thread may learn of a failure, another report it */
     struct action *action;
     struct transfer *transfer;
     unsigned char *bounce; /* where reductions' inputs arrive */

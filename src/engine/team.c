@@ -44,6 +44,14 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
     return error_set(result, "rank %d: %s", team->rank, team->sentence);
 }
 
+tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq)
+{
+    char sentence[TEAM_SENTENCE], here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT];
+    snprintf(sentence, sizeof sentence, "rank %d called %s, rank %d called %s: operation %u differs; all ranks must make the same calls",
+             team->rank, wire_call_text(mine, here, sizeof here), peer, wire_call_text(theirs, there, sizeof there), seq);
+    return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
+}
+
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size)
 {
     if (result == TUTTI_REMOTE_ERROR)

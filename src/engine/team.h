@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #define TEAM_TURN (1u << 20) /* bytes of work in a turn: some tenths of a millisecond */
+#define TEAM_SENTENCE WIRE_ABORT_TEXT
 
 struct op_block;
 struct direct;
@@ -151,7 +152,7 @@ struct team {
     _Atomic bool failing;
     _Atomic int failed; /* tutti_result_t */
     int culprit;
-    char sentence[256];
+    char sentence[TEAM_SENTENCE];
     _Atomic bool flood; /* peers must be told */
 
     /* who wants to hear of lost peers and of the failure */
@@ -222,6 +223,9 @@ tutti_result_t team_failure(const struct team *team);
 /* Writes down why a transfer with `peer` failed: error_last(), which is this thread's alone. */
 void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
 
+/* Fails it for two ranks whose collectives of number `seq` differ. */
+tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq);
+
 /* `news` is called, by any thread and under any lock, when a peer's process is lost or the team fails. NULL: no longer; when this
  * returns it is not being called. `excuses` (or NULL): does a peer's failure, of which that rank is to blame, leave what this rank has issued alone? */
 void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit), void *context);
@@ -244,6 +248,12 @@ static inline void team_awaits(struct team *team, const _Atomic uint64_t *word, 
 {
     atomic_store_explicit(&team->awaited_value, value, memory_order_relaxed);
     atomic_store_explicit(&team->awaited_word, word, memory_order_relaxed);
+}
+
+/* A collective as its messages name it. */
+static inline struct wire_call op_call(const struct op *op)
+{
+    return (struct wire_call){op->route.signature, op->call.root, op->call.count};
 }
 
 /* The link to a rank. Under the engine's lock. */

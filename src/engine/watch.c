@@ -21,7 +21,7 @@ static bool same_wait(const struct watch *watch, const struct op *op)
 
 static void give_up(struct team *team, const struct op *op, uint64_t waited)
 {
-    char sentence[256];
+    char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
              "rank %d (process %u) has given no sign of life for %.1f s, in which %s, operation %u, waited for it (TUTTI_TIMEOUT, config.timeout_ms)",
              op->waiting, team->process[op->waiting].pid, (double)waited / NS_PER_S, blackbox_collective_name(op->wire_kind), op->seq);

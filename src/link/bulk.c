@@ -74,7 +74,7 @@ void bulk_credit(struct link *link, struct link_recv *recv)
     link->receiving[slot] = recv;
     link->receiving_count++;
     struct wire_credit credit = {.length = recv->length, .segment = segment};
-    struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .signature = recv->signature};
+    struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
     message_send(link, &head, &credit, sizeof credit);
 }
 
@@ -138,14 +138,9 @@ static bool register_send(struct link *link, struct link_send *send)
 void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit)
 {
     list_init(&send->node);
-    if (credit->length != send->length || head->signature != send->signature) {
+    if (credit->length != send->length || head->call.signature != send->call.signature) {
         match_announce(link, send); /* the receiver waits for it, and must find out too */
-        tutti_result_t result =
-            error_set(TUTTI_INVALID_USAGE,
-                      "rank %u and rank %u are in different calls (operation %u): here signature %08x, %zu bytes; there %08x, %llu bytes; "
-                      "make all ranks call the same operation with the same count, type, operator and root",
-                      send->tag.from, send->tag.to, send->tag.seq, send->signature, send->length, head->signature,
-                      (unsigned long long)credit->length);
+        tutti_result_t result = match_refuse(&send->tag, &send->call, send->length, &head->call, credit->length, send->tag.to);
         send->done(send, result);
         return;
     }

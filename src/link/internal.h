@@ -57,7 +57,7 @@ struct link {
     struct link_lane lane[LINK_MAX_LANES];
     int control; /* index of the lane that carries messages, -1: none is up */
     bool lossless, started, lost, bye;
-    char reason[200]; /* why it is lost */
+    char reason[480]; /* why it is lost */
     size_t eager;
     uint64_t down_since; /* since when no lane is up; 0: one is */
     int refusals;        /* connections refused since a lane was up */
@@ -118,6 +118,9 @@ void match_fail_all(struct link *link, tutti_result_t result);
 void match_look_for_strays(struct link *link, uint64_t now);
 /* Tells the peer what it waits for in vain, or does not know of. */
 void match_announce(struct link *link, struct link_send *send);
+/* The error of a transfer that met one of `their_rank` which is of another call, or has another length. */
+tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length, const struct wire_call *theirs,
+                            size_t their_length, uint32_t their_rank);
 unsigned match_bucket(const struct wire_tag *tag);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
 

@@ -23,7 +23,7 @@ struct link_recv;
 /* One payload on its way out. Embedded by the caller, who keeps it and the data until done() is called. */
 struct link_send {
     struct wire_tag tag;
-    uint32_t signature;
+    struct wire_call call;
     const void *data;
     size_t length;
     void (*done)(struct link_send *send, tutti_result_t result);
@@ -46,7 +46,7 @@ struct link_send {
 /* One payload expected. */
 struct link_recv {
     struct wire_tag tag;
-    uint32_t signature;
+    struct wire_call call;
     void *data;
     size_t length;
     void (*done)(struct link_recv *recv, tutti_result_t result);
@@ -109,9 +109,9 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
 /* The same for those that are over at once, with no record of them. False: nothing was done, as this one is not. */
-bool link_send_now(struct link *link, const struct wire_tag *tag, uint32_t signature, const void *data, size_t length,
+bool link_send_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length,
                    tutti_result_t *result);
-bool link_recv_now(struct link *link, const struct wire_tag *tag, uint32_t signature, void *data, size_t length);
+bool link_recv_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, void *data, size_t length);
 /* Withdraws without calling done(). After it returns the library touches the data no longer. */
 void link_cancel_send(struct link *link, struct link_send *send);
 void link_cancel_recv(struct link *link, struct link_recv *recv);

@@ -299,7 +299,7 @@ static void bad_credit(uint16_t slot, uint64_t segment, bool taken)
     struct payload *send = payload_new(true, 1, 7, 3 * SEGMENT);
     struct wire_credit credit = {.length = 3 * SEGMENT, .segment = segment};
     payload_start(send, script->side[0].link);
-    say(script, (struct wire_message){.tag = script_tag(1), .kind = WIRE_CREDIT, .slot = slot, .signature = 7}, &credit, sizeof credit);
+    say(script, (struct wire_message){.tag = script_tag(1), .kind = WIRE_CREDIT, .slot = slot, .call.signature = 7}, &credit, sizeof credit);
     assert_int_equal(send->done, taken ? 0 : 1);
     if (!taken)
         assert_int_equal(send->result, TUTTI_SYSTEM_ERROR);
@@ -330,7 +330,7 @@ static void test_slot_credited_twice(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         send[i] = payload_new(true, i, 7, 3 * SEGMENT);
         payload_start(send[i], script->side[0].link);
-        say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = 5, .signature = 7}, &credit, sizeof credit);
+        say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = 5, .call.signature = 7}, &credit, sizeof credit);
     }
     assert_int_equal(send[0]->done, 0);
     assert_int_equal(send[1]->done, 1);
@@ -376,7 +376,7 @@ static void test_message_that_changes(void **state)
     struct {
         struct wire_message head;
         unsigned char body[4];
-    } bytes = {{.tag = script_tag(1), .kind = WIRE_EAGER, .signature = 7}, {0}};
+    } bytes = {{.tag = script_tag(1), .kind = WIRE_EAGER, .call.signature = 7}, {0}};
     payload_start(recv, script->side[0].link);
     recv->then = scribble;
     recv->user = script;

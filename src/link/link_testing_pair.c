@@ -160,9 +160,9 @@ struct payload *payload_new(bool sends, uint32_t seq, uint32_t signature, size_t
         payload->data[i] = sends ? pattern(seq, i) : 0;
     struct wire_tag tag = script_tag(seq);
     if (sends)
-        payload->send = (struct link_send){.tag = tag, .signature = signature, .data = payload->data, .length = length, .done = sent};
+        payload->send = (struct link_send){.tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = sent};
     else
-        payload->recv = (struct link_recv){.tag = tag, .signature = signature, .data = payload->data, .length = length, .done = received};
+        payload->recv = (struct link_recv){.tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = received};
     return payload;
 }
 

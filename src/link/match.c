@@ -2,6 +2,7 @@
 /* Sends meet receives: by tag, whichever side comes first; and calls that do not fit each other are found here. */
 #include "link/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,20 +46,22 @@ static struct link_recv *find_posted_of_another_call(struct link *link, const st
     for (int i = 0; i < LINK_BUCKETS; i++)
         list_each (node, &link->posted[i]) {
             struct link_recv *recv = list_entry(node, struct link_recv, node);
-            if (recv->tag.comm == head->tag.comm && recv->tag.seq == head->tag.seq && recv->signature != head->signature &&
+            if (recv->tag.comm == head->tag.comm && recv->tag.seq == head->tag.seq && recv->call.signature != head->call.signature &&
                 recv->tag.slice != WIRE_TAG_P2P && head->tag.slice != WIRE_TAG_P2P)
                 return recv;
         }
     return NULL;
 }
 
-static tutti_result_t mismatch(const struct wire_tag *tag, uint32_t mine, size_t my_length, uint32_t theirs, size_t their_length,
-                               uint32_t their_rank)
+tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length, const struct wire_call *theirs,
+                            size_t their_length, uint32_t their_rank)
 {
-    return error_set(TUTTI_INVALID_USAGE,
-                     "rank %u and rank %u are in different calls (operation %u): here signature %08x, %zu bytes; there %08x, %zu bytes; "
-                     "make all ranks call the same operation with the same count, type, operator and root",
-                     tag->from == their_rank ? tag->to : tag->from, their_rank, tag->seq, mine, my_length, theirs, their_length);
+    char here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT], lengths[80] = "";
+    if (mine->signature == theirs->signature)
+        snprintf(lengths, sizeof lengths, " (a block of %zu bytes here, of %zu there)", my_length, their_length);
+    return error_set(TUTTI_INVALID_USAGE, "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
+                     tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here), their_rank,
+                     wire_call_text(*theirs, there, sizeof there), lengths, tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
 }
 
 static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
@@ -71,11 +74,10 @@ static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_
     recv->done(recv, result);
 }
 
-static void deliver(struct link *link, struct link_recv *recv, uint32_t signature, const void *body, size_t length)
+static void deliver(struct link *link, struct link_recv *recv, const struct wire_call *call, const void *body, size_t length)
 {
-    if (signature != recv->signature || length != recv->length) {
-        finish_recv(link, recv,
-                    mismatch(&recv->tag, recv->signature, recv->length, signature, length, recv->tag.from));
+    if (call->signature != recv->call.signature || length != recv->length) {
+        finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
         return;
     }
     if (length)
@@ -85,10 +87,10 @@ static void deliver(struct link *link, struct link_recv *recv, uint32_t signatur
 
 /* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that would
  * ride in a message, but is held back (early.c), no credit was ever given. */
-static void meet_announced(struct link *link, struct link_recv *recv, uint32_t signature, uint64_t bytes)
+static void meet_announced(struct link *link, struct link_recv *recv, const struct wire_call *call, uint64_t bytes)
 {
-    if (bytes != recv->length || signature != recv->signature)
-        finish_recv(link, recv, mismatch(&recv->tag, recv->signature, recv->length, signature, bytes, recv->tag.from));
+    if (bytes != recv->length || call->signature != recv->call.signature)
+        finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, bytes, recv->tag.from));
     else if (!recv->credited && bytes)
         bulk_credit(link, recv);
 }
@@ -103,7 +105,7 @@ static void announced(struct link *link, const struct wire_message *head, const 
         return;
     memcpy(&bytes, body, sizeof bytes);
     if (recv)
-        meet_announced(link, recv, head->signature, bytes);
+        meet_announced(link, recv, &head->call, bytes);
     else if (bytes && bytes <= link->eager)
         early_keep(link, head, body, length);
 }
@@ -111,7 +113,7 @@ static void announced(struct link *link, const struct wire_message *head, const 
 void match_announce(struct link *link, struct link_send *send)
 {
     uint64_t length = send->length;
-    struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .signature = send->signature};
+    struct wire_message head = {.tag = send->tag, .kind = WIRE_ANNOUNCE, .call = send->call};
     message_send(link, &head, &length, sizeof length);
 }
 
@@ -134,7 +136,7 @@ static void eager(struct link *link, const struct wire_message *head, const void
 {
     struct link_recv *recv = find_posted(link, &head->tag);
     if (recv)
-        deliver(link, recv, head->signature, body, length);
+        deliver(link, recv, &head->call, body, length);
     else
         early_keep(link, head, body, length);
 }
@@ -194,9 +196,9 @@ static tutti_result_t say_lost(const struct link *link)
     return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
 }
 
-static tutti_result_t send_eager(struct link *link, const struct wire_tag *tag, uint32_t signature, const void *data, size_t length)
+static tutti_result_t send_eager(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length)
 {
-    struct wire_message head = {.tag = *tag, .kind = WIRE_EAGER, .signature = signature};
+    struct wire_message head = {.tag = *tag, .kind = WIRE_EAGER, .call = *call};
     message_send(link, &head, data, length);
     return link->lost ? say_lost(link) : TUTTI_SUCCESS;
 }
@@ -207,19 +209,19 @@ static bool is_eager(const struct link *link, size_t length)
     return length <= link->eager && (!early_held(link) || !length);
 }
 
-bool link_send_now(struct link *link, const struct wire_tag *tag, uint32_t signature, const void *data, size_t length,
+bool link_send_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length,
                    tutti_result_t *result)
 {
     if (!link->ops || link->lost || !is_eager(link, length))
         return false;
-    *result = send_eager(link, tag, signature, data, length);
+    *result = send_eager(link, tag, call, data, length);
     return true;
 }
 
-bool link_recv_now(struct link *link, const struct wire_tag *tag, uint32_t signature, void *data, size_t length)
+bool link_recv_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, void *data, size_t length)
 {
     struct unexpected *item = early_find(link, tag, WIRE_EAGER);
-    if (!item || item->head.signature != signature || item->length != length)
+    if (!item || item->head.call.signature != call->signature || item->length != length)
         return false;
     early_take(link, item);
     if (length)
@@ -234,7 +236,7 @@ static void meet(struct link *link, struct link_send *send, struct link_recv *re
     if (self_begin(link, send, recv))
         return;
     link->domain->met = true;
-    deliver(link, recv, send->signature, send->data, send->length);
+    deliver(link, recv, &send->call, send->data, send->length);
     send->done(send, TUTTI_SUCCESS);
 }
 
@@ -259,7 +261,7 @@ void link_send(struct link *link, struct link_send *send)
     } else if (!link->ops) {
         send_to_self(link, send);
     } else if (is_eager(link, send->length)) {
-        send->done(send, send_eager(link, &send->tag, send->signature, send->data, send->length));
+        send->done(send, send_eager(link, &send->tag, &send->call, send->data, send->length));
     } else {
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
@@ -286,12 +288,12 @@ static void meet_kept(struct link *link, struct link_recv *recv)
     struct unexpected *item = early_find(link, &recv->tag, WIRE_ANNOUNCE);
     if (!item)
         return;
-    uint32_t signature = item->head.signature;
+    struct wire_call call = item->head.call;
     memcpy(&bytes, item->body, sizeof bytes);
     early_take(link, item);
     free(item);
     if (!link->lost)
-        meet_announced(link, recv, signature, bytes);
+        meet_announced(link, recv, &call, bytes);
 }
 
 void link_recv(struct link *link, struct link_recv *recv)
@@ -302,7 +304,7 @@ void link_recv(struct link *link, struct link_recv *recv)
     struct unexpected *item = early_find(link, &recv->tag, WIRE_EAGER);
     if (item) {
         early_take(link, item);
-        deliver(link, recv, item->head.signature, item->body, item->length);
+        deliver(link, recv, &item->head.call, item->body, item->length);
         free(item);
         return;
     }
@@ -376,7 +378,7 @@ static const struct unexpected *find_stray_on(const struct link *link, const str
         list_each (node, (struct list *)&link->arrived[i]) {
             const struct unexpected *item = list_entry(node, struct unexpected, node);
             const struct wire_tag *other = &item->head.tag;
-            if (other->comm == tag->comm && other->seq == tag->seq && item->head.signature != signature &&
+            if (other->comm == tag->comm && other->seq == tag->seq && item->head.call.signature != signature &&
                 other->slice != WIRE_TAG_P2P && tag->slice != WIRE_TAG_P2P)
                 return item;
         }
@@ -403,10 +405,10 @@ static size_t payload_length(const struct unexpected *item)
     return credit.length;
 }
 
-static tutti_result_t stray(uint32_t mine, size_t length, const struct unexpected *item)
+static tutti_result_t stray(const struct wire_call *mine, size_t length, const struct unexpected *item)
 {
     const struct wire_tag *tag = &item->head.tag;
-    return mismatch(tag, mine, length, item->head.signature, payload_length(item), item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
+    return match_refuse(tag, mine, length, &item->head.call, payload_length(item), item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
 }
 
 static bool fail_a_strayed_recv(struct link *link)
@@ -414,10 +416,10 @@ static bool fail_a_strayed_recv(struct link *link)
     for (int i = 0; i < LINK_BUCKETS; i++)
         list_each (node, &link->posted[i]) {
             struct link_recv *recv = list_entry(node, struct link_recv, node);
-            const struct unexpected *item = find_stray(link, &recv->tag, recv->signature);
+            const struct unexpected *item = find_stray(link, &recv->tag, recv->call.signature);
             if (!item)
                 continue;
-            finish_recv(link, recv, stray(recv->signature, recv->length, item));
+            finish_recv(link, recv, stray(&recv->call, recv->length, item));
             return true;
         }
     return false;
@@ -427,10 +429,10 @@ static bool fail_a_strayed_send(struct link *link)
 {
     list_each (node, &link->waiting) {
         struct link_send *send = list_entry(node, struct link_send, node);
-        const struct unexpected *item = find_stray(link, &send->tag, send->signature);
+        const struct unexpected *item = find_stray(link, &send->tag, send->call.signature);
         if (!item)
             continue;
-        tutti_result_t result = stray(send->signature, send->length, item);
+        tutti_result_t result = stray(&send->call, send->length, item);
         list_remove(&send->node);
         bulk_release_send(link, send);
         send->done(send, result);

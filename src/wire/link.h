@@ -5,6 +5,7 @@
 
 #include "wire/process.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum wire_message_kind {
@@ -36,14 +37,22 @@ struct wire_tag {
 
 #define WIRE_TAG_P2P 0xffffffffu
 
+/* The call that a payload belongs to: whoever meets another one can say what both are. */
+struct wire_call {
+    uint32_t signature; /* see wire_signature() */
+    int32_t root;
+    uint64_t count;
+};
+
 struct wire_message {
     struct wire_tag tag;
     uint8_t kind;
     uint8_t flags;
     uint16_t slot;
-    uint32_t signature; /* of the call, see wire_signature() */
+    uint32_t reserved;
+    struct wire_call call;
 };
-_Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 40, "wire_message is part of the protocol");
+_Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 56, "wire_message is part of the protocol");
 
 /* Before every message on lanes that may lose bytes: sequence 0 is not repeated. */
 struct wire_sequence {
@@ -56,16 +65,22 @@ struct wire_credit {
     uint64_t segment; /* bytes of a segment, the last may be shorter */
 };
 
+#define WIRE_ABORT_TEXT 760 /* so that messages of all transports hold it */
 struct wire_abort {
     int32_t culprit; /* rank, or -1 */
     int32_t result;
-    char text[240];
+    char text[WIRE_ABORT_TEXT];
 };
 
 /* The call in 32 bits: equal when collective, type, operator and a hash of count and root are equal. */
+#define WIRE_SIGNATURE_P2P 15 /* the collective of a send or receive */
 static inline uint32_t wire_signature(unsigned collective, unsigned type, unsigned op, uint32_t hash)
 {
     return (collective & 15) << 28 | (type & 15) << 24 | (op & 7) << 21 | (hash & 0x1fffff);
 }
+
+/* "broadcast of 8 float32, root 1" */
+#define WIRE_CALL_TEXT 96
+const char *wire_call_text(struct wire_call call, char *out, size_t size);
 
 #endif
