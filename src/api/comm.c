@@ -209,9 +209,10 @@ tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
         result = not_grouped("communicator", atomic_load(&comm->grouped));
     if (result != TUTTI_SUCCESS)
         return result;
-    comm_finalize(comm);
+    bool failed = comm->team && atomic_load(&comm->team->failed); /* which is known by then */
+    result = comm_finalize(comm);
     comm_free(comm);
-    return TUTTI_SUCCESS;
+    return failed ? TUTTI_SUCCESS : result;
 }
 
 tutti_result_t tutti_comm_abort(tutti_comm_t comm)
@@ -311,7 +312,7 @@ tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
         return result;
     if (atomic_load_explicit(&comm->state, memory_order_acquire) != COMM_READY)
         return comm_usable(comm);
-    return comm_wait(comm);
+    return comm_wait(comm, false);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------------------------------- */

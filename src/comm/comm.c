@@ -103,11 +103,12 @@ void comm_free(struct tutti_comm *comm)
     free(comm);
 }
 
-tutti_result_t comm_wait(struct tutti_comm *comm)
+tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
 {
     tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
     tutti_result_t on_gpu = comm->fabric ? fabric_synchronize(comm->fabric) : TUTTI_SUCCESS; /* also after a failure: nothing is touched later */
-    return result == TUTTI_SUCCESS ? on_gpu : result;
+    result = result == TUTTI_SUCCESS ? on_gpu : result;
+    return result == TUTTI_SUCCESS ? team_audit(comm->team, end) : result;
 }
 
 tutti_result_t comm_finalize(struct tutti_comm *comm)
@@ -116,7 +117,7 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
-    tutti_result_t result = comm_wait(comm);
+    tutti_result_t result = comm_wait(comm, true);
     atomic_store(&comm->state, COMM_FINALIZED);
     return result;
 }

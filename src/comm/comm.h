@@ -113,8 +113,8 @@ tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int 
                             struct tutti_comm **out);
 
 /* comm.c */
-/* Waits until everything issued is done. */
-tutti_result_t comm_wait(struct tutti_comm *comm);
+/* Waits until everything issued is done. Finds out that peers were in other calls; at the `end` also what was sent and never received. */
+tutti_result_t comm_wait(struct tutti_comm *comm, bool end);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
 /* The team is whole: aborts are to find it. An error if one came before. */
 tutti_result_t comm_publish_team(struct tutti_comm *comm);

@@ -52,12 +52,16 @@ struct arena_rank {
     _Atomic bool gone; /* its process was lost */
 };
 
+#define ARENA_SENTENCE 760
+#define ARENA_FAILING  (-1)
+
 struct arena_head {
     uint32_t magic, nranks, slots;
     uint64_t slot_size;  /* with head */
     alignas(CACHE_LINE) _Atomic uint32_t sleepers;
-    _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown) */
+    _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown); ARENA_FAILING while the rest is written */
     _Atomic int32_t failed_result;
+    char sentence[ARENA_SENTENCE]; /* valid when `failed` is */
     alignas(CACHE_LINE) _Atomic int32_t running[ARENA_PROCESSORS]; /* rank + 1 that was last seen running on a processor */
 };
 

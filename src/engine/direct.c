@@ -215,9 +215,7 @@ static void describe(const struct direct_context *c, struct slot_place *place)
 static void publish(struct direct_context *c, const struct direct_round *round, struct slot *slot)
 {
     struct direct *d = c->direct;
-    slot->signature = c->op->route.signature;
-    slot->root = (int16_t)c->op->call.root;
-    slot->count = c->op->call.count;
+    slot_name(slot, op_call(c->op));
     slot->kind = shown(c, round) ? SLOT_IN_PLACE : SLOT_STAGED;
     if (slot->kind == SLOT_IN_PLACE)
         describe(c, (struct slot_place *)(void *)slot->few);
@@ -268,7 +266,7 @@ static tutti_result_t begin_round(struct direct_context *c, const struct direct_
 
 static tutti_result_t mismatch(struct direct_context *c, int peer, const struct slot *slot)
 {
-    return team_refuse(c->team, op_call(c->op), peer, (struct wire_call){slot->signature, slot->root, slot->count}, c->op->seq);
+    return team_refuse(c->team, op_call(c->op), peer, slot_call(slot), c->op->seq);
 }
 
 /* Where a peer's block can be read: its slot, its own buffer, or a copy of that. NULL: it cannot. */
@@ -409,6 +407,7 @@ tutti_result_t direct_step(struct team *team, struct op *op)
     if (run->borrowed)
         let_go(&c);
     run->borrowed = false;
+    c.direct->unread = !c.plan->reads;
     if (run->looked && direct_broken(&c, &result))
         return result;
     return run->in_shown || run->out_shown ? wait_for_readers(&c) : TUTTI_SUCCESS;

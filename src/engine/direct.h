@@ -43,6 +43,7 @@ struct direct_plan {
     struct shape shape;
     int rounds, blocks, scratch, staged_most, steps;
     size_t cut_count, cut_size, stride, slices; /* of the last vector that was cut: elements, bytes of one; what it gave */
+    bool reads; /* this rank reads its peers */
     struct direct_round *round;
     bool *reader;              /* by rank: who reads what this rank sends */
     uint32_t mapped[DIRECT_REGIONS]; /* regions of this process that all of them have mapped: those seen last */
@@ -62,6 +63,7 @@ struct direct {
     size_t bounce_size;
     unsigned char *prepared; /* the multiplied input of a slice */
     size_t prepared_size;
+    bool unread;     /* the last operation read nothing of its peers: they may have been in another one */
     bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
     struct direct_plan *plan[COLL_COUNT];
 };
@@ -77,6 +79,8 @@ void direct_plan_free(struct direct_plan *plan);
 tutti_result_t direct_start(struct team *team, struct op *op);
 tutti_result_t direct_step(struct team *team, struct op *op);
 void direct_end(struct team *team);
+/* Has any peer been in another call, as far as its slots still say? Of the last step, or `all` that are kept. Under the team's lock. */
+tutti_result_t direct_audit(struct team *team, bool all);
 /* Sleeps until `peer` (-1: any) does something; the caller tries again. */
 void direct_sleep(struct team *team, int peer, uint64_t timeout_us);
 /* Tells the other ranks of the arena. */

@@ -32,6 +32,20 @@ static inline int direct_input_blocks(const struct direct_context *c)
     return c->cut ? c->plan->blocks : c->op->call.coll == COLL_REDUCE_SCATTER ? c->team->nranks : 1;
 }
 
+/* Atomic, for direct_audit() looks at slots that their owners may be about to use again. */
+static inline void slot_name(struct slot *slot, struct wire_call call)
+{
+    __atomic_store_n(&slot->signature, call.signature, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->root, (int16_t)call.root, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->count, call.count, __ATOMIC_RELAXED);
+}
+
+static inline struct wire_call slot_call(const struct slot *slot)
+{
+    return (struct wire_call){__atomic_load_n(&slot->signature, __ATOMIC_RELAXED), __atomic_load_n(&slot->root, __ATOMIC_RELAXED),
+                              __atomic_load_n(&slot->count, __ATOMIC_RELAXED)};
+}
+
 typedef bool direct_ready_fn(struct direct_context *c, int peer);
 
 /* `peer` is not ready. TUTTI_IN_PROGRESS; TUTTI_SUCCESS if it became ready on a second look; or the failure: its process is gone,

@@ -157,6 +157,7 @@ static void build(struct builder *b)
         build_recvs(b, round, index, n);
         round->step = survey(b, index, &plan->staged_most);
         plan->steps += round->step;
+        plan->reads |= round->recvs > 0;
     }
 }
 

@@ -296,13 +296,12 @@ bool direct_broken(struct direct_context *c, tutti_result_t *result)
 {
     struct arena_head *head = c->direct->arena.head;
     int failed = atomic_load(&head->failed);
-    if (!failed)
+    if (!failed || failed == ARENA_FAILING)
         return false;
-    int culprit = failed - 2;
     int theirs = atomic_load_explicit(&head->failed_result, memory_order_relaxed);
-    char sentence[TEAM_SENTENCE];
-    snprintf(sentence, sizeof sentence, "another rank of this host found the communicator broken, because of rank %d", culprit);
-    *result = team_fail(c->team, theirs > 0 && theirs < TUTTI_RESULT_COUNT ? (tutti_result_t)theirs : TUTTI_REMOTE_ERROR, culprit, sentence);
+    char sentence[ARENA_SENTENCE];
+    snprintf(sentence, sizeof sentence, "%.*s", (int)sizeof head->sentence - 1, head->sentence);
+    *result = team_fail(c->team, theirs > 0 && theirs < TUTTI_RESULT_COUNT ? (tutti_result_t)theirs : TUTTI_REMOTE_ERROR, failed - 2, sentence);
     return true;
 }
 
@@ -329,6 +328,40 @@ struct sleeper {
     int peer; /* whose news it sleeps for */
 };
 
+/* What a rank's slot says of `step`. False: nothing, or its owner may use it again by now, and has said before that it is done with the others. */
+static bool call_of(const struct arena *arena, int rank, uint64_t step, struct wire_call *out)
+{
+    const struct slot *slot = arena_slot(arena, rank, step);
+    if (atomic_load_explicit(&slot->ready, memory_order_acquire) != step + 1)
+        return false;
+    *out = slot_call(slot);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&arena->ranks[rank].done, memory_order_relaxed) < step + arena->slot_count;
+}
+
+static tutti_result_t audit_step(struct team *team, uint64_t step)
+{
+    const struct arena *arena = &team->direct->arena;
+    struct wire_call mine, theirs;
+    if (!call_of(arena, team->rank, step, &mine))
+        return TUTTI_SUCCESS;
+    for (int peer = 0; peer < arena->nranks; peer++)
+        if (call_of(arena, peer, step, &theirs) && theirs.signature != mine.signature)
+            return team_refuse(team, mine, peer, theirs, team->calls.started);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t direct_audit(struct team *team, bool all)
+{
+    struct direct *d = team->direct;
+    tutti_result_t result = TUTTI_SUCCESS;
+    uint64_t most = all ? d->arena.slot_count : 1;
+    for (uint64_t back = 1; back <= most && back <= d->step && result == TUTTI_SUCCESS; back++)
+        result = audit_step(team, d->step - back);
+    d->unread = false;
+    return result;
+}
+
 static bool anything_new(void *context)
 {
     struct sleeper *sleeper = context;
@@ -348,9 +381,12 @@ void direct_tell_failure(struct team *team)
 {
     struct arena_head *head = team->direct->arena.head;
     int none = 0;
+    if (!atomic_compare_exchange_strong(&head->failed, &none, ARENA_FAILING))
+        return;
     atomic_store_explicit(&head->failed_result, TUTTI_REMOTE_ERROR, memory_order_relaxed);
-    if (atomic_compare_exchange_strong(&head->failed, &none, team->culprit + 2))
-        arena_wake(&team->direct->arena, -1);
+    snprintf(head->sentence, sizeof head->sentence, "%s", team->sentence);
+    atomic_store(&head->failed, team->culprit + 2);
+    arena_wake(&team->direct->arena, -1);
 }
 
 void direct_gone(struct team *team, int rank)

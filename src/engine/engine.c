@@ -78,6 +78,19 @@ static void comm_aborted(void *context, uint64_t comm, const struct wire_abort *
     }
 }
 
+static void peer_called(void *context, struct link *link, const struct wire_message *said, const struct wire_begun *begun)
+{
+    struct engine *engine = context;
+    uint32_t from = said->tag.from;
+    list_each (node, &engine->teams) {
+        struct team *team = list_entry(node, struct team, node);
+        if (team->id == said->tag.comm && (uint32_t)team->rank == said->tag.to && from < (uint32_t)team->nranks &&
+            memcmp(team->process[from].uuid, link_peer(link)->uuid, WIRE_UUID_BYTES) == 0)
+            calls_hear(team, said, begun);
+    }
+    calls_closed(engine, link, said);
+}
+
 static void memory_shared(void *context, struct link *link, uint64_t key, int fd)
 {
     struct engine *engine = context;
@@ -469,6 +482,11 @@ static void engine_free(struct engine *engine)
         pthread_join(engine->thread, NULL);
     }
     link_domain_close(engine->links);
+    for (int i = 0; i < ENGINE_CLOSED; i++) {
+        free(engine->closed[i].sent);
+        free(engine->closed[i].received);
+        free(engine->closed[i].sentence);
+    }
     while (!list_empty(&engine->shared)) {
         struct shared_fd *shared = list_entry(list_pop(&engine->shared), struct shared_fd, node);
         close(shared->fd);
@@ -486,7 +504,7 @@ static tutti_result_t engine_new(int index, struct engine **out)
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for the engine");
-    const struct link_owner owner = {engine, peer_lost, comm_aborted, memory_shared};
+    const struct link_owner owner = {engine, peer_lost, comm_aborted, memory_shared, peer_called};
     list_init(&engine->teams);
     list_init(&engine->shared);
     list_init(&engine->asleep);

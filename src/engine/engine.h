@@ -28,6 +28,18 @@ struct shared_fd {
     int fd;
 };
 
+#define ENGINE_CLOSED 64
+
+/* What a team had begun when it was closed: peers may still wait for what never comes. */
+struct closed {
+    uint64_t comm;
+    uint32_t started;
+    int rank, nranks;
+    uint32_t *sent, *received; /* by peer */
+    int culprit;
+    char *sentence; /* of its failure; NULL: it was whole */
+};
+
 struct engine {
     int index; /* in the process */
     struct try_lock lock;
@@ -37,6 +49,8 @@ struct engine {
     struct list teams;
     _Atomic int team_count;
     struct list shared;
+    struct closed closed[ENGINE_CLOSED]; /* the last ones */
+    unsigned closings;
     _Atomic uint32_t mode;      /* enum engine_mode of the thread */
     _Atomic uint32_t attending; /* callers that wait and progress */
     _Atomic uint32_t activity;  /* changes when callers come and go */

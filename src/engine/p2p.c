@@ -13,6 +13,7 @@
 
 struct p2p_transfer {
     struct p2p *p2p;
+    struct team *team;
     struct link *link; /* NULL until posted */
     int peer;
     bool sends, pending;
@@ -80,6 +81,7 @@ static struct wire_call call_of(const struct p2p_item *item)
 /* The rest of a send or receive is the link's own, and set by it. */
 static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_item *from)
 {
+    to->team = team;
     to->peer = from->peer;
     to->sends = from->sends;
     to->link = NULL;
@@ -131,7 +133,7 @@ static void record(struct team *team, const struct p2p_item *item, size_t bytes,
     trace_op_end(op, result);
     if (result == TUTTI_SUCCESS)
         return;
-    char sentence[160];
+    char sentence[TEAM_SENTENCE];
     team_say_transfer(item->peer, result, sentence, sizeof sentence);
     trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     team_fail(team, result, item->peer, sentence);
@@ -152,6 +154,7 @@ static bool pass_at_once(struct team *team, const struct p2p_item *item)
                                        : link_recv_now(link, &tag, &call, item->data, length));
     if (passed) {
         count_item(team, item);
+        calls_message(team, item->peer, item->sends);
         record(team, item, length, result);
     }
     lock_release(&team->engine->lock);
@@ -194,6 +197,7 @@ static void post(struct p2p_transfer *item, struct link *link)
 {
     item->link = link;
     item->pending = true;
+    calls_message(item->team, item->peer, item->sends);
     if (item->sends)
         link_send(link, &item->send);
     else
@@ -238,6 +242,19 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
 bool p2p_may_move(const struct op *op)
 {
     return op->p2p->result != TUTTI_SUCCESS || !op->p2p->pending;
+}
+
+void p2p_describe(const struct op *op, struct wire_message *head)
+{
+    const struct p2p *p2p = op->p2p;
+    int i = p2p->first;
+    while (i < p2p->count - 1 && !p2p->item[i].pending)
+        i++;
+    const struct p2p_transfer *item = &p2p->item[i];
+    head->tag.slice = WIRE_TAG_P2P;
+    head->tag.round = item->sends ? item->send.tag.seq : item->recv.tag.seq;
+    head->flags = !item->sends;
+    head->call = item->sends ? item->send.call : item->recv.call;
 }
 
 void p2p_end(struct team *team, struct op *op)

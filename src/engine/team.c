@@ -118,8 +118,10 @@ static tutti_result_t run_op(struct team *team, struct op *op)
 static tutti_result_t start_op(struct team *team, struct op *op)
 {
     op->started = true;
-    if (op->kind != OP_P2P)
+    if (op->kind != OP_P2P) {
         trace_op_name(op->trace, &op->route.name, 0, 0);
+        calls_start(team, op->seq, op_call(op));
+    }
     switch (op->kind) {
     case OP_DIRECT:
         return direct_start(team, op);

@@ -110,6 +110,18 @@ struct watch {
     uint64_t since, next, warn; /* when it began, when to look again, when to warn */
 };
 
+/* calls.c: what ranks say of the calls that they wait in */
+#define CALLS_KEPT 64
+struct calls {
+    struct wire_call kept[CALLS_KEPT]; /* collectives, by number: those that have started last */
+    uint32_t started;                  /* the last of them */
+    uint32_t *sent, *received;         /* messages by peer, that have started */
+    uint64_t say;                      /* when to say ours */
+    struct wire_message said;          /* by the rank that we wait for; under the engine's lock, */
+    struct wire_begun begun;           /* and what it has begun */
+    int looks;                         /* at it, in which nothing had moved; -1: nothing was said */
+};
+
 struct team {
     struct engine *engine;
     struct list node; /* in engine->teams */
@@ -118,6 +130,7 @@ struct team {
     uint64_t id;
     uint64_t timeout_ms; /* silence of a peer after which operations fail; TUTTI_TIMEOUT unless set behind team_open() */
     struct watch watch;  /* under the lock */
+    struct calls calls;  /* likewise */
     bool one_process; /* all ranks live in it */
     bool crowded;   /* more ranks than processors here: yield, do not spin */
     struct wire_process *process; /* by rank */
@@ -211,11 +224,33 @@ struct team_head {
 bool team_head(struct team *team, struct team_head *head);
 /* Tells the black box whom the running operation waits for; fails it if that one gives no sign of life. */
 void team_note_wait(struct team *team, uint64_t now);
+/* calls.c, under the team's lock: a collective starts; a message with `peer` starts. */
+static inline void calls_start(struct team *team, uint32_t seq, struct wire_call call)
+{
+    team->calls.kept[seq % CALLS_KEPT] = call;
+    team->calls.started = seq;
+}
+static inline void calls_message(struct team *team, int peer, bool sends)
+{
+    (sends ? team->calls.sent : team->calls.received)[peer]++;
+}
+/* A wait begins; it lasts, under both locks: tells the peer of it, and finds out whether that one is in another call. */
+void calls_wait(struct team *team, uint64_t now);
+void calls_look(struct team *team, const struct op *op, uint64_t now);
+/* A peer has said what it waits in. Under the engine's lock. */
+void calls_hear(struct team *team, const struct wire_message *said, const struct wire_begun *begun);
 /* watch.c: `op` waits for op->waiting. Under the team's lock. */
 void team_watch(struct team *team, const struct op *op, uint64_t now);
 
 /* Waits, progressing, until `position` operations have completed. */
 tutti_result_t team_wait(struct team *team, uint64_t position);
+
+/* calls.c: everything issued has ended: has any peer been in other calls, as far as that can be seen? At the `end` also: what has come and was never
+ * received? */
+tutti_result_t team_audit(struct team *team, bool end);
+/* Likewise, and remembers what was begun for peers that still wait. Under the engine's lock. */
+void calls_keep(struct team *team);
+void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said);
 
 /* The first failure stays: all operations end with it, here and at the peers. Any thread. */
 tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence);

@@ -41,7 +41,10 @@ static tutti_result_t allocate(struct team *team, const struct wire_process *pro
     team->gone = calloc(n, sizeof *team->gone);
     team->sent = calloc(n, sizeof *team->sent);
     team->received = calloc(n, sizeof *team->received);
-    if (!team->process || !team->link || !team->gone || !team->sent || !team->received)
+    team->calls.sent = calloc(n, sizeof *team->calls.sent);
+    team->calls.received = calloc(n, sizeof *team->calls.received);
+    team->calls.looks = -1;
+    if (!team->process || !team->link || !team->gone || !team->sent || !team->received || !team->calls.sent || !team->calls.received)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     memcpy(team->process, processes, n * sizeof *processes);
     team->queue.limit = 2 * QUEUE_BLOCK;
@@ -61,6 +64,8 @@ static void release(struct team *team)
     free((void *)team->gone);
     free(team->sent);
     free(team->received);
+    free(team->calls.sent);
+    free(team->calls.received);
     free(team);
 }
 
@@ -133,7 +138,7 @@ tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, i
 
 size_t team_memory(const struct team *team)
 {
-    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + sizeof *team->sent + sizeof *team->received;
+    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + 2 * (sizeof *team->sent + sizeof *team->received);
     return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + direct_memory(team);
 }
 
@@ -157,6 +162,7 @@ void team_close(struct team *team)
     atomic_fetch_sub(&team->engine->team_count, 1);
     if (!has_sibling(team)) /* another rank of this process may still ask for what has come */
         link_forget_comm(team->engine->links, team->id);
+    calls_keep(team);
     lock_release(&team->engine->lock);
     release(team);
 }

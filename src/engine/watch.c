@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOKS 16 /* in the time of the patience */
+#define LOOKS      16 /* in the time of the patience */
+#define LOOK_EVERY (50 * NS_PER_MS)
 
 static bool same_wait(const struct watch *watch, const struct op *op)
 {
@@ -50,9 +51,11 @@ static uint64_t silence(struct team *team, int rank, uint64_t now)
 static void look(struct team *team, const struct op *op, uint64_t now)
 {
     uint64_t patience = team->timeout_ms * NS_PER_MS;
-    team->watch.next = now + patience / LOOKS;
-    if (silence(team, op->waiting, now) >= patience / 2)
-        give_up(team, op, now - team->watch.since);
+    uint64_t waited = now - team->watch.since;
+    team->watch.next = now + (patience / LOOKS < LOOK_EVERY ? patience / LOOKS : LOOK_EVERY);
+    calls_look(team, op, now);
+    if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
+        give_up(team, op, waited);
     else
         warn(team, op, now);
 }
@@ -62,7 +65,8 @@ void team_watch(struct team *team, const struct op *op, uint64_t now)
     struct watch *watch = &team->watch;
     uint64_t patience = team->timeout_ms * NS_PER_MS;
     if (!same_wait(watch, op)) {
-        *watch = (struct watch){op->position, op->waiting, op->waiting_round, op->waiting_slice, now, now + patience / 2, now + patience};
+        *watch = (struct watch){op->position, op->waiting, op->waiting_round, op->waiting_slice, now, now + LOOK_EVERY, now + patience};
+        calls_wait(team, now);
         return;
     }
     if (now < watch->next || !lock_try(&team->engine->lock))

@@ -57,6 +57,7 @@ void early_keep(struct link *link, const struct wire_message *head, const void *
         memcpy(item->body, body, length);
     list_push(&link->arrived[match_bucket(&head->tag)], &item->node);
     link->early += size;
+    link->domain->kept++;
     if (!link->holding && head->kind == WIRE_EAGER && link->early > link->most_early / 2)
         tell(link, WIRE_HOLD);
 }
@@ -64,6 +65,7 @@ void early_keep(struct link *link, const struct wire_message *head, const void *
 static void unlist(struct link *link, struct unexpected *item)
 {
     link->early -= sizeof *item + item->length;
+    link->domain->kept--;
     list_remove(&item->node);
 }
 
@@ -88,8 +90,10 @@ void early_drop_all(struct link *link)
 {
     struct list *node;
     for (int i = 0; i < LINK_BUCKETS; i++)
-        while ((node = list_pop(&link->arrived[i])))
+        while ((node = list_pop(&link->arrived[i]))) {
             free(list_entry(node, struct unexpected, node));
+            link->domain->kept--;
+        }
     link->early = 0;
 }
 
@@ -104,6 +108,32 @@ static void forget(struct link *link, uint64_t comm)
             }
         }
     relax(link);
+}
+
+static bool is_left(const struct wire_message *head, uint64_t comm, uint32_t rank, uint32_t seq, bool messages)
+{
+    if (head->tag.comm != comm || (head->kind == WIRE_CREDIT ? head->tag.from : head->tag.to) != rank)
+        return false;
+    return head->tag.slice == WIRE_TAG_P2P ? messages && head->kind != WIRE_CREDIT : head->tag.seq <= seq;
+}
+
+bool link_any_left(const struct link_domain *domain)
+{
+    return atomic_load_explicit(&domain->kept, memory_order_relaxed) > 0;
+}
+
+bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t rank, uint32_t seq, bool messages, struct wire_message *out)
+{
+    list_each (node, (struct list *)&domain->links) {
+        struct link *link = list_entry(node, struct link, node);
+        for (int i = 0; link->early && i < LINK_BUCKETS; i++)
+            list_each (each, &link->arrived[i]) {
+                *out = list_entry(each, struct unexpected, node)->head;
+                if (is_left(out, comm, rank, seq, messages))
+                    return true;
+            }
+    }
+    return false;
 }
 
 void link_forget_comm(struct link_domain *domain, uint64_t comm)

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "link/link.h"
 
+#include <stdatomic.h>
+
 #define LINK_BUCKETS 32
 #define MAX_TRANSPORTS 4
 
@@ -98,6 +100,7 @@ struct link_domain {
     int transports;
     struct list links;
     struct list copies; /* sends to this very process that are being copied */
+    _Atomic int kept; /* payloads and the like that came before they were asked for, on all links */
     bool met; /* a send and a receive of this process, since link_met() */
     bool closing;
 };

@@ -297,6 +297,12 @@ void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort
         message_send(link, &head, abort, sizeof *abort);
 }
 
+void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun)
+{
+    if (link->ops && !link->lost)
+        message_send(link, head, begun, sizeof *begun);
+}
+
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort)
 {
     list_each_safe (node, &domain->links)

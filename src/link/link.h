@@ -73,6 +73,8 @@ struct link_owner {
     void (*aborted)(void *context, uint64_t comm, const struct wire_abort *abort);
     /* The peer shares memory under a key; the owner takes the descriptor. */
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
+    /* The peer waits in a call: WIRE_CALL. May be NULL. */
+    void (*called)(void *context, struct link *link, const struct wire_message *head, const struct wire_begun *begun);
 };
 
 /* Which lane takes the next segment: the seam of src/path. Lanes that are not up, or full, are not offered. */
@@ -121,8 +123,14 @@ void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort);
 /* Makes the region that holds the buffer known to the peers of links that are up, so that they can map it. */
 void link_announce(struct link_domain *domain, const void *buffer);
+/* Tells the peer what this process waits in: a head of WIRE_CALL. */
+void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
+/* Has anything come that nobody has asked for yet? At any time. */
+bool link_any_left(const struct link_domain *domain);
+/* Finds something that came for a rank of a communicator and that nobody asked for: of a collective up to number `seq`, or a message (`messages`). */
+bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t rank, uint32_t seq, bool messages, struct wire_message *out);
 /* Drops arrived payloads of a communicator that nobody will ask for. */
 void link_forget_comm(struct link_domain *domain, uint64_t comm);
 

@@ -102,16 +102,16 @@ static void test_at_once(void **state)
     struct link *from = script->side[0].link, *to = script->side[1].link;
     struct payload *send = payload_new(true, 1, 7, EAGER), *recv = payload_new(false, 1, 7, EAGER);
     tutti_result_t result = TUTTI_SYSTEM_ERROR;
-    assert_false(link_send_now(from, &send->send.tag, 7, send->data, EAGER + 1, &result)); /* needs a credit */
-    assert_false(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER));                /* has not come */
-    assert_true(link_send_now(from, &send->send.tag, 7, send->data, EAGER, &result));
+    assert_false(link_send_now(from, &send->send.tag, &(struct wire_call){.signature = 7}, send->data, EAGER + 1, &result)); /* needs a credit */
+    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER));                /* has not come */
+    assert_true(link_send_now(from, &send->send.tag, &(struct wire_call){.signature = 7}, send->data, EAGER, &result));
     assert_int_equal(result, TUTTI_SUCCESS);
     script_settle(script);
-    assert_false(link_recv_now(to, &recv->recv.tag, 8, recv->data, EAGER)); /* of another call */
-    assert_false(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER - 1));
-    assert_true(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER));
+    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 8}, recv->data, EAGER)); /* of another call */
+    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER - 1));
+    assert_true(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER));
     assert_true(payload_right(recv));
-    assert_false(link_recv_now(to, &recv->recv.tag, 7, recv->data, EAGER)); /* not twice */
+    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER)); /* not twice */
     payload_free(send);
     payload_free(recv);
     script_free(script);
@@ -292,11 +292,11 @@ static void differ(size_t send_length, size_t recv_length, uint32_t signature, b
     script_settle(script);
     assert_int_equal(recv->done, 1);
     assert_int_equal(recv->result, TUTTI_INVALID_USAGE);
-    assert_non_null(strstr(recv->text, "different calls"));
+    assert_non_null(strstr(recv->text, "make the same calls"));
     if (send_length > EAGER && recv_length > EAGER) {
         assert_int_equal(send->done, 1);
         assert_int_equal(send->result, TUTTI_INVALID_USAGE);
-        assert_non_null(strstr(send->text, "different calls"));
+        assert_non_null(strstr(send->text, "make the same calls"));
     }
     if (!send->done)
         payload_cancel(send, script->side[0].link);

@@ -141,6 +141,16 @@ static void eager(struct link *link, const struct wire_message *head, const void
         early_keep(link, head, body, length);
 }
 
+static void called(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct link_owner *owner = &link->domain->owner;
+    struct wire_begun begun;
+    if (length != sizeof begun || !owner->called)
+        return;
+    memcpy(&begun, body, sizeof begun);
+    owner->called(owner->context, link, head, &begun);
+}
+
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length)
 {
     struct link_owner *owner = &link->domain->owner;
@@ -177,6 +187,9 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         break;
     case WIRE_PROBE:
         message_send_on(lane, WIRE_PROBE_ANSWER);
+        break;
+    case WIRE_CALL:
+        called(link, head, body, length);
         break;
     case WIRE_HOLD:
     case WIRE_GO_ON:

@@ -11,7 +11,7 @@
 
 bool self_begin(struct link *link, struct link_send *send, struct link_recv *recv)
 {
-    if (send->length <= PIECE || send->length != recv->length || send->signature != recv->signature)
+    if (send->length <= PIECE || send->length != recv->length || send->call.signature != recv->call.signature)
         return false;
     list_remove(&recv->node);
     list_remove(&send->node);

@@ -23,6 +23,9 @@ enum wire_message_kind {
     WIRE_BYE,           /* this process leaves in good order */
     WIRE_HOLD,          /* too much has come that was not asked for: announce small payloads too, and wait for credits */
     WIRE_GO_ON,         /* the end of that */
+    WIRE_CALL,          /* rank `tag.from` has waited long for rank `tag.to`, in collective `tag.seq` or, behind that, for message `tag.round` between
+                           the two (slice WIRE_TAG_P2P; flags: it is to receive): is that one in another call?
+                           Body: struct wire_begun */
 };
 
 /* What a payload is: both ends make the same one from the call they are in. */
@@ -58,6 +61,10 @@ _Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 5
 struct wire_sequence {
     uint64_t sequence; /* of this message, from 1 */
     uint64_t received; /* all messages up to this one have been received */
+};
+
+struct wire_begun {
+    uint32_t sent, received; /* messages to and from `tag.to` that have begun */
 };
 
 struct wire_credit {

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks in different calls may wait for messages that the other never sends, over executors that do not see each other. So who has waited for
+ * long tells the one it waits for in which call. That one knows which calls it has made: it finds out whether they differ, or whether each of
+ * the two wants the other's next call first.
+ */
+#include "engine/team.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/direct.h"
+#include "engine/p2p.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAY_AFTER (200 * NS_PER_MS) /* with a link that is there */
+#define OPEN_AFTER NS_PER_S         /* one is opened for it */
+#define SAY_AGAIN (500 * NS_PER_MS)
+
+static struct wire_message describe(const struct team *team, const struct op *op)
+{
+    struct wire_message head = {.kind = WIRE_CALL, .call = op_call(op)};
+    head.tag = (struct wire_tag){
+        .comm = team->id, .seq = team->calls.started, .from = (uint32_t)team->rank, .to = (uint32_t)op->waiting};
+    if (op->kind == OP_P2P)
+        p2p_describe(op, &head);
+    return head;
+}
+
+static const char *text_of(const struct wire_message *said, char *out, size_t size)
+{
+    char call[WIRE_CALL_TEXT];
+    wire_call_text(said->call, call, sizeof call);
+    if (said->tag.slice != WIRE_TAG_P2P)
+        snprintf(out, size, "%s (operation %u)", call, said->tag.seq);
+    else
+        snprintf(out, size, "%s %s (number %u between the two)", said->flags ? "the receive of" : "the send of", call, said->tag.round);
+    return out;
+}
+
+/* Each of the two wants the other's next call first. */
+static void cross(struct team *team, const struct op *op)
+{
+    const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
+    char here[WIRE_CALL_TEXT + 60], there[WIRE_CALL_TEXT + 60], sentence[TEAM_SENTENCE];
+    snprintf(sentence, sizeof sentence, "rank %d waits for rank %u in %s, and rank %u for rank %d in %s: neither can go on; make the calls in the same order",
+             team->rank, theirs->tag.from, text_of(&mine, here, sizeof here), theirs->tag.from, team->rank, text_of(theirs, there, sizeof there));
+    team_fail(team, TUTTI_INVALID_USAGE, op->waiting, sentence);
+}
+
+/* Has a rank begun the call that another one waits for? `begun`: its messages with that one; `started`: its last collective. */
+static bool begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started)
+{
+    if (waits->tag.slice == WIRE_TAG_P2P)
+        return waits->tag.round < (waits->flags ? begun.sent : begun.received);
+    return waits->tag.seq <= started;
+}
+
+static struct wire_begun begun_with(const struct team *team, int peer)
+{
+    return (struct wire_begun){team->calls.sent[peer], team->calls.received[peer]};
+}
+
+/* What is on its way has been begun: then this rank merely waits. */
+static bool crosses(const struct team *team, const struct op *op)
+{
+    const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
+    return !begun(theirs, begun_with(team, op->waiting), team->calls.started) && !begun(&mine, team->calls.begun, theirs->tag.seq);
+}
+
+/* A collective that this rank has begun too: is it the same? */
+static void compare(struct team *team, const struct wire_message *said)
+{
+    struct calls *calls = &team->calls;
+    uint32_t seq = said->tag.seq;
+    const struct wire_call *mine = &calls->kept[seq % CALLS_KEPT];
+    if (said->tag.slice == WIRE_TAG_P2P || seq > calls->started || calls->started - seq >= CALLS_KEPT)
+        return;
+    if (mine->signature != said->call.signature || mine->root != said->call.root || mine->count != said->call.count)
+        team_refuse(team, *mine, (int)said->tag.from, said->call, seq);
+}
+
+void calls_hear(struct team *team, const struct wire_message *said, const struct wire_begun *begun)
+{
+    team->calls.said = *said;
+    team->calls.begun = *begun;
+    team->calls.looks = 0;
+    if (!lock_try(&team->lock))
+        return; /* who has it looks again, or the peer says it again */
+    compare(team, said);
+    lock_release(&team->lock);
+}
+
+static void say(struct team *team, const struct op *op)
+{
+    struct link *link;
+    struct wire_message head = describe(team, op);
+    const struct wire_begun with = begun_with(team, op->waiting);
+    if (memcmp(team->process[op->waiting].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) != 0) {
+        if (team_link(team, op->waiting, &link) == TUTTI_SUCCESS)
+            link_call(link, &head, &with);
+        return;
+    }
+    list_each (node, &team->engine->teams) {
+        struct team *sibling = list_entry(node, struct team, node);
+        if (sibling->id == team->id && sibling->rank == op->waiting)
+            calls_hear(sibling, &head, &with);
+    }
+}
+
+void calls_wait(struct team *team, uint64_t now)
+{
+    team->calls.say = now + SAY_AFTER;
+    team->calls.looks = -1;
+}
+
+/* What was said counts only when this rank has tried to go on since, and could not: twice, as it may have come between trying and looking. */
+void calls_look(struct team *team, const struct op *op, uint64_t now)
+{
+    struct calls *calls = &team->calls;
+    if (calls->looks >= 0 && calls->said.tag.from == (uint32_t)op->waiting) {
+        compare(team, &calls->said);
+        if (calls->looks++ == 2 && crosses(team, op))
+            cross(team, op);
+    }
+    if (now < calls->say || (!team->link[op->waiting] && now < team->watch.since + OPEN_AFTER))
+        return;
+    calls->say = now + SAY_AGAIN;
+    say(team, op);
+}
+
+/* ---- Behind the last call ------------------------------------------------------------------------------------------ */
+
+/* Something came over links for a collective that has ended: its sender was in another call. */
+static tutti_result_t audit_links(struct team *team)
+{
+    struct wire_message left;
+    const struct calls *calls = &team->calls;
+    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, calls->started, false, &left) || calls->started - left.tag.seq >= CALLS_KEPT)
+        return TUTTI_SUCCESS;
+    uint32_t from = left.kind == WIRE_CREDIT ? left.tag.to : left.tag.from;
+    return team_refuse(team, calls->kept[left.tag.seq % CALLS_KEPT], (int)from, left.call, left.tag.seq);
+}
+
+/* This rank's failure alone: to others the communicator may be as good as it was. */
+static tutti_result_t audit_messages(struct team *team)
+{
+    struct wire_message left;
+    char call[WIRE_CALL_TEXT];
+    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, 0, true, &left) || left.tag.slice != WIRE_TAG_P2P)
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_INVALID_USAGE, "rank %u sent rank %d %s (number %u between the two), which was never received", left.tag.from,
+                     team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
+}
+
+tutti_result_t team_audit(struct team *team, bool end)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    bool direct = team->direct && (end || team->direct->unread);
+    if (!end && !direct && !link_any_left(team->engine->links))
+        return TUTTI_SUCCESS;
+    lock_take(&team->lock);
+    if (direct)
+        result = direct_audit(team, end);
+    lock_take(&team->engine->lock);
+    if (end)
+        link_poll(team->engine->links);
+    if (result == TUTTI_SUCCESS)
+        result = audit_links(team);
+    if (result == TUTTI_SUCCESS && end)
+        result = audit_messages(team);
+    lock_release(&team->engine->lock);
+    lock_release(&team->lock);
+    return result;
+}
+
+/* ---- When it is closed --------------------------------------------------------------------------------------------- */
+
+void calls_keep(struct team *team)
+{
+    struct closed *place = &team->engine->closed[team->engine->closings++ % ENGINE_CLOSED];
+    free(place->sent);
+    free(place->received);
+    free(place->sentence);
+    *place = (struct closed){team->id, team->calls.started, team->rank, team->nranks, team->calls.sent, team->calls.received,
+                             team->culprit, atomic_load(&team->failed) ? strdup(team->sentence) : NULL};
+    team->calls.sent = team->calls.received = NULL;
+}
+
+static const struct closed *find_closed(const struct engine *engine, const struct wire_message *said)
+{
+    for (unsigned i = 0; i < ENGINE_CLOSED; i++) {
+        const struct closed *closed = &engine->closed[i];
+        if (closed->sent && closed->comm == said->tag.comm && (uint32_t)closed->rank == said->tag.to && said->tag.from < (uint32_t)closed->nranks)
+            return closed;
+    }
+    return NULL;
+}
+
+static bool comes(const struct closed *closed, const struct wire_message *said)
+{
+    const struct wire_begun with = {closed->sent[said->tag.from], closed->received[said->tag.from]};
+    return !closed->sentence && begun(said, with, closed->started);
+}
+
+/* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits in vain. */
+void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said)
+{
+    const struct closed *closed = find_closed(engine, said);
+    if (!closed || comes(closed, said))
+        return;
+    char call[WIRE_CALL_TEXT + 60];
+    struct wire_abort abort = {.culprit = closed->sentence ? closed->culprit : closed->rank, .result = TUTTI_INVALID_USAGE};
+    if (closed->sentence)
+        snprintf(abort.text, sizeof abort.text, "%s", closed->sentence);
+    else
+        snprintf(abort.text, sizeof abort.text, "rank %d has destroyed the communicator without the call that rank %u waits for in %s", closed->rank,
+             said->tag.from, text_of(said, call, sizeof call));
+    link_abort(link, said->tag.comm, &abort);
+}
