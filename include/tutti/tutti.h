@@ -152,11 +152,13 @@ TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *c
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
                                            const tutti_config_t *config);
 
-/* Waits until everything issued on `comm` is done. After it only destroy is allowed. */
+/* Waits until everything issued on `comm` is done. After it only destroy is allowed. TUTTI_INVALID_USAGE if a peer's calls are seen to have differed, or
+ * if a peer has sent a message that was never received. */
 TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
 /* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls on it
- * (TUTTI_INVALID_USAGE, and nothing is done). */
+ * (TUTTI_INVALID_USAGE, and nothing is done). Returns what finalizing returned, if the communicator had not failed before; it is
+ * freed all the same. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
 /* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. On GPUs what all its ranks have called is first brought
