@@ -46,8 +46,6 @@
 #define SLICE_NS     (100 * NS_PER_US)  /* the shortest there is */
 #define LINGER_NS    (100 * NS_PER_MS) /* the thread keeps a deadline this long after the last timer, sparing wake-ups */
 
-_Atomic uint64_t counters[COUNTER_COUNT];
-
 static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
@@ -70,22 +68,6 @@ static struct {
     _Atomic bool yielding;
     uint64_t distrust_until, distrust;
 } engine = {.once = PTHREAD_ONCE_INIT, .wake_fd = -1, .monitor_fd = -1};
-
-static const char *const names[] = {
-#define COUNTER_NAME(name) #name,
-    COUNTERS(COUNTER_NAME)
-#undef COUNTER_NAME
-};
-
-const char *counter_name(enum counter counter)
-{
-    return names[counter];
-}
-
-uint64_t counter_read(enum counter counter)
-{
-    return atomic_load_explicit(&counters[counter], memory_order_relaxed);
-}
 
 static void close_fds(void);
 
