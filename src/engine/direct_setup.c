@@ -208,7 +208,8 @@ tutti_result_t direct_settle(struct direct_context *c)
     int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
     bool attach = bytes >= param_int(PARAM_DIRECT_ATTACH) && !c->team->one_process;
     set_slices(c);
-    run->settled = bytes < param_int(PARAM_DIRECT_SHOW) && bytes < param_int(PARAM_DIRECT_ATTACH); /* nobody shows or reads anything */
+    /* Nobody shows or reads anything, and nothing needs memory of its own. */
+    run->settled = !c->prepares && bytes < param_int(PARAM_DIRECT_SHOW) && bytes < param_int(PARAM_DIRECT_ATTACH);
     if (run->settled)
         return TUTTI_SUCCESS;
     tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
