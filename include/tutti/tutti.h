@@ -161,8 +161,8 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
  * freed all the same. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
-/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. On GPUs what all its ranks have called is first brought
- * to its end, within seconds, and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of
+/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had ended here end well there.
+ * On GPUs what all its ranks have called is first brought to its end, within seconds, and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of
  * the user is touched any more, but in an open group of the calling thread at once: so several communicators can be given up together
  * whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then waits. Any thread may call
  * it. The handle stays valid until tutti_comm_destroy(). */
@@ -181,7 +181,8 @@ TUTTI_API tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device);
 /* Bytes that the communicator holds at this moment, its children not counted. Either pointer may be NULL. */
 TUTTI_API tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t *host_bytes);
 
-/* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if it failed. */
+/* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if some of it failed, or if nothing was issued since
+ * the last time and the communicator has failed. */
 TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
 
 /* ---- Host streams -------------------------------------------------------------------------------------------------- */

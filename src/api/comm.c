@@ -31,7 +31,7 @@ const char *tutti_get_last_error(tutti_comm_t comm)
     if (state == COMM_FAILED)
         return comm->sentence;
     if (state != COMM_MAKING && atomic_load_explicit(&comm->team->failed, memory_order_acquire))
-        return comm->team->sentence;
+        return comm->team->cause.text;
     return error_last();
 }
 
@@ -238,7 +238,7 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
     default:
         if (comm->fabric)
             fabric_hear_failure(comm->fabric);
-        *state = (tutti_result_t)atomic_load_explicit(&comm->team->failed, memory_order_acquire);
+        *state = team_report(comm->team);
     }
     return TUTTI_SUCCESS;
 }

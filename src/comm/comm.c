@@ -31,7 +31,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
         return result;
     switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
     case COMM_READY:
-        return team_failure(comm->team);
+        return team_report(comm->team);
     case COMM_MAKING:
         return error_note(TUTTI_IN_PROGRESS, "the communicator is still being made; ask tutti_comm_get_async_error()");
     case COMM_FINALIZED:
@@ -140,8 +140,12 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     atomic_store(&comm->abort, true);
     struct team *team = atomic_load(&comm->to_fail);
     bool leaves = atomic_load(&comm->state) == COMM_READY && comm->fabric && fabric_leave(comm->fabric);
-    if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED && !atomic_load(&team->failed))
-        fail_by_abort(team);
+    if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {
+        if (!atomic_load(&team->failed))
+            fail_by_abort(team);
+        team_stop(team);
+        team_report(team);
+    }
     if (waits)
         comm_join_wait(comm);
     if (waits && leaves)

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,13 @@ static uint64_t key_of(const struct tutti_comm *comm, int what, int rank)
     return mix64(comm->id + (uint64_t)what) + (uint64_t)rank;
 }
 
+static tutti_result_t is_gone(struct team *team, int rank, const char *did)
+{
+    char why[100];
+    snprintf(why, sizeof why, "process %u is gone before it %s shared memory", team->process[rank].pid, did);
+    return team_lose(team, rank, why);
+}
+
 /* One attempt to give the memory to `rank`; TUTTI_IN_PROGRESS while the link is not up. */
 static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
 {
@@ -70,7 +78,7 @@ static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
         return TUTTI_IN_PROGRESS;
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it got shared memory", rank, team->process[rank].pid);
+        return is_gone(team, rank, "got");
     return result == TUTTI_SUCCESS ? link_share(link, key_of(comm, what, rank), *fd) : result;
 }
 
@@ -80,7 +88,7 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
         return error_set(TUTTI_REMOTE_ERROR, "the communicator was aborted while it was made");
     if (clock_passed(comm->order.deadline))
         return error_set(TUTTI_REMOTE_ERROR, "no link to rank %d within TUTTI_INIT_TIMEOUT", rank);
-    return team_failure(comm->team);
+    return TUTTI_SUCCESS;
 }
 
 /* Repeats `attempt` under the engine's lock, looking for news in between. */
@@ -91,7 +99,9 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
     for (;;) {
         lock_take(&comm->engine->lock);
         engine_poll(comm->engine);
-        tutti_result_t result = attempt(comm, what, rank, fd);
+        tutti_result_t result = team_failure(comm->team); /* first: who is gone may have left because of that */
+        if (result == TUTTI_SUCCESS)
+            result = attempt(comm, what, rank, fd);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);
@@ -113,7 +123,7 @@ static tutti_result_t take(struct tutti_comm *comm, int what, int rank, int *fd)
         return TUTTI_SUCCESS;
     tutti_result_t result = same_process(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link && link_is_lost(link))
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d (process %u) is gone before it shared memory", rank, team->process[rank].pid);
+        return is_gone(team, rank, "gave");
     return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
 }
 

@@ -86,6 +86,7 @@ tutti_result_t arena_create(int nranks, int *fd)
         return result;
     }
     struct arena_head head = {.magic = ARENA_MAGIC, .nranks = (uint32_t)nranks, .slots = slots, .slot_size = slot_size};
+    head.finished = UINT32_MAX;
     if (pwrite(memory, &head, sizeof head, 0) != (ssize_t)sizeof head) {
         close(memory);
         return error_set(TUTTI_SYSTEM_ERROR, "cannot write to shared memory: %s", strerror(errno));

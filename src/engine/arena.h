@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "transport/shm/attach.h"
 #include "tutti/tutti.h"
+#include "wire/link.h"
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -49,19 +50,16 @@ struct arena_rank {
     struct attach_word word;
     alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
     alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
-    _Atomic bool gone; /* its process was lost */
+    _Atomic uint8_t gone; /* enum wire_cause of how its process left; 0: it has not */
+    struct wire_abort failure; /* what it says of the communicator, once */
 };
-
-#define ARENA_SENTENCE 760
-#define ARENA_FAILING  (-1)
 
 struct arena_head {
     uint32_t magic, nranks, slots;
     uint64_t slot_size;  /* with head */
     alignas(CACHE_LINE) _Atomic uint32_t sleepers;
-    _Atomic int32_t failed; /* 0, or culprit + 2 (1: unknown); ARENA_FAILING while the rest is written */
-    _Atomic int32_t failed_result;
-    char sentence[ARENA_SENTENCE]; /* valid when `failed` is */
+    _Atomic int32_t failed; /* 0, or 1 + the first rank that has written why */
+    _Atomic uint32_t finished; /* collectives up to this one go on nevertheless */
     alignas(CACHE_LINE) _Atomic int32_t running[ARENA_PROCESSORS]; /* rank + 1 that was last seen running on a processor */
 };
 

@@ -183,9 +183,11 @@ void calls_keep(struct team *team)
     struct closed *place = &team->engine->closed[team->engine->closings++ % ENGINE_CLOSED];
     free(place->sent);
     free(place->received);
-    free(place->sentence);
+    free(place->failure);
     *place = (struct closed){team->id, team->calls.started, team->rank, team->nranks, team->calls.sent, team->calls.received,
-                             team->culprit, atomic_load(&team->failed) ? strdup(team->sentence) : NULL};
+                             atomic_load(&team->failed) ? malloc(sizeof *place->failure) : NULL};
+    if (place->failure)
+        *place->failure = team_news(team);
     team->calls.sent = team->calls.received = NULL;
 }
 
@@ -202,7 +204,7 @@ static const struct closed *find_closed(const struct engine *engine, const struc
 static bool comes(const struct closed *closed, const struct wire_message *said)
 {
     const struct wire_begun with = {closed->sent[said->tag.from], closed->received[said->tag.from]};
-    return !closed->sentence && begun(said, with, closed->started);
+    return !closed->failure && begun(said, with, closed->started);
 }
 
 /* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits in vain. */
@@ -212,9 +214,10 @@ void calls_closed(struct engine *engine, struct link *link, const struct wire_me
     if (!closed || comes(closed, said))
         return;
     char call[WIRE_CALL_TEXT + 60];
-    struct wire_abort abort = {.culprit = closed->sentence ? closed->culprit : closed->rank, .result = TUTTI_INVALID_USAGE};
-    if (closed->sentence)
-        snprintf(abort.text, sizeof abort.text, "%s", closed->sentence);
+    struct wire_abort abort = {.culprit = closed->rank, .result = TUTTI_INVALID_USAGE};
+    memcpy(abort.from, link_domain_self(engine->links)->uuid, sizeof abort.from);
+    if (closed->failure)
+        abort = *closed->failure;
     else
         snprintf(abort.text, sizeof abort.text, "rank %d has destroyed the communicator without the call that rank %u waits for in %s", closed->rank,
              said->tag.from, text_of(said, call, sizeof call));

@@ -83,9 +83,9 @@ void direct_end(struct team *team);
 tutti_result_t direct_audit(struct team *team, bool all);
 /* Sleeps until `peer` (-1: any) does something; the caller tries again. */
 void direct_sleep(struct team *team, int peer, uint64_t timeout_us);
-/* Tells the other ranks of the arena. */
-void direct_tell_failure(struct team *team);
-void direct_gone(struct team *team, int rank);
+/* Tells the other ranks of the arena how far the team still goes, and first why. */
+void direct_tell_failure(struct team *team, bool first);
+void direct_gone(struct team *team, int rank, enum wire_cause how);
 /* Bytes of shared memory that this rank has mapped for it. */
 size_t direct_memory(const struct team *team);
 

@@ -295,33 +295,37 @@ void direct_end(struct team *team)
 
 bool direct_broken(struct direct_context *c, tutti_result_t *result)
 {
-    struct arena_head *head = c->direct->arena.head;
-    int failed = atomic_load(&head->failed);
-    if (!failed || failed == ARENA_FAILING)
+    const struct arena_head *head = c->direct->arena.head;
+    int first = atomic_load(&head->failed) - 1;
+    if (first < 0 || first >= c->team->nranks)
         return false;
-    int theirs = atomic_load_explicit(&head->failed_result, memory_order_relaxed);
-    char sentence[ARENA_SENTENCE];
-    snprintf(sentence, sizeof sentence, "%.*s", (int)sizeof head->sentence - 1, head->sentence);
-    *result = team_fail(c->team, theirs > 0 && theirs < TUTTI_RESULT_COUNT ? (tutti_result_t)theirs : TUTTI_REMOTE_ERROR, failed - 2, sentence);
-    return true;
+    struct wire_abort news = c->direct->arena.ranks[first].failure;
+    news.finished = atomic_load(&head->finished);
+    *result = team_hear(c->team, &news);
+    return !team_allows(c->team, c->op);
 }
 
-/* Not ready. The second look comes after the one at `gone`: what a rank published before it left still counts. */
+/* Not ready. What failed first is looked at before who is gone: who is may have left because of that. The second look comes after both: what a
+ * rank published before still counts. */
 tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_fn *ready)
 {
     struct arena_rank *rank = &c->direct->arena.ranks[peer];
     op_waits(c->op, peer, (uint32_t)c->op->direct.round, (uint32_t)c->op->direct.slice);
-    if (atomic_load_explicit(&rank->gone, memory_order_acquire) || atomic_load_explicit(&c->team->gone[peer], memory_order_acquire)) {
-        if (ready(c, peer))
-            return TUTTI_SUCCESS;
-        char sentence[TEAM_SENTENCE];
-        snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; it did not reach %s, operation %u", peer,
-                 c->team->process[peer].pid, schedule_coll_name(c->op->call.coll), c->op->seq);
-        return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
-    }
-    tutti_result_t result = TUTTI_IN_PROGRESS;
-    direct_broken(c, &result);
-    return result;
+    uint8_t how = atomic_load_explicit(&rank->gone, memory_order_acquire);
+    tutti_result_t result;
+    if (how && !atomic_load(&c->team->gone[peer]))
+        atomic_store(&c->team->gone[peer], how);
+    bool gone = atomic_load_explicit(&c->team->gone[peer], memory_order_acquire);
+    if (direct_broken(c, &result))
+        return result;
+    if (!gone)
+        return TUTTI_IN_PROGRESS;
+    if (ready(c, peer))
+        return TUTTI_SUCCESS;
+    char why[160];
+    snprintf(why, sizeof why, "process %u is gone; it did not reach %s, operation %u", c->team->process[peer].pid,
+             schedule_coll_name(c->op->call.coll), c->op->seq);
+    return team_lose(c->team, peer, why);
 }
 
 struct sleeper {
@@ -367,7 +371,7 @@ static bool anything_new(void *context)
 {
     struct sleeper *sleeper = context;
     struct team_head head;
-    if (atomic_load(&sleeper->team->failed) || team_progress(sleeper->team))
+    if (team_progress(sleeper->team))
         return true;
     return !team_head(sleeper->team, &head) || head.waiting != sleeper->peer;
 }
@@ -378,21 +382,24 @@ void direct_sleep(struct team *team, int peer, uint64_t timeout_us)
     arena_sleep(&team->direct->arena, team->rank, peer, anything_new, &sleeper, timeout_us);
 }
 
-void direct_tell_failure(struct team *team)
+void direct_tell_failure(struct team *team, bool first)
 {
     struct arena_head *head = team->direct->arena.head;
+    struct arena_rank *mine = &team->direct->arena.ranks[team->rank];
+    uint32_t limit = atomic_load(&team->limit), finished = atomic_load(&head->finished);
     int none = 0;
-    if (!atomic_compare_exchange_strong(&head->failed, &none, ARENA_FAILING))
-        return;
-    atomic_store_explicit(&head->failed_result, TUTTI_REMOTE_ERROR, memory_order_relaxed);
-    snprintf(head->sentence, sizeof head->sentence, "%s", team->sentence);
-    atomic_store(&head->failed, team->culprit + 2);
+    while (limit < finished && !atomic_compare_exchange_weak(&head->finished, &finished, limit))
+        ;
+    if (first && !atomic_load(&head->failed)) {
+        mine->failure = team->cause;
+        atomic_compare_exchange_strong(&head->failed, &none, team->rank + 1);
+    }
     arena_wake(&team->direct->arena, -1);
 }
 
-void direct_gone(struct team *team, int rank)
+void direct_gone(struct team *team, int rank, enum wire_cause how)
 {
-    atomic_store(&team->direct->arena.ranks[rank].gone, true);
+    atomic_store(&team->direct->arena.ranks[rank].gone, how);
     arena_wake(&team->direct->arena, -1);
 }
 

@@ -26,6 +26,7 @@
 
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
+#define LEAVE_MS 200
 #define NAPS 50 /* without activity before deep sleep */
 #define FIRST_NAP_US 50 /* what was just issued and is still unattended then, is so for long */
 
@@ -53,6 +54,7 @@ static void peer_lost(void *context, struct link *link)
 {
     struct engine *engine = context;
     const struct wire_process *peer = link_peer(link);
+    enum wire_cause how = link_has_left(link) ? WIRE_CAUSE_LEFT : WIRE_CAUSE_LOST;
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
         for (int rank = 0; rank < team->nranks; rank++) {
@@ -60,9 +62,9 @@ static void peer_lost(void *context, struct link *link)
             if (memcmp(theirs->uuid, peer->uuid, WIRE_UUID_BYTES) != 0 ||
                 wire_session(&team->process[team->rank], theirs) != link_session(link))
                 continue;
-            atomic_store(&team->gone[rank], true);
+            atomic_store(&team->gone[rank], how);
             if (team->direct)
-                direct_gone(team, rank);
+                direct_gone(team, rank, how);
             team_tell_news(team);
         }
     }
@@ -70,12 +72,7 @@ static void peer_lost(void *context, struct link *link)
 
 static void comm_aborted(void *context, uint64_t comm, const struct wire_abort *abort)
 {
-    struct engine *engine = context;
-    list_each (node, &engine->teams) {
-        struct team *team = list_entry(node, struct team, node);
-        if (team->id == comm && !atomic_load(&team->failing))
-            team_hear(team, abort->culprit, abort->text);
-    }
+    failure_heard(context, comm, abort);
 }
 
 static void peer_called(void *context, struct link *link, const struct wire_message *said, const struct wire_begun *begun)
@@ -116,22 +113,6 @@ int engine_take_shared(struct engine *engine, uint64_t key)
         return fd;
     }
     return -1;
-}
-
-/* Tells peers of teams that have failed here: over links, and those that live in this process, which have no link to it. */
-static void flood(struct engine *engine)
-{
-    if (!atomic_load_explicit(&engine->floods, memory_order_relaxed) || !atomic_exchange(&engine->floods, false))
-        return;
-    list_each (node, &engine->teams) {
-        struct team *team = list_entry(node, struct team, node);
-        if (!atomic_exchange(&team->flood, false))
-            continue;
-        struct wire_abort abort = {.culprit = team->culprit, .result = atomic_load(&team->failed)};
-        memcpy(abort.text, team->sentence, sizeof abort.text - 1);
-        link_abort_all(engine->links, team->id, &abort);
-        comm_aborted(engine, team->id, &abort);
-    }
 }
 
 /* Where one thread sleeps: on the poller, and on a descriptor of its own for what others have taken from the poller meanwhile. */
@@ -189,12 +170,13 @@ static void tell_sleepers(struct engine *engine)
     }
 }
 
+/* News taken here will not wake callers that sleep on the poller: they are told. */
 static int take_news(struct engine *engine)
 {
     int done = link_poll(engine->links);
     if (done && engine->sleeping)
         tell_sleepers(engine);
-    flood(engine);
+    failure_flood(engine);
     return done;
 }
 
@@ -485,7 +467,7 @@ static void engine_free(struct engine *engine)
     for (int i = 0; i < ENGINE_CLOSED; i++) {
         free(engine->closed[i].sent);
         free(engine->closed[i].received);
-        free(engine->closed[i].sentence);
+        free(engine->closed[i].failure);
     }
     while (!list_empty(&engine->shared)) {
         struct shared_fd *shared = list_entry(list_pop(&engine->shared), struct shared_fd, node);
@@ -496,6 +478,7 @@ static void engine_free(struct engine *engine)
     remove_beds(engine);
     if (engine->index == 0)
         trace_close(engine->trace, false);
+    pthread_mutex_destroy(&engine->reports.lock);
     free(engine);
 }
 
@@ -509,6 +492,7 @@ static tutti_result_t engine_new(int index, struct engine **out)
     list_init(&engine->shared);
     list_init(&engine->asleep);
     list_init(&engine->beds);
+    pthread_mutex_init(&engine->reports.lock, NULL);
     atomic_store(&engine->tick_wanted, UINT64_MAX);
     engine->nap_us = ENGINE_NAP_US;
     engine->index = index;
@@ -539,6 +523,28 @@ tutti_result_t engine_acquire_more(int index, struct engine **out)
     }
     pthread_mutex_unlock(&global_lock);
     return result;
+}
+
+/* A program may end without destroying its communicators. Other threads may be at work still: nothing is freed. */
+static void leave_at_exit(struct engine *engine)
+{
+    uint64_t deadline = clock_deadline_ms(LEAVE_MS);
+    while (!lock_try(&engine->lock))
+        if (clock_passed(deadline))
+            return;
+        else
+            sched_yield();
+    failure_flood(engine);
+    link_domain_leave(engine->links);
+    lock_release(&engine->lock);
+}
+
+/* Not in a forked child: the peers are its parent's. */
+__attribute__((destructor)) static void leave_all_at_exit(void)
+{
+    for (int i = 0; i < ENGINE_MOST; i++)
+        if (pool[i].engine && link_domain_self(pool[i].engine->links)->pid == (uint32_t)getpid())
+            leave_at_exit(pool[i].engine);
 }
 
 tutti_result_t engine_acquire(struct engine **out)

@@ -13,11 +13,13 @@
 #include "base/lock.h"
 #include "link/link.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #define ENGINE_NAP_US 1000u
 #define ENGINE_MOST   16 /* of one process */
+#define ENGINE_REPORTS 32
 
 struct team;
 
@@ -28,6 +30,13 @@ struct shared_fd {
     int fd;
 };
 
+/* Processes of which others say that they are gone, the newest ones. */
+struct reports {
+    pthread_mutex_t lock;
+    struct wire_abort last[ENGINE_REPORTS];
+    unsigned count;
+};
+
 #define ENGINE_CLOSED 64
 
 /* What a team had begun when it was closed: peers may still wait for what never comes. */
@@ -36,8 +45,7 @@ struct closed {
     uint32_t started;
     int rank, nranks;
     uint32_t *sent, *received; /* by peer */
-    int culprit;
-    char *sentence; /* of its failure; NULL: it was whole */
+    struct wire_abort *failure; /* NULL: it was whole */
 };
 
 struct engine {
@@ -55,6 +63,7 @@ struct engine {
     _Atomic uint32_t attending; /* callers that wait and progress */
     _Atomic uint32_t activity;  /* changes when callers come and go */
     _Atomic bool floods;        /* some team must tell its failure */
+    struct reports reports;
     _Atomic bool stop;
     int armed;    /* sleepers on the poller, who told the transports; under the lock */
     int sleeping; /* callers among them */

@@ -30,16 +30,15 @@ static bool is_excused(struct team *team, int culprit)
     return excused && atomic_load(&team->issued) == atomic_load(&team->completed);
 }
 
-void team_hear(struct team *team, int culprit, const char *sentence)
+bool team_excuses(struct team *team, const struct wire_abort *news)
 {
-    if (!is_excused(team, culprit)) {
-        team_fail(team, TUTTI_REMOTE_ERROR, culprit, sentence);
-        return;
-    }
+    if (!is_excused(team, news->culprit))
+        return false;
     if (atomic_load(&team->excused))
-        return;
-    team->excused_culprit = culprit;
-    snprintf(team->excused_sentence, sizeof team->excused_sentence, "%s", sentence);
+        return true;
+    team->excused_culprit = news->culprit;
+    snprintf(team->excused_sentence, sizeof team->excused_sentence, "%s", news->text);
     atomic_store_explicit(&team->excused, true, memory_order_release);
     team_tell_news(team);
+    return true;
 }

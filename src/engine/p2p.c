@@ -40,7 +40,7 @@ static void complete(struct p2p_transfer *item, tutti_result_t result)
     if (result != TUTTI_SUCCESS && p2p->result == TUTTI_SUCCESS) {
         p2p->result = result;
         p2p->culprit = item->peer;
-        team_say_transfer(item->peer, result, p2p->sentence, sizeof p2p->sentence);
+        snprintf(p2p->sentence, sizeof p2p->sentence, "%s", error_last());
     }
 }
 
@@ -134,9 +134,11 @@ static void record(struct team *team, const struct p2p_item *item, size_t bytes,
     if (result == TUTTI_SUCCESS)
         return;
     char sentence[TEAM_SENTENCE];
-    team_say_transfer(item->peer, result, sentence, sizeof sentence);
+    uint64_t issued = atomic_load(&team->issued);
+    snprintf(sentence, sizeof sentence, "%s", error_last());
     trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
-    team_fail(team, result, item->peer, sentence);
+    atomic_store(&team->failed_from, issued ? issued - 1 : 0); /* it has no place of its own: who waits for the last one hears of it */
+    team_fail_transfer(team, item->peer, result, sentence);
 }
 
 /* Nothing is queued before it, the link knows the peer, and the message rides in the ring or has come: then it needs no place in the queue.
@@ -230,7 +232,7 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
     if (p2p->result != TUTTI_SUCCESS)
-        return team_fail(team, p2p->result, p2p->culprit, p2p->sentence);
+        return team_fail_transfer(team, p2p->culprit, p2p->result, p2p->sentence);
     if (!p2p->pending)
         return TUTTI_SUCCESS;
     while (!p2p->item[p2p->first].pending)

@@ -40,7 +40,7 @@ static void complete(struct transfer *transfer, tutti_result_t result)
     if (result != TUTTI_SUCCESS && run->result == TUTTI_SUCCESS) {
         run->result = result;
         run->culprit = transfer->peer;
-        team_say_transfer(transfer->peer, result, run->sentence, sizeof run->sentence);
+        snprintf(run->sentence, sizeof run->sentence, "%s", error_last());
     }
 }
 
@@ -70,7 +70,7 @@ static struct transfer *add_transfer(struct context *c, struct run *run, int pee
     if (run->transfers == c->rounds->most || team_link(c->team, peer, &link) != TUTTI_SUCCESS) {
         run->result = TUTTI_SYSTEM_ERROR;
         run->culprit = peer;
-        team_say_transfer(peer, run->result, run->sentence, sizeof run->sentence);
+        snprintf(run->sentence, sizeof run->sentence, "%s", error_last());
         return NULL;
     }
     *transfer = (struct transfer){.run = run, .link = link, .peer = peer, .sends = sends, .pending = true};
@@ -178,7 +178,7 @@ static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
             *moved = true;
         }
         if (run->result != TUTTI_SUCCESS)
-            return team_fail(c->team, run->result, run->culprit, run->sentence);
+            return team_fail_transfer(c->team, run->culprit, run->result, run->sentence);
         if (run->pending)
             return TUTTI_SUCCESS;
         run->phase = RUN_FOLD;

@@ -22,50 +22,6 @@
 #define LOOKS_ALONE 300 /* when every rank can have a processor */
 #define LOOKS_AT_A_RUNNING_PEER 200 /* when not every rank can */
 
-/* ---- Failure ------------------------------------------------------------------------------------------------------- */
-
-tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
-{
-    if (atomic_exchange(&team->failing, true)) {
-        while (!atomic_load_explicit(&team->failed, memory_order_acquire))
-            sched_yield();
-        return team_failure(team);
-    }
-    team->culprit = culprit;
-    snprintf(team->sentence, sizeof team->sentence, "%s", sentence);
-    trace_comm_failed(team->trace, result, culprit, team->sentence);
-    atomic_store_explicit(&team->failed, result, memory_order_release);
-    atomic_store(&team->flood, true);
-    atomic_store(&team->engine->floods, true);
-    if (team->direct)
-        direct_tell_failure(team);
-    poller_wake(team->engine->poller);
-    team_tell_news(team);
-    return error_set(result, "rank %d: %s", team->rank, team->sentence);
-}
-
-tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq)
-{
-    char sentence[TEAM_SENTENCE], here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT];
-    snprintf(sentence, sizeof sentence, "rank %d called %s, rank %d called %s: operation %u differs; all ranks must make the same calls",
-             team->rank, wire_call_text(mine, here, sizeof here), peer, wire_call_text(theirs, there, sizeof there), seq);
-    return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
-}
-
-void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size)
-{
-    if (result == TUTTI_REMOTE_ERROR)
-        snprintf(out, size, "lost rank %d: %s", peer, error_last());
-    else
-        snprintf(out, size, "%s", error_last());
-}
-
-tutti_result_t team_failure(const struct team *team)
-{
-    tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);
-    return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", team->rank, team->sentence);
-}
-
 /* ---- Links --------------------------------------------------------------------------------------------------------- */
 
 tutti_result_t team_link(struct team *team, int rank, struct link **out)
@@ -134,6 +90,17 @@ static tutti_result_t start_op(struct team *team, struct op *op)
     }
 }
 
+static void note_end(struct team *team, const struct op *op, tutti_result_t result)
+{
+    if (result != TUTTI_SUCCESS) {
+        if (op->position < atomic_load(&team->failed_from))
+            atomic_store(&team->failed_from, op->position);
+        trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
+    } else if (op->kind != OP_P2P) {
+        atomic_store_explicit(&team->finished, op->seq, memory_order_relaxed);
+    }
+}
+
 static void end_op(struct team *team, struct op *op, tutti_result_t result)
 {
     if (op->kind == OP_ROUNDS && op->started)
@@ -145,8 +112,7 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
     if (op->owned)
         free(op->owned);
     op->owned = NULL;
-    if (result != TUTTI_SUCCESS)
-        trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
+    note_end(team, op, result);
     trace_op_end(op->trace, result);
     if (op->stream)
         stream_leave(op->stream, op, result);
@@ -161,12 +127,15 @@ static bool may_start(const struct op *op)
 /* One operation as far as it goes, with the engine's lock if it needs that. */
 static tutti_result_t attempt(struct team *team, struct op *op)
 {
-    tutti_result_t result = team_failure(team);
-    if (result == TUTTI_SUCCESS && !op->started)
+    tutti_result_t result = TUTTI_SUCCESS;
+    bool failed = atomic_load_explicit(&team->failed, memory_order_acquire);
+    if (failed && !team_allows(team, op))
+        return team_failure(team);
+    if (!op->started)
         result = may_start(op) ? start_op(team, op) : TUTTI_IN_PROGRESS;
     if (result == TUTTI_SUCCESS)
         result = run_op(team, op);
-    return result;
+    return failed && result == TUTTI_IN_PROGRESS && op->kind == OP_P2P ? team_failure(team) : result; /* its peers may issue no more */
 }
 
 static bool needs_engine(enum op_kind kind)
@@ -174,22 +143,25 @@ static bool needs_engine(enum op_kind kind)
     return kind == OP_ROUNDS || kind == OP_P2P;
 }
 
-/* Each other rank of this process knows of the failure and has let go of its lock since: it reads our buffers no more. */
+/* Each other rank of this process knows how far the failed team still goes, and has let go of its lock since: it reads no buffers of ours of
+ * operations behind that. */
 static bool siblings_quiet(struct team *team)
 {
     struct engine *engine = team->engine;
+    struct wire_abort news = team_news(team);
     bool quiet = true;
     if (!lock_try(&engine->lock))
         return false;
     list_each (node, &engine->teams) {
         struct team *sibling = list_entry(node, struct team, node);
-        if (sibling == team || sibling->id != team->id || sibling->quiet)
+        if (sibling == team || sibling->id != team->id || sibling->quiet <= news.finished)
             continue;
-        team_fail(sibling, (tutti_result_t)atomic_load(&team->failed), team->culprit, team->sentence);
-        sibling->quiet = lock_try(&sibling->lock);
-        if (sibling->quiet)
+        team_hear(sibling, &news);
+        if (lock_try(&sibling->lock)) {
+            sibling->quiet = atomic_load(&sibling->limit);
             lock_release(&sibling->lock);
-        quiet &= sibling->quiet;
+        }
+        quiet &= sibling->quiet <= news.finished;
     }
     lock_release(&engine->lock);
     return quiet;
@@ -226,6 +198,8 @@ static enum team_moved step_head(struct team *team)
     if (linked && began)
         engine_poll(engine);
     tutti_result_t result = attempt(team, op);
+    if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS)
+        team_stop(team);
     if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS && lingers(team, op))
         result = TUTTI_IN_PROGRESS;
     if (result != TUTTI_IN_PROGRESS)
@@ -401,7 +375,10 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
 tutti_result_t team_wait(struct team *team, uint64_t position)
 {
     wait_until(team, position, UINT64_MAX);
-    return team_failure(team);
+    bool heard = atomic_load_explicit(&team->told, memory_order_relaxed) >= position;
+    if (!heard)
+        atomic_store_explicit(&team->told, position, memory_order_relaxed);
+    return !heard && position <= atomic_load(&team->failed_from) ? TUTTI_SUCCESS : team_report(team);
 }
 
 /* ---- A place in the queue -------------------------------------------------------------------------------------------- */
@@ -424,7 +401,7 @@ tutti_result_t team_place(struct team *team, struct op **out)
     if (position - atomic_load_explicit(&team->completed, memory_order_acquire) >= team->queue.limit)
         wait_for_room(team, position);
     if (atomic_load_explicit(&team->failed, memory_order_relaxed))
-        return team_failure(team);
+        return team_report(team);
     if (atomic_load_explicit(&team->excused, memory_order_acquire))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team->rank, team->excused_sentence);
     struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));

@@ -135,7 +135,7 @@ struct team {
     bool crowded;   /* more ranks than processors here: yield, do not spin */
     struct wire_process *process; /* by rank */
     struct link **link;           /* by rank, NULL until used */
-    _Atomic bool *gone;           /* by rank: its process was lost */
+    _Atomic uint8_t *gone;        /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
     struct trace_comm *trace;
@@ -161,12 +161,16 @@ struct team {
     uint32_t p2p_seq;      /* sends and receives: this rank's own number */
     struct op_queue queue;
 
-    /* failure: written once, under `failing` */
+    /* failure.c. The cause is written once, under `failing` */
     _Atomic bool failing;
     _Atomic int failed; /* tutti_result_t */
-    int culprit;
-    char sentence[TEAM_SENTENCE];
-    _Atomic bool flood; /* peers must be told */
+    struct wire_abort cause;
+    _Atomic bool flood;        /* peers must be told */
+    _Atomic bool stopped;      /* an operation has failed here, or this rank gave up: those behind it fail too */
+    _Atomic uint32_t finished; /* the last collective that ended well */
+    _Atomic uint32_t limit;    /* of a failed team: collectives up to this one go on */
+    _Atomic uint64_t failed_from;    /* position of the first operation that failed; UINT64_MAX: none has */
+    _Atomic uint64_t told;   /* the user has waited for the operations below */
 
     /* who wants to hear of lost peers and of the failure */
     pthread_mutex_t news_lock;
@@ -175,8 +179,8 @@ struct team {
     void *news_context;
     _Atomic bool excused; /* nothing of the host's begins any more, because of this: */
     int excused_culprit;
-    char excused_sentence[256];
-    bool quiet;         /* runs nothing any more; under the engine's lock */
+    char excused_sentence[TEAM_SENTENCE];
+    uint32_t quiet; /* runs no collective above this one any more; under the engine's lock */
 };
 
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
@@ -242,7 +246,8 @@ void calls_hear(struct team *team, const struct wire_message *said, const struct
 /* watch.c: `op` waits for op->waiting. Under the team's lock. */
 void team_watch(struct team *team, const struct op *op, uint64_t now);
 
-/* Waits, progressing, until `position` operations have completed. */
+/* Waits, progressing, until `position` operations have completed. The failure of the team if one of them failed; what had completed before is not
+ * reported as failed, but once: who waits again for the same hears of a failure behind it too. */
 tutti_result_t team_wait(struct team *team, uint64_t position);
 
 /* calls.c: everything issued has ended: has any peer been in other calls, as far as that can be seen? At the `end` also: what has come and was never
@@ -252,11 +257,31 @@ tutti_result_t team_audit(struct team *team, bool end);
 void calls_keep(struct team *team);
 void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said);
 
-/* The first failure stays: all operations end with it, here and at the peers. Any thread. */
+/*
+ * failure.c. The first failure stays, and all ranks report the same one. Any thread; under the engine's lock or not. What comes back is the
+ * team's failure, whatever it was.
+ *
+ * team_fail: this rank cannot go on. team_lose: it waits for `peer`, whose process has left; the peer is blamed, unless it left because of another
+ * failure. team_hear: another rank says so. Then collectives that the other had finished may still end well here.
+ */
 tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence);
+tutti_result_t team_lose(struct team *team, int peer, const char *why);
+tutti_result_t team_hear(struct team *team, const struct wire_abort *news);
 tutti_result_t team_failure(const struct team *team);
-/* Writes down why a transfer with `peer` failed: error_last(), which is this thread's alone. */
-void team_say_transfer(int peer, tutti_result_t result, char *out, size_t size);
+/* The failure, for the team's user, who may end the process when he has it: peers are told before. Not under the engine's lock. */
+tutti_result_t team_report(struct team *team);
+/* Of a team that has failed: may this operation still go on? */
+bool team_allows(struct team *team, const struct op *op);
+/* An operation has failed: no other begins. */
+void team_stop(struct team *team);
+/* A transfer with `peer` failed. why: error_last() of the thread that learnt of it. */
+tutti_result_t team_fail_transfer(struct team *team, int peer, tutti_result_t result, const char *why);
+/* What a failed team has to say to others. */
+struct wire_abort team_news(const struct team *team);
+/* What a peer, or a rank of this process, says of one of the engine's teams. Under the engine's lock. */
+void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news);
+/* Tells peers of teams that have failed here: over links, and those that live in this process, which have no link to it. Under the engine's lock. */
+void failure_flood(struct engine *engine);
 
 /* Fails it for two ranks whose collectives of number `seq` differ. */
 tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq);
@@ -265,8 +290,8 @@ tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, s
  * returns it is not being called. `excuses` (or NULL): does a peer's failure, of which that rank is to blame, leave what this rank has issued alone? */
 void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit), void *context);
 void team_tell_news(struct team *team);
-/* A peer's team has failed: so does this one, unless it is excused. */
-void team_hear(struct team *team, int culprit, const char *sentence);
+/* A peer's team has failed. Is this one excused from failing for that? Then the host begins nothing any more. */
+bool team_excuses(struct team *team, const struct wire_abort *news);
 
 /* The operation waits for `peer` from now on. */
 static inline void op_waits(struct op *op, int peer, uint32_t round, uint32_t slice)

@@ -119,7 +119,9 @@ tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, i
     team->rank = rank;
     team->nranks = nranks;
     team->choices = choices;
-    team->culprit = team->watch.peer = -1;
+    team->cause.culprit = team->watch.peer = -1;
+    team->limit = team->quiet = UINT32_MAX;
+    team->failed_from = UINT64_MAX;
     team->timeout_ms = (uint64_t)param_int(PARAM_TIMEOUT);
     pthread_mutex_init(&team->news_lock, NULL);
     tutti_result_t result = allocate(team, processes);
@@ -158,6 +160,7 @@ void team_close(struct team *team)
         sched_yield();
         lock_take(&team->engine->lock);
     }
+    failure_flood(team->engine); /* nobody could tell of its failure later */
     list_remove(&team->node);
     atomic_fetch_sub(&team->engine->team_count, 1);
     if (!has_sibling(team)) /* another rank of this process may still ask for what has come */

@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "device/cuda/kernels/kernels.h"
+#include "wire/link.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -115,8 +116,7 @@ _Static_assert(offsetof(struct board_rank, over) == offsetof(struct board_rank, 
 /* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here. */
 struct board_failure {
     _Atomic uint32_t state; /* 0: none; 1: being written; 2: told */
-    int32_t culprit;
-    char sentence[256];
+    struct wire_abort news;
 };
 
 struct board {

@@ -30,7 +30,7 @@ tutti_result_t fabric_hear_failure(struct fabric *fabric)
         usleep(1000); /* it is being written; or its writer was lost */
     if (atomic_load_explicit(&failure->state, memory_order_acquire) != 2)
         return team_failure(fabric->team);
-    return team_fail(fabric->team, TUTTI_REMOTE_ERROR, failure->culprit, failure->sentence);
+    return team_hear(fabric->team, &failure->news);
 }
 
 void fabric_tell_failure(struct fabric *fabric)
@@ -39,8 +39,7 @@ void fabric_tell_failure(struct fabric *fabric)
     uint32_t none = 0;
     if (!board || atomic_load(&fabric->parted) || !atomic_load(&fabric->team->failed) || !atomic_compare_exchange_strong(&board->failure.state, &none, 1))
         return;
-    board->failure.culprit = fabric->team->culprit;
-    memcpy(board->failure.sentence, fabric->team->sentence, sizeof board->failure.sentence);
+    board->failure.news = team_news(fabric->team);
     atomic_store_explicit(&board->failure.state, 2, memory_order_release);
     for (int rank = 0; rank < fabric->nranks; rank++)
         if (rank != fabric->rank)
@@ -67,7 +66,7 @@ tutti_result_t fabric_failure(struct fabric *fabric)
 tutti_result_t fabric_explain(struct fabric *fabric, tutti_result_t result)
 {
     tutti_result_t failure = TUTTI_SUCCESS;
-    char sentence[sizeof fabric->team->sentence];
+    char sentence[sizeof fabric->team->cause.text];
     if (result == TUTTI_SUCCESS)
         return result;
     snprintf(sentence, sizeof sentence, "%s", error_last());

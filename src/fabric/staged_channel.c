@@ -17,6 +17,14 @@
 
 /* ---- Failure ------------------------------------------------------------------------------------------------------- */
 
+/* Operations of one team say nothing of those of the other: all end. */
+static void hear_all(struct team *team, const struct team *failed)
+{
+    struct wire_abort news = team_news(failed);
+    news.finished = 0;
+    team_hear(team, &news);
+}
+
 /* The communicator's team tells: what channels wait for will not come. Any thread, any lock. */
 static void spread_failure(void *context)
 {
@@ -25,7 +33,7 @@ static void spread_failure(void *context)
     if (!atomic_load_explicit(&team->failed, memory_order_acquire))
         return;
     for (int i = 1; i < staged->channels; i++)
-        team_fail(staged->channel[i].team, TUTTI_REMOTE_ERROR, team->culprit, team->sentence);
+        hear_all(staged->channel[i].team, team);
 }
 
 void channel_fail(struct channel *channel, tutti_result_t result)
@@ -33,7 +41,7 @@ void channel_fail(struct channel *channel, tutti_result_t result)
     struct staged *staged = channel->staged;
     struct team *team = channel->team;
     if (team != staged->team && atomic_load_explicit(&team->failed, memory_order_acquire))
-        team_fail(staged->team, result, team->culprit, team->sentence);
+        hear_all(staged->team, team);
     else
         team_fail(staged->team, result, staged->team->rank, error_last());
     team_wait(team, atomic_load(&team->issued)); /* all withdrawn: links touch no slice any more */

@@ -123,7 +123,7 @@ static bool all_acknowledged(const struct link_domain *domain)
     return true;
 }
 
-static void say_goodbye(struct link_domain *domain)
+void link_domain_leave(struct link_domain *domain)
 {
     uint64_t deadline = clock_deadline_ms(GOODBYE_MS);
     list_each (node, &domain->links) {
@@ -160,7 +160,7 @@ void link_domain_close(struct link_domain *domain)
 {
     if (!domain)
         return;
-    say_goodbye(domain);
+    link_domain_leave(domain);
     domain->closing = true;
     while (!list_empty(&domain->links))
         link_free(list_entry(domain->links.next, struct link, node));
@@ -362,6 +362,14 @@ const struct wire_process *link_peer(const struct link *link)
 bool link_is_lost(const struct link *link)
 {
     return link->lost;
+}
+
+bool link_has_left(const struct link *link)
+{
+    bool met = false;
+    for (int i = 0; i < link->lanes; i++)
+        met |= link->lane[i].was_up;
+    return link->bye || !met;
 }
 
 bool link_met(struct link_domain *domain)

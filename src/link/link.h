@@ -92,6 +92,8 @@ struct trace;
 
 tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
                                 const struct path_policy *policy, struct link_domain **out);
+/* Says goodbye to all peers and waits for what they have not acknowledged (bounded): for a process that ends without closing. */
+void link_domain_leave(struct link_domain *domain);
 /* Says goodbye to all peers, waits for what they have not acknowledged (bounded), closes everything. */
 void link_domain_close(struct link_domain *domain);
 /* This process, as peers must know it. */
@@ -143,6 +145,8 @@ void link_be_patient(struct link *link, uint64_t ms);
 const struct wire_process *link_peer(const struct link *link);
 uint64_t link_session(const struct link *link);
 bool link_is_lost(const struct link *link);
+/* Of a lost link: its peer said goodbye, or was never met. */
+bool link_has_left(const struct link *link);
 
 /* Has a payload gone from one rank of this process to another since the last call? The other may be asleep. */
 bool link_met(struct link_domain *domain);

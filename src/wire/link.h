@@ -72,11 +72,22 @@ struct wire_credit {
     uint64_t segment; /* bytes of a segment, the last may be shorter */
 };
 
-#define WIRE_ABORT_TEXT 760 /* so that messages of all transports hold it */
+#define WIRE_ABORT_TEXT 720 /* so that messages of all transports hold it */
+enum wire_cause {
+    WIRE_CAUSE_ERROR, /* of a rank that lives: an operation failed there, or it gave up */
+    WIRE_CAUSE_LEFT,  /* a process is missing that left in good order, or was never seen: its own reason may be another failure */
+    WIRE_CAUSE_LOST,  /* a process ended without a word */
+};
+
+/* Why a communicator failed: what the rank says that noticed first. All others pass it on and report it as their own. */
 struct wire_abort {
-    int32_t culprit; /* rank, or -1 */
+    uint8_t from[WIRE_UUID_BYTES]; /* the process that passes it on */
+    uint8_t lost[WIRE_UUID_BYTES]; /* the process, but of WIRE_CAUSE_ERROR */
+    int32_t culprit;               /* rank, or -1 */
     int32_t result;
-    char text[WIRE_ABORT_TEXT];
+    uint32_t cause;    /* enum wire_cause */
+    uint32_t finished; /* collectives up to this one the sender has finished, or can still finish: with them it keeps nobody waiting */
+    char text[WIRE_ABORT_TEXT]; /* with the rank that noticed, and when */
 };
 
 /* The call in 32 bits: equal when collective, type, operator and a hash of count and root are equal. */

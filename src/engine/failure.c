@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a team fails, and how its ranks come to say the same of it. The rank that notices first writes down the cause. It travels with the news over
+ * links and through shared memory, and whoever hears of it reports it unchanged.
+ */
+#include "engine/team.h"
+
+#include "base/error.h"
+#include "engine/direct.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- The cause ----------------------------------------------------------------------------------------------------- */
+
+/* With the rank that noticed and the time: other ranks repeat it, at other times. */
+static void __attribute__((format(printf, 3, 4))) write_text(const struct team *team, struct wire_abort *cause, const char *format, ...)
+{
+    struct timespec now;
+    struct tm utc;
+    char text[TEAM_SENTENCE], when[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    int suffix = snprintf(when, sizeof when, " (noticed by rank %d at %02d:%02d:%02d.%03d UTC)", team->rank, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                          (int)(now.tv_nsec / 1000000));
+    snprintf(cause->text, sizeof cause->text, "%.*s%s", (int)sizeof cause->text - 1 - suffix, text, when);
+}
+
+static int rank_of(const struct team *team, const uint8_t *uuid)
+{
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (rank != team->rank && memcmp(team->process[rank].uuid, uuid, WIRE_UUID_BYTES) == 0)
+            return rank;
+    return -1;
+}
+
+static void blame_gone(const struct team *team, int rank, const char *why, struct wire_abort *cause)
+{
+    cause->cause = atomic_load(&team->gone[rank]) == WIRE_CAUSE_LEFT ? WIRE_CAUSE_LEFT : WIRE_CAUSE_LOST;
+    cause->culprit = rank;
+    memcpy(cause->lost, team->process[rank].uuid, sizeof cause->lost);
+    write_text(team, cause, "lost rank %d: %s", rank, why);
+}
+
+static void blame_gone_before(const struct team *team, int rank, int peer, struct wire_abort *cause)
+{
+    char why[100];
+    snprintf(why, sizeof why, "process %u is gone, and rank %d has left after that", team->process[rank].pid, peer);
+    blame_gone(team, rank, why, cause);
+}
+
+static void keep_report(struct engine *engine, const struct wire_abort *news)
+{
+    struct reports *reports = &engine->reports;
+    pthread_mutex_lock(&reports->lock);
+    bool known = false;
+    for (unsigned i = 0; i < ENGINE_REPORTS && i < reports->count; i++)
+        known |= memcmp(reports->last[i].from, news->from, sizeof news->from) == 0 && memcmp(reports->last[i].lost, news->lost, sizeof news->lost) == 0;
+    if (!known)
+        reports->last[reports->count++ % ENGINE_REPORTS] = *news;
+    pthread_mutex_unlock(&reports->lock);
+}
+
+/* A rank of the team whose process is gone, as the process `from` reported of this or of another communicator, or as anybody (NULL) who saw it
+ * die; -1: none. */
+static int reported_dead(const struct team *team, const uint8_t *from)
+{
+    struct reports *reports = &team->engine->reports;
+    int found = -1;
+    pthread_mutex_lock(&reports->lock);
+    for (unsigned i = 0; i < ENGINE_REPORTS && i < reports->count && found < 0; i++)
+        if (from ? memcmp(reports->last[i].from, from, WIRE_UUID_BYTES) == 0 : reports->last[i].cause == WIRE_CAUSE_LOST)
+            found = rank_of(team, reports->last[i].lost);
+    pthread_mutex_unlock(&reports->lock);
+    return found;
+}
+
+static int seen_dead(const struct team *team)
+{
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (atomic_load(&team->gone[rank]) == WIRE_CAUSE_LOST)
+            return rank;
+    return -1;
+}
+
+/* The rank because of which `peer` left, as far as is known; -1: none. */
+static int first_dead(const struct team *team, int peer)
+{
+    int dead = peer >= 0 ? reported_dead(team, team->process[peer].uuid) : -1;
+    bool left = peer < 0 || atomic_load(&team->gone[peer]) != WIRE_CAUSE_LOST;
+    if (dead < 0 && left)
+        dead = seen_dead(team);
+    if (dead < 0 && left)
+        dead = reported_dead(team, NULL);
+    return dead;
+}
+
+/* ---- Failing ------------------------------------------------------------------------------------------------------- */
+
+/* Collectives above `finished` fail from now on. Returns whether that is news. */
+static bool lower_limit(struct team *team, uint32_t finished)
+{
+    uint32_t limit = atomic_load(&team->limit);
+    while (finished < limit)
+        if (atomic_compare_exchange_weak(&team->limit, &limit, finished))
+            return true;
+    return false;
+}
+
+static void tell(struct team *team, bool first)
+{
+    if (team->direct)
+        direct_tell_failure(team, first);
+    atomic_store(&team->flood, true);
+    atomic_store(&team->engine->floods, true);
+    poller_wake(team->engine->poller);
+}
+
+/* `tells`: not where a rank of this process has told the peers. */
+static tutti_result_t fail(struct team *team, const struct wire_abort *cause, bool tells)
+{
+    if (atomic_exchange(&team->failing, true)) {
+        while (!atomic_load_explicit(&team->failed, memory_order_acquire))
+            sched_yield();
+        return team_failure(team);
+    }
+    team->cause = *cause;
+    trace_comm_failed(team->trace, (tutti_result_t)cause->result, cause->culprit, cause->text);
+    atomic_store_explicit(&team->failed, cause->result, memory_order_release);
+    if (tells)
+        tell(team, true);
+    team_tell_news(team);
+    return error_set((tutti_result_t)cause->result, "rank %d: %s", team->rank, cause->text);
+}
+
+static void stop_behind(struct team *team, uint32_t finished)
+{
+    bool lowered = lower_limit(team, finished);
+    atomic_store(&team->stopped, true);
+    if (lowered && atomic_load(&team->failed))
+        tell(team, false);
+}
+
+void team_stop(struct team *team)
+{
+    stop_behind(team, atomic_load(&team->finished));
+}
+
+tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
+{
+    struct wire_abort cause = {.culprit = culprit, .result = (int32_t)result, .cause = WIRE_CAUSE_ERROR};
+    write_text(team, &cause, "%s", sentence);
+    stop_behind(team, result == TUTTI_INVALID_USAGE ? 0 : atomic_load(&team->finished)); /* where calls differ, what one has finished says nothing */
+    return fail(team, &cause, true);
+}
+
+tutti_result_t team_lose(struct team *team, int peer, const char *why)
+{
+    struct wire_abort cause = {.culprit = peer, .result = TUTTI_REMOTE_ERROR, .cause = WIRE_CAUSE_LEFT};
+    int dead = first_dead(team, peer);
+    if (dead >= 0 && dead != peer)
+        blame_gone_before(team, dead, peer, &cause);
+    else
+        blame_gone(team, peer, why, &cause);
+    team_stop(team);
+    return fail(team, &cause, true);
+}
+
+/* Resources of another rank are not ours: its fault is remote. */
+static int32_t result_here(const struct wire_abort *news)
+{
+    return news->result == TUTTI_INVALID_USAGE || news->result == TUTTI_INVALID_ARGUMENT ? news->result : TUTTI_REMOTE_ERROR;
+}
+
+tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
+{
+    struct wire_abort cause = *news;
+    bool own = memcmp(news->from, team->process[team->rank].uuid, sizeof news->from) == 0;
+    int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
+    cause.text[sizeof cause.text - 1] = 0;
+    cause.result = result_here(news);
+    if (dead >= 0 && dead != news->culprit)
+        blame_gone_before(team, dead, news->culprit, &cause);
+    bool lowered = lower_limit(team, news->finished), failed = atomic_load(&team->failed);
+    tutti_result_t result = fail(team, &cause, !own);
+    if (failed && lowered && !own)
+        tell(team, false);
+    return result;
+}
+
+tutti_result_t team_fail_transfer(struct team *team, int peer, tutti_result_t result, const char *why)
+{
+    return result == TUTTI_REMOTE_ERROR ? team_lose(team, peer, why) : team_fail(team, result, peer, why);
+}
+
+tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq)
+{
+    char sentence[TEAM_SENTENCE], here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT];
+    snprintf(sentence, sizeof sentence, "rank %d called %s, rank %d called %s: operation %u differs; all ranks must make the same calls",
+             team->rank, wire_call_text(mine, here, sizeof here), peer, wire_call_text(theirs, there, sizeof there), seq);
+    return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
+}
+
+bool team_allows(struct team *team, const struct op *op)
+{
+    return !atomic_load(&team->stopped) && (op->kind == OP_P2P || op->seq <= atomic_load(&team->limit));
+}
+
+tutti_result_t team_failure(const struct team *team)
+{
+    tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);
+    return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", team->rank, team->cause.text);
+}
+
+/* ---- News ---------------------------------------------------------------------------------------------------------- */
+
+void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news)
+{
+    if (news->cause != WIRE_CAUSE_ERROR)
+        keep_report(engine, news);
+    list_each (node, &engine->teams) {
+        struct team *team = list_entry(node, struct team, node);
+        if (team->id == comm && (atomic_load(&team->failing) || !team_excuses(team, news)))
+            team_hear(team, news);
+    }
+}
+
+struct wire_abort team_news(const struct team *team)
+{
+    struct wire_abort news = team->cause;
+    news.finished = atomic_load(&team->limit);
+    memcpy(news.from, team->process[team->rank].uuid, sizeof news.from);
+    return news;
+}
+
+static void flood_team(struct team *team)
+{
+    struct engine *engine = team->engine;
+    struct wire_abort news = team_news(team);
+    link_abort_all(engine->links, team->id, &news);
+    failure_heard(engine, team->id, &news);
+}
+
+void failure_flood(struct engine *engine)
+{
+    while (atomic_load_explicit(&engine->floods, memory_order_relaxed) && atomic_exchange(&engine->floods, false))
+        list_each (node, &engine->teams) {
+            struct team *team = list_entry(node, struct team, node);
+            if (atomic_exchange(&team->flood, false))
+                flood_team(team);
+        }
+}
+
+tutti_result_t team_report(struct team *team)
+{
+    struct engine *engine = team->engine;
+    if (atomic_load(&team->failed) && atomic_load(&engine->floods)) {
+        lock_take(&engine->lock);
+        failure_flood(engine);
+        lock_release(&engine->lock);
+    }
+    return team_failure(team);
+}
