@@ -156,23 +156,19 @@ KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
 
 /*
  * Ranks that own parts of a large vector. A root gets all results, which is as much as its link carries: it owns nothing if there are two others
- * or more. Of two ranks it alone reduces.
+ * or more. Of two ranks each owns a half: one alone would reduce all.
  */
 KERNEL_SHARED int kernel_owners(const struct kernel_reduce *what)
 {
     const int n = what->team.nranks;
-    if (what->mode != KERNEL_REDUCE || n == 1)
-        return n;
-    return n == 2 ? 1 : n - 1;
+    return what->mode != KERNEL_REDUCE || n <= 2 ? n : n - 1;
 }
 
 /* Which part a rank owns; -1: none. */
 KERNEL_SHARED int kernel_owner(const struct kernel_reduce *what, int rank)
 {
-    if (what->mode != KERNEL_REDUCE || what->team.nranks == 1)
+    if (what->mode != KERNEL_REDUCE || what->team.nranks <= 2)
         return rank;
-    if (what->team.nranks == 2)
-        return rank == what->root ? 0 : -1;
     return rank == what->root ? -1 : rank - (rank > what->root);
 }
 
