@@ -136,7 +136,7 @@ static void test_exchange(void **state)
             what.recv[p] = (char *)AT(ranks[r].out) + (size_t)p * BYTES;
             what.send_bytes[p] = what.recv_bytes[p] = BYTES;
         }
-        kernel_choose_exchange(&what, kernel_room(132, 0, 0), &how);
+        kernel_choose_exchange(&what, kernel_room(132, 0, 0), false, &how);
         enter(r);
         launch(ranks[r].exchange, &how, ranks[r].stream, &what);
     }

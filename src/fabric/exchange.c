@@ -126,7 +126,7 @@ static tutti_result_t launch(struct fabric *fabric, struct kernel_exchange *what
     what->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
     what->lines_to = fabric->lines ? (uint64_t)param_int(PARAM_LINES_TO) : 0;
     obey_protocols(fabric, what);
-    kernel_choose_exchange(what, fabric->room, &how);
+    kernel_choose_exchange(what, fabric->room, fabric->in_host, &how);
     return order_launch(fabric, &how, TUTTI_UINT8, &what->team, stream);
 }
 

@@ -375,7 +375,7 @@ static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(
         }
     for (int p = 0; p < team.n; p++) {
         struct kernel_launch launch;
-        kernel_choose_exchange(&job->params[p].exchange, kernel_room(1 + below(64), 0, 0), &launch);
+        kernel_choose_exchange(&job->params[p].exchange, kernel_room(1 + below(64), 0, 0), below(2), &launch);
         job->grid[p] = (struct cuda_index){launch.blocks, 1, 1};
     }
 }

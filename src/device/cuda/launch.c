@@ -12,7 +12,16 @@
 #define HOST_LEAST     4
 #define HOST_SHORT     ((size_t)1 << 20) /* up to which chunks are as short as: */
 #define HOST_CHUNK     ((size_t)16 << 10)
-#define DIRECT_EACH    ((size_t)32 << 10)
+#define DIRECT_EACH    ((size_t)16 << 10)
+
+/* The library's own numbers of blocks: from so many bytes on so many. A block of these kernels sends or reduces 10 to 15 GB/s. */
+struct usual {
+    uint64_t from;
+    unsigned blocks;
+};
+static const struct usual reductions[] = {{0, 16}, {256 << 10, 64}, {(16 << 20) + 1, 32}, {UINT64_MAX, 0}}; /* of the longest 32 are as fast */
+static const struct usual messages[] = {{0, 16}, {1 << 20, 64}, {UINT64_MAX, 0}};                           /* of exchanges, and broadcasts */
+static const struct usual through_host[] = {{0, 16}, {UINT64_MAX, 0}}; /* more of them that look hold up the data */
 
 static unsigned larger(unsigned x, unsigned y)
 {
@@ -33,9 +42,11 @@ struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned mos
     return room;
 }
 
-static unsigned most_for(size_t bytes, struct kernel_room room)
+static unsigned most_for(const struct usual *usual, uint64_t bytes, struct kernel_room room)
 {
-    return smaller(larger(bytes < KERNEL_LONG_BYTES ? KERNEL_USUAL_BLOCKS : KERNEL_LONG_BLOCKS, room.least), room.most);
+    while (usual[1].from <= bytes && usual[1].blocks)
+        usual++;
+    return smaller(larger(usual->blocks, room.least), room.most);
 }
 
 static unsigned parts(size_t bytes, size_t each, unsigned most)
@@ -56,7 +67,7 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
 
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
-    const unsigned most = most_for(bytes, room);
+    const unsigned most = most_for(reductions, bytes, room);
     *out = (struct kernel_launch){.kernel = kernel};
     if (kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO) {
         shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : TWO_SHOT_EACH, most, out);
@@ -73,7 +84,7 @@ static void choose_in_host(size_t bytes, struct kernel_room room, struct kernel_
         return;
     }
     kernel_shape_reduce(KERNEL_REDUCE_BULK, bytes, room, out);
-    out->blocks = smaller(larger(parts(bytes, HOST_EACH, larger(KERNEL_USUAL_BLOCKS, room.least)), HOST_LEAST), room.most);
+    out->blocks = smaller(larger(parts(bytes, HOST_EACH, most_for(through_host, bytes, room)), HOST_LEAST), room.most);
     out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
 }
 
@@ -88,6 +99,8 @@ void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, struc
         kernel = KERNEL_REDUCE_ONE;
     else if ((mode == KERNEL_ALLREDUCE || mode == KERNEL_REDUCE) && bytes <= TWO_SHOT_BYTES)
         kernel = KERNEL_REDUCE_TWO;
+    if (kernel == KERNEL_REDUCE_BULK && mode == KERNEL_REDUCE_SCATTER)
+        bytes *= (size_t)nranks; /* as much work as with a vector of so many */
     kernel_shape_reduce(kernel, bytes, room, out);
 }
 
@@ -149,30 +162,30 @@ static uint64_t all_bytes(const struct deal *deal, int n)
     return sum;
 }
 
-/* A copy inside a GPU is several times as fast as one over its links, which several peers share. */
-static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, unsigned messages)
+/* A block copies faster inside a GPU than over links, but peers share these: nearly as many as the message to one peer has. */
+static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, unsigned others)
 {
     const int me = what->team.rank;
-    const unsigned share = messages ? most / (2 * messages + 2) : most;
+    const unsigned share = others ? most / (others + 2) : most;
     if (!what->send_bytes[me] || what->send[me] == what->recv[me])
         return 0;
     return smaller(kernel_exchange_stripes(what, what->send_bytes[me]), larger(share, 1));
 }
 
-void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, struct kernel_launch *out)
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host, struct kernel_launch *out)
 {
     const int n = what->team.nranks;
     struct deal sent = {{0}, {0}, {0}}, received = {{0}, {0}, {0}};
     deal_open(&sent, what, true);
     deal_open(&received, what, false);
     const uint64_t bytes = all_bytes(&sent, n) > all_bytes(&received, n) ? all_bytes(&sent, n) : all_bytes(&received, n);
-    const unsigned most = most_for(bytes, room), messages = larger(deal_sum(&sent, n), deal_sum(&received, n));
-    const unsigned own = own_blocks(what, most, messages), others = most > own ? most - own : 0;
+    const unsigned most = most_for(in_host ? through_host : messages, bytes + what->send_bytes[what->team.rank], room);
+    const unsigned own = own_blocks(what, most, larger(deal_sum(&sent, n), deal_sum(&received, n))), others = most > own ? most - own : 0;
     const unsigned used = larger(deal_out(&sent, n, others, what->out_end), deal_out(&received, n, others, what->in_end));
     *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE, .blocks = larger(used + own, 1), .threads = KERNEL_EXCHANGE_THREADS};
 }
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
-    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .blocks = parts(bytes, KERNEL_CHAIN_EACH, most_for(bytes, room)), .threads = KERNEL_CHAIN_THREADS};
+    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .blocks = parts(bytes, KERNEL_CHAIN_EACH, most_for(messages, bytes, room)), .threads = KERNEL_CHAIN_THREADS};
 }

@@ -25,10 +25,6 @@ struct kernel_room {
     unsigned least, most;
 };
 
-#define KERNEL_USUAL_BLOCKS 16                /* fill NVLink */
-#define KERNEL_LONG_BLOCKS  24                /* of what takes long: */
-#define KERNEL_LONG_BYTES   ((size_t)64 << 20)
-
 /* On GPUs that have `processors`. least, most: what the user wants; 0: the library's own numbers. */
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most);
 
@@ -36,7 +32,7 @@ struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned mos
 void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out);
 
 /* Deals the blocks out, too. At least one for each message, whatever the room is. Here ranks may differ. */
-void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, struct kernel_launch *out);
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host, struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 

@@ -34,8 +34,12 @@ static void test_reductions_by_size(void **state)
     assert_int_equal(choice(KERNEL_REDUCE, 4, 262144, usual).kernel, KERNEL_REDUCE_TWO);
     assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 262144, usual).kernel, KERNEL_REDUCE_BULK);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 16 << 20, usual).blocks, KERNEL_USUAL_BLOCKS);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).blocks, KERNEL_LONG_BLOCKS);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, (256 << 10) - 1, usual).blocks, 16);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, 256 << 10, usual).blocks, 32); /* with 64 stripes */
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 20, usual).blocks, 32);
+    assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 256 << 10, usual).blocks, 32);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 16 << 20, usual).blocks, 64);
+    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).blocks, 32);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, (struct kernel_room){48, 50}).blocks, 48);
     assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).threads, KERNEL_BULK_THREADS);
 }
@@ -66,7 +70,7 @@ static void test_reductions_keep_within_bounds(void **state)
                     assert_true(launch.kernel != KERNEL_EXCHANGE && launch.kernel < KERNEL_COUNT);
                     assert_true(launch.blocks >= 1 && launch.blocks <= most && launch.stripes <= KERNEL_STRIPES);
                     assert_true(launch.stripes <= 2 * launch.blocks);
-                    assert_true(launch.blocks <= KERNEL_LONG_BLOCKS || launch.blocks <= most / 2);
+                    assert_true(launch.blocks <= 16 || launch.blocks <= most / 2 || (shift >= 15 && launch.blocks <= 64));
                     assert_true(mode != KERNEL_REDUCE_SCATTER || launch.kernel != KERNEL_REDUCE_TWO);
                 }
 }
@@ -104,22 +108,34 @@ static void test_exchanges(void **state)
 {
     struct kernel_exchange what = {.team = {.rank = 1, .nranks = 3}};
     struct kernel_launch launch;
-    kernel_choose_exchange(&what, usual, &launch);
+    kernel_choose_exchange(&what, usual, false, &launch);
     assert_int_equal(launch.kernel, KERNEL_EXCHANGE);
     assert_int_equal(launch.threads, KERNEL_EXCHANGE_THREADS);
     assert_int_equal(launch.blocks, 1);
     what.recv_bytes[2] = KERNEL_EXCHANGE_BYTES + 1;
-    kernel_choose_exchange(&what, usual, &launch);
+    kernel_choose_exchange(&what, usual, false, &launch);
     assert_int_equal(launch.blocks, 2);
     assert_int_equal(what.in_end[2], 2);
     what.send_bytes[0] = 3 * KERNEL_EXCHANGE_BYTES;
-    kernel_choose_exchange(&what, usual, &launch);
+    kernel_choose_exchange(&what, usual, false, &launch);
     assert_int_equal(launch.blocks, 3); /* both halves of blocks are used */
     what.send_bytes[1] = what.recv_bytes[1] = 1;
     what.send[1] = &what;
-    kernel_choose_exchange(&what, usual, &launch);
+    kernel_choose_exchange(&what, usual, false, &launch);
     assert_int_equal(launch.blocks, 4); /* one more for itself */
     assert_int_equal(kernel_exchange_own(&what, 2), 3);
+}
+
+/* Two GPUs pass each other 16 MiB, and keep as much: neither the peer's blocks nor its own are few. */
+static void test_long_exchanges(void **state)
+{
+    struct kernel_exchange what = {.team = {.rank = 1, .nranks = 2}, .send_bytes = {16 << 20, 16 << 20}, .recv_bytes = {16 << 20, 16 << 20}, .recv = {0, &what}};
+    struct kernel_launch launch;
+    kernel_choose_exchange(&what, usual, false, &launch);
+    assert_int_equal(what.out_end[1], KERNEL_EXCHANGE_MOST);
+    assert_int_equal(launch.blocks, KERNEL_EXCHANGE_MOST + 21);
+    kernel_choose_exchange(&what, kernel_room(40, 0, 0), false, &launch);
+    assert_int_equal(launch.blocks, 20);
 }
 
 /* To and from everybody, of any length, in any room. */
@@ -134,8 +150,8 @@ static void test_exchanges_keep_within_bounds(void **state)
                     what.send_bytes[p] = ((uint64_t)1 << shift) >> (p == n / 2 ? 0 : p);
                     what.recv_bytes[p] = ((uint64_t)1 << shift) >> (p == n / 2 ? 0 : n - p);
                 }
-                kernel_choose_exchange(&what, (struct kernel_room){0, most}, &launch);
-                const unsigned usual_most = shift < 23 ? KERNEL_USUAL_BLOCKS : KERNEL_LONG_BLOCKS, bound = most < usual_most ? most : usual_most;
+                kernel_choose_exchange(&what, (struct kernel_room){0, most}, shift % 2, &launch);
+                const unsigned usual_most = shift % 2 || shift < 17 ? 16 : 64, bound = most < usual_most ? most : usual_most;
                 assert_true(launch.blocks >= 1 && launch.blocks <= (bound < (unsigned)n ? (unsigned)n : bound));
                 check_deal(&what, &launch, true);
                 check_deal(&what, &launch, false);
@@ -187,14 +203,14 @@ static void test_broadcasts(void **state)
             kernel_choose_chain((uint64_t)1 << shift, (struct kernel_room){0, most}, &launch);
             assert_int_equal(launch.kernel, KERNEL_CHAIN);
             assert_int_equal(launch.threads, KERNEL_CHAIN_THREADS);
-            assert_true(launch.blocks >= 1 && launch.blocks <= KERNEL_LONG_BLOCKS && launch.blocks <= most);
+            assert_true(launch.blocks >= 1 && launch.blocks <= (shift < 20 ? 16 : 64) && launch.blocks <= most);
         }
     kernel_choose_chain(KERNEL_CHAIN_EACH + 1, usual, &launch);
     assert_int_equal(launch.blocks, 2);
-    kernel_choose_chain((uint64_t)4 << 20, usual, &launch);
-    assert_int_equal(launch.blocks, KERNEL_USUAL_BLOCKS);
+    kernel_choose_chain((uint64_t)512 << 10, usual, &launch);
+    assert_int_equal(launch.blocks, 16);
     kernel_choose_chain((uint64_t)1 << 30, usual, &launch);
-    assert_int_equal(launch.blocks, KERNEL_LONG_BLOCKS);
+    assert_int_equal(launch.blocks, 64);
 }
 
 static void test_sizes(void **state)
@@ -215,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_reductions_keep_within_bounds),
         cmocka_unit_test(test_room),
         cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_long_exchanges),
         cmocka_unit_test(test_exchanges_keep_within_bounds),
         cmocka_unit_test(test_stripes_of_messages),
         cmocka_unit_test(test_ways_of_messages),

@@ -166,7 +166,7 @@ static void exchange_with_oneself(void)
     params.send[0] = (void *)(uintptr_t)(rank.data + 7 * sizeof value);
     params.recv[0] = (void *)(uintptr_t)rank.data;
     params.send_bytes[0] = params.recv_bytes[0] = sizeof value;
-    kernel_choose_exchange(&params, kernel_room(132, 0, 0), &how);
+    kernel_choose_exchange(&params, kernel_room(132, 0, 0), false, &how);
     CHECK(cuda_launch(rank.device, &how, TUTTI_TYPE_COUNT, &params, rank.stream) == TUTTI_SUCCESS);
     cuda_enter(rank.device);
     CHECK(cu->StreamSynchronize(rank.stream) == CUDA_SUCCESS && cu->StreamDestroy(rank.stream) == CUDA_SUCCESS);

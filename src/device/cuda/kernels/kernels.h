@@ -31,7 +31,7 @@
 #define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER      (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
-#define KERNEL_EXCHANGE_MOST    16                   /* stripes of a message */
+#define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
 #define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages that go as plain data, by default */
 #define KERNEL_LINES_EACH       ((uint64_t)8 << 10)   /* of a message in lines for each of its stripes */
