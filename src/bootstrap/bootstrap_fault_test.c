@@ -138,7 +138,7 @@ static void missing_root(void **state)
     boot_id_put(&id, &at, nonce);
     assert_true(test_ranks_start(rank, &id, 0, 1, 2, clock_deadline_ms(300)));
     test_ranks_join(rank, 1);
-    assert_says(rank, TUTTI_REMOTE_ERROR, "rank 0 cannot reach the root at 127.0.0.1:");
+    assert_says(rank, TUTTI_REMOTE_ERROR, "rank 0 of 2 cannot reach the root at 127.0.0.1:");
     close(fd);
 }
 
@@ -367,6 +367,131 @@ static void abort_while_exchanging(void **state)
     close_all(pairs, 2);
 }
 
+/* An id whose root has gone: used already, or made by a process that ended. Its ranks do not wait for the deadline. */
+static void used_id(void **state)
+{
+    struct test_root root;
+    struct test_rank ranks[2], again[1];
+    ranks_with(ranks, 2, 1, 8);
+    ranks_with(again, 1, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 2, 2, LONG));
+    test_ranks_join(ranks, 2);
+    tutti_unique_id_t id = root.id;
+    test_root_stop(&root);
+    assert_true(test_ranks_start(again, &id, 0, 1, 2, LONG));
+    test_ranks_join(again, 1);
+    assert_says(again, TUTTI_REMOTE_ERROR, "rank 0 found nobody at 127.0.0.1:");
+    assert_non_null(strstr(again->sentence, "has been used already"));
+}
+
+/* As many files as there are. In the child: all that are allowed. */
+static void limit_files(bool to_what_is_open)
+{
+    struct rlimit files;
+    int fd = dup(STDERR_FILENO);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = to_what_is_open ? (rlim_t)fd : files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    close(fd);
+}
+
+static void root_without_descriptors(void **state)
+{
+    struct test_root root;
+    struct test_rank rank[1];
+    int status;
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    ranks_with(rank, 1, 0, 0);
+    limit_files(true);
+    pid_t child = fork();
+    if (child == 0) {
+        limit_files(false);
+        close_range(3, ~0u, 0); /* the root's port, too */
+        *rank = (struct test_rank){.id = &root.id, .rank = 1, .nranks = 2, .deadline = clock_deadline_ms(30000)};
+        test_rank_run(rank);
+        _exit(rank->result == TUTTI_REMOTE_ERROR && strstr(rank->sentence, "ran out of files") ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    limit_files(false);
+    assert_int_equal(status, 0);
+    test_root_stop(&root);
+}
+
+/* What `say` writes to the log, whose lines go to standard error. Freed by the caller. */
+static char *logged(const char *level, void (*say)(void))
+{
+    char *text = calloc(1, 8192);
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    setenv("TUTTI_DEBUG", level, 1);
+    setenv("TUTTI_INIT_WARN", "100ms", 1);
+    param_reload();
+    dup2(fileno(file), STDERR_FILENO);
+    say();
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    setenv("TUTTI_DEBUG", "none", 1);
+    unsetenv("TUTTI_INIT_WARN");
+    param_reload();
+    rewind(file);
+    assert_true(fread(text, 1, 8191, file) < 8191);
+    fclose(file);
+    return text;
+}
+
+static void wait_for_nobody(void)
+{
+    struct net_address at = {.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+    uint8_t nonce[BOOT_NONCE] = {0};
+    tutti_unique_id_t id;
+    struct test_rank rank[1];
+    int fd;
+    ranks_with(rank, 1, 0, 0);
+    assert_int_equal(net_reserve(&at, &fd), TUTTI_SUCCESS);
+    boot_id_put(&id, &at, nonce);
+    assert_true(test_ranks_start(rank, &id, 3, 1, 4, clock_deadline_ms(1000)));
+    test_ranks_join(rank, 1);
+    close(fd);
+}
+
+static void wait_for_others(void)
+{
+    struct test_root root;
+    struct test_rank rank[1];
+    ranks_with(rank, 1, 0, 0);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(rank, &root.id, 2, 1, 7, clock_deadline_ms(2000)));
+    test_ranks_join(rank, 1);
+    test_root_stop(&root);
+}
+
+static void meet_in_peace(void)
+{
+    struct test_root root;
+    struct test_rank ranks[3];
+    ranks_with(ranks, 3, 1, 8);
+    assert_int_equal(test_root_start(&root, NULL), TUTTI_SUCCESS);
+    assert_true(test_ranks_start(ranks, &root.id, 0, 3, 3, LONG));
+    test_ranks_join(ranks, 3);
+    test_root_stop(&root);
+}
+
+static void assert_logged(const char *level, void (*say)(void), const char *words, bool wanted)
+{
+    char *text = logged(level, say);
+    if (!strstr(text, words) == wanted)
+        fail_msg("\"%s\" is %s the log:\n%s", words, wanted ? "not in" : "in", text);
+    free(text);
+}
+
+static void waiting_is_told(void **state)
+{
+    assert_logged("warn", wait_for_nobody, "rank 3 of 4 cannot reach the root at 127.0.0.1:", true);
+    assert_logged("warn", wait_for_others, "6 of 7 ranks have not come to a new communicator for 0 s: rank 0-1, 3-6", true);
+    assert_logged("info", meet_in_peace, "joining failed", false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,7 +500,8 @@ int main(void)
         cmocka_unit_test(missing_root),          cmocka_unit_test(killed_while_joining),
         cmocka_unit_test(killed_after_joining),      cmocka_unit_test(root_closed_early),     cmocka_unit_test(root_killed),
         cmocka_unit_test(abort_while_joining),       cmocka_unit_test(silent_rank_is_named),  cmocka_unit_test(failure_reaches_all),
-        cmocka_unit_test(different_sizes),           cmocka_unit_test(abort_while_exchanging),
+        cmocka_unit_test(used_id),                   cmocka_unit_test(root_without_descriptors),
+        cmocka_unit_test(waiting_is_told),           cmocka_unit_test(different_sizes),           cmocka_unit_test(abort_while_exchanging),
     };
     test_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,9 +78,14 @@ static void failed(struct dial *dial, int error)
     char text[NET_TEXT];
     dial->error = error;
     if (hopeless(error)) {
-        stop_with(dial, error_set(TUTTI_SYSTEM_ERROR, "cannot connect to %s: %s", net_format(&dial->to, text), strerror(error)));
+        const char *remedy = error == EMFILE ? " in this process; raise ulimit -n" : "";
+        stop_with(dial, error_set(TUTTI_SYSTEM_ERROR, "cannot connect to %s: %s%s", net_format(&dial->to, text), strerror(error), remedy));
         return;
     }
+    if (error != ECONNREFUSED)
+        dial->refused = 0;
+    else if (!dial->refused)
+        dial->refused = clock_ns();
     dial->counters->retries++;
     dial_again(dial, grown(PAUSE_MIN, PAUSE_MAX, dial->failures++));
 }
@@ -169,6 +174,7 @@ static void dial_ready(struct poll_source *source, uint32_t events)
             return;
         }
         dial->counters->connected++;
+        dial->refused = 0;
         dial->state = DIAL_CHALLENGED;
         dial->next = clock_ns() + grown(ATTEMPT_MIN, ATTEMPT_MAX, dial->failures) * NS_PER_MS;
         return;

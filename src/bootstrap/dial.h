@@ -42,6 +42,7 @@ struct dial {
     unsigned failures;
     bool answered;        /* at least one proven reply on this connection */
     uint64_t next;
+    uint64_t refused;     /* nobody has listened there since then; 0: somebody may */
     int error;            /* errno of the last failure; 0: the peer hung up */
     tutti_result_t result; /* not SUCCESS: cannot go on; the sentence is set */
     _Alignas(8) unsigned char in[sizeof(struct boot_header) + BOOT_BODY_MAX];

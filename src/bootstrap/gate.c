@@ -16,6 +16,7 @@
 
 #define NEWCOMERS   1024           /* connections without a proof at most; each holds a descriptor and 300 bytes */
 #define PROOF_TIME  (5 * NS_PER_S) /* for a real rank this is one round trip */
+#define FULL_TIME   (2 * NS_PER_S) /* for a program that closes files again */
 #define ACCEPT_MORE 64             /* accepted at once, so that those that wait for an answer are not starved */
 
 struct newcomer {
@@ -130,9 +131,12 @@ static bool welcome(struct gate *gate, int fd)
 }
 
 /* No descriptors or memory: make room if a newcomer holds some, else leave callers in the listen queue until the next tick. */
-static void relieve(struct gate *gate)
+static void relieve(struct gate *gate, int error)
 {
     struct newcomer *victim = oldest(gate);
+    gate->full_error = error;
+    if (!gate->full_since)
+        gate->full_since = clock_ns();
     if (victim) {
         drop(victim, "too many open files or no memory");
         return;
@@ -152,16 +156,29 @@ static void gate_ready(struct poll_source *source, uint32_t events)
     for (int i = 0; i < ACCEPT_MORE; i++) {
         int fd = net_accept(source->fd);
         if (fd < 0 && exhausted(errno))
-            relieve(gate);
+            relieve(gate, errno);
+        else if (fd < 0)
+            gate->full_since = 0; /* all callers are in */
         if (fd < 0)
             return;
         if (gate->waiting_count >= gate->room)
             drop(oldest(gate), "newer ones came before it proved anything");
         if (!welcome(gate, fd)) {
-            relieve(gate);
+            relieve(gate, ENOMEM);
             return;
         }
     }
+}
+
+bool gate_full(const struct gate *gate, uint64_t now, struct boot_failed *failed)
+{
+    struct rlimit files = {0};
+    if (!gate->open || !gate->full_since || now < gate->full_since + FULL_TIME)
+        return false;
+    getrlimit(RLIMIT_NOFILE, &files);
+    *failed = (struct boot_failed){.reason = BOOT_FULL, .a = (uint32_t)gate->full_error,
+                                   .b = files.rlim_cur < UINT32_MAX ? (uint32_t)files.rlim_cur : UINT32_MAX};
+    return true;
 }
 
 /* Strangers may hold an eighth of the files that this process may open. */

@@ -23,6 +23,8 @@ struct gate {
     struct bootstrap_counters *counters;
     struct list waiting; /* struct newcomer, oldest first */
     int waiting_count, room;
+    uint64_t full_since; /* no descriptor or memory for a caller since then; 0: there is room */
+    int full_error;
     bool open, paused;
 };
 
@@ -32,6 +34,8 @@ tutti_result_t gate_open(struct gate *gate, struct poller *poller, struct net_ad
 void gate_close(struct gate *gate);
 /* Drops connections whose time is up; call it a few times a second while gate_busy. */
 void gate_tick(struct gate *gate, uint64_t now);
+/* Has there been no room for callers for so long that waiting helps no more? Sets the rest of *failed, all but `rank`. */
+bool gate_full(const struct gate *gate, uint64_t now, struct boot_failed *failed);
 static inline bool gate_busy(const struct gate *gate)
 {
     return gate->waiting_count > 0 || gate->paused;

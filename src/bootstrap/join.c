@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "bootstrap/dial.h"
@@ -13,10 +14,15 @@
 #include "bootstrap/state.h"
 #include "bootstrap/verdict.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define TELL     (60 * NS_PER_S) /* between words on who is awaited */
+#define GONE     (2 * NS_PER_S)  /* a root that listened once and refuses for so long is gone */
 #define ABORT_MS 50 /* how often the abort flag is looked at while nothing happens */
 
 struct join {
@@ -26,9 +32,12 @@ struct join {
     struct net_address root, here;
     uint8_t nonce[BOOT_NONCE];
     uint64_t token, deadline;
+    uint64_t begun, tell; /* when to tell next who is awaited */
     const _Atomic bool *abort;
     struct dial to_root, to_peer[BOOT_STEPS_MAX];
+    uint64_t full_since; /* this process can open no file since then; 0: it can */
     bool have_peers, stay;
+    bool opened; /* the root listened before the id was made */
     bool told;             /* the root knows of the failure, or told us */
     tutti_result_t result; /* of a handler */
 };
@@ -162,7 +171,8 @@ static void root_reply(struct dial *dial, enum boot_type type, const void *body,
     if (type == BOOT_FAILED) {
         root_failed(join, body, proven);
     } else if (!proven) {
-        join_fail(join, error_set(TUTTI_INVALID_USAGE, "what answers at %s is not our root: it does not know the nonce",
+        join_fail(join, error_set(TUTTI_INVALID_USAGE, "what answers at %s is not our root, for it does not know the nonce: another "
+                                                             "program or job has that port",
                                   net_format(&dial->to, text)));
     } else if (type == BOOT_PEERS) {
         meet_peers(join, body);
@@ -215,27 +225,89 @@ static const char *why(const struct dial *dial)
     return dial->state == DIAL_ASKED ? "no answer" : dial->error ? strerror(dial->error) : dial->failures ? "it hung up" : "no answer";
 }
 
-/* The deadline has passed: what was it that did not happen? */
-static tutti_result_t late(const struct join *join)
+#define WORDS 400
+
+/* What has not happened yet? */
+static void awaited(const struct join *join, char out[WORDS])
 {
     const struct bootstrap *b = join->bootstrap;
     char text[NET_TEXT];
-    if (!join->have_peers && join->to_root.answered)
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d joined at %s, but not all of the %d ranks came before the deadline", b->rank,
-                         net_format(&join->root, text), b->nranks);
-    if (!join->have_peers)
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d cannot reach the root at %s (%s, %u attempts); see whether the process that "
-                                             "made the unique id runs and no firewall is between", b->rank,
-                         net_format(&join->root, text), why(&join->to_root), join->to_root.failures + 1);
+    net_format(&join->root, text);
+    if (!join->have_peers && join->to_root.answered) {
+        snprintf(out, WORDS, "rank %d joined at %s, but not all of the %d ranks came", b->rank, text, b->nranks);
+        return;
+    }
+    if (!join->have_peers) {
+        snprintf(out, WORDS, "rank %d of %d cannot reach the root at %s (%s, %u attempts); see whether the process that made the unique id "
+                 "(often rank 0) runs, no firewall is between, and the id is new", b->rank, b->nranks, text, why(&join->to_root),
+                 join->to_root.failures + 1);
+        return;
+    }
     for (int step = 0; step < b->steps; step++)
-        if (b->out_fd[step] < 0)
-            return error_set(TUTTI_REMOTE_ERROR, "rank %d cannot reach rank %d at %s (%s)", b->rank, bootstrap_target(b, step),
-                             net_format(&join->to_peer[step].to, text), why(&join->to_peer[step]));
+        if (b->out_fd[step] < 0) {
+            snprintf(out, WORDS, "rank %d cannot reach rank %d at %s (%s)", b->rank, bootstrap_target(b, step),
+                     net_format(&join->to_peer[step].to, text), why(&join->to_peer[step]));
+            return;
+        }
     for (int step = 0; step < b->steps; step++)
-        if (b->in_fd[step] < 0)
-            return error_set(TUTTI_REMOTE_ERROR, "rank %d did not connect to rank %d before the deadline", bootstrap_source(b, step),
-                             b->rank);
-    return error_set(TUTTI_REMOTE_ERROR, "rank %d did not join before the deadline", b->rank);
+        if (b->in_fd[step] < 0) {
+            snprintf(out, WORDS, "rank %d did not connect to rank %d", bootstrap_source(b, step), b->rank);
+            return;
+        }
+    snprintf(out, WORDS, "rank %d did not join", b->rank);
+}
+
+static tutti_result_t late(const struct join *join)
+{
+    char words[WORDS];
+    awaited(join, words);
+    return error_set(TUTTI_REMOTE_ERROR, "%s; the deadline has passed (TUTTI_INIT_TIMEOUT)", words);
+}
+
+/* Who has not come to the root says the root, once for all ranks. */
+static void tell_awaited(struct join *join, uint64_t now)
+{
+    char words[WORDS];
+    if (now < join->tell)
+        return;
+    join->tell = now + TELL;
+    awaited(join, words);
+    bool at_root = !join->have_peers && join->to_root.answered;
+    log_at(at_root ? LOG_INFO : LOG_WARN, "a new communicator has been waited for for %llu s: %s",
+           (unsigned long long)((now - join->begun) / NS_PER_S), words);
+}
+
+/* The root may be in this process, whose files are the root's, too: then nobody else can tell. */
+static bool out_of_files(struct join *join, uint64_t now)
+{
+    int fd = fcntl(join->to_root.source.fd, F_DUPFD_CLOEXEC, 0);
+    bool full = fd < 0 && errno == EMFILE;
+    if (fd >= 0)
+        close(fd);
+    if (!full)
+        join->full_since = 0;
+    else if (!join->full_since)
+        join->full_since = now;
+    return full && now >= join->full_since + GONE;
+}
+
+/* What waiting does not mend. */
+static tutti_result_t hopeless(struct join *join, uint64_t now)
+{
+    char text[NET_TEXT];
+    struct boot_failed failed;
+    if (gate_full(&join->gate, now, &failed)) {
+        failed.rank = (uint32_t)join->bootstrap->rank;
+        return verdict_report(&failed, join->bootstrap->rank, net_format(&join->here, text));
+    }
+    if (!join->have_peers && !join->to_root.answered && out_of_files(join, now))
+        return error_set(TUTTI_SYSTEM_ERROR, "rank %d cannot meet others at %s: all files that the process may open are open (%ld); raise "
+                                             "ulimit -n", join->bootstrap->rank, net_format(&join->root, text), sysconf(_SC_OPEN_MAX));
+    if (!join->have_peers && join->opened && join->to_root.refused && now >= join->to_root.refused + GONE)
+        return error_set(TUTTI_REMOTE_ERROR, "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
+                                             "(each communicator needs a new one), or the process that made the id ended or ran out of files",
+                         join->bootstrap->rank, net_format(&join->root, text));
+    return TUTTI_SUCCESS;
 }
 
 static tutti_result_t run(struct join *join)
@@ -248,6 +320,12 @@ static tutti_result_t run(struct join *join)
             return error_set(TUTTI_REMOTE_ERROR, "joining was aborted on rank %d", join->bootstrap->rank);
         if (clock_passed(join->deadline))
             return late(join);
+        uint64_t now = clock_ns();
+        tutti_result_t result = hopeless(join, now);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        tell_awaited(join, now);
+        due = join->tell < due ? join->tell : due;
         int wait = clock_left_ms(due), most = join->abort || gate_busy(&join->gate) ? ABORT_MS : 1000;
         poller_wait(join->poller, wait < most ? wait : most);
     }
@@ -306,6 +384,9 @@ tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks,
     }
     join->bootstrap = b;
     join->deadline = deadline_ns;
+    join->begun = clock_ns();
+    join->tell = join->begun + (uint64_t)param_int(PARAM_INIT_WARN) * NS_PER_MS;
+    join->opened = boot_id_listening(id);
     join->abort = abort;
     tutti_result_t result = join_open(join, id);
     if (result == TUTTI_SUCCESS)

@@ -13,6 +13,7 @@
 #include "bootstrap/gate.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -140,7 +141,8 @@ static void fail_all(struct bootstrap_root *root, enum boot_reason reason, uint3
     if (root->verdict.reason)
         return;
     root->verdict = (struct boot_failed){.reason = reason, .rank = rank, .a = a, .b = b};
-    log_info("bootstrap root: joining failed: reason %u, rank %d (%u, %u)", reason, (int)rank, a, b);
+    if (root->nranks)
+        log_info("bootstrap root: joining failed: reason %u, rank %d (%u, %u)", reason, (int)rank, a, b);
     for (uint32_t i = 0; i < root->nranks; i++)
         if (root->seats[i].member)
             tell_verdict(root, root->seats[i].member);
@@ -306,7 +308,7 @@ static bool begin(struct bootstrap_root *root, uint32_t nranks)
         return false;
     root->nranks = nranks;
     root->begun = clock_ns();
-    root->tell = root->begun + TELL;
+    root->tell = root->begun + (uint64_t)param_int(PARAM_INIT_WARN) * NS_PER_MS;
     root->stay = nranks <= connections_allowed();
     return true;
 }
@@ -382,14 +384,46 @@ static void give_up(struct bootstrap_root *root)
         fail_all(root, BOOT_MISSING, missing, root->nranks - root->joined, root->nranks);
 }
 
+/* "rank 1, 4-7, ..." */
+static void missing_text(const struct bootstrap_root *root, char *out, size_t size)
+{
+    const char *before = "rank ";
+    size_t used = 0;
+    for (uint32_t rank = 0, end; rank < root->nranks; rank = end + 1) {
+        for (end = rank; end < root->nranks && !root->seats[end].joined; end++)
+            ;
+        if (end == rank)
+            continue;
+        if (used + 32 > size) {
+            snprintf(out + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used, end == rank + 1 ? "%s%u" : "%s%u-%u", before, rank, end - 1);
+        before = ", ";
+    }
+}
+
 static void tell_missing(struct bootstrap_root *root, uint64_t now)
 {
-    uint32_t missing = now < root->tell ? root->nranks : first_missing(root);
-    if (missing == root->nranks)
+    char ranks[96];
+    if (now < root->tell || root->joined == root->nranks || root->verdict.reason)
         return;
-    log_warn("%u of %u ranks have not come to a new communicator for %llu s, the first is rank %u", root->nranks - root->joined, root->nranks,
-             (unsigned long long)((now - root->begun) / NS_PER_S), missing);
+    missing_text(root, ranks, sizeof ranks);
+    log_warn("%u of %u ranks have not come to a new communicator for %llu s: %s", root->nranks - root->joined, root->nranks,
+             (unsigned long long)((now - root->begun) / NS_PER_S), ranks);
     root->tell = now + TELL;
+}
+
+/* Ranks that came are told; the others find that nobody listens any more. */
+static void tell_full(struct bootstrap_root *root, uint64_t now)
+{
+    struct boot_failed failed;
+    if (root->verdict.reason || (root->nranks && root->joined == root->nranks) || !gate_full(&root->gate, now, &failed))
+        return;
+    log_warn("ranks of a new communicator cannot be accepted: %s; this process may open %u files, raise ulimit -n", strerror((int)failed.a),
+             failed.b);
+    fail_all(root, BOOT_FULL, BOOT_NOBODY, failed.a, failed.b);
+    finish(root);
 }
 
 static void root_tick(struct poll_source *source, uint32_t events)
@@ -399,7 +433,8 @@ static void root_tick(struct poll_source *source, uint32_t events)
     ssize_t ignored = read(source->fd, &ticks, sizeof ticks);
     (void)ignored;
     gate_tick(&root->gate, now);
-    if (!root->deadline)
+    tell_full(root, now);
+    if (!root->deadline || bootstrap_root_done(root))
         return;
     tell_missing(root, now);
     if (now >= root->deadline)
@@ -450,6 +485,8 @@ tutti_result_t bootstrap_root_open(struct poller *poller, const tutti_unique_id_
         result = open_at(poller, &interface.address, nonce, out);
     if (result == TUTTI_SUCCESS && out_id)
         boot_id_put(out_id, &interface.address, nonce);
+    if (result == TUTTI_SUCCESS && out_id && !id)
+        boot_id_set_listening(out_id);
     return result;
 }
 
@@ -479,7 +516,8 @@ void bootstrap_root_close(struct bootstrap_root *root)
 {
     if (!root)
         return;
-    fail_all(root, BOOT_CLOSED, BOOT_NOBODY, 0, 0);
+    if (!bootstrap_root_answered(root))
+        fail_all(root, BOOT_CLOSED, BOOT_NOBODY, 0, 0);
     finish(root);
     free(root->seats);
     free(root);

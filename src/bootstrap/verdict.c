@@ -3,13 +3,26 @@
 #include "bootstrap/verdict.h"
 #include "base/error.h"
 
+#include <stdio.h>
+#include <string.h>
+
+static tutti_result_t report_full(const struct boot_failed *failed, const char *where)
+{
+    char who[32] = "the process with the root";
+    if (failed->rank != BOOT_NOBODY)
+        snprintf(who, sizeof who, "rank %u", failed->rank);
+    return error_set(TUTTI_SYSTEM_ERROR, "%s (met at %s) cannot accept connections: %s; the process may open %u files, raise ulimit -n", who,
+                     where, strerror((int)failed->a), failed->b);
+}
+
 tutti_result_t verdict_report(const struct boot_failed *failed, int me, const char *where)
 {
     unsigned rank = failed->rank, a = failed->a, b = failed->b;
     switch (failed->reason) {
     case BOOT_BAD_PROOF:
         return error_set(TUTTI_INVALID_USAGE, "rank %d was refused at %s: the nonces differ; give all ranks the same unique id "
-                                              "(or TUTTI_NONCE)", me, where);
+                                              "(or TUTTI_NONCE), or, if another job has that port, this job another one "
+                                              "(TUTTI_ID, MASTER_PORT)", me, where);
     case BOOT_BAD_VERSION:
         return error_set(TUTTI_INVALID_USAGE, "rank %d was refused at %s: it speaks version %u of the bootstrap protocol, this "
                                               "library %u; use one tutti version for all ranks", me, where, a, BOOT_VERSION);
@@ -34,6 +47,8 @@ tutti_result_t verdict_report(const struct boot_failed *failed, int me, const ch
     case BOOT_MISFIT:
         return error_set(TUTTI_INVALID_USAGE, "rank %u is in another operation, or passes another size; all ranks must make the "
                                               "same calls in the same order", rank);
+    case BOOT_FULL:
+        return report_full(failed, where);
     default:
         return error_set(TUTTI_REMOTE_ERROR, "rank %u failed; its own log says why", rank);
     }

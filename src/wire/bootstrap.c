@@ -140,6 +140,19 @@ void boot_id_put(tutti_unique_id_t *out, const struct net_address *root, const u
     memcpy(out, &id, sizeof id);
 }
 
+void boot_id_set_listening(tutti_unique_id_t *id)
+{
+    uint16_t yes = 1;
+    memcpy(id->bytes + offsetof(struct boot_id, listening), &yes, sizeof yes);
+}
+
+bool boot_id_listening(const tutti_unique_id_t *id)
+{
+    uint16_t listening;
+    memcpy(&listening, id->bytes + offsetof(struct boot_id, listening), sizeof listening);
+    return listening == 1;
+}
+
 tutti_result_t boot_id_get(const tutti_unique_id_t *from, struct net_address *root, uint8_t nonce[BOOT_NONCE])
 {
     struct boot_id id;

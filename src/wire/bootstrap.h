@@ -50,6 +50,7 @@ enum boot_reason {
     BOOT_BROKEN,        /* `rank` failed for a reason of its own (memory, sockets) */
     BOOT_CLOSED,        /* the process with the root closed it */
     BOOT_MISFIT,        /* `rank` sent something else than expected: other size, other operation */
+    BOOT_FULL,          /* `rank`, or the root (BOOT_NOBODY), cannot accept connections: errno a; b files may be open */
     BOOT_REASONS
 };
 
@@ -71,7 +72,7 @@ struct boot_address {
 struct boot_id {
     uint32_t magic;
     uint16_t version;
-    uint16_t zero;
+    uint16_t listening; /* 1: the root was open before the id was made, so a refused connection means that the root is gone */
     struct boot_address root;
     uint8_t nonce[BOOT_NONCE];
     uint8_t rest[80]; /* zero */
@@ -164,6 +165,9 @@ void boot_address_put(struct boot_address *out, const struct net_address *addres
 bool boot_address_get(const struct boot_address *from, struct net_address *out);
 
 void boot_id_put(tutti_unique_id_t *out, const struct net_address *root, const uint8_t nonce[BOOT_NONCE]);
+/* Notes that the root of this id listens already; asks for it. */
+void boot_id_set_listening(tutti_unique_id_t *id);
+bool boot_id_listening(const tutti_unique_id_t *id);
 /* Checks everything; on failure an error sentence is set. */
 tutti_result_t boot_id_get(const tutti_unique_id_t *id, struct net_address *root, uint8_t nonce[BOOT_NONCE]);
 
