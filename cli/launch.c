@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 5000, DRAIN_MS = 2000 };
+enum { GRACE_MS = 5000, DRAIN_MS = 2000, PAUSE_MS = 20 };
 
 struct rank {
     pid_t pid; /* 0: ended */
@@ -159,22 +159,31 @@ static int open_streams(const struct crew *crew)
     return open;
 }
 
+static struct pollfd *add_poll(struct crew *crew, nfds_t *count, int fd)
+{
+    crew->polls[*count] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return &crew->polls[(*count)++];
+}
+
+/* Of open descriptors alone: the system refuses more entries than a process may have descriptors, whatever is in them. */
 static bool take_events(struct crew *crew, int wait_ms)
 {
-    const struct launch *job = crew->job;
-    struct pollfd *polls = crew->polls;
-    polls[0] = (struct pollfd){.fd = crew->signals, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = crew->relay_fd >= 0 ? STDIN_FILENO : -1, .events = POLLIN};
-    for (int i = 0; i < 2 * job->size; i++)
-        polls[2 + i] = (struct pollfd){.fd = crew->ranks[i / 2].streams[i % 2].fd, .events = POLLIN};
-    if (poll(polls, 2 + 2 * (nfds_t)job->size, wait_ms) < 0)
+    nfds_t count = 0;
+    const struct pollfd *signals = add_poll(crew, &count, crew->signals);
+    const struct pollfd *input = crew->relay_fd >= 0 ? add_poll(crew, &count, STDIN_FILENO) : NULL, *next = crew->polls + count;
+    for (int i = 0; i < 2 * crew->job->size; i++)
+        if (crew->ranks[i / 2].streams[i % 2].fd >= 0)
+            add_poll(crew, &count, crew->ranks[i / 2].streams[i % 2].fd);
+    if (poll(crew->polls, count, wait_ms) < 0)
         return errno == EINTR;
-    for (int i = 0; i < 2 * job->size; i++)
-        if (polls[2 + i].revents && !stream_read(&crew->ranks[i / 2].streams[i % 2], job, i / 2, i % 2))
+    for (int i = 0; i < 2 * crew->job->size; i++) {
+        struct stream *stream = &crew->ranks[i / 2].streams[i % 2];
+        if (stream->fd >= 0 && next++->revents && !stream_read(stream, crew->job, i / 2, i % 2))
             return false;
-    if (polls[1].revents)
+    }
+    if (input && input->revents)
         relay_stdin(crew);
-    if (polls[0].revents)
+    if (signals->revents)
         take_signals(crew);
     return true;
 }
@@ -197,7 +206,7 @@ static bool kill_strays(const struct crew *crew)
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *children = fopen(path, "re");
     if (!children)
-        return true;
+        return errno != EMFILE && errno != ENFILE; /* a kernel without the list */
     while (fscanf(children, "%d", &pid) == 1)
         if (pid != crew->keeper.pid) {
             kill(pid, SIGKILL);
@@ -207,20 +216,37 @@ static bool kill_strays(const struct crew *crew)
     return found == 0;
 }
 
+/* Output can no more be taken, or passed on: ranks that run are killed, and only the ends of processes are awaited. */
+static void give_up(struct crew *crew)
+{
+    if (crew->alive)
+        crew->code = failure(crew->job->command, "cannot go on: %s; killing all ranks", strerror(errno));
+    crew->broken = crew->stopping = true;
+    crew->kill_at = clock_deadline_ms(GRACE_MS);
+    signal_all(crew, SIGKILL);
+    for (int i = 0; i < 2 * crew->job->size; i++)
+        stream_close(&crew->ranks[i / 2].streams[i % 2]);
+}
+
+static void look(struct crew *crew, int wait_ms)
+{
+    if (crew->broken) {
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * (long)NS_PER_MS}, NULL);
+        take_signals(crew);
+    } else if (!take_events(crew, wait_ms)) {
+        give_up(crew);
+    }
+}
+
 static void watch(struct crew *crew)
 {
     while (crew->alive > 0) {
-        if (!take_events(crew, next_wait(crew)) && !crew->broken) {
-            crew->broken = true;
-            crew->code = failure(crew->job->command, "cannot go on: %s; killing all ranks", strerror(errno));
-            signal_all(crew, SIGKILL);
-        }
+        look(crew, next_wait(crew));
         take_time(crew);
     }
     uint64_t drained = clock_deadline_ms(DRAIN_MS);
     while (!clock_passed(drained) && (!kill_strays(crew) || open_streams(crew)))
-        if (!take_events(crew, 20))
-            break;
+        look(crew, PAUSE_MS);
 }
 
 /* What rank 0 reads: our own stdin, or a pipe that we feed when stdin is our terminal, which a background group cannot

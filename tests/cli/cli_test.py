@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -156,11 +157,11 @@ class Run(unittest.TestCase):
 class Processes(unittest.TestCase):
     """No process stays behind, whatever ends first."""
 
-    def start(self, script, size=2):
+    def start(self, script, size=2, **more):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         job = subprocess.Popen([*EMULATOR, TUTTI, "run", "-n", str(size), "-x", f"DIR={self.folder.name}", "--", "sh", "-c", script],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
         self.addCleanup(job.stdout.close)
         self.addCleanup(job.stderr.close)
         self.addCleanup(lambda: job.poll() is None and job.kill())
@@ -169,6 +170,14 @@ class Processes(unittest.TestCase):
     def pids(self, count):
         self.assertTrue(wait_for(lambda: len(os.listdir(self.folder.name)) == count), "the ranks did not start")
         return [int(name) for name in os.listdir(self.folder.name)]
+
+    def end_of(self, job):
+        try:
+            return job.communicate(timeout=DEADLINE)[1]
+        finally:
+            if job.poll() is None:
+                job.kill()
+                job.wait()
 
     def expect_all_gone(self, pids):
         self.assertTrue(wait_for(lambda: not any(alive(pid) for pid in pids)), "processes stayed behind")
@@ -223,6 +232,24 @@ class Processes(unittest.TestCase):
         self.pids(4)  # both ranks have handled the first one
         job.send_signal(signal.SIGINT)
         self.assertEqual(job.wait(DEADLINE), 128 + signal.SIGKILL)
+        self.expect_all_gone(pids)
+
+    def test_too_few_descriptors_for_the_ranks(self):
+        job = self.start(self.FAMILY, size=24, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        err = self.end_of(job)
+        self.assertEqual(job.returncode, 1)
+        self.assertRegex(err, "cannot start rank [0-9]+ of sh: Too many open files")
+        self.expect_all_gone([int(name) for name in os.listdir(self.folder.name)])
+
+    @unittest.skipIf(EMULATOR, "the limit of the emulator itself is another one")
+    def test_descriptors_forbidden_while_ranks_run(self):
+        job = self.start("trap '' USR1; " + self.FAMILY)
+        pids = self.pids(4)
+        resource.prlimit(job.pid, resource.RLIMIT_NOFILE, (2, 2))
+        job.send_signal(signal.SIGUSR1)  # the launcher wakes, and looks again under the limit
+        err = self.end_of(job)
+        self.assertEqual(job.returncode, 1)
+        self.assertIn("cannot go on: Invalid argument; killing all ranks", err)
         self.expect_all_gone(pids)
 
 
