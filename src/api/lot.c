@@ -88,9 +88,19 @@ static bool goes_with(const struct record *record, const struct record *first)
     return record->comm == first->comm && record->kind == RECORD_P2P && record->share == first->share && stream_of(record) == stream_of(first);
 }
 
-/* All sends and receives on this communicator, as one operation. Of other lots' records nothing else is read. */
-static tutti_result_t issue_p2p(struct record *first, struct record *end)
+/* Where records of another communicator, or another share, begin: arrange() has put them together. */
+static struct record *end_of_share(struct record *first, struct record *end)
 {
+    struct record *record = first;
+    while (record != end && record->comm->id == first->comm->id && record->share == first->share)
+        record++;
+    return record;
+}
+
+/* All sends and receives on this communicator, as one operation. Of other lots' records nothing else is read. */
+static tutti_result_t issue_p2p(struct record *first, struct record *last)
+{
+    struct record *end = end_of_share(first, last);
     bool few = end - first <= FEW;
     struct p2p_item some[FEW] = {0}, *items = few ? some : calloc((size_t)(end - first), sizeof *items);
     int count = 0;

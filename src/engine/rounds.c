@@ -89,7 +89,8 @@ static void post(struct context *c, struct run *run, const struct action *action
     struct wire_tag tag = {.comm = c->team->id,
                            .seq = c->op->seq,
                            .slice = (uint32_t)run->slice,
-                           .round = (uint32_t)run->round << 12 | (ordinal(run, run->transfers - 1, action->peer, sends) & 0xfff),
+                           .round = (uint32_t)run->round,
+                           .message = ordinal(run, run->transfers - 1, action->peer, sends),
                            .from = sends ? me : peer,
                            .to = sends ? peer : me};
     if (sends) {

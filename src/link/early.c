@@ -16,7 +16,7 @@ struct unexpected *early_find(struct link *link, const struct wire_tag *tag, uns
 {
     if (!link->early)
         return NULL;
-    list_each (node, &link->arrived[match_bucket(tag)]) {
+    list_each (node, tags_list(&link->arrived, tag)) {
         struct unexpected *item = list_entry(node, struct unexpected, node);
         if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
             return item;
@@ -55,8 +55,9 @@ void early_keep(struct link *link, const struct wire_message *head, const void *
     item->length = length;
     if (length)
         memcpy(item->body, body, length);
-    list_push(&link->arrived[match_bucket(&head->tag)], &item->node);
+    tags_add(&link->arrived, &head->tag, &item->node);
     link->early += size;
+    link->early_of_operations += head->tag.slice != WIRE_TAG_P2P;
     link->domain->kept++;
     if (!link->holding && head->kind == WIRE_EAGER && link->early > link->most_early / 2)
         tell(link, WIRE_HOLD);
@@ -65,6 +66,7 @@ void early_keep(struct link *link, const struct wire_message *head, const void *
 static void unlist(struct link *link, struct unexpected *item)
 {
     link->early -= sizeof *item + item->length;
+    link->early_of_operations -= item->head.tag.slice != WIRE_TAG_P2P;
     link->domain->kept--;
     list_remove(&item->node);
 }
@@ -89,18 +91,17 @@ bool early_held(const struct link *link)
 void early_drop_all(struct link *link)
 {
     struct list *node;
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        while ((node = list_pop(&link->arrived[i]))) {
-            free(list_entry(node, struct unexpected, node));
-            link->domain->kept--;
-        }
-    link->early = 0;
+    while ((node = tags_any(&link->arrived))) {
+        struct unexpected *item = list_entry(node, struct unexpected, node);
+        unlist(link, item);
+        free(item);
+    }
 }
 
 static void forget(struct link *link, uint64_t comm)
 {
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        list_each_safe (node, &link->arrived[i]) {
+    for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)
+        list_each_safe (node, &link->arrived.list[i]) {
             struct unexpected *item = list_entry(node, struct unexpected, node);
             if (item->head.tag.comm == comm) {
                 unlist(link, item);
@@ -126,8 +127,9 @@ bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t ra
 {
     list_each (node, (struct list *)&domain->links) {
         struct link *link = list_entry(node, struct link, node);
-        for (int i = 0; link->early && i < LINK_BUCKETS; i++)
-            list_each (each, &link->arrived[i]) {
+        size_t sought = messages ? link->early : link->early_of_operations;
+        for (uint32_t i = 0; sought && i <= link->arrived.mask; i++)
+            list_each (each, &link->arrived.list[i]) {
                 *out = list_entry(each, struct unexpected, node)->head;
                 if (is_left(out, comm, rank, seq, messages))
                     return true;

@@ -9,8 +9,22 @@
 
 #include <stdatomic.h>
 
-#define LINK_BUCKETS 32
+#define LINK_LISTS       32
 #define MAX_TRANSPORTS 4
+
+/* tags.c: things by tag, each with a list node. Those of one tag are in the order in which they were added. */
+struct tags {
+    struct list *list; /* mask + 1 lists: `few`, or as many as keep each short */
+    uint32_t mask, room; /* so many are added before they are counted again */
+    uint32_t cursor;     /* of tags_any() */
+    ptrdiff_t distance;  /* from a node to its tag */
+    struct list few[LINK_LISTS];
+};
+
+#define tags_of(tags, type, node, tag) tags_init(tags, offsetof(type, node), offsetof(type, tag))
+#define tags_each(node, tags)                                                                                               \
+    for (uint32_t node##_list = 0; node##_list <= (tags)->mask; node##_list++)                                              \
+        list_each (node, &(tags)->list[node##_list])
 
 enum lane_state { LANE_NONE, LANE_CONNECTING, LANE_UP, LANE_DEAD };
 
@@ -76,10 +90,10 @@ struct link {
     uint32_t resends;            /* how often `unsent` was set back */
 
     /* matching */
-    struct list posted[LINK_BUCKETS], arrived[LINK_BUCKETS]; /* link_recv; unexpected */
-    size_t early, most_early;                                /* bytes in arrived */
+    struct tags posted, arrived, waiting; /* link_recv; unexpected; link_send without a credit */
+    size_t early, most_early;             /* bytes in arrived */
+    size_t early_of_operations;           /* how many of arrived are of collectives */
     bool held, holding; /* small payloads too wait until they are asked for: here, at the peer (early.c) */
-    struct list waiting;                                     /* link_send without a credit */
     uint64_t looked;                                         /* when strays were last looked for */
     struct list bulk;                                        /* link_send with segments to put */
     struct link_recv **receiving;                            /* by slot */
@@ -115,6 +129,21 @@ void message_drop_all(struct link *link);
 /* A message of the lane itself, not repeated. False: it was not taken. */
 bool message_send_on(struct link_lane *lane, unsigned kind);
 
+/* tags.c */
+void tags_init(struct tags *tags, size_t node_offset, size_t tag_offset);
+void tags_close(struct tags *tags);
+/* May move all to other lists, so never within tags_each(). */
+void tags_add(struct tags *tags, const struct wire_tag *tag, struct list *node);
+/* One of them; NULL: there are none. */
+struct list *tags_any(struct tags *tags);
+
+/* Where things of this tag are, among others. */
+static inline struct list *tags_list(const struct tags *tags, const struct wire_tag *tag)
+{
+    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round * 4096 + tag->message + tag->from * 17 + tag->to * 5 + (uint32_t)tag->comm;
+    return &tags->list[(x ^ x >> 5 ^ x >> 12) & tags->mask];
+}
+
 /* match.c */
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
@@ -124,7 +153,6 @@ void match_announce(struct link *link, struct link_send *send);
 /* The error of a transfer that met one of `their_rank` which is of another call, or has another length. */
 tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length, const struct wire_call *theirs,
                             size_t their_length, uint32_t their_rank);
-unsigned match_bucket(const struct wire_tag *tag);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
 
 /* self.c: of the link to this very process */

@@ -281,14 +281,10 @@ void lanes_lose(struct link *link, const char *why)
 }
 
 /* Does anything depend on the peer's answer? */
-static bool expects(const struct link *link)
+static bool expects(struct link *link)
 {
-    if (!list_empty(&link->outgoing) || !list_empty(&link->waiting) || !list_empty(&link->bulk) || link->receiving_count)
-        return true;
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        if (!list_empty(&link->posted[i]))
-            return true;
-    return false;
+    return !list_empty(&link->outgoing) || !list_empty(&link->bulk) || link->receiving_count || tags_any(&link->waiting) ||
+           tags_any(&link->posted);
 }
 
 static void probe(struct link_lane *lane, uint64_t now)
@@ -326,18 +322,28 @@ static void retry(struct link_lane *lane, uint64_t now)
     event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
 }
 
-/* Sends without a credit for long: ask the peer whether it is in another call. */
+static struct link_send *overdue_send(const struct list *list, uint64_t now)
+{
+    list_each (node, (struct list *)list) {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        if (!send->announced && since(send->since, now) >= 100 * NS_PER_MS)
+            return send;
+    }
+    return NULL;
+}
+
+/* Sends without a credit for long: ask the peer whether it is in another call. Others may come and go meanwhile: a list is looked
+ * at anew after each, and what has moved to a list before it is found next time. */
 static void announce(struct link *link, uint64_t now)
 {
-    list_each (node, &link->waiting) {
-        struct link_send *send = list_entry(node, struct link_send, node);
-        if (send->announced || since(send->since, now) < 100 * NS_PER_MS)
-            continue;
-        send->announced = true;
-        match_announce(link, send);
-        if (link->lost) /* for want of memory: and then nothing waits any more */
-            return;
-    }
+    struct link_send *send;
+    for (uint32_t i = 0; i <= link->waiting.mask; i++)
+        while ((send = overdue_send(&link->waiting.list[i], now))) {
+            send->announced = true;
+            match_announce(link, send);
+            if (link->lost || i > link->waiting.mask)
+                return;
+        }
 }
 
 uint64_t lanes_tick(struct link *link, uint64_t now)

@@ -150,6 +150,9 @@ static void link_free(struct link *link)
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);
     list_remove(&link->node);
+    tags_close(&link->posted);
+    tags_close(&link->arrived);
+    tags_close(&link->waiting);
     free(link->receiving);
     free(link->sending);
     free(link->reading);
@@ -206,13 +209,11 @@ const struct transport_ops *link_domain_reach(struct link_domain *domain, const 
 static void init_lists(struct link *link)
 {
     list_init(&link->outgoing);
-    list_init(&link->waiting);
     list_init(&link->bulk);
     link->unsent = &link->outgoing;
-    for (int i = 0; i < LINK_BUCKETS; i++) {
-        list_init(&link->posted[i]);
-        list_init(&link->arrived[i]);
-    }
+    tags_of(&link->posted, struct link_recv, node, tag);
+    tags_of(&link->arrived, struct unexpected, node, head.tag);
+    tags_of(&link->waiting, struct link_send, node, tag);
 }
 
 static size_t eager_limit(const struct transport_ops *ops)

@@ -136,7 +136,7 @@ static void test_cancel_inside_done(void **state)
     for (int i = 0; i < 2; i++) {
         recv[i] = payload_new(false, 1, 7, 100);
         recv[i]->recv.tag.slice = 0;
-        recv[i]->recv.tag.round = (uint32_t)i * LINK_BUCKETS; /* in one list */
+        recv[i]->recv.tag.round = (uint32_t)i * LINK_LISTS; /* in one list */
     }
     theirs->send.tag.slice = 0;
     theirs->send.tag.round = 5;

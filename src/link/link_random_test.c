@@ -201,9 +201,9 @@ static void finish_all(void)
         assert_true(turn < TURNS);
     }
     for (int side = 0; side < 2; side++) {
-        const struct link *link = script->side[side].link;
+        struct link *link = script->side[side].link;
         assert_int_equal(script->side[side].lost, 0);
-        assert_true(list_empty(&link->waiting) && list_empty(&link->bulk));
+        assert_true(!tags_any(&link->waiting) && list_empty(&link->bulk));
         for (uint32_t id = 0; id < link->reading_size; id++)
             assert_null(link->reading[id]);
         for (uint32_t slot = 0; slot < link->sending_size; slot++)

@@ -13,16 +13,9 @@ bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-unsigned match_bucket(const struct wire_tag *tag)
-{
-    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round + tag->from * 17 + tag->to * 5 + (uint32_t)tag->comm;
-    return (x ^ x >> 5 ^ x >> 12) % LINK_BUCKETS;
-}
-
 static struct link_recv *find_posted(struct link *link, const struct wire_tag *tag)
 {
-    struct list *head = &link->posted[match_bucket(tag)];
-    list_each (node, head) {
+    list_each (node, tags_list(&link->posted, tag)) {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
         if (tag_equal(&recv->tag, tag))
             return recv;
@@ -32,7 +25,7 @@ static struct link_recv *find_posted(struct link *link, const struct wire_tag *t
 
 static struct link_send *find_waiting(struct link *link, const struct wire_tag *tag)
 {
-    list_each (node, &link->waiting) {
+    list_each (node, tags_list(&link->waiting, tag)) {
         struct link_send *send = list_entry(node, struct link_send, node);
         if (tag_equal(&send->tag, tag))
             return send;
@@ -40,16 +33,22 @@ static struct link_send *find_waiting(struct link *link, const struct wire_tag *
     return NULL;
 }
 
+/* Of one collective operation, whose number says nothing about messages that ranks send one another. */
+static bool same_operation(const struct wire_tag *a, const struct wire_tag *b)
+{
+    return a->comm == b->comm && a->seq == b->seq && a->slice != WIRE_TAG_P2P && b->slice != WIRE_TAG_P2P;
+}
+
 /* A large payload is held back for want of a credit, and nothing of that tag is expected: perhaps another call is. */
 static struct link_recv *find_posted_of_another_call(struct link *link, const struct wire_message *head)
 {
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        list_each (node, &link->posted[i]) {
-            struct link_recv *recv = list_entry(node, struct link_recv, node);
-            if (recv->tag.comm == head->tag.comm && recv->tag.seq == head->tag.seq && recv->call.signature != head->call.signature &&
-                recv->tag.slice != WIRE_TAG_P2P && head->tag.slice != WIRE_TAG_P2P)
-                return recv;
-        }
+    if (head->tag.slice == WIRE_TAG_P2P)
+        return NULL;
+    tags_each (node, &link->posted) {
+        struct link_recv *recv = list_entry(node, struct link_recv, node);
+        if (same_operation(&recv->tag, &head->tag) && recv->call.signature != head->call.signature)
+            return recv;
+    }
     return NULL;
 }
 
@@ -259,7 +258,7 @@ static void send_to_self(struct link *link, struct link_send *send)
     if (recv)
         meet(link, send, recv);
     else
-        list_push(&link->waiting, &send->node);
+        tags_add(&link->waiting, &send->tag, &send->node);
 }
 
 void link_send(struct link *link, struct link_send *send)
@@ -279,7 +278,7 @@ void link_send(struct link *link, struct link_send *send)
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
         if (!item) {
-            list_push(&link->waiting, &send->node);
+            tags_add(&link->waiting, &send->tag, &send->node);
             send->announced = send->length <= link->eager;
             if (send->announced)
                 match_announce(link, send);
@@ -331,7 +330,7 @@ void link_recv(struct link *link, struct link_recv *recv)
         meet(link, send, recv);
         return;
     }
-    list_push(&link->posted[match_bucket(&recv->tag)], &recv->node);
+    tags_add(&link->posted, &recv->tag, &recv->node);
     if (link->ops && recv->length > link->eager)
         bulk_credit(link, recv);
     else
@@ -355,20 +354,26 @@ void link_cancel_recv(struct link *link, struct link_recv *recv)
     bulk_burn_recv(link, recv);
 }
 
+static void fail_send(struct link *link, struct list *node, tutti_result_t result)
+{
+    struct link_send *send = list_entry(node, struct link_send, node);
+    list_remove(node);
+    bulk_release_send(link, send);
+    self_part_send(link, send);
+    send->done(send, result);
+}
+
 static void fail_sends(struct link *link, struct list *head, tutti_result_t result)
 {
-    struct list *node;
-    while ((node = list_pop(head))) {
-        struct link_send *send = list_entry(node, struct link_send, node);
-        bulk_release_send(link, send);
-        self_part_send(link, send);
-        send->done(send, result);
-    }
+    while (!list_empty(head))
+        fail_send(link, head->next, result);
 }
 
 void match_fail_all(struct link *link, tutti_result_t result)
 {
-    fail_sends(link, &link->waiting, result);
+    struct list *node;
+    while ((node = tags_any(&link->waiting)))
+        fail_send(link, node, result);
     fail_sends(link, &link->bulk, result);
     if (!link->ops)
         fail_sends(link, &link->domain->copies, result);
@@ -379,22 +384,20 @@ void match_fail_all(struct link *link, tutti_result_t result)
             bulk_release_send(link, send);
             send->done(send, result);
         }
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        while (!list_empty(&link->posted[i]))
-            finish_recv(link, list_entry(link->posted[i].next, struct link_recv, node), result);
+    while ((node = tags_any(&link->posted)))
+        finish_recv(link, list_entry(node, struct link_recv, node), result);
 }
 
 /* Something of another call has come for the operation that `tag` belongs to. */
 static const struct unexpected *find_stray_on(const struct link *link, const struct wire_tag *tag, uint32_t signature)
 {
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        list_each (node, (struct list *)&link->arrived[i]) {
-            const struct unexpected *item = list_entry(node, struct unexpected, node);
-            const struct wire_tag *other = &item->head.tag;
-            if (other->comm == tag->comm && other->seq == tag->seq && item->head.call.signature != signature &&
-                other->slice != WIRE_TAG_P2P && tag->slice != WIRE_TAG_P2P)
-                return item;
-        }
+    if (!link->early_of_operations)
+        return NULL;
+    tags_each (node, &link->arrived) {
+        const struct unexpected *item = list_entry(node, struct unexpected, node);
+        if (same_operation(&item->head.tag, tag) && item->head.call.signature != signature)
+            return item;
+    }
     return NULL;
 }
 
@@ -402,6 +405,8 @@ static const struct unexpected *find_stray_on(const struct link *link, const str
 static const struct unexpected *find_stray(const struct link *link, const struct wire_tag *tag, uint32_t signature)
 {
     const struct unexpected *item = NULL;
+    if (tag->slice == WIRE_TAG_P2P)
+        return NULL;
     for (struct list *node = link->domain->links.next; node != &link->domain->links && !item; node = node->next)
         item = find_stray_on(list_entry(node, struct link, node), tag, signature);
     return item;
@@ -426,21 +431,20 @@ static tutti_result_t stray(const struct wire_call *mine, size_t length, const s
 
 static bool fail_a_strayed_recv(struct link *link)
 {
-    for (int i = 0; i < LINK_BUCKETS; i++)
-        list_each (node, &link->posted[i]) {
-            struct link_recv *recv = list_entry(node, struct link_recv, node);
-            const struct unexpected *item = find_stray(link, &recv->tag, recv->call.signature);
-            if (!item)
-                continue;
-            finish_recv(link, recv, stray(&recv->call, recv->length, item));
-            return true;
-        }
+    tags_each (node, &link->posted) {
+        struct link_recv *recv = list_entry(node, struct link_recv, node);
+        const struct unexpected *item = find_stray(link, &recv->tag, recv->call.signature);
+        if (!item)
+            continue;
+        finish_recv(link, recv, stray(&recv->call, recv->length, item));
+        return true;
+    }
     return false;
 }
 
 static bool fail_a_strayed_send(struct link *link)
 {
-    list_each (node, &link->waiting) {
+    tags_each (node, &link->waiting) {
         struct link_send *send = list_entry(node, struct link_send, node);
         const struct unexpected *item = find_stray(link, &send->tag, send->call.signature);
         if (!item)

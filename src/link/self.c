@@ -47,7 +47,7 @@ int self_poll(struct link_domain *domain)
 void self_part_send(struct link *link, struct link_send *send)
 {
     if (send->partner)
-        list_push(&link->posted[match_bucket(&send->tag)], &send->partner->node);
+        tags_add(&link->posted, &send->tag, &send->partner->node);
     send->partner = NULL;
 }
 
@@ -59,6 +59,6 @@ void self_part_recv(struct link *link, const struct link_recv *recv)
             continue;
         send->partner = NULL;
         list_remove(&send->node);
-        list_push(&link->waiting, &send->node);
+        tags_add(&link->waiting, &send->tag, &send->node);
     }
 }

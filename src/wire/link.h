@@ -28,14 +28,14 @@ enum wire_message_kind {
                            Body: struct wire_begun */
 };
 
-/* What a payload is: both ends make the same one from the call they are in. */
+/* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are compared as bytes. */
 struct wire_tag {
     uint64_t comm;  /* communicator: a random number, or made of one; with so many bits no two of a program meet */
     uint32_t seq;   /* operation in the communicator, or in the pair for send and receive */
     uint32_t slice; /* slice of the operation; WIRE_TAG_P2P for send and receive */
-    uint32_t round; /* round of the slice, and which message of the round: round * 2^12 + index */
+    uint32_t round; /* round of the slice */
     uint32_t from, to; /* ranks in the communicator */
-    uint32_t pad;      /* tags are compared as bytes */
+    uint32_t message;  /* which of the round, between the two */
 };
 
 #define WIRE_TAG_P2P 0xffffffffu

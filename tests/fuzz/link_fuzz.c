@@ -251,11 +251,11 @@ static int read_sources(struct script *script)
 
 static void check(const struct world *w)
 {
-    const struct link *link = w->link;
+    struct link *link = w->link;
     for (int i = 0; i < PAYLOADS; i++)
         if (w->payload[i] && (w->payload[i]->done > 1 || (link->lost && !w->payload[i]->done)))
             abort();
-    if (link->lost && (!list_empty(&link->waiting) || !list_empty(&link->bulk) || !list_empty(&link->outgoing)))
+    if (link->lost && (tags_any(&link->waiting) || !list_empty(&link->bulk) || !list_empty(&link->outgoing)))
         abort();
 }
 
