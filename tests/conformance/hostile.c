@@ -4,6 +4,8 @@
 #include "fork.h"
 #include "suite.h"
 
+#include "transport/shm/shm.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +83,7 @@ static void garbage_is_shown_out(void **state)
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (uint8_t)random_next(&random);
         int fd = knock(&pair.b.self);
-        size_t length = is_shm() ? 208 : 300 + (size_t)random_next(&random) % 1700;
+        size_t length = is_shm() ? sizeof(struct shm_hello) : 300 + (size_t)random_next(&random) % 1700;
         assert_int_equal(send(fd, bytes, length, MSG_NOSIGNAL), length);
         pair_until(&pair, was_closed(fd));
         close(fd);

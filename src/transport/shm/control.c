@@ -160,7 +160,7 @@ tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
     if (lane->welcome_due || !shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
         if (!lane->welcome_due && errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
             return error_set(TUTTI_SYSTEM_ERROR, "cannot hand descriptor %d to the peer: %s", fd, strerror(errno));
-        lane->wants_room = true;
+        lane->wants_room = 1;
         shm_activate(lane);
         return TUTTI_IN_PROGRESS;
     }

@@ -27,9 +27,9 @@ void shm_activate(struct shm_lane *lane)
         poller_wake(shm_of(lane)->base.inner); /* someone else sleeps: it goes on with this lane */
 }
 
-static tutti_result_t refuse(struct shm_lane *lane)
+static tutti_result_t refuse(struct shm_lane *lane, size_t size)
 {
-    lane->wants_room = true;
+    lane->wants_room = size;
     shm_activate(lane);
     return TUTTI_IN_PROGRESS;
 }
@@ -90,7 +90,7 @@ tutti_result_t shm_msg(struct lane *base, const struct iovec *parts, int count)
     if (!length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %d bytes", SHM_MAX_MSG);
     if (waiting(lane) || (lane->share_due && !post_share(lane)) || !post_message(lane, parts, count, length))
-        return refuse(lane);
+        return refuse(lane, length);
     base->bytes_sent += length;
     shm_ring_bell(lane->peer);
     return TUTTI_SUCCESS;
@@ -238,9 +238,20 @@ static int push_puts(struct shm_lane *lane)
     return done;
 }
 
-static bool has_room(struct shm_lane *lane)
+/* Whether the owner can be told of room, or the window can be widened to make some. */
+static bool may_tell(struct shm_lane *lane)
 {
-    return !waiting(lane) && lane->count < SHM_QUEUE && ring_reserve(&lane->out, SHM_MAX_MSG);
+    size_t size = lane->wants_room;
+    if (!size || waiting(lane) || lane->count == SHM_QUEUE)
+        return false;
+    if (size <= RING_INLINE)
+        return ring_has_slot(&lane->out);
+    return ring_reserve(&lane->out, size) || shm_window_short(lane, size);
+}
+
+static bool take_room(struct shm_lane *lane)
+{
+    return may_tell(lane) && (lane->wants_room <= RING_INLINE || shm_reserve(lane, lane->wants_room));
 }
 
 bool shm_can_progress(struct shm_lane *lane)
@@ -250,7 +261,7 @@ bool shm_can_progress(struct shm_lane *lane)
     if (lane->share_due && !ring_has_slot(&lane->out))
         return false;
     if (!waiting(lane))
-        return lane->share_due || (lane->wants_room && has_room(lane));
+        return lane->share_due || may_tell(lane);
     struct shm_put *put = entry_at(lane, lane->posted);
     if (put->pull || put->given_up)
         return ring_has_slot(&lane->out);
@@ -264,8 +275,8 @@ int shm_progress(struct shm_lane *lane)
         return done;
     if (lane->share_due && !waiting(lane))
         done += post_share(lane);
-    if (lane->wants_room && !waiting(lane) && lane->count < SHM_QUEUE && shm_reserve(lane, SHM_MAX_MSG)) {
-        lane->wants_room = false;
+    if (take_room(lane)) {
+        lane->wants_room = 0;
         lane->base.lane.transport->owner.writable(&lane->base.lane);
         done++;
         if (carrier_dead(&lane->base))
@@ -286,7 +297,7 @@ tutti_result_t shm_put(struct lane *base, const struct put *put)
     if (!put->length || put->length > INT64_MAX || put->offset > UINT64_MAX - put->length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
     if (lane->count == SHM_QUEUE)
-        return refuse(lane);
+        return refuse(lane, 1);
     struct shm_put *entry = entry_at(lane, lane->count++);
     *entry = (struct shm_put){.put = *put};
     shm_choose(lane, entry);

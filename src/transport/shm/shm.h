@@ -119,7 +119,8 @@ struct shm_lane {
     struct list wide;
     uint64_t held;                  /* bytes of out.data that may have pages */
     uint64_t quiet_at, quiet_since; /* out.position, when it was last seen to move */
-    bool wants_room, progressing, share_due;
+    size_t wants_room; /* bytes that the owner was refused room for and is to be told of; 0: none */
+    bool progressing, share_due;
     bool welcome_due; /* accepted: first the owner says whether it is wanted, then the socket may be used */
 
     struct shm_put queue[SHM_QUEUE];
@@ -199,6 +200,8 @@ void shm_activate(struct shm_lane *lane);
 void *shm_reserve(struct shm_lane *lane, size_t size);
 /* Bulk comes: as wide a window as can be had, for a ring that is small bounces between two caches. */
 void shm_widen(struct shm_lane *lane);
+/* A message of this size can never go in the window as it is, and nothing has been done about that yet. */
+bool shm_window_short(const struct shm_lane *lane, size_t size);
 /* The lane's memory is mapped; it is about to be unmapped. */
 void shm_window_open(struct shm_lane *lane);
 void shm_window_close(struct shm_lane *lane);

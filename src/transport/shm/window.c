@@ -101,11 +101,26 @@ static uint64_t affordable(struct shm_lane *lane, uint64_t most)
     return window;
 }
 
+/* The window in which one message of this size always fits at last. It is made also where memory is short: the message could never go. */
+static uint64_t needed(const struct shm_lane *lane, size_t size)
+{
+    uint64_t window = RING_LEAST;
+    while (window < 2 * size && window < lane->out.most)
+        window *= 2;
+    return window < lane->out.most ? window : lane->out.most;
+}
+
+bool shm_window_short(const struct shm_lane *lane, size_t size)
+{
+    return !lane->out.moving && ring_window(&lane->out) < needed(lane, size);
+}
+
 /* A window of the same size again is of use too: it makes the receiver say what it has consumed, and brings the free parts together. */
 static void want(struct shm_lane *lane, size_t size)
 {
     uint64_t window = ring_window(&lane->out), wide = window * GROWTH < lane->out.most ? window * GROWTH : lane->out.most;
-    uint64_t next = affordable(lane, wide);
+    uint64_t next = affordable(lane, wide), least = needed(lane, size);
+    next = next > least ? next : least;
     if (next > window || size > window / 4)
         move(lane, next);
 }
