@@ -12,7 +12,6 @@
 #include <getopt.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -24,6 +23,7 @@ static const char help[] =
     "  -a, --all-ops               every operation and event that is remembered, not only the last\n"
     "  -p, --pid PID               only this process\n"
     "  -c, --comm NAME|ID          only this communicator\n"
+    "  -d, --dead                  dead processes, too, after the living; else only those that living ones have to do with\n"
     "      --stuck TIME            unfinished for so long is a hang (default 1s)\n"
     "  -f, --follow                print operations and events as they happen, until the processes end\n"
     "  -j, --json                  everything, for programs\n"
@@ -33,9 +33,12 @@ static const char help[] =
     "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as PyTorch's Flight Recorder writes "
     "them: JSON\n"
     "      --pickle                with --flight-recorder: a pickle, which torchfrtrace reads\n"
-    "      --clean                 remove the boxes of dead processes\n"
+    "      --clean                 remove the boxes of this user's dead processes, and half-made ones\n"
     "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
-    "  -h, --help                  this text\n";
+    "  -h, --help                  this text\n"
+    "\n"
+    "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no such process,\n"
+    "communicator or file, 4 nothing to show.\n";
 
 enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PROMETHEUS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR };
 
@@ -43,6 +46,7 @@ static const struct option longs[] = {
     {"all-ops", no_argument, NULL, 'a'},
     {"pid", required_argument, NULL, 'p'},
     {"comm", required_argument, NULL, 'c'},
+    {"dead", no_argument, NULL, 'd'},
     {"stuck", required_argument, NULL, OPT_STUCK},
     {"follow", no_argument, NULL, 'f'},
     {"json", no_argument, NULL, 'j'},
@@ -121,6 +125,9 @@ static enum parsed parse_option(int option, struct view_options *options)
     case 'c':
         options->comm = optarg;
         return RUN;
+    case 'd':
+        options->dead = true;
+        return RUN;
     case 'f':
         options->follow = true;
         return RUN;
@@ -140,7 +147,7 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
     enum parsed parsed = RUN;
     int option;
     optind = 0;
-    while (parsed == RUN && (option = getopt_long(argc, argv, "ap:c:fjh", longs, NULL)) != -1)
+    while (parsed == RUN && (option = getopt_long(argc, argv, "ap:c:dfjh", longs, NULL)) != -1)
         parsed = parse_option(option, options);
     if (parsed == RUN && options->pickle && !options->recorder) {
         fprintf(stderr, "tutti trace: --pickle goes with --flight-recorder\n");
@@ -151,11 +158,17 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
     return parsed;
 }
 
-/* A box that nobody can read any more (older format, half made) goes when it is a day old and nobody has it open. */
-static bool abandoned(const char *path)
+/* Not by a process of another host that shares the folder. */
+static bool surely_gone(const struct blackbox *box)
 {
     struct stat info;
-    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_mtime + 86400 < time(NULL);
+    char host[sizeof box->header.host] = "";
+    uint8_t boot[sizeof box->header.boot_id];
+    boxfile_boot_id(boot);
+    gethostname(host, sizeof host - 1);
+    return !box->alive && lstat(box->path, &info) == 0 && info.st_uid == geteuid() &&
+           (box->header.state == WIRE_BOX_CLOSED || memcmp(boot, box->header.boot_id, sizeof boot) == 0 ||
+            strncmp(host, box->header.host, sizeof host) == 0);
 }
 
 static int clean(const struct view_options *options)
@@ -168,7 +181,7 @@ static int clean(const struct view_options *options)
     }
     for (size_t i = 0; i < count; i++) {
         struct blackbox *box = NULL;
-        bool dead = blackbox_read(paths[i], &box) == TUTTI_SUCCESS ? !box->alive : abandoned(paths[i]);
+        bool dead = blackbox_read(paths[i], &box) == TUTTI_SUCCESS ? surely_gone(box) : boxfile_abandoned(paths[i]);
         if (dead && (!options->pid || (box && box->header.pid == options->pid))) {
             bool gone = unlink(paths[i]) == 0;
             removed += gone;
@@ -185,8 +198,10 @@ static int show(const struct view_options *options)
 {
     struct view_set set;
     if (!view_load(options, &set))
-        return 1;
-    int status = 0;
+        return VIEW_FAILED;
+    int status = VIEW_SHOWN, found = set.missing ? VIEW_MISSING : set.broken ? VIEW_FAILED : VIEW_SHOWN;
+    if (!found && !set.count)
+        found = options->pid || options->comm ? VIEW_MISSING : VIEW_NOTHING;
     if (options->perfetto)
         status |= view_perfetto(options, &set);
     if (options->recorder)
@@ -197,8 +212,10 @@ static int show(const struct view_options *options)
         status |= view_json(options, &set);
     else if (!options->perfetto && !options->recorder)
         view_table(stdout, options, &set);
+    if (set.hidden)
+        fprintf(stderr, "%zu dead process%s not shown: --dead shows, --clean removes\n", set.hidden, set.hidden == 1 ? " is" : "es are");
     view_unload(&set);
-    return status;
+    return status ? status : found;
 }
 
 int cmd_trace(int argc, char **argv)

@@ -20,14 +20,20 @@ struct view_options {
     int64_t pid;      /* 0: all */
     const char *comm; /* name or hexadecimal id, NULL: all */
     uint64_t stuck;   /* unfinished for so long: a hang */
+    bool dead; /* dead processes that no living one has to do with, too */
     bool all_ops, json, follow, counters, prometheus, clean, pickle;
     const char *perfetto, *recorder;
 };
 
 struct view_set {
-    struct blackbox **boxes;
+    struct blackbox **boxes; /* the living first */
     size_t count;
+    size_t hidden;  /* dead, and not asked for */
+    size_t missing; /* files named that are not there */
+    size_t broken;  /* files named that cannot be read */
 };
+
+enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING };
 
 /* One rank of one communicator. */
 struct view_member {

@@ -265,5 +265,5 @@ int view_follow(const struct view_options *options)
     if (!follow.met)
         fprintf(stderr, "tutti trace: no living process to follow\n");
     release(&follow);
-    return follow.met ? 0 : 1;
+    return follow.met ? VIEW_SHOWN : VIEW_NOTHING;
 }

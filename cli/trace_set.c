@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool comm_wanted(const struct blackbox_comm *comm, const char *wanted)
 {
@@ -70,12 +71,62 @@ void view_free_paths(const struct view_options *options, char **paths, size_t co
 static void add(struct view_set *set, const char *path, const struct view_options *options)
 {
     struct blackbox *box;
-    if (blackbox_read(path, &box) != TUTTI_SUCCESS)
+    if (blackbox_read(path, &box) != TUTTI_SUCCESS) {
+        bool there = access(path, F_OK) == 0;
+        set->broken += there && options->file_count; /* in the folder it may be in the making */
+        set->missing += !there && options->file_count;
         fprintf(stderr, "tutti trace: %s\n", error_last());
-    else if (view_filter(box, options))
+    } else if (view_filter(box, options))
         set->boxes[set->count++] = box;
     else
         blackbox_free(box);
+}
+
+static bool meet(const struct blackbox *one, const struct blackbox *other)
+{
+    for (size_t i = 0; i < one->comm_count; i++)
+        for (size_t j = 0; j < other->comm_count; j++)
+            if (one->comms[i].id == other->comms[j].id)
+                return true;
+    return false;
+}
+
+/* The dead that share a communicator with a living process tell what it waits for. */
+static bool wanted_dead(const struct view_set *set, size_t living, const struct blackbox *dead, const struct view_options *options)
+{
+    bool wanted = options->dead || options->pid || options->file_count;
+    for (size_t i = 0; i < living && !wanted; i++)
+        wanted = meet(set->boxes[i], dead);
+    return wanted;
+}
+
+/* The living first, otherwise in the order that they were found. */
+static bool sort_out(struct view_set *set, const struct view_options *options)
+{
+    struct blackbox **all = set->boxes;
+    size_t count = set->count;
+    set->boxes = calloc(count + 1, sizeof(struct blackbox *));
+    if (!set->boxes) {
+        set->boxes = all;
+        return false;
+    }
+    set->count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (all[i]->alive)
+            set->boxes[set->count++] = all[i];
+    size_t living = set->count;
+    for (size_t i = 0; i < count; i++) {
+        if (all[i]->alive)
+            continue;
+        if (wanted_dead(set, living, all[i], options)) {
+            set->boxes[set->count++] = all[i];
+            continue;
+        }
+        set->hidden++;
+        blackbox_free(all[i]);
+    }
+    free(all);
+    return true;
 }
 
 bool view_load(const struct view_options *options, struct view_set *set)
@@ -89,9 +140,12 @@ bool view_load(const struct view_options *options, struct view_set *set)
     for (size_t i = 0; set->boxes && i < count; i++)
         add(set, paths[i], options);
     view_free_paths(options, paths, count);
-    if (!set->boxes)
+    bool fine = set->boxes && sort_out(set, options);
+    if (!fine) {
         fprintf(stderr, "tutti trace: no memory\n");
-    return set->boxes != NULL;
+        view_unload(set);
+    }
+    return fine;
 }
 
 void view_unload(struct view_set *set)

@@ -169,7 +169,8 @@ void view_table(FILE *out, const struct view_options *options, const struct view
 {
     size_t count;
     if (!set->count)
-        fprintf(out, "no black box%s\n", options->file_count ? "" : " of this user's processes here");
+        fprintf(out, "no black box%s\n",
+                options->file_count ? "" : set->hidden ? " of a living process here" : " of this user's processes here");
     for (size_t i = 0; i < set->count; i++)
         print_box(out, set->boxes[i], options->all_ops);
     struct view_finding *findings = view_verdict(options, set, &count);

@@ -48,7 +48,11 @@ static void test_all_dead(void **state)
     stage_play(4, three_wait_for_one);
     for (int i = 0; i < 4; i++)
         stage_kill(i);
-    assert_int_equal(stage_run(""), 0);
+    assert_int_equal(stage_run(""), 4);
+    assert_shows("no black box of a living process here");
+    assert_shows("4 dead processes are not shown: --dead shows");
+    assert_int_equal(stage_run("--dead"), 0);
+    assert_hides("not shown");
     assert_shows(", dead) has not called allreduce #17 and is waited for by ranks 0 1 2");
 }
 
@@ -195,7 +199,7 @@ static void test_filters(void **state)
     assert_int_equal(stage_run("-c abcdef"), 0);
     assert_hides("pair: ");
     assert_shows("world: ");
-    assert_int_equal(stage_run("--comm none"), 0);
+    assert_int_equal(stage_run("--comm none"), 3);
     assert_shows("no black box");
 }
 
@@ -222,7 +226,11 @@ static void test_wrong_options(void **state)
     assert_int_equal(stage_run("--dir /nonexistent/folder"), 1);
     assert_shows("looking for black boxes in /nonexistent/folder");
     assert_int_equal(stage_run("--dir /nonexistent/folder --clean"), 1);
-    assert_int_equal(stage_run("/nonexistent/box"), 0);
+    assert_int_equal(stage_run("/proc/self/exe"), 1);
+    assert_shows("/proc/self/exe");
+    assert_int_equal(stage_run("--pid 4000001"), 3);
+    assert_int_equal(stage_run(""), 4);
+    assert_int_equal(stage_run("/nonexistent/box"), 3);
     assert_shows("opening the black box /nonexistent/box");
     assert_int_equal(stage_run("--help"), 0);
     assert_shows("--flight-recorder");
@@ -239,6 +247,29 @@ static void test_clean(void **state)
     snprintf(living, sizeof living, "process %d (alive)", stage_ranks[0]);
     assert_shows(living);
     assert_hides("(dead)");
+}
+
+static void make_old_file(const char *name, const void *bytes, size_t size, int age)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/tutti-%u-%s.box", stage_dir, (unsigned)geteuid(), name);
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(write(fd, bytes, size), size);
+    struct timespec then[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
+    assert_int_equal(futimens(fd, then), 0);
+    close(fd);
+}
+
+static void test_clean_half_made(void **state)
+{
+    static const char zeros[10000], noise[10000] = "noise that is no box";
+    make_old_file("4000000-1", zeros, sizeof zeros, 120);
+    make_old_file("4000000-2", zeros, 0, 120);
+    make_old_file("4000000-3", zeros, sizeof zeros, 0); /* may be in the making */
+    make_old_file("4000000-4", noise, sizeof noise, 120);
+    make_old_file("4000000-5", noise, sizeof noise, 100000);
+    assert_int_equal(stage_run("--clean"), 0);
+    assert_shows("removed 3 of 5");
 }
 
 /* ---- Files for other programs ---- */
@@ -384,9 +415,9 @@ static void test_pickle(void **state)
     stage_play(2, busy_life);
     for (int i = 0; i < 2; i++)
         stage_kill(i);
-    snprintf(arguments, sizeof arguments, "--flight-recorder %s/json_", stage_dir);
+    snprintf(arguments, sizeof arguments, "--dead --flight-recorder %s/json_", stage_dir);
     assert_int_equal(stage_run(arguments), 0);
-    snprintf(arguments, sizeof arguments, "--pickle --flight-recorder %s/pickle_", stage_dir);
+    snprintf(arguments, sizeof arguments, "--dead --pickle --flight-recorder %s/pickle_", stage_dir);
     assert_int_equal(stage_run(arguments), 0);
     snprintf(
         command, sizeof command,
@@ -472,7 +503,7 @@ static void test_follow_ends_by_itself(void **state)
         close(go[i]);
         close(ready[i]);
     }
-    assert_int_equal(stage_run("--follow"), 1);
+    assert_int_equal(stage_run("--follow"), 4);
     assert_shows("no living process");
 }
 
@@ -496,6 +527,7 @@ int main(void)
         CASE(test_damaged_neighbour),
         CASE(test_wrong_options),
         CASE(test_clean),
+        CASE(test_clean_half_made),
         CASE(test_json),
         CASE(test_perfetto),
         CASE(test_recorder),

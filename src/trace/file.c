@@ -149,8 +149,13 @@ void trace_file_sweep(const char *dir)
         return;
     for (size_t i = 0; i < count; i++) {
         struct blackbox *box;
-        if (!old_and_mine(paths[i]) || blackbox_read(paths[i], &box) != TUTTI_SUCCESS)
+        if (!old_and_mine(paths[i]))
             continue;
+        if (blackbox_read(paths[i], &box) != TUTTI_SUCCESS) {
+            if (boxfile_abandoned(paths[i]))
+                unlink(paths[i]);
+            continue;
+        }
         if (!box->alive && (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S < time(NULL))
             unlink(paths[i]);
         blackbox_free(box);

@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define MINUTE_S 60
+#define DAY_S    86400
 
 size_t boxfile_slurp(const char *path, char *out, size_t size)
 {
@@ -148,4 +152,22 @@ bool boxfile_marked(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool boxfile_abandoned(const char *path)
+{
+    struct boxfile name;
+    struct stat info;
+    uint64_t magic = 0;
+    const char *base = strrchr(path, '/');
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool gone = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && !boxfile_marked(fd) &&
+                boxfile_parse(base ? base + 1 : path, &name) && boxfile_start_time(name.pid) != name.start_time;
+    if (gone) {
+        bool made = pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic != 0;
+        gone = info.st_mtime + (made ? DAY_S : MINUTE_S) < time(NULL);
+    }
+    if (fd >= 0)
+        close(fd);
+    return gone;
 }

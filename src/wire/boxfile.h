@@ -44,4 +44,8 @@ bool boxfile_mark(int fd);
 /* Is the mark there? */
 bool boxfile_marked(int fd);
 
+/* This user's box that nobody can read (half made, of another version), whose process is gone: without a mark, no such process, and old
+ * enough, a minute if half made, else a day. */
+bool boxfile_abandoned(const char *path);
+
 #endif
