@@ -99,9 +99,10 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
     for (;;) {
         lock_take(&comm->engine->lock);
         engine_poll(comm->engine);
-        tutti_result_t result = team_failure(comm->team); /* first: who is gone may have left because of that */
-        if (result == TUTTI_SUCCESS)
-            result = attempt(comm, what, rank, fd);
+        /* What is there counts, also if the giver has given the communicator up since. Who is gone may have left because of a failure. */
+        tutti_result_t result = attempt(comm, what, rank, fd);
+        if (result != TUTTI_SUCCESS && team_failure(comm->team) != TUTTI_SUCCESS)
+            result = team_failure(comm->team);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);
