@@ -66,11 +66,13 @@ static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from,
     struct staged *staged = channel->staged;
     struct kernel_order *slot = &staged->orders[channel->index];
     uint32_t number = ++channel->ordered;
+    if (slot->job != channel->job)
+        __atomic_store_n(&slot->job, KERNEL_ORDER_OF_NOBODY(channel->job), __ATOMIC_RELAXED);
     slot->to = to;
     slot->from = from;
     slot->bytes = bytes;
-    __atomic_store_n(&slot->job, channel->job, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->job, channel->job, __ATOMIC_RELEASE);
     tutti_result_t result = TUTTI_SUCCESS;
     uint64_t deadline = 0;
     for (unsigned look = 1; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number; look++) {

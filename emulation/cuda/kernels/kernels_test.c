@@ -527,11 +527,13 @@ static void test_courier(void **state)
     fill(TUTTI_INT8, from[0], sizeof from);
     assert_int_equal(pthread_create(&thread, NULL, run_courier, &what), 0);
     for (uint32_t i = 1; i < 3; i++) {
+        if (i == 1)
+            __atomic_store_n(&orders[0].job, KERNEL_ORDER_OF_NOBODY(4u), __ATOMIC_RELAXED);
         orders[0].to = (uintptr_t)to[i] + i;
         orders[0].from = (uintptr_t)from[i];
         orders[0].bytes = 4000 + i;
-        __atomic_store_n(&orders[0].job, 4, __ATOMIC_RELAXED);
         __atomic_store_n(&orders[0].number, 7 + i, __ATOMIC_RELEASE);
+        __atomic_store_n(&orders[0].job, 4, __ATOMIC_RELEASE);
         while (__atomic_load_n(&orders[0].done, __ATOMIC_ACQUIRE) != 7 + i)
             sched_yield();
         assert_memory_equal(to[i] + i, from[i], 4000 + i);

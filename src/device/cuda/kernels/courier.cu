@@ -18,8 +18,9 @@ DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier 
 {
     turn->quit = 0;
     for (;;) {
+        bool mine = load_acquire(&order->job) == what.job;
         turn->number = load_acquire(&order->number);
-        if (turn->number != last && load_relaxed(&order->job) == what.job)
+        if (mine && turn->number != last && load_acquire(&order->job) == what.job)
             break;
         turn->quit = reached(load_acquire(what.over), what.job);
         if (turn->quit)

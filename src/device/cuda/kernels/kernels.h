@@ -119,7 +119,10 @@ struct kernel_chain {
     int32_t root, fan;
 };
 
-/* A copy that the host wants of a kernel; in pinned host memory. number is written last, and done when it has been copied. */
+/* A copy that the host wants of a kernel; in pinned host memory. Where the job is another than before, the host first makes it nobody's; then comes
+ * the rest, the number, and the job. A kernel takes an order whose job was its own before and after it saw the number. `done` is the number of the
+ * last one that has been copied. */
+#define KERNEL_ORDER_OF_NOBODY(job) ((job) ^ 0x80000000u)
 struct kernel_order {
     uint64_t to, from, bytes;
     uint32_t job, number, done, unused[7];
