@@ -12,6 +12,7 @@
 #define STEPS_BETWEEN_AGREEMENTS 16
 #define STEPS_AFTER_LOSS 24
 #define BATCH 3
+#define NO_ID TUTTI_RESULT_COUNT /* nothing was called, so the library has no sentence about it */
 #define DESCRIPTORS_MORE 64 /* that caches and peers met since may have open */
 
 static struct {
@@ -267,7 +268,7 @@ static tutti_result_t join(int which, tutti_comm_t *comm)
     }
     while (atomic_load(&era->id_made[which]) != me.era) {
         if (atomic_load(&me.world->struck) == me.era && me.plan.fault == FAULT_KILL)
-            return TUTTI_REMOTE_ERROR; /* who makes it may be dead */
+            return NO_ID; /* who makes it may be dead */
         nap(1);
     }
     config.blocking = !me.plan.non_blocking;
@@ -282,6 +283,8 @@ static bool begin_failed(const char *what, int comm, tutti_comm_t made, tutti_re
     const char *sentence = tutti_get_last_error(made);
     if (result == TUTTI_SUCCESS)
         return false;
+    if (result == NO_ID)
+        return true;
     atomic_fetch_add(&me.account->failures, 1);
     if (me.plan.fault != FAULT_KILL || (!names_culprit(sentence, comm) && !names_culprit(sentence, 0)))
         bad("%s: %s: %s", what, tutti_get_error_string(result), sentence);
