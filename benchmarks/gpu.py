@@ -8,6 +8,7 @@
   gpu.py first     time and device memory of communicators
   gpu.py beside    what communication costs a matrix product beside it
   gpu.py nopeer    two GPUs through host memory and through sockets
+  gpu.py suite     PyTorch's suite for back ends, and accelerate's scripts, over both
   gpu.py kill      a rank is killed, the others must go on
   gpu.py sanitize  all kernels under compute-sanitizer
   gpu.py limits    what the machine can do without any library
@@ -24,11 +25,11 @@ import signal
 import sys
 import traceback
 
-from gpu_parts import apps, beside, check, first, kill, limits, nopeer, report, run, sanitize, speed
+from gpu_parts import apps, beside, check, first, kill, limits, nopeer, report, run, sanitize, speed, suite
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
 PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
-         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
+         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "suite": (suite, 500, 150, 0), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
          "check": (check, 300, 90, 140), "report": (report, 0, 0, 0)}
 
 
@@ -93,7 +94,8 @@ def all_parts(parser, options):
     rest = ["--quick", "--gpus", str(options.gpus), "--libraries", *options.which]
     for name in ("tests", "tutti", "nccl", "results", "mpirun"):
         rest += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
-    failed, budget, parts = [], run.Budget(options.budget_total), list(PARTS)
+    failed, budget = [], run.Budget(options.budget_total)
+    parts = [part for part in PARTS if part != "suite"]  # takes as long as all the others
     for part in parts:
         to_come = sum(PARTS[later][3] for later in parts[parts.index(part):])
         mine = parser.parse_args([part, *rest])

@@ -13,6 +13,7 @@
 #define LANES   24
 #define LIMIT   (2 << 20)
 #define MESSAGE 3000
+#define ALONE   150000 /* bytes: nearly twice an even share of the limit, and fewer messages than the smallest ring has slots */
 
 static void limit(const char *bytes)
 {
@@ -95,7 +96,7 @@ static void quiet_lanes_make_room(void **state)
     }
     size_t at_once = 0;
     uint64_t deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);
-    while (at_once * MESSAGE < 200000) {
+    while (at_once * MESSAGE < ALONE) {
         for (at_once = 0; send_pattern(ends[7], 7, MESSAGE, 1) == TUTTI_SUCCESS; at_once++)
             sent++;
         pair_until(&pair, received(&pair) == sent);

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""suite: PyTorch's own suite for back ends (DistributedTest) and accelerate's test scripts, over NCCL and over tutti: what passes with one must with the other."""
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import time
+
+from . import ranks, run
+from .run import Budget, say, table, tail
+
+SCRIPTS = ("test_script", "test_distributed_data_loop", "test_ops", "test_sync")  # of accelerate.test_utils.scripts
+ENDED = re.compile(r"^(OK|FAILED)\b.*$", re.MULTILINE)
+ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
+
+
+def add_arguments(parser):
+    parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 3), help="programs that run at a time (a third of the processors)")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="only these tests and scripts")
+
+
+def environment(options, library, folder, temp):
+    extra = {"BACKEND": "nccl", "WORLD_SIZE": str(options.gpus), "TEMP_DIR": temp, "OMP_NUM_THREADS": "1", "TUTTI_TRACE_DIR": temp,
+             "INIT_METHOD": f"file://{temp}/init_dir/shared_init_file"}
+    if library == "tutti":
+        extra["LD_PRELOAD"] = os.path.join(folder, "libnccl.so.2")
+    return run.environment(folder, extra)
+
+
+def scripts_of_accelerate():
+    """{name: file} of those that this machine has."""
+    found = importlib.util.find_spec("accelerate")
+    folder = os.path.join(list(found.submodule_search_locations)[0], "test_utils", "scripts") if found else ""
+    paths = {name: os.path.join(folder, name + ".py") for name in SCRIPTS}
+    return {name: path for name, path in paths.items() if os.path.exists(path)}
+
+
+def all_names(options):
+    with tempfile.TemporaryDirectory() as temp:
+        job = run.run([sys.executable, ONE, "--list"], environment(options, "nccl", "", temp), options.limit)
+    if job.status:
+        raise RuntimeError("the suite cannot be loaded:\n" + tail(job.text()))
+    return [line for line in job.text().split() if line.startswith("test_")]
+
+
+class Try:
+    """One test or script over one library."""
+
+    def __init__(self, options, name, path, library, folder):
+        self.name, self.library, self.path = name, library, path
+        self.temp = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        env = environment(options, library, folder, self.temp.name)
+        command = [sys.executable, ONE, name]
+        if path:
+            command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={options.gpus}", f"--master-port={ranks.free_port()}", path]
+            for name in ("WORLD_SIZE", "INIT_METHOD"):
+                del env[name]
+        self.job = run.Job(command, env)
+
+    def over(self, limit):
+        if self.job.poll() is None and time.monotonic() - self.job.began > limit:
+            self.job.kill()
+        return self.job.poll() is not None
+
+    def record(self):
+        text, status = self.job.text(), self.job.status
+        ended = ENDED.findall(text)
+        self.temp.cleanup()
+        skipped = not self.path and "skipped=1" in text and status == 0
+        state = "late" if status == run.LATE else "failed" if status else "skipped" if skipped else "passed"
+        record = {"name": self.name, "library": self.library, "state": state, "seconds": round(self.job.seconds, 1)}
+        if state in ("failed", "late"):
+            record.update(status=status, ended=ended[-1:], output=tail(text, 3000))
+        return record
+
+
+def show(records):
+    """A row for each that did not pass with both; then the sums."""
+    by_name = {}
+    for record in records:
+        by_name.setdefault(record["name"], {})[record["library"]] = record["state"]
+    odd = [[name, states.get("nccl", "-"), states.get("tutti", "-")] for name, states in sorted(by_name.items())
+           if {states.get("nccl"), states.get("tutti")} not in ({"passed"}, {"skipped"})]
+    sums = []
+    for state in ("passed", "skipped", "failed", "late"):
+        sums.append([state, *(sum(states.get(library) == state for states in by_name.values()) for library in ("nccl", "tutti"))])
+    return table(["not passed with both", "NCCL", "tutti"], odd) + "\n" + table(["state", "NCCL", "tutti"], sums)
+
+
+def worse(records):
+    """Names that pass with NCCL and not with tutti."""
+    passed = {r["name"] for r in records if r["library"] == "nccl" and r["state"] == "passed"}
+    return sorted(r["name"] for r in records if r["library"] == "tutti" and r["state"] in ("failed", "late") and r["name"] in passed)
+
+
+def main(options, results):
+    budget, records, running, again = Budget(options.budget), [], [], set()
+    scripts = scripts_of_accelerate()
+    names = [*all_names(options), *scripts]
+    names = [name for name in names if not options.only or name in options.only]
+    if options.quick:
+        names = names[::8]
+    todo = [(name, library, folder) for name in names for library, folder in options.libraries.items()]
+    say(f"suite: {len(names)} tests, {options.at_once} at once")
+    results.data["runs"] = records
+    try:
+        while todo or running:
+            while todo and len(running) < options.at_once and budget.left() > 10:
+                name, library, folder = todo.pop(0)
+                running.append(Try(options, name, scripts.get(name), library, folder))
+            for one in [one for one in running if one.over(min(options.limit, max(1.0, budget.left())))]:
+                running.remove(one)
+                record = one.record()
+                if record["state"] in ("failed", "late") and (one.name, one.library) not in again and budget.left() > 30:
+                    again.add((one.name, one.library))  # a second try tells a fault from the crowd of programs on the machine
+                    todo.append((one.name, one.library, options.libraries[one.library]))
+                    results.data.setdefault("first tries", []).append(record)
+                    continue
+                records.append(record)
+                results.save()
+                if record["state"] in ("failed", "late"):
+                    say(f"suite: {one.name} over {one.library}: {record['state']}")
+            if not running and todo:
+                break
+            time.sleep(0.05)
+    finally:
+        run.kill_all([one.job for one in running])
+    left = sorted({name for name, _, _ in todo})
+    print(show(records))
+    bad = worse(records)
+    for record in records:
+        if record["name"] in bad and record["library"] == "tutti":
+            print(f"{record['name']} over tutti: {record['state']}\n{tail(record['output'], 1500)}")
+    print(f"{len(bad)} pass with NCCL and not with tutti" + (f"; {len(left)} not run for want of time" if left else ""))
+    results.save(complete=not bad and not left)
+    return len(bad) + len(left)
