@@ -51,6 +51,7 @@ struct arena_rank {
     alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
     alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
     _Atomic uint8_t gone; /* enum wire_cause of how its process left; 0: it has not */
+    _Atomic bool knows;   /* of the communicator's failure: it may leave because of that */
     struct wire_abort failure; /* what it says of the communicator, once */
 };
 

@@ -86,6 +86,8 @@ void direct_sleep(struct team *team, int peer, uint64_t timeout_us);
 /* Tells the other ranks of the arena how far the team still goes, and first why. */
 void direct_tell_failure(struct team *team, bool first);
 void direct_gone(struct team *team, int rank, enum wire_cause how);
+/* Did the rank know of the failure, before it left? */
+bool direct_knew(const struct team *team, int rank);
 /* Bytes of shared memory that this rank has mapped for it. */
 size_t direct_memory(const struct team *team);
 

@@ -394,6 +394,7 @@ void direct_tell_failure(struct team *team, bool first)
         mine->failure = team->cause;
         atomic_compare_exchange_strong(&head->failed, &none, team->rank + 1);
     }
+    atomic_store(&mine->knows, true);
     arena_wake(&team->direct->arena, -1);
 }
 
@@ -401,6 +402,11 @@ void direct_gone(struct team *team, int rank, enum wire_cause how)
 {
     atomic_store(&team->direct->arena.ranks[rank].gone, how);
     arena_wake(&team->direct->arena, -1);
+}
+
+bool direct_knew(const struct team *team, int rank)
+{
+    return atomic_load(&team->direct->arena.ranks[rank].knows);
 }
 
 size_t direct_memory(const struct team *team)

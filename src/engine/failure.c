@@ -81,10 +81,16 @@ static int reported_dead(const struct team *team, const uint8_t *from)
     return found;
 }
 
+/* A process that ends at once when it hears of a failure goes without a word, too; what it had passed on, or written, tells it from the first. */
+static bool knew(const struct team *team, int rank)
+{
+    return (team->direct && direct_knew(team, rank)) || reported_dead(team, team->process[rank].uuid) >= 0;
+}
+
 static int seen_dead(const struct team *team)
 {
     for (int rank = 0; rank < team->nranks; rank++)
-        if (atomic_load(&team->gone[rank]) == WIRE_CAUSE_LOST)
+        if (atomic_load(&team->gone[rank]) == WIRE_CAUSE_LOST && !knew(team, rank))
             return rank;
     return -1;
 }
@@ -98,7 +104,7 @@ static int first_dead(const struct team *team, int peer)
         dead = seen_dead(team);
     if (dead < 0 && left)
         dead = reported_dead(team, NULL);
-    return dead;
+    return dead >= 0 && knew(team, dead) ? -1 : dead;
 }
 
 /* ---- Failing ------------------------------------------------------------------------------------------------------- */
