@@ -4,7 +4,7 @@
 # What the build, the tests and the demo need from the distribution: this list is the only one.
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
-  libjansson-dev:arm64 libibverbs-dev iproute2 nftables
+  libjansson-dev:arm64 libibverbs-dev iproute2 nftables python3-numpy python3-pip python3-setuptools python3-wheel
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
 BUILD := build

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call on several ranks against what NumPy says. Run by tutti run."""
+import array
+import sys
+
+import numpy
+
+import tutti
+
+TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+REDUCE = {"sum": numpy.sum, "prod": numpy.prod, "max": numpy.max, "min": numpy.min}
+
+
+def input_of(rank, count, kind="float32"):
+    """Small whole numbers, other ones on each rank."""
+    return ((numpy.arange(count) * 3 + rank * 5) % 4 + 1).astype(kind)
+
+
+def same(seen, expected, what):
+    if not numpy.array_equal(seen, numpy.broadcast_to(expected, numpy.shape(seen))):
+        sys.exit(f"{what}: {seen}, expected {expected}")
+
+
+def reductions(comm):
+    n, me = comm.size, comm.rank
+    for kind in TYPES:
+        inputs = numpy.stack([input_of(r, 5 * n, kind) for r in range(n)])
+        for op, fold in REDUCE.items():
+            expected = fold(inputs, axis=0, **({"dtype": kind} if op in ("sum", "prod") else {}))
+            out = numpy.empty(5 * n, kind)
+            comm.allreduce(inputs[me], out, op)
+            same(out, expected, f"allreduce {op} {kind}")
+            out = inputs[me].copy()
+            comm.reduce(out, op=op, root=n - 1)
+            same(out, expected if me == n - 1 else inputs[me], f"reduce {op} {kind}")
+            out = numpy.empty(5, kind)
+            comm.reduce_scatter(inputs[me], out, op)
+            same(out, expected[5 * me:5 * me + 5], f"reduce_scatter {op} {kind}")
+    mean = numpy.array([me, 2.0 * me])
+    comm.allreduce(mean, op="avg")
+    same(mean, [(n - 1) / 2, n - 1], "average")
+    factor = comm.premul_sum(me + 1, "float64")
+    ones = numpy.ones(3)
+    comm.allreduce(ones, op=factor)
+    factor.destroy()
+    same(ones, [n * (n + 1) / 2] * 3, "premul_sum")
+
+
+def movements(comm):
+    n, me = comm.size, comm.rank
+    for kind in (*TYPES, "bool", "int16", "complex128", "S3"):  # what cannot be reduced can be moved all the same
+        inputs = numpy.stack([input_of(r, 4 * n).astype(kind) for r in range(n)])
+        out = numpy.empty((n, 4 * n), kind)
+        comm.allgather(inputs[me], out)
+        same(out, inputs, f"allgather {kind}")
+        out = inputs[me].copy()
+        comm.broadcast(out, n - 1)
+        same(out, inputs[n - 1], f"broadcast {kind}")
+        comm.alltoall(inputs[me], out)
+        same(out, numpy.concatenate([i[4 * me:4 * me + 4] for i in inputs]), f"alltoall {kind}")
+        out = numpy.zeros((n, 4 * n), kind)
+        comm.gather(inputs[me], out if me == 0 else None)
+        same(out, inputs if me == 0 else numpy.zeros_like(out), f"gather {kind}")
+        out = numpy.empty(4, kind)
+        comm.scatter(inputs[0] if me == 0 else None, out)
+        same(out, inputs[0][4 * me:4 * me + 4], f"scatter {kind}")
+    for kind in ("float32", "complex64"):  # rank r gets r + 1 elements of each
+        sent = numpy.concatenate([numpy.full(r + 1, 10 * me + r, kind) for r in range(n)])
+        out = numpy.empty(n * (me + 1), kind)
+        comm.alltoallv(sent, [r + 1 for r in range(n)], out, [me + 1] * n)
+        same(out, numpy.repeat([10 * r + me for r in range(n)], me + 1).astype(kind), f"alltoallv {kind}")
+
+
+def messages(comm):
+    n, me = comm.size, comm.rank
+    right, left = (me + 1) % n, (me - 1) % n
+    got = numpy.empty(100000)
+    with tutti.group():
+        comm.send(numpy.full(100000, me, "float64"), right)
+        comm.recv(got, left)
+    same(got, numpy.full(100000, left), "send and receive in a group")
+    if me == 0:
+        comm.send(b"a few bytes", 1)
+    elif me == 1:
+        letters = bytearray(11)
+        comm.recv(letters, 0)
+        same(list(letters), list(b"a few bytes"), "bytes")
+
+
+def asynchronous(comm):
+    arrays = [numpy.full(1000, comm.rank + i, "int64") for i in range(20)]
+    works = [comm.allreduce(a, wait=False) for a in arrays]
+    while not works[-1].test():
+        pass
+    for work in works:
+        work.wait(timeout=10)
+    for i, a in enumerate(arrays):
+        same(a, sum(range(comm.size)) + i * comm.size, f"asynchronous {i}")
+    comm.allreduce(numpy.ones(200000), wait=False)  # nobody holds the work, nor the array: they live until it has ended
+    for _ in range(20):
+        numpy.empty(200000).fill(7)
+    comm.barrier()
+    with tutti.group():
+        first, second = numpy.ones(3), numpy.ones(4)
+        comm.allreduce(first)
+        comm.allreduce(second, op="prod")
+    same(first, comm.size, "allreduce in a group")
+    same(second, 1, "the second")
+
+
+class Lent:
+    """What offers its memory by DLPack alone."""
+
+    def __init__(self, thing):
+        self.__dlpack__ = lambda: thing.__dlpack__()
+
+
+def owners(comm):
+    n = comm.size
+    numbers = array.array("f", [comm.rank, 1])
+    comm.allreduce(numbers)
+    same(list(numbers), [n * (n - 1) / 2, n], "array.array")
+    below = numpy.arange(4, dtype="int32") + comm.rank
+    comm.allreduce(Lent(below))
+    same(below, numpy.arange(4) * n + n * (n - 1) // 2, "DLPack")
+    mapped = numpy.frombuffer(tutti.alloc(8 * 1000), "float64")
+    mapped[:] = comm.rank
+    comm.allreduce(mapped)
+    same(mapped, n * (n - 1) / 2, "memory of the library")
+    comm.allreduce(numpy.empty((0, 3)))
+    comm.allreduce(memoryview(numbers)[:1])
+    same(numbers[0], n * n * (n - 1) / 2, "a slice of a memoryview")
+
+
+def children(comm):
+    n, me = comm.size, comm.rank
+    half = comm.split(me % 2, -me)
+    same([half.size, half.rank], [(n + 1 - me % 2) // 2, half.size - 1 - me // 2], "split")
+    assert (comm.split(None if me else 0) is None) == (me != 0)
+    twin = comm.duplicate(name="twin")
+    total = numpy.array([me])
+    twin.allreduce(total)
+    same(total, n * (n - 1) // 2, "duplicate")
+    twin.destroy()
+    if me != n - 1:
+        rest = comm.shrink([n - 1])
+        same([rest.rank, rest.size], [me, n - 1], "shrink")
+        rest.destroy()
+    half.destroy()
+    same(comm.local, (me, n), "local")
+    assert comm.memory[1] > 0 and comm.error is None
+
+
+def main():
+    with tutti.init(name="python") as comm:
+        for part in (reductions, movements, messages, asynchronous, owners, children):
+            part(comm)
+        comm.barrier()
+        if comm.rank == 0:
+            print(f"{comm.size} ranks, tutti {tutti.__version__}: all as NumPy says")
+
+
+main()

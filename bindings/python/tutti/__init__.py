@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collective communication between processes, on memory that they have: NumPy, PyTorch, CuPy, anything with a buffer.
+
+Under `tutti run -n 4 python3 program.py`:
+
+    import numpy, tutti
+    comm = tutti.init()
+    mine = numpy.full(3, comm.rank, "float32")
+    comm.allreduce(mine)                        # in place: [6, 6, 6] on 4 ranks
+    comm.destroy()
+
+"""
+from ._buffers import TYPES
+from ._errors import DeviceError, Error, InvalidArgument, InvalidUsage, RemoteError, Result, SystemFailure, Timeout
+from ._group import group
+from ._native import HOST, library as _library
+from ._work import Work
+from .comm import OPS, Communicator, Op, alloc, init, init_all, init_rank, unique_id
+
+_number = _library.tutti_get_version()
+__version__ = f"{_number // 10000}.{_number // 100 % 100}.{_number % 100}"
+
+__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "InvalidArgument", "InvalidUsage", "Op", "RemoteError",
+           "Result", "SystemFailure", "Timeout", "Work", "alloc", "group", "init", "init_all", "init_rank", "unique_id"]

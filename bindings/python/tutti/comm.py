@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators and their calls."""
+from __future__ import annotations
+
+import collections
+import contextlib
+import ctypes
+import struct
+import weakref
+from collections.abc import Sequence
+from ctypes import byref, c_int, c_size_t, c_void_p
+from typing import Any
+
+from ._buffers import TYPES, Buffer, describe
+from ._errors import Error, InvalidUsage, Result, error_of
+from ._group import opened
+from ._native import HOST, Config, UniqueId, call, calls, check, last_error
+from ._work import Work, take_stream
+
+OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+ENDED = Work(None, None)  # type: ignore[arg-type]  # of operations that CUDA orders
+
+
+def unique_id() -> bytes:
+    """The meeting point of one new communicator: one rank makes it and hands it to the others. It is a secret."""
+    identity = UniqueId()
+    call("get_unique_id", byref(identity))
+    return ctypes.string_at(byref(identity), ctypes.sizeof(identity))
+
+
+def _config(timeout: float | None, name: str | None, device: int) -> Config:
+    milliseconds = 0 if timeout is None else max(1, int(timeout * 1000))
+    return Config(ctypes.sizeof(Config), -1, milliseconds, name.encode() if name else None, device, 0, -1)
+
+
+def init(*, timeout: float | None = None, name: str | None = None, device: int = HOST) -> Communicator:
+    """Joins with rank, size and meeting point from the launcher's environment: tutti run, torchrun, mpirun, srun.
+
+    timeout: seconds without a sign of life after which a peer is taken for dead; None: as TUTTI_TIMEOUT says.
+    device: HOST, or the number of a CUDA device whose memory the calls take."""
+    handle = c_void_p()
+    call("comm_init_from_env", byref(handle), byref(_config(timeout, name, device)))
+    return Communicator(handle)
+
+
+def init_rank(size: int, identity: bytes, rank: int, *, timeout: float | None = None, name: str | None = None,
+              device: int = HOST) -> Communicator:
+    """Joins the communicator of `identity`, which one rank got from unique_id(), as `rank` of `size`."""
+    raw, handle = UniqueId(), c_void_p()
+    if len(identity) != ctypes.sizeof(raw):
+        raise ValueError(f"identity has {len(identity)} bytes; what unique_id() returns has {ctypes.sizeof(raw)}")
+    ctypes.memmove(byref(raw), identity, ctypes.sizeof(raw))
+    call("comm_init_rank", byref(handle), size, byref(raw), rank, byref(_config(timeout, name, device)))
+    return Communicator(handle)
+
+
+def init_all(size: int) -> list[Communicator]:
+    """All ranks of a communicator in this process: one for each of `size` threads."""
+    handles = (c_void_p * max(size, 0))()
+    call("comm_init_all", handles, size)
+    return [Communicator(c_void_p(handle)) for handle in handles]
+
+
+def alloc(size: int) -> Any:
+    """A zeroed ctypes array of `size` bytes that peers of this host can map: collectives on it copy less. It is freed when it, and what
+    was made of it, is gone: numpy.frombuffer(tutti.alloc(n), dtype)."""
+    address = c_void_p()
+    call("mem_alloc", byref(address), size)
+    memory = type("Memory", (ctypes.c_ubyte * size,), {}).from_address(address.value)
+    weakref.finalize(memory, calls["mem_free"], address).atexit = False
+    return memory
+
+
+class Op:
+    """An operator of one communicator: see Communicator.premul_sum()."""
+
+    def __init__(self, comm: Communicator, number: int, type_name: str) -> None:
+        self.comm, self.number, self.type_name = comm, number, type_name
+
+    def destroy(self) -> None:
+        """Frees the operator."""
+        call("op_destroy", self.number, self.comm.handle)
+
+
+class Communicator:
+    """A rank's end of a communicator. Made by init(), init_rank(), init_all(), and by split(), duplicate() and shrink() of another.
+
+    Every collective takes anything with memory: arrays of NumPy, tensors of PyTorch, what has a buffer, DLPack or
+    __cuda_array_interface__. It must be contiguous; it is not copied, and must not be touched until the call has ended. Calls wait for
+    their end; with wait=False they return at once, and the Work that they return tells. One thread at a time may issue calls.
+
+    On a CUDA device calls take a CUDA stream (an integer; 0: the default stream) and are ordered by it; they return at once.
+    """
+
+    def __init__(self, handle: c_void_p) -> None:
+        self.handle: c_void_p | None = handle
+        self._pending: collections.deque[Work] = collections.deque()
+        self.rank = self._int("comm_rank")
+        self.size = self._int("comm_count")
+        self.device = self._int("comm_device")
+
+    def __repr__(self) -> str:
+        return f"<tutti.Communicator rank {self.rank} of {self.size}{'' if self.handle else ', destroyed'}>"
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        if kind is None:
+            self.destroy()
+            return
+        self.abort()  # peers would wait for calls that do not come
+        with contextlib.suppress(Error):
+            self.destroy()
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if not self.handle:
+            raise InvalidUsage("the communicator was destroyed")
+        check(calls[name](self.handle, *arguments), self.handle)
+
+    def _int(self, name: str) -> int:
+        value = c_int()
+        self._call(name, byref(value))
+        return value.value
+
+    # ---- Life ----
+
+    @property
+    def local(self) -> tuple[int, int]:
+        """Position among, and number of, the ranks of this host."""
+        rank, count = c_int(), c_int()
+        self._call("comm_local_rank", byref(rank), byref(count))
+        return rank.value, count.value
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Bytes that the communicator holds at this moment: of the device, and of the host."""
+        device, host = c_size_t(), c_size_t()
+        self._call("comm_memory", byref(device), byref(host))
+        return device.value, host.value
+
+    @property
+    def error(self) -> Error | None:
+        """What ended the communicator; None while it works. Any thread may ask."""
+        state = self._int("comm_get_async_error")
+        return None if state in (Result.SUCCESS, Result.IN_PROGRESS) else error_of(state, last_error(self.handle))
+
+    def _child(self, name: str, before: Sequence[Any], timeout: float | None, label: str | None) -> c_void_p:
+        child = c_void_p()
+        self._call(name, *before, byref(child), byref(_config(timeout, label, self.device)))
+        return child
+
+    def split(self, color: int | None, key: int = 0, *, timeout: float | None = None, name: str | None = None) -> Communicator | None:
+        """Ranks of equal color form a communicator, ordered by key, then by rank here. None: this rank is in none."""
+        child = self._child("comm_split", (-1 if color is None else color, key), timeout, name)
+        return Communicator(child) if child else None
+
+    def duplicate(self, *, timeout: float | None = None, name: str | None = None) -> Communicator:
+        """The same ranks in a communicator of their own."""
+        return Communicator(self._child("comm_duplicate", (), timeout, name))
+
+    def shrink(self, excluded: Sequence[int], *, timeout: float | None = None, name: str | None = None) -> Communicator:
+        """The ranks that are not in `excluded`, the same list on all of them. Works after a fault: the excluded may be dead."""
+        ranks = (c_int * len(excluded))(*excluded)
+        return Communicator(self._child("comm_shrink", (ranks, len(excluded)), timeout, name))
+
+    def synchronize(self) -> None:
+        """Waits until everything issued is done."""
+        self._call("comm_synchronize")
+
+    def finalize(self) -> None:
+        """Waits until everything issued is done; only destroy() is allowed afterwards."""
+        self._call("comm_finalize")
+
+    def abort(self) -> None:
+        """Gives up: pending operations end with RemoteError, here and on all other ranks. Any thread may call it."""
+        self._call("comm_abort")
+
+    def destroy(self) -> None:
+        """Finalizes and frees the communicator. Does nothing the second time."""
+        if opened.works.get(self):
+            raise InvalidUsage("an open group keeps calls on this communicator: end the group first")
+        handle, self.handle = self.handle, None
+        if handle:
+            check(calls["comm_destroy"](handle))
+            self._pending.clear()
+
+    # ---- Calls ----
+
+    def _issue(self, name: str, arguments: Sequence[Any], keep: Sequence[Buffer | Op], wait: bool, stream: int | None) -> Work:
+        """Calls tutti_NAME(arguments, comm, stream)."""
+        if not self.handle:
+            raise InvalidUsage("the communicator was destroyed")
+        if self.device != HOST:
+            check(calls[name](*arguments, self.handle, stream), self.handle)
+            return ENDED
+        work = opened.works.get(self) or Work(self, take_stream())
+        work.keep(*keep)
+        if opened.depth:
+            opened.works[self] = work
+        result = calls[name](*arguments, self.handle, work.stream)
+        if result and not opened.depth:
+            error = error_of(result, last_error(self.handle))
+            work.fail(error)
+            raise error
+        check(result, self.handle)
+        self._await(work, wait)
+        return work
+
+    def _await(self, work: Work, wait: bool) -> None:
+        """Work that nobody holds must not lose its buffers: it is kept here until it has ended, which happens in the order of calls."""
+        if opened.depth:
+            if wait:
+                opened.waited.add(work)
+            self._pending.append(work)
+        elif wait:
+            work.wait()
+        else:
+            while self._pending and self._ended(self._pending[0]):
+                self._pending.popleft()
+            self._pending.append(work)
+
+    @staticmethod
+    def _ended(work: Work) -> bool:
+        try:
+            return work.test()
+        except Error:
+            return True
+
+    def _place(self, thing: Any, argument: str, writable: bool = False) -> Buffer:
+        buffer = describe(thing, argument, writable)
+        if buffer.device != self.device:
+            where = ["the host" if device == HOST else f"CUDA device {device}" for device in (buffer.device, self.device)]
+            raise ValueError(f"{argument} is in memory of {where[0]}, but the communicator is for {where[1]}")
+        return buffer
+
+    def _pair(self, send: Any, recv: Any, send_blocks: int = 1, recv_blocks: int = 1) -> tuple[Buffer, Buffer]:
+        """Both buffers: of one type, and as long as the call says. Without `recv` the call is in place."""
+        here = self._place(send, "send", recv is None)
+        there = here if recv is None else self._place(recv, "recv", True)
+        if here.name != there.name:
+            raise TypeError(f"send is of type {here.name}, recv of {there.name}")
+        if here.count * recv_blocks != there.count * send_blocks:
+            raise ValueError(f"send has {here.count} elements, recv {there.count}; with {self.size} ranks recv must have "
+                             f"{here.count * recv_blocks // send_blocks}")
+        if here.count % send_blocks:
+            raise ValueError(f"send has {here.count} elements, which {self.size} ranks cannot share evenly")
+        return here, there
+
+    def _operator(self, op: str | Op, buffer: Buffer) -> int:
+        if isinstance(op, Op):
+            if op.type_name != buffer.name:
+                raise TypeError(f"the operator is for {op.type_name}, the buffer of {buffer.name}")
+            return op.number
+        if buffer.type < 0:
+            raise TypeError(f"elements of type {buffer.name} cannot be reduced; these can: {', '.join(TYPES)}")
+        if op not in OPS:
+            raise ValueError(f"there is no operator {op!r}; there are {', '.join(OPS)}, and what premul_sum() makes")
+        return OPS[op]
+
+    def allreduce(self, send: Any, recv: Any = None, op: str | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
+        """recv = op over ranks of send. Without recv the result replaces send."""
+        here, there = self._pair(send, recv)
+        arguments = (here.address, there.address, here.count, here.type, self._operator(op, here))
+        return self._issue("allreduce", arguments, (here, there), wait, stream)
+
+    def reduce(self, send: Any, recv: Any = None, op: str | Op = "sum", root: int = 0, *, wait: bool = True,
+               stream: int | None = None) -> Work:
+        """As allreduce, the result on root alone; elsewhere recv is not looked at."""
+        if self.rank == root:
+            here, there = self._pair(send, recv)
+        else:
+            here = there = self._place(send, "send")
+        out = there.address if self.rank == root else None
+        arguments = (here.address, out, here.count, here.type, self._operator(op, here), root)
+        return self._issue("reduce", arguments, (here, there), wait, stream)
+
+    def broadcast(self, buffer: Any, root: int = 0, *, wait: bool = True, stream: int | None = None) -> Work:
+        """buffer = root's buffer."""
+        place = self._place(buffer, "buffer", self.rank != root)
+        return self._issue("broadcast", (place.address, place.address, *place.units(), root), (place,), wait, stream)
+
+    def allgather(self, send: Any, recv: Any, *, wait: bool = True, stream: int | None = None) -> Work:
+        """recv holds a block for each rank: its send."""
+        here, there = self._pair(send, recv, 1, self.size)
+        return self._issue("allgather", (here.address, there.address, *here.units()), (here, there), wait, stream)
+
+    def reduce_scatter(self, send: Any, recv: Any, op: str | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
+        """send holds a block for each rank; recv = op over ranks of this rank's block."""
+        here, there = self._pair(send, recv, self.size, 1)
+        arguments = (here.address, there.address, there.count, here.type, self._operator(op, here))
+        return self._issue("reduce_scatter", arguments, (here, there), wait, stream)
+
+    def alltoall(self, send: Any, recv: Any, *, wait: bool = True, stream: int | None = None) -> Work:
+        """Both hold a block for each rank: this rank's block r goes to rank r, whose block for this rank arrives as block r."""
+        here, there = self._pair(send, recv)
+        count, kind = here.units()
+        if here.count % self.size:
+            raise ValueError(f"send has {here.count} elements, which {self.size} ranks cannot share evenly")
+        return self._issue("alltoall", (here.address, there.address, count // self.size, kind), (here, there), wait, stream)
+
+    def alltoallv(self, send: Any, send_counts: Sequence[int], recv: Any, recv_counts: Sequence[int],
+                  send_offsets: Sequence[int] | None = None, recv_offsets: Sequence[int] | None = None, *, wait: bool = True,
+                  stream: int | None = None) -> Work:
+        """send_counts[r] elements from send_offsets[r] on go to rank r. Without offsets the blocks lie one behind the other."""
+        here, there = self._place(send, "send"), self._place(recv, "recv", True)
+        if here.name != there.name:
+            raise TypeError(f"send is of type {here.name}, recv of {there.name}")
+        out = self._blocks(here, "send", send_counts, send_offsets)
+        into = self._blocks(there, "recv", recv_counts, recv_offsets)
+        kind = here.units()[1]
+        return self._issue("alltoallv", (here.address, *out, there.address, *into, kind), (here, there), wait, stream)
+
+    def _blocks(self, buffer: Buffer, argument: str, counts: Sequence[int], offsets: Sequence[int] | None) -> tuple[Any, Any]:
+        """The two arrays of the C call, in units to move by, after they were seen to lie inside the buffer."""
+        if offsets is None:
+            offsets = [sum(counts[:rank]) for rank in range(len(counts))]
+        if len(counts) != self.size or len(offsets) != self.size:
+            raise ValueError(f"{argument} has {len(counts)} counts and {len(offsets)} offsets; there are {self.size} ranks")
+        for rank, (count, offset) in enumerate(zip(counts, offsets)):
+            if count < 0 or offset < 0 or offset + count > buffer.count:
+                raise ValueError(f"{argument}: {count} elements at {offset} for rank {rank} do not lie within its {buffer.count} elements")
+        scale = 1 if buffer.type >= 0 else buffer.itemsize
+        sizes = c_size_t * self.size
+        return sizes(*[count * scale for count in counts]), sizes(*[offset * scale for offset in offsets])
+
+    def gather(self, send: Any, recv: Any = None, root: int = 0, *, wait: bool = True, stream: int | None = None) -> Work:
+        """On root recv holds a block for each rank: its send. Elsewhere recv is not looked at."""
+        here = there = self._place(send, "send")
+        if self.rank == root:
+            here, there = self._pair(send, self._given(recv, "recv"), 1, self.size)
+        out = there.address if self.rank == root else None
+        return self._issue("gather", (here.address, out, *here.units(), root), (here, there), wait, stream)
+
+    def scatter(self, send: Any, recv: Any, root: int = 0, *, wait: bool = True, stream: int | None = None) -> Work:
+        """recv = this rank's block of what send holds on root. Elsewhere send is not looked at, and may be None."""
+        here = there = self._place(recv, "recv", True)
+        if self.rank == root:
+            here, there = self._pair(self._given(send, "send"), recv, self.size, 1)
+        source = here.address if self.rank == root else None
+        return self._issue("scatter", (source, there.address, *there.units(), root), (here, there), wait, stream)
+
+    @staticmethod
+    def _given(thing: Any, argument: str) -> Any:
+        if thing is None:
+            raise TypeError(f"{argument} is None on the root")
+        return thing
+
+    def barrier(self, *, wait: bool = True, stream: int | None = None) -> Work:
+        """Ends when every rank has called it."""
+        return self._issue("barrier", (), (), wait, stream)
+
+    def send(self, buffer: Any, peer: int, *, wait: bool = True, stream: int | None = None) -> Work:
+        """Sends to `peer`, whose recv() of as many elements takes it. What must run at the same time belongs in one group()."""
+        place = self._place(buffer, "buffer")
+        return self._issue("send", (place.address, *place.units(), peer), (place,), wait, stream)
+
+    def recv(self, buffer: Any, peer: int, *, wait: bool = True, stream: int | None = None) -> Work:
+        """Receives what `peer` sends."""
+        place = self._place(buffer, "buffer", True)
+        return self._issue("recv", (place.address, *place.units(), peer), (place,), wait, stream)
+
+    def premul_sum(self, factor: Any, type_name: str) -> Op:
+        """An operator: every rank's input is multiplied by its own factor, then summed."""
+        if type_name not in TYPES:
+            raise TypeError(f"there is no type {type_name!r}; there are {', '.join(TYPES)}")
+        if type_name not in FORMATS:
+            raise TypeError(f"a factor of type {type_name} is not supported; those of {', '.join(FORMATS)} are")
+        number, scalar = c_int(), struct.pack(FORMATS[type_name], factor)
+        call("op_create_premul_sum", byref(number), scalar, TYPES[type_name], self.handle, comm=self.handle)
+        return Op(self, number.value, type_name)
