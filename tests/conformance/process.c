@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct soak {
@@ -208,6 +209,22 @@ static void survives_a_killed_peer(void **state)
     }
 }
 
+/* A descriptor for a peer that has just died: the lane goes down as always, and no error of ours comes before. */
+static void shares_nothing_with_the_dead(void **state)
+{
+    struct solo solo;
+    (void)state;
+    if (!(under_test->caps & TRANSPORT_SHARES))
+        skip();
+    pid_t child = solo_fork(&solo, sleeper_body, NULL);
+    kill(child, SIGKILL);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(under_test->share(solo.end->lane, 1, solo.fd), TUTTI_IN_PROGRESS);
+    party_until(&solo.party, solo.end->counts[NOTE_DOWN]);
+    solo_join(&solo, child, true);
+}
+
 #define FLOOD (256 << 10)
 
 /* Puts into the same memory without end. */
@@ -337,6 +354,6 @@ static void give_up_takes_source_back(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(soaks_spinning),         cmocka_unit_test(soaks_from_regions),      cmocka_unit_test(soaks_sleeping),
     cmocka_unit_test(wakes_every_time),       cmocka_unit_test(wakes_for_room_and_death), cmocka_unit_test(survives_a_killed_peer),
-    cmocka_unit_test(close_takes_memory_back), cmocka_unit_test(give_up_takes_source_back),
+    cmocka_unit_test(close_takes_memory_back), cmocka_unit_test(give_up_takes_source_back), cmocka_unit_test(shares_nothing_with_the_dead),
 };
 const struct group process_group = {"process", tests, sizeof tests / sizeof *tests};

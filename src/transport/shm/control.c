@@ -151,6 +151,12 @@ void shm_fetch_shared(struct shm_lane *lane)
     }
 }
 
+/* Why a packet was not taken: it will be later, or poll() is about to notice that the peer is gone, and says so with the lane. */
+static bool passes(int error)
+{
+    return error == EAGAIN || error == ETOOMANYREFS || error == ENOBUFS || error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+}
+
 tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
 {
     struct shm_lane *lane = shm_lane_of(base);
@@ -158,7 +164,7 @@ tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
     if (carrier_dead(&lane->base) || !lane->base.up)
         return error_note(TUTTI_REMOTE_ERROR, "shared-memory lane %u is not up", lane->index);
     if (lane->welcome_due || !shm_control_send(lane->source.fd, &notice, sizeof notice, &fd, 1)) {
-        if (!lane->welcome_due && errno != EAGAIN && errno != ETOOMANYREFS && errno != ENOBUFS)
+        if (!lane->welcome_due && !passes(errno))
             return error_set(TUTTI_SYSTEM_ERROR, "cannot hand descriptor %d to the peer: %s", fd, strerror(errno));
         lane->wants_room = 1;
         shm_activate(lane);
