@@ -119,7 +119,7 @@ struct calls {
     uint64_t say;                      /* when to say ours */
     struct wire_message said;          /* by the rank that we wait for; under the engine's lock, */
     struct wire_begun begun;           /* and what it has begun */
-    int looks;                         /* at it, in which nothing had moved; -1: nothing was said */
+    _Atomic int looks;                 /* at it, in which nothing had moved; -1: nothing was said since this rank waits */
 };
 
 struct team {

@@ -13,6 +13,7 @@
 #define LANES   24
 #define LIMIT   (2 << 20)
 #define MESSAGE 3000
+#define AT_ONCE 64 /* messages on a lane: all lanes together more than the limit */
 #define ALONE   150000 /* bytes: nearly twice an even share of the limit, and fewer messages than the smallest ring has slots */
 
 static void limit(const char *bytes)
@@ -21,12 +22,12 @@ static void limit(const char *bytes)
     param_reload();
 }
 
-/* Many lanes from a to b, and what is sent on each until it takes no more. */
+/* Many lanes from a to b, and what is sent on each until it takes no more, or until they have more than all may keep. */
 static size_t fill(struct pair *pair, struct end **ends)
 {
     size_t sent = 0;
     for (uint16_t i = 0; i < LANES; i++)
-        while (send_pattern(ends[i], i, MESSAGE, 2) == TUTTI_SUCCESS)
+        for (int n = 0; n < AT_ONCE && send_pattern(ends[i], i, MESSAGE, 2) == TUTTI_SUCCESS; n++)
             sent++;
     for (int i = 0; i < 20; i++)
         pair_step(pair);
