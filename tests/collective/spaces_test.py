@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 REGIONS = sys.argv[1]
 PATIENCE = 120
@@ -55,9 +56,9 @@ def can(before):
         return False
 
 
-def start(before, after, settings, rank, port):
+def start(before, after, settings, rank, port, job):
     env = {**os.environ, **settings, "WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-           "TORCHELASTIC_RUN_ID": "spaces", "TUTTI_TIMEOUT": "60s", "TUTTI_INIT_TIMEOUT": "60s"}
+           "TORCHELASTIC_RUN_ID": job, "TUTTI_TIMEOUT": "60s", "TUTTI_INIT_TIMEOUT": "40s"}
     return subprocess.Popen([*before, REGIONS, *after], env=env, stderr=subprocess.PIPE, text=True)
 
 
@@ -86,8 +87,8 @@ def judge(name, before, after, settings, sentence):
         if not all(can(one) for one in before) or (os.getuid() and any("uid" in one for one in after)):
             return None
         while not ended or any("in use" in text for text in ended[1]):  # the port was free a moment ago
-            port = free_port()
-            ended = outcome([start(before[rank], after[rank], settings, rank, port) for rank in range(2)])
+            port, job = free_port(), os.urandom(8).hex()
+            ended = outcome([start(before[rank], after[rank], settings, rank, port, job) for rank in range(2)])
             if not ended:
                 return f"{name}: it hangs"
     finally:
@@ -105,8 +106,10 @@ def main():
         return 77
     failures = []
     quick = os.environ.get("TUTTI_TEST_QUICK")
-    for name, case in list(CASES.items())[:: 3 if quick else 1]:
-        wrong = judge(name, *case)
+    cases = list(CASES.items())[:: 3 if quick else 1]
+    with ThreadPoolExecutor(6) as pool:  # they mostly wait
+        said = list(pool.map(lambda case: judge(case[0], *case[1]), cases))
+    for (name, _), wrong in zip(cases, said):
         if wrong is None:
             print(f"{name}: not to be had here")
         elif wrong:
