@@ -158,10 +158,22 @@ static tutti_result_t join(struct tutti_comm *comm)
     return result;
 }
 
+/* Ranks that never come leave no trace of themselves: those that wait tell. `comm`: the same for all ranks of the meeting. */
+static void note_join(struct tutti_comm *comm, enum wire_event_kind kind)
+{
+    const struct trace_about about = {.lane = -1,
+                                      .peer_rank = comm->order.rank,
+                                      .comm = hash_bytes(1, &comm->order.id, sizeof comm->order.id),
+                                      .value1 = (uint64_t)comm->order.nranks};
+    trace_event(comm->engine->trace, kind, &about);
+}
+
 tutti_result_t comm_join(struct tutti_comm *comm)
 {
     uint64_t begin = clock_ns();
+    note_join(comm, WIRE_EVENT_JOIN);
     tutti_result_t result = join(comm);
+    note_join(comm, WIRE_EVENT_JOIN_END);
     snprintf(comm->sentence, sizeof comm->sentence, "%s", result == TUTTI_SUCCESS ? "" : error_last());
     atomic_store(&comm->failed, result);
     if (result == TUTTI_SUCCESS) {
