@@ -13,7 +13,7 @@ TUTTI := $(BUILD)/bin/tutti
 SETUP ?= -Dgpu_archs=80,90
 SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 
-.PHONY: build deps check-deps bench-deps demo check bench docs clean
+.PHONY: build deps check-deps bench-deps demo check bench bench-diagnosis docs clean
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release $(SETUP)
@@ -46,6 +46,9 @@ check: check-deps build
 
 bench: bench-deps build
 	@python3 benchmarks/compare.py $(BENCH)
+
+bench-diagnosis: build
+	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty $(or $(RUNS),--runs 60)
 
 # The pages that are made from the program: parameters and manual.
 docs: build

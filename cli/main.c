@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"env", cmd_env, "Show the parameters: value, source, default, range"},
     {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
     {"trace", cmd_trace, "Read the black boxes of running and dead processes"},
+    {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},
     {"version", cmd_version, "Print the version"},
     {"help", cmd_help, "Explain a command"},
 };

@@ -25,6 +25,7 @@ static const char help[] =
     "  -c, --comm NAME|ID          only this communicator\n"
     "  -d, --dead                  dead processes, too, after the living; else only those that living ones have to do with\n"
     "      --stuck TIME            unfinished for so long is a hang (default 1s)\n"
+    "  -s, --summary               the verdict first, then one line for each communicator\n"
     "  -f, --follow                print operations and events as they happen, until the processes end\n"
     "  -j, --json                  everything, for programs\n"
     "      --counters              what the processes counted\n"
@@ -38,7 +39,7 @@ static const char help[] =
     "  -h, --help                  this text\n"
     "\n"
     "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no such process,\n"
-    "communicator or file, 4 nothing to show.\n";
+    "communicator or file, 4 nothing to show, 5 with --summary: something stands still or has failed.\n";
 
 enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PROMETHEUS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR };
 
@@ -48,6 +49,7 @@ static const struct option longs[] = {
     {"comm", required_argument, NULL, 'c'},
     {"dead", no_argument, NULL, 'd'},
     {"stuck", required_argument, NULL, OPT_STUCK},
+    {"summary", no_argument, NULL, 's'},
     {"follow", no_argument, NULL, 'f'},
     {"json", no_argument, NULL, 'j'},
     {"counters", no_argument, NULL, OPT_COUNTERS},
@@ -128,6 +130,9 @@ static enum parsed parse_option(int option, struct view_options *options)
     case 'd':
         options->dead = true;
         return RUN;
+    case 's':
+        options->summary = true;
+        return RUN;
     case 'f':
         options->follow = true;
         return RUN;
@@ -147,7 +152,7 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
     enum parsed parsed = RUN;
     int option;
     optind = 0;
-    while (parsed == RUN && (option = getopt_long(argc, argv, "ap:c:dfjh", longs, NULL)) != -1)
+    while (parsed == RUN && (option = getopt_long(argc, argv, "ap:c:dsfjh", longs, NULL)) != -1)
         parsed = parse_option(option, options);
     if (parsed == RUN && options->pickle && !options->recorder) {
         fprintf(stderr, "tutti trace: --pickle goes with --flight-recorder\n");
@@ -210,6 +215,8 @@ static int show(const struct view_options *options)
         status |= view_show_counters(options, &set);
     else if (options->json)
         status |= view_json(options, &set);
+    else if (options->summary && set.count)
+        found = view_summary(stdout, options, &set) && !found ? VIEW_HANGS : found;
     else if (!options->perfetto && !options->recorder)
         view_table(stdout, options, &set);
     if (set.hidden)
@@ -220,7 +227,7 @@ static int show(const struct view_options *options)
 
 int cmd_trace(int argc, char **argv)
 {
-    struct view_options options = {.dir = param_string(PARAM_TRACE_DIR), .stuck = NS_PER_S};
+    struct view_options options = {.command = "trace", .dir = param_string(PARAM_TRACE_DIR), .stuck = NS_PER_S};
     enum parsed parsed = parse_options(argc, argv, &options);
     if (parsed != RUN)
         return parsed == WRONG ? 2 : 0;

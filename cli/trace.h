@@ -3,6 +3,8 @@
 #ifndef TUTTI_CLI_TRACE_H
 #define TUTTI_CLI_TRACE_H
 
+#include "diagnosis/diagnosis.h"
+#include "diagnosis/words.h"
 #include "wire/boxread.h"
 
 #include <jansson.h>
@@ -12,8 +14,10 @@
 #include <stdio.h>
 
 int cmd_trace(int argc, char **argv);
+int cmd_diagnose(int argc, char **argv);
 
 struct view_options {
+    const char *command; /* "trace" or "diagnose", for sentences */
     const char *dir;
     char **files; /* instead of the folder */
     int file_count;
@@ -21,7 +25,7 @@ struct view_options {
     const char *comm; /* name or hexadecimal id, NULL: all */
     uint64_t stuck;   /* unfinished for so long: a hang */
     bool dead; /* dead processes that no living one has to do with, too */
-    bool all_ops, json, follow, counters, prometheus, clean, pickle;
+    bool all_ops, json, follow, counters, prometheus, clean, pickle, summary;
     const char *perfetto, *recorder;
 };
 
@@ -33,20 +37,12 @@ struct view_set {
     size_t broken;  /* files named that cannot be read */
 };
 
-enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING };
+enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING, VIEW_HANGS, VIEW_SLOW };
 
 /* One rank of one communicator. */
 struct view_member {
     const struct blackbox *box;
     const struct blackbox_comm *comm;
-};
-
-/* What is wrong, in a sentence. */
-struct view_finding {
-    uint64_t comm;
-    int rank; /* at fault, -1 if no single one */
-    const char *kind;
-    char text[900];
 };
 
 /* ---- trace_set.c ---- */
@@ -65,28 +61,16 @@ bool view_filter(struct blackbox *box, const struct view_options *options);
 struct view_member *view_members(const struct view_set *set, size_t *count);
 /* Of the members ordered so, those of one communicator from `at` on. */
 size_t view_group(const struct view_member *members, size_t count, size_t at);
-/* The oldest operation that is not done, a running one before a waiting one; NULL if none. */
-const struct blackbox_op *view_current(const struct blackbox_comm *comm);
-
 /* ---- trace_text.c: into `out`, which is returned ---- */
 
-struct view_word {
-    char text[48];
-};
-struct view_word view_time(uint64_t ns);
-struct view_word view_size(uint64_t bytes);
-struct view_word view_number(uint64_t number);
-/* "allreduce #17" */
-struct view_word view_call(const struct blackbox_op *op);
+struct word view_size(uint64_t bytes);
 /* "12:03:04.123456", local time of day */
-struct view_word view_day(const struct blackbox *box, uint64_t time);
+struct word view_day(const struct blackbox *box, uint64_t time);
 /* Bus bandwidth in GB/s as the nccl-tests define it; 0 if it cannot be told. */
 /* A GPU's operations have none: when they began and ended is not known. */
 double view_busbw(const struct blackbox_op *op, int nranks);
-uint64_t view_since(const struct blackbox_op *op);                  /* it stands still since */
 uint64_t view_duration(const struct blackbox_op *op, uint64_t now); /* 0: over at once; of a GPU: from its call */
 const char *view_comm_state(const struct blackbox *box, const struct blackbox_comm *comm);
-const char *view_op_state(const struct blackbox_op *op);
 const char *view_box_state(const struct blackbox *box);
 
 /* ---- the outputs: exit status ---- */
@@ -95,11 +79,12 @@ const char *view_box_state(const struct blackbox *box);
 void view_memory_line(FILE *out, const struct blackbox_comm *comm);
 json_t *view_memory_json(const struct blackbox_comm *comm);
 void view_table(FILE *out, const struct view_options *options, const struct view_set *set);
-void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm,
-                  const struct blackbox_op *op);
 void view_event_line(FILE *out, const struct blackbox *box, const struct blackbox_event *event);
-/* Freed by the caller; NULL when nothing is wrong. */
-struct view_finding *view_verdict(const struct view_options *options, const struct view_set *set, size_t *count);
+/* What is wrong, by one look; freed by findings_free. */
+struct findings view_findings(const struct view_options *options, const struct view_set *set);
+json_t *view_findings_json(const struct findings *findings);
+/* The verdict, then a line for each communicator. Is anything wrong? */
+bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set);
 int view_json(const struct view_options *options, const struct view_set *set);
 int view_follow(const struct view_options *options);
 int view_perfetto(const struct view_options *options, const struct view_set *set);

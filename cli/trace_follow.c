@@ -115,13 +115,13 @@ static void print_op(const struct blackbox *box, const struct blackbox_comm *com
     if (op->root >= 0)
         snprintf(root, sizeof root, " root %d", op->root);
     printf("%s pid %u %s %d/%d %s %" PRIu64 " %s %s%s %s %s", view_day(box, op->end ? op->end : op->begin).text,
-           box->header.pid, comm->name, comm->rank, comm->nranks, view_call(op).text, op->count,
+           box->header.pid, comm->name, comm->rank, comm->nranks, word_call(op).text, op->count,
            blackbox_type_name(op->type), blackbox_op_name(op->op), root, *op->algorithm ? op->algorithm : "-",
-           view_op_state(op));
+           word_state(op));
     if (op->end && op->device)
-        printf(" <%s", view_time(view_duration(op, 0)).text);
+        printf(" <%s", word_time(view_duration(op, 0)).text);
     else if (op->end)
-        printf(" %s %.2f GB/s", view_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));
+        printf(" %s %.2f GB/s", word_time(view_duration(op, 0)).text, view_busbw(op, comm->nranks));
     putchar('\n');
 }
 
@@ -190,6 +190,21 @@ static struct blackbox *look_at(struct follow *follow, struct watched *watched)
     return NULL;
 }
 
+/* What matters most stands first: a window may be narrow. */
+static void print_running(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
+{
+    char wait[96] = "runs";
+    uint64_t since = op->wait_since && op->wait_since < box->now ? box->now - op->wait_since : 0;
+    if (op->wait_since && op->wait_peer >= 0)
+        snprintf(wait, sizeof wait, "waits for rank %d, %s", op->wait_peer, word_time(since).text);
+    else if (op->wait_since)
+        snprintf(wait, sizeof wait, "waits for no peer, %s", word_time(since).text);
+    fprintf(out, "%7u rank %-4d %-28s %s of %s", box->header.pid, comm->rank, wait, word_call(op).text, word_name(comm));
+    if (op->wait_since && op->rounds)
+        fprintf(out, ", round %" PRIu32 "/%" PRIu32, op->wait_round + 1, op->rounds);
+    fprintf(out, ", %" PRIu64 " %s, %s\n", op->count, blackbox_type_name(op->type), *op->algorithm ? op->algorithm : "-");
+}
+
 /* One line for each running operation, as text that ends with a newline each. Freed by the caller. */
 static char *running_text(const struct view_set *set)
 {
@@ -198,12 +213,9 @@ static char *running_text(const struct view_set *set)
     FILE *out = open_memstream(&text, &size);
     for (size_t i = 0; out && i < set->count; i++)
         for (size_t j = 0; j < set->boxes[i]->comm_count; j++) {
-            const struct blackbox *box = set->boxes[i];
-            const struct blackbox_op *op = view_current(&box->comms[j]);
-            if (!op || op->state != WIRE_OP_RUNNING)
-                continue;
-            fprintf(out, "%7u %-8.8s", box->header.pid, box->comms[j].name);
-            view_op_line(out, box, &box->comms[j], op);
+            const struct blackbox_op *op = blackbox_current(&set->boxes[i]->comms[j]);
+            if (op && op->state == WIRE_OP_RUNNING)
+                print_running(out, set->boxes[i], &set->boxes[i]->comms[j], op);
         }
     if (out)
         fclose(out);

@@ -216,7 +216,7 @@ static void test_chain(void **state)
     stage_play(4, chain);
     assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("is waited for by rank 2 in recv #1 of communicator world");
-    assert_shows("has called allreduce #1 itself but is waited for by ranks 0 1 in allreduce #1");
+    assert_hides("for by ranks 0 1");
     assert_hides("VERDICT: rank 2");
 }
 
@@ -235,9 +235,9 @@ static void test_busy_elsewhere(void **state)
 {
     stage_play(2, crossed);
     assert_int_equal(stage_run("--stuck 0"), 0);
-    assert_shows(") is stuck in another communicator and is waited for by rank 0 in allreduce #1 of communicator world");
-    assert_shows("; see communicator pair, where it is in allreduce #1");
-    assert_shows("is waited for by rank 1 in allreduce #1 of communicator pair");
+    assert_shows("VERDICT: ranks use communicators in different order and wait for each other: ");
+    assert_shows(" in allreduce #1 of communicator pair");
+    assert_shows(" in allreduce #1 of communicator world");
 }
 
 /* ---- The listing --------------------------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
         json_pack("{s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:s, s:o, s:i, s:i, s:i}", "seq", (json_int_t)op->seq,
                   "collective", blackbox_collective_name(op->collective), "count", (json_int_t)op->count, "bytes",
                   (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op", blackbox_op_name(op->op), "root",
-                  rank_json(op->root), "state", view_op_state(op), "algorithm", text_json(op->algorithm), "result",
+                  rank_json(op->root), "state", word_state(op), "algorithm", text_json(op->algorithm), "result",
                   op->result, "rounds", (int)op->rounds, "slices", (int)op->slices);
     if (!out)
         return NULL;
@@ -140,25 +140,14 @@ static json_t *box_json(const struct blackbox *box)
                      (json_int_t)box->torn, "communicators", comms, "events", events, "counters", counters_json(box));
 }
 
-static json_t *verdict_json(const struct view_options *options, const struct view_set *set)
-{
-    size_t count;
-    struct view_finding *findings = view_verdict(options, set, &count);
-    json_t *out = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(out, json_pack("{s:o, s:o, s:s, s:o}", "comm", hex_json(findings[i].comm), "rank",
-                                             rank_json(findings[i].rank), "kind", findings[i].kind, "text",
-                                             text_json(findings[i].text)));
-    free(findings);
-    return out;
-}
-
 int view_json(const struct view_options *options, const struct view_set *set)
 {
-    json_t *boxes = json_array();
+    struct findings findings = view_findings(options, set);
+    json_t *boxes = json_array(), *verdict = view_findings_json(&findings);
+    findings_free(&findings);
     for (size_t i = 0; i < set->count; i++)
         json_array_append_new(boxes, box_json(set->boxes[i]));
-    json_t *all = json_pack("{s:i, s:o, s:o}", "version", 1, "processes", boxes, "verdict", verdict_json(options, set));
+    json_t *all = json_pack("{s:i, s:o, s:o}", "version", 1, "processes", boxes, "verdict", verdict);
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);
     if (!fine)

@@ -46,7 +46,7 @@ bool view_paths(const struct view_options *options, char ***paths, size_t *count
     *paths = options->files;
     *count = (size_t)options->file_count;
     if (!*count && boxfile_list(options->dir, paths, count) != TUTTI_SUCCESS) {
-        fprintf(stderr, "tutti trace: %s\n", error_last());
+        fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
         return false;
     }
     if (!options->file_count) {
@@ -75,7 +75,7 @@ static void add(struct view_set *set, const char *path, const struct view_option
         bool there = access(path, F_OK) == 0;
         set->broken += there && options->file_count; /* in the folder it may be in the making */
         set->missing += !there && options->file_count;
-        fprintf(stderr, "tutti trace: %s\n", error_last());
+        fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
     } else if (view_filter(box, options))
         set->boxes[set->count++] = box;
     else
@@ -142,7 +142,7 @@ bool view_load(const struct view_options *options, struct view_set *set)
     view_free_paths(options, paths, count);
     bool fine = set->boxes && sort_out(set, options);
     if (!fine) {
-        fprintf(stderr, "tutti trace: no memory\n");
+        fprintf(stderr, "tutti %s: no memory\n", options->command);
         view_unload(set);
     }
     return fine;
@@ -186,16 +186,4 @@ size_t view_group(const struct view_member *members, size_t count, size_t at)
     while (end < count && members[end].comm->id == members[at].comm->id)
         end++;
     return end - at;
-}
-
-const struct blackbox_op *view_current(const struct blackbox_comm *comm)
-{
-    const struct blackbox_op *waiting = NULL;
-    for (size_t i = 0; i < comm->op_count; i++) {
-        if (comm->ops[i].state == WIRE_OP_RUNNING)
-            return &comm->ops[i];
-        if (comm->ops[i].state == WIRE_OP_ENQUEUED && !waiting)
-            waiting = &comm->ops[i];
-    }
-    return waiting;
 }

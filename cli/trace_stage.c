@@ -81,10 +81,9 @@ void stage_calls(struct trace_comm *comm, uint64_t from, uint64_t to)
         trace_op_end(stage_call(comm, seq), TUTTI_SUCCESS);
 }
 
-/* Runs `tutti trace ARGUMENTS` and keeps what it prints in `output`. Its exit status. */
-int stage_run(const char *arguments)
+int stage_command(int (*command)(int argc, char **argv), const char *arguments)
 {
-    char path[128], words[512], *argv[24] = {"trace"};
+    char path[128], words[512], *argv[24] = {"command"};
     int argc = 1, status;
     snprintf(path, sizeof path, "%s/output", stage_dir);
     snprintf(words, sizeof words, "%s", arguments);
@@ -96,7 +95,7 @@ int stage_run(const char *arguments)
         dup2(fd, STDOUT_FILENO);
         dup2(fd, STDERR_FILENO);
         close(fd);
-        exit(cmd_trace(argc, argv));
+        exit(command(argc, argv));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     int fd = open(path, O_RDONLY);
@@ -106,4 +105,9 @@ int stage_run(const char *arguments)
     unlink(path);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+int stage_run(const char *arguments)
+{
+    return stage_command(cmd_trace, arguments);
 }

@@ -39,6 +39,9 @@ void stage_play(int n, stage_scene scene);
 struct trace_op *stage_call(struct trace_comm *comm, uint64_t seq);
 void stage_wait(struct trace_comm *comm, uint64_t seq, int peer);
 void stage_calls(struct trace_comm *comm, uint64_t from, uint64_t to);
+/* Runs `tutti COMMAND ARGUMENTS` and keeps what it prints in stage_output. Its exit status. */
+int stage_command(int (*command)(int argc, char **argv), const char *arguments);
+/* The same with `tutti trace`. */
 int stage_run(const char *arguments);
 
 #define assert_shows(text)                                                                                             \

@@ -31,16 +31,16 @@ static void waiting_text(const struct blackbox *box, const struct blackbox_op *o
         return;
     uint64_t since = box->now > op->wait_since ? box->now - op->wait_since : 0;
     if (op->wait_peer < 0)
-        snprintf(out, size, "waits for no peer, %s", view_time(since).text);
+        snprintf(out, size, "waits for no peer, %s", word_time(since).text);
     else
-        snprintf(out, size, "waits for rank %d, %s", op->wait_peer, view_time(since).text);
+        snprintf(out, size, "waits for rank %d, %s", op->wait_peer, word_time(since).text);
 }
 
 /* "2/6 s1": the second of 6 rounds, of slice 1. How many rounds there are may not have been said. */
 static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 {
     if (op->state != WIRE_OP_RUNNING || !op->wait_since) {
-        snprintf(out, size, "%s", op->rounds ? view_number(op->rounds).text : "-");
+        snprintf(out, size, "%s", op->rounds ? word_number(op->rounds).text : "-");
         return;
     }
     int used = snprintf(out, size, "%" PRIu32, op->wait_round + 1);
@@ -51,9 +51,9 @@ static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 }
 
 /* When a GPU ended an operation is not known, only when it was seen to be over. */
-static struct view_word time_text(const struct blackbox *box, const struct blackbox_op *op)
+static struct word time_text(const struct blackbox *box, const struct blackbox_op *op)
 {
-    struct view_word word = view_time(view_duration(op, box->now)), less;
+    struct word word = word_time(view_duration(op, box->now)), less;
     if (op->captured)
         snprintf(word.text, sizeof word.text, "-");
     else if (op->state == WIRE_OP_DONE && !op->end)
@@ -66,7 +66,7 @@ static struct view_word time_text(const struct blackbox *box, const struct black
 
 static const char *op_heading = "    %8s %-14s %12s %-8s %-6s %5s %-14s %-10s %-8s %10s %9s%s%s\n";
 
-void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
+static void print_op(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
 {
     char stage[48], waiting[80], bandwidth[24] = "-", root[16] = "-";
     double busbw = view_busbw(op, comm->nranks);
@@ -78,9 +78,9 @@ void view_op_line(FILE *out, const struct blackbox *box, const struct blackbox_c
         snprintf(root, sizeof root, "%d", op->root);
     if (op->state == WIRE_OP_DONE && op->result)
         snprintf(waiting, sizeof waiting, "%s", error_name((tutti_result_t)op->result));
-    fprintf(out, op_heading, view_number(op->seq).text, blackbox_collective_name(op->collective),
-            view_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
-            *op->algorithm ? op->algorithm : "-", stage, view_op_state(op),
+    fprintf(out, op_heading, word_number(op->seq).text, blackbox_collective_name(op->collective),
+            word_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
+            *op->algorithm ? op->algorithm : "-", stage, word_state(op),
             time_text(box, op).text, bandwidth,
             *waiting ? "  " : "", waiting);
 }
@@ -120,7 +120,7 @@ static void print_ops(FILE *out, const struct blackbox *box, const struct blackb
         bool old = comm->ops[i].state == WIRE_OP_DONE && i + LAST_OPS < comm->op_count;
         bool many = comm->ops[i].state == WIRE_OP_ENQUEUED && i + LAST_OPS < comm->op_count;
         if (all || (!old && !many))
-            view_op_line(out, box, comm, &comm->ops[i]);
+            print_op(out, box, comm, &comm->ops[i]);
         else
             hidden++;
     }
@@ -165,16 +165,60 @@ static void print_box(FILE *out, const struct blackbox *box, bool all)
         fprintf(out, "  %zu records were being written, or are damaged\n", box->torn);
 }
 
+static void print_verdicts(FILE *out, const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        fprintf(out, "VERDICT: %s\n", findings->items[i].sentence);
+    if (findings->left_out)
+        fprintf(out, "(%zu more)\n", findings->left_out);
+}
+
 void view_table(FILE *out, const struct view_options *options, const struct view_set *set)
 {
-    size_t count;
     if (!set->count)
         fprintf(out, "no black box%s\n",
                 options->file_count ? "" : set->hidden ? " of a living process here" : " of this user's processes here");
     for (size_t i = 0; i < set->count; i++)
         print_box(out, set->boxes[i], options->all_ops);
-    struct view_finding *findings = view_verdict(options, set, &count);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "VERDICT: %s\n", findings[i].text);
-    free(findings);
+    struct findings findings = view_findings(options, set);
+    print_verdicts(out, &findings);
+    findings_free(&findings);
+}
+
+/* ---- In short ---- */
+
+/* What stands in one line of the summary: the ranks of a communicator that are here. */
+static void print_group(FILE *out, const struct view_member *members, size_t count)
+{
+    const struct blackbox_comm *comm = members->comm;
+    size_t living = 0, running = 0, failed = 0;
+    uint64_t least = UINT64_MAX, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct blackbox_comm *mine = members[i].comm;
+        uint64_t calls = mine->unrecorded + (mine->op_count ? mine->ops[mine->op_count - 1].position + 1 : 0);
+        living += members[i].box->alive;
+        running += blackbox_current(mine) != NULL;
+        failed += mine->state == WIRE_COMM_FAILED || mine->state == WIRE_COMM_ABORTED;
+        least = calls < least ? calls : least;
+        most = calls > most ? calls : most;
+    }
+    fprintf(out, "%s: %zu of %d ranks here, %zu alive, %zu in a call, %zu failed; calls %" PRIu64 " to %" PRIu64 "; id %016" PRIx64 "\n", word_name(comm),
+            count, comm->nranks, living, running, failed, least, most, comm->id);
+}
+
+bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set)
+{
+    size_t count;
+    struct findings findings = view_findings(options, set);
+    struct view_member *members = view_members(set, &count);
+    bool wrong = findings.count > 0;
+    print_verdicts(out, &findings);
+    for (size_t at = 0, ranks; at < count; at += ranks) {
+        ranks = view_group(members, count, at);
+        print_group(out, members + at, ranks);
+    }
+    fprintf(out, "%zu process%s%s\n", set->count, set->count == 1 ? "" : "es", wrong ? "" : ", nothing stands still");
+    free(members);
+    findings_free(&findings);
+    return wrong;
 }

@@ -7,26 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct view_word view_time(uint64_t ns)
-{
-    struct view_word word;
-    if (ns < 10 * NS_PER_US)
-        snprintf(word.text, sizeof word.text, "%" PRIu64 " ns", ns);
-    else if (ns < 10 * NS_PER_MS)
-        snprintf(word.text, sizeof word.text, "%.1f us", (double)ns / 1e3);
-    else if (ns < NS_PER_S)
-        snprintf(word.text, sizeof word.text, "%.1f ms", (double)ns / 1e6);
-    else if (ns < 3600 * NS_PER_S)
-        snprintf(word.text, sizeof word.text, "%.1f s", (double)ns / 1e9);
-    else
-        snprintf(word.text, sizeof word.text, "%.1f h", (double)ns / 3600e9);
-    return word;
-}
-
-struct view_word view_size(uint64_t bytes)
+struct word view_size(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    struct view_word word;
+    struct word word;
     double value = (double)bytes;
     int unit = 0;
     while (value >= 1024 && unit < 4) {
@@ -37,23 +21,9 @@ struct view_word view_size(uint64_t bytes)
     return word;
 }
 
-struct view_word view_number(uint64_t number)
+struct word view_day(const struct blackbox *box, uint64_t time)
 {
-    struct view_word word;
-    snprintf(word.text, sizeof word.text, "%" PRIu64, number);
-    return word;
-}
-
-struct view_word view_call(const struct blackbox_op *op)
-{
-    struct view_word word;
-    snprintf(word.text, sizeof word.text, "%s #%" PRIu64, blackbox_collective_name(op->collective), op->seq);
-    return word;
-}
-
-struct view_word view_day(const struct blackbox *box, uint64_t time)
-{
-    struct view_word word;
+    struct word word;
     uint64_t real = time + (uint64_t)box->realtime_offset;
     time_t seconds = (time_t)(real / NS_PER_S);
     struct tm parts;
@@ -78,15 +48,6 @@ double view_busbw(const struct blackbox_op *op, int nranks)
     return (double)op->bytes * factor / (double)view_duration(op, 0);
 }
 
-uint64_t view_since(const struct blackbox_op *op)
-{
-    if (op->wait_since)
-        return op->wait_since;
-    if (op->head_since)
-        return op->head_since;
-    return op->start ? op->start : op->begin;
-}
-
 uint64_t view_duration(const struct blackbox_op *op, uint64_t now)
 {
     uint64_t from = op->start && !op->device ? op->start : op->begin, to = op->state == WIRE_OP_DONE ? op->end : now;
@@ -105,17 +66,6 @@ const char *view_comm_state(const struct blackbox *box, const struct blackbox_co
     default:
         return "aborted";
     }
-}
-
-const char *view_op_state(const struct blackbox_op *op)
-{
-    if (op->captured)
-        return op->result ? "failed" : "captured";
-    if (op->state == WIRE_OP_ENQUEUED)
-        return !op->device ? "queued" : *op->algorithm ? "issued" : "called";
-    if (op->state == WIRE_OP_RUNNING)
-        return "running";
-    return op->result ? "failed" : "done";
 }
 
 const char *view_box_state(const struct blackbox *box)

@@ -193,3 +193,24 @@ bool box_read_comm(struct blackbox *box, const struct box_source *source, const 
         box->torn += torn;
     return fine;
 }
+
+const struct blackbox_op *blackbox_current(const struct blackbox_comm *comm)
+{
+    const struct blackbox_op *waiting = NULL;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        if (comm->ops[i].state == WIRE_OP_RUNNING)
+            return &comm->ops[i];
+        if (comm->ops[i].state == WIRE_OP_ENQUEUED && !waiting)
+            waiting = &comm->ops[i];
+    }
+    return waiting;
+}
+
+uint64_t blackbox_since(const struct blackbox_op *op)
+{
+    if (op->wait_since)
+        return op->wait_since;
+    if (op->head_since)
+        return op->head_since;
+    return op->start ? op->start : op->begin;
+}

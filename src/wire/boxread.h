@@ -80,6 +80,11 @@ tutti_result_t blackbox_parse(const void *bytes, size_t size, struct blackbox **
 
 void blackbox_free(struct blackbox *box);
 
+/* The oldest operation that is not done, a running one before a waiting one; NULL if none. */
+const struct blackbox_op *blackbox_current(const struct blackbox_comm *comm);
+/* It stands still since. */
+uint64_t blackbox_since(const struct blackbox_op *op);
+
 /* Names for people. Never NULL: "?" for a number this reader does not know. */
 const char *blackbox_collective_name(int collective);
 const char *blackbox_type_name(int type); /* "" for none */

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti diagnose on real processes with real black boxes: stopped, traced, in a namespace of their own, dead, copied. */
+#include "trace_stage.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+
+static int diagnose(const char *arguments)
+{
+    return stage_command(cmd_diagnose, arguments);
+}
+
+static void three_wait_for_one(struct trace *trace, struct trace_comm *world, int rank)
+{
+    stage_calls(world, 10, 17);
+    if (rank != 3)
+        stage_wait(world, 17, rank + 1);
+}
+
+static void circle(struct trace *trace, struct trace_comm *world, int rank)
+{
+    stage_wait(world, 5, (rank + 1) % 4);
+}
+
+static void healthy(struct trace *trace, struct trace_comm *world, int rank)
+{
+    stage_calls(world, 10, 17);
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    boxfile_slurp(path, text, sizeof text);
+    const char *after = strrchr(text, ')');
+    return after ? after[2] : 0;
+}
+
+static void wait_for_state(pid_t pid, char state)
+{
+    while (state_of(pid) != state)
+        usleep(1000);
+}
+
+/* ---- Hangs ---- */
+
+static void test_stopped(void **state)
+{
+    char sentence[128], number[32];
+    stage_play(4, circle);
+    kill(stage_ranks[2], SIGSTOP);
+    wait_for_state(stage_ranks[2], 'T');
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 5);
+    snprintf(sentence, sizeof sentence, "VERDICT: rank 2 (process %d) is stopped and is waited for by ranks 0 1 3 in allreduce #5", stage_ranks[2]);
+    assert_shows(sentence);
+    assert_shows("  other hang: stopped (certain)\n");
+    assert_shows("says T (stopped)\n");
+    assert_shows("none of these ranks moved between two looks");
+    snprintf(sentence, sizeof sentence, "what to do: kill -CONT %d lets it go on", stage_ranks[2]);
+    assert_shows(sentence);
+    assert_int_equal(stage_run("--stuck 0"), 0);
+    assert_shows(") is stopped and is waited for by ranks 0 1 3");
+    snprintf(number, sizeof number, "--stuck 0 --apart 0 %d", stage_ranks[2]);
+    assert_int_equal(diagnose(number), 5);
+    assert_shows(") is stopped and has stood still in allreduce #5");
+}
+
+static void test_traced(void **state)
+{
+    char sentence[128];
+    stage_play(4, circle);
+    assert_int_equal(ptrace(PTRACE_SEIZE, stage_ranks[1], 0, 0), 0);
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, stage_ranks[1], 0, 0), 0);
+    assert_int_equal(waitpid(stage_ranks[1], NULL, 0), stage_ranks[1]);
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 5);
+    snprintf(sentence, sizeof sentence, "rank 1 (process %d) is held by process %d (", stage_ranks[1], getpid());
+    assert_shows(sentence);
+    assert_shows("/stat says t (traced)");
+    ptrace(PTRACE_DETACH, stage_ranks[1], 0, 0);
+}
+
+static void test_behind(void **state)
+{
+    stage_play(4, three_wait_for_one);
+    assert_int_equal(diagnose("--stuck 0 --apart 300ms"), 5);
+    assert_shows(") has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 of communicator world");
+    assert_shows(": it sleeps, or waits for something");
+    assert_shows("py-spy dump --pid ");
+}
+
+static void test_dead_and_copied(void **state)
+{
+    char command[256];
+    stage_play(4, three_wait_for_one);
+    for (int i = 0; i < 4; i++)
+        stage_kill(i);
+    assert_int_equal(diagnose(""), 4);
+    assert_shows("no black box of a living process here; 4 of dead ones: --dead looks at them");
+    snprintf(command, sizeof command, "mkdir %s/copies && cp %s/*.box %s/copies", stage_dir, stage_dir, stage_dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(diagnose("--dead"), 5);
+    assert_shows("has not called allreduce #17 and is waited for by ranks 0 1 2");
+    snprintf(command, sizeof command, "--dead --dir %s/copies", stage_dir);
+    assert_int_equal(diagnose(command), 5);
+    assert_shows("has not called allreduce #17 and is waited for by ranks 0 1 2");
+}
+
+/* ---- A namespace of its own ---- */
+
+static void stand_still(int ready)
+{
+    struct trace *trace = trace_open();
+    stage_wait(trace_comm_open(trace, STAGE_WORLD, "world", 1, 2, 2), 3, 0);
+    if (write(ready, "x", 1) == 1)
+        for (;;)
+            pause();
+    _exit(1);
+}
+
+/* Process 1 of a new namespace plays; its keeper ends with it. False: not allowed here. */
+static pid_t play_inside(int ready)
+{
+    pid_t keeper = fork();
+    if (keeper)
+        return keeper;
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
+        _exit(77);
+    pid_t inside = fork();
+    if (inside == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0)
+            _exit(77);
+        stand_still(ready);
+    }
+    int status;
+    waitpid(inside, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+}
+
+static pid_t child_of(pid_t parent)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
+    boxfile_slurp(path, text, sizeof text);
+    return atoi(text);
+}
+
+static void test_namespace(void **state)
+{
+    int ready[2], status;
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t keeper = play_inside(ready[1]);
+    close(ready[1]);
+    if (read(ready[0], &byte, 1) != 1) {
+        waitpid(keeper, &status, 0);
+        close(ready[0]);
+        skip();
+    }
+    close(ready[0]);
+    pid_t inside = child_of(keeper);
+    kill(inside, SIGSTOP);
+    wait_for_state(inside, 'T');
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 5);
+    kill(inside, SIGKILL);
+    kill(keeper, SIGKILL);
+    waitpid(keeper, NULL, 0);
+    assert_shows("VERDICT: rank 1 (process 1) is stopped");
+}
+
+/* ---- The command ---- */
+
+static void test_nothing_wrong(void **state)
+{
+    stage_play(3, healthy);
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 0);
+    assert_shows("nothing wrong was found: 3 processes, 1 communicator, looked at twice, 10.0 ms apart\n");
+    assert_int_equal(diagnose("--stuck 0 --apart 0"), 0);
+    assert_shows("looked at once");
+}
+
+static void test_statuses(void **state)
+{
+    assert_int_equal(diagnose(""), 4);
+    assert_int_equal(diagnose("--nonsense"), 2);
+    assert_int_equal(diagnose("--apart x"), 2);
+    assert_int_equal(diagnose("--stuck 2h"), 2);
+    assert_int_equal(diagnose("99999999999999999999"), 2);
+    assert_int_equal(diagnose("4000001"), 3);
+    assert_int_equal(diagnose("no-such-communicator"), 3);
+    assert_int_equal(diagnose("/nonexistent/box"), 3);
+    assert_int_equal(diagnose("/proc/self/exe"), 1);
+    assert_int_equal(diagnose("--dir /nonexistent/folder"), 1);
+    assert_int_equal(diagnose("--help"), 0);
+}
+
+static void test_json(void **state)
+{
+    stage_play(4, circle);
+    kill(stage_ranks[2], SIGSTOP);
+    wait_for_state(stage_ranks[2], 'T');
+    assert_int_equal(diagnose("--stuck 0 --apart 10ms --json world"), 5);
+    json_t *all = json_loads(stage_output, 0, NULL), *finding = json_array_get(json_object_get(all, "findings"), 0);
+    assert_int_equal(json_array_size(json_object_get(all, "findings")), 1);
+    assert_string_equal(json_string_value(json_object_get(finding, "kind")), "stopped");
+    assert_string_equal(json_string_value(json_object_get(finding, "class")), "other hang");
+    assert_int_equal(json_integer_value(json_object_get(finding, "pid")), stage_ranks[2]);
+    assert_int_equal(json_integer_value(json_object_get(finding, "world_rank")), 2);
+    assert_true(json_is_null(json_object_get(finding, "peer")));
+    assert_true(json_array_size(json_object_get(finding, "evidence")) >= 3);
+    json_decref(all);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, stage_make_dir, stage_remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_stopped), CASE(test_traced), CASE(test_behind), CASE(test_dead_and_copied), CASE(test_namespace),
+        CASE(test_nothing_wrong), CASE(test_statuses), CASE(test_json),
+    };
+    return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
+}

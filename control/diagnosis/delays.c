@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rule: slow links, by the matrix of delays between workers (C4 section 3.1): a point that stands out is a link, a row its source, a column its
+ * destination. Only messages of one size are compared, that of which there are most. What is a row is decided by the messages that there
+ * are: a rank that sends to two others has a row of two.
+ */
+#include "diagnosis/scene.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+
+#include <stdlib.h>
+
+struct message {
+    int from, to;
+    uint64_t bytes, ns;
+};
+
+/* All messages of one size from one rank to another. */
+struct cell {
+    int from, to;
+    size_t messages;
+    uint64_t ns; /* the median */
+    bool slow, told;
+};
+
+static int by_pair(const struct message *a, const struct message *b)
+{
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    return a->to != b->to ? (a->to < b->to ? -1 : 1) : 0;
+}
+
+static int by_bytes_and_pair(const void *left, const void *right)
+{
+    const struct message *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    int pairs = by_pair(a, b);
+    return pairs ? pairs : a->ns < b->ns ? -1 : a->ns > b->ns;
+}
+
+static int by_delay(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* How long its receives took, each from when the one before it was over. */
+static size_t gather(const struct member *member, struct message *messages)
+{
+    const struct blackbox_comm *comm = member->comm;
+    uint64_t over = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        const struct blackbox_op *op = &comm->ops[i];
+        uint64_t from = op->begin > over ? op->begin : over;
+        bool whole = op->collective == WIRE_RECV && op->state == WIRE_OP_DONE && !op->result && !op->captured && op->root >= 0;
+        if (whole)
+            messages[count++] = (struct message){op->root, comm->rank, op->bytes, op->end > from ? op->end - from : 0};
+        over = op->end > over ? op->end : over;
+    }
+    return count;
+}
+
+/* Moves the messages of the most frequent size to the front. */
+static size_t keep_one_size(struct message *messages, size_t count)
+{
+    size_t best = 0, most = 0;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i; end < count && messages[end].bytes == messages[i].bytes;)
+            end++;
+        if (end - i > most)
+            best = i, most = end - i;
+    }
+    for (size_t i = 0; i < most; i++)
+        messages[i] = messages[best + i];
+    return most;
+}
+
+static size_t fill_cells(const struct message *messages, size_t count, struct cell *cells)
+{
+    size_t filled = 0;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i; end < count && by_pair(&messages[end], &messages[i]) == 0;)
+            end++;
+        if (end - i >= DELAY_MESSAGES)
+            cells[filled++] = (struct cell){messages[i].from, messages[i].to, end - i, messages[(i + end) / 2].ns, false, false};
+    }
+    return filled;
+}
+
+/* The median of all; 0: too few to compare. */
+static uint64_t mark_slow(struct cell *cells, size_t count)
+{
+    uint64_t *delays = calloc(count + 1, sizeof *delays), median = 0;
+    for (size_t i = 0; delays && i < count; i++)
+        delays[i] = cells[i].ns;
+    if (delays && count >= DELAY_LINKS) {
+        qsort(delays, count, sizeof *delays, by_delay);
+        median = delays[count / 2] ? delays[count / 2] : 1;
+        for (size_t i = 0; i < count; i++)
+            cells[i].slow = cells[i].ns > median + DELAY_MORE_NS && (double)cells[i].ns > DELAY_TIMES * (double)median;
+    }
+    free(delays);
+    return median;
+}
+
+/* ---- Rows, columns, points ---- */
+
+static bool in_line(const struct cell *cell, int rank, bool row)
+{
+    return (row ? cell->from : cell->to) == rank;
+}
+
+static void report(struct findings *findings, struct group *group, enum finding_kind kind, int rank, const struct cell *cell, uint64_t median)
+{
+    const struct member *member = scene_find(group, rank);
+    struct finding *finding = member ? finding_add(findings, kind, LIKELY, member) : finding_add_rank(findings, kind, group->members->comm, rank);
+    if (member)
+        say_who(finding, member);
+    else
+        say(finding, "rank %d", rank);
+    if (kind == FINDING_LINK) {
+        finding->culprit.peer = cell->to;
+        say(finding, ": what it sends to rank %d of communicator %s", cell->to, word_name(group->members->comm));
+    } else {
+        say(finding, ": what it %s in communicator %s", kind == FINDING_SENDER ? "sends" : "receives", word_name(group->members->comm));
+    }
+    say(finding, " takes %s, elsewhere messages of that size take %s", word_time(cell->ns).text, word_time(median).text);
+}
+
+static void judge_line(struct findings *findings, struct group *group, struct cell *cells, size_t count, int rank, bool row, uint64_t median)
+{
+    size_t all = 0, slow = 0;
+    const struct cell *one = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (in_line(&cells[i], rank, row)) {
+            all++;
+            slow += cells[i].slow && !cells[i].told;
+            one = cells[i].slow ? &cells[i] : one;
+        }
+    if (all < 2 || slow < 2 || (double)slow < DELAY_LINE * (double)all)
+        return;
+    report(findings, group, row ? FINDING_SENDER : FINDING_RECEIVER, rank, one, median);
+    for (size_t i = 0; i < count; i++)
+        cells[i].told = cells[i].told || (in_line(&cells[i], rank, row) && cells[i].slow);
+}
+
+static void judge(struct findings *findings, struct group *group, struct cell *cells, size_t count, uint64_t median)
+{
+    for (size_t i = 0; i < count && findings->count < FINDINGS_MOST; i++)
+        if (cells[i].slow && !cells[i].told) {
+            judge_line(findings, group, cells, count, cells[i].from, true, median);
+            if (!cells[i].told)
+                judge_line(findings, group, cells, count, cells[i].to, false, median);
+        }
+    for (size_t i = 0; i < count && findings->count < FINDINGS_MOST; i++)
+        if (cells[i].slow && !cells[i].told)
+            report(findings, group, FINDING_LINK, cells[i].from, &cells[i], median);
+}
+
+static void find_delays(struct scene *scene, struct findings *findings, struct group *group)
+{
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < group->count; i++)
+        most += group->members[i].comm->op_count;
+    struct message *messages = calloc(most + 1, sizeof *messages);
+    struct cell *cells = calloc(most + 1, sizeof *cells);
+    for (size_t i = 0; messages && cells && i < group->count; i++)
+        count += gather(&group->members[i], messages + count);
+    scene->steps += most;
+    if (count >= DELAY_LINKS * DELAY_MESSAGES) {
+        qsort(messages, count, sizeof *messages, by_bytes_and_pair);
+        count = fill_cells(messages, keep_one_size(messages, count), cells);
+        uint64_t median = mark_slow(cells, count);
+        if (median)
+            judge(findings, group, cells, count, median);
+    }
+    free(messages);
+    free(cells);
+}
+
+/* Where a hang, a slow rank or a starved one was found, messages are late because of it. */
+void rule_delays(struct scene *scene, struct findings *findings)
+{
+    size_t before = findings->count;
+    for (size_t i = 0; !before && i < scene->group_count; i++)
+        find_delays(scene, findings, &scene->groups[i]);
+}

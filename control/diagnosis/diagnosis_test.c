@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules on made snapshots: who is named, how surely, and that nobody else is. */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct findings find_by(const struct made_job *before, const struct made_job *now)
+{
+    struct snapshot snapshot = {.now = made_look(now), .stuck = MADE_STUCK};
+    if (before)
+        snapshot.before = made_look(before);
+    return diagnosis_find(&snapshot);
+}
+
+/* Exactly one finding. -1: no single rank. */
+static void expect(struct made_job *job, enum finding_kind kind, int rank, const char *words)
+{
+    struct findings found = find_by(NULL, job);
+    for (size_t i = 1; i < found.count; i++)
+        print_error("also: %s\n", found.items[i].sentence);
+    assert_int_equal(found.count, 1);
+    const struct finding *first = &found.items[0];
+    if (first->kind != kind || first->culprit.rank != rank || !strstr(first->sentence, words))
+        fail_msg("%s, rank %d: %s", finding_row(first->kind)->name, first->culprit.rank, first->sentence);
+    assert_true(*first->remedy && !strstr(first->remedy, "PID"));
+    findings_free(&found);
+    made_free(job);
+}
+
+static void expect_nothing(struct made_job *before, struct made_job *now)
+{
+    struct findings found = find_by(before, now);
+    if (found.count)
+        fail_msg("%s", found.items[0].sentence);
+    findings_free(&found);
+    made_free(now);
+    if (before)
+        made_free(before);
+}
+
+static bool has_evidence(const struct finding *finding, const char *words)
+{
+    for (size_t i = 0; i < finding->evidence_count; i++)
+        if (strstr(finding->evidence[i], words))
+            return true;
+    return false;
+}
+
+/* n ranks in a ring, each waiting for the one before it in the same round. */
+static struct made_job ring(int n)
+{
+    struct made_job job = made_job((size_t)n);
+    for (int rank = 0; rank < n; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, n);
+        made_call(world, 1, 20 * NS_PER_S, 19 * NS_PER_S);
+        made_wait(world, 2, (rank + n - 1) % n, 3);
+    }
+    return job;
+}
+
+/* ---- Hangs ---- */
+
+static void test_stopped_in_a_circle(void **state)
+{
+    struct made_job job = ring(6);
+    job.facts[3].state = PROCESS_STOPPED;
+    expect(&job, FINDING_STOPPED, 3, "rank 3 (process 1003) is stopped and is waited for by ranks 0 1 2 4 5 in allreduce #2 of communicator world, for 10.0 s");
+    job = ring(6);
+    job.facts[3] = (struct process_facts){.state = PROCESS_TRACED, .tracer = 77, .tracer_name = "gdb"};
+    expect(&job, FINDING_TRACED, 3, "is held by process 77 (gdb)");
+}
+
+/* Boxes of other hosts: nobody asks their systems, but the rounds tell. */
+static void test_rounds_tell_who_does_not_take(void **state)
+{
+    struct made_job job = ring(6);
+    static const uint32_t rounds[] = {2, 3, 4, 5, 5, 1};
+    for (int rank = 0; rank < 6; rank++)
+        job.boxes[rank]->comms[0].ops[1].wait_round = rounds[rank];
+    expect(&job, FINDING_UNREAD, 5, "rank 5 (process 1005) does not get on, though rank 4, whom it waits for in round 2 of allreduce #2, is in round 6");
+}
+
+static void test_circle(void **state)
+{
+    struct made_job job = ring(3);
+    expect(&job, FINDING_CIRCLE, -1, "ranks 0 1 2 wait for each other in allreduce #2");
+}
+
+static void test_dead(void **state)
+{
+    struct made_job job = ring(4);
+    job.boxes[2]->alive = false;
+    expect(&job, FINDING_DEAD, 2, "rank 2 (process 1002, dead) is waited for by ranks 0 1 3");
+}
+
+/* What is read of another host through a shared folder is not seen to live, nor to be dead. */
+static void test_other_hosts_are_not_dead(void **state)
+{
+    struct made_job job = ring(4);
+    job.boxes[2]->alive = false;
+    job.boxes[2]->header.boot_id[0] = 9;
+    job.boxes[2]->now -= 3600 * NS_PER_S; /* its clock is another one */
+    expect(&job, FINDING_CIRCLE, -1, "wait for each other");
+}
+
+static void test_behind(void **state)
+{
+    struct made_job job = ring(4);
+    job.boxes[1]->comms[0].op_count = 1;
+    expect(&job, FINDING_BEHIND, 1, "rank 1 (process 1001) has not called allreduce #2 and is waited for by ranks 0 2 3");
+}
+
+/* Three dimensions: one verdict, whatever waits behind it. */
+static void test_training(void **state)
+{
+    struct made_job job = made_training(4, 2, 2, 5);
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_BEHIND);
+    assert_int_equal(found.items[0].culprit.pid, 1005);
+    assert_int_equal(found.items[0].culprit.comm, 4);
+    assert_int_equal(found.items[0].victims, 3 + 4 + 8);
+    assert_true(has_evidence(&found.items[0], "of communicator data"));
+    findings_free(&found);
+    made_free(&job);
+}
+
+static void test_inverted_order(void **state)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        struct blackbox_comm *a = made_comm(job.boxes[rank], 1, "a", rank, 2);
+        if (rank == 0)
+            made_wait(a, 1, 1, 0);
+        struct blackbox_comm *b = made_comm(job.boxes[rank], 2, "b", rank, 2);
+        if (rank == 1)
+            made_wait(b, 1, 0, 0);
+    }
+    expect(&job, FINDING_ORDER, -1, "rank 0 (process 1000) in allreduce #1 of communicator a, rank 1 (process 1001) in allreduce #1 of communicator b");
+}
+
+/* Between two looks somebody moved: nothing stands still. */
+static void test_not_quiet(void **state)
+{
+    struct made_job before = ring(4), now = ring(4);
+    for (int rank = 0; rank < 4; rank++)
+        before.boxes[rank]->comms[0].ops[1].wait_round = 2;
+    expect_nothing(&before, &now);
+}
+
+static void test_quiet(void **state)
+{
+    struct made_job before = ring(4), now = ring(4);
+    struct findings found = find_by(&before, &now);
+    assert_int_equal(found.count, 1);
+    assert_true(has_evidence(&found.items[0], "none of these ranks moved"));
+    findings_free(&found);
+    made_free(&before);
+    made_free(&now);
+}
+
+static void test_joining(void **state)
+{
+    struct made_job job = made_job(3);
+    for (int i = 0; i < 3; i++)
+        made_event(job.boxes[i], WIRE_EVENT_JOIN, 5, i < 2 ? i : 3, 4, 12 * NS_PER_S);
+    expect(&job, FINDING_JOINING, 2, "rank 2 has not joined: 3 of 4 ranks wait to make a communicator, for 12.0 s");
+    job = made_job(1);
+    made_event(job.boxes[0], WIRE_EVENT_JOIN, 5, 0, 2, 12 * NS_PER_S);
+    made_event(job.boxes[0], WIRE_EVENT_JOIN_END, 5, 0, 2, 11 * NS_PER_S);
+    made_event(job.boxes[0], WIRE_EVENT_JOIN, 5, 0, 2, NS_PER_S);
+    expect_nothing(NULL, &job);
+}
+
+/* ---- The user's bugs ---- */
+
+static void test_odd_count(void **state)
+{
+    struct made_job job = ring(5);
+    job.boxes[2]->comms[0].ops[1].count = 99;
+    expect(&job, FINDING_MISMATCH, 2, "call #2 of communicator world is not the same on all ranks: rank 2 (process 1002) called allreduce of 99 float, sum, "
+                                      "ranks 0 1 3 4 called allreduce of 100 float, sum");
+}
+
+/* One against one: that which was never called before is odd. */
+static void test_odd_of_two(void **state)
+{
+    struct made_job job = ring(2);
+    job.boxes[0]->comms[0].ops[1].type = TUTTI_INT32;
+    expect(&job, FINDING_MISMATCH, 0, "rank 0 (process 1000) called allreduce of 100 int32, sum, rank 1 (process 1001)");
+    job = ring(2);
+    for (int i = 0; i < 2; i++)
+        job.boxes[i]->comms[0].ops[1].count = 7 + (uint64_t)i;
+    expect(&job, FINDING_MISMATCH, -1, "is not the same on all ranks");
+}
+
+static void test_skipped_call(void **state)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        for (uint64_t seq = 1; seq < 6; seq++)
+            made_call(world, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S)->count = seq % 2 ? 50 : 60;
+        made_wait(world, 6, 2, 0)->count = rank == 2 ? 50 : 60;
+    }
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].culprit.rank, 2);
+    assert_true(has_evidence(&found.items[0], "it has skipped a call, or made an earlier one once more"));
+    assert_true(has_evidence(&found.items[0], "the count differs: 50, 60"));
+    findings_free(&found);
+    made_free(&job);
+}
+
+/* ---- After a failure ---- */
+
+static void break_down(struct blackbox_comm *comm, int culprit, const char *sentence)
+{
+    comm->state = WIRE_COMM_FAILED;
+    comm->result = TUTTI_REMOTE_ERROR;
+    comm->culprit = culprit;
+    comm->closed = MADE_NOW - NS_PER_S;
+    strcpy(comm->sentence, sentence);
+    comm->op_count = 1;
+}
+
+static struct made_job after_a_death(void)
+{
+    struct made_job job = ring(5);
+    for (int rank = 0; rank < 5; rank++)
+        if (rank != 3)
+            break_down(&job.boxes[rank]->comms[0], rank == 1 ? 2 : 3, "lost rank 3: killed");
+    job.boxes[3]->alive = false;
+    return job;
+}
+
+static void test_first_cause(void **state)
+{
+    struct made_job job = after_a_death();
+    expect(&job, FINDING_DEAD, 3, "rank 3 (process 1003, dead) ended without a word: communicator world failed: lost rank 3: killed");
+}
+
+/* Those who heard of it call nothing any more, also where nothing failed: no news. */
+static void test_failure_elsewhere(void **state)
+{
+    struct made_job job = after_a_death();
+    for (int rank = 0; rank < 2; rank++) {
+        struct blackbox_comm *pair = made_comm(job.boxes[rank], 7, "pair", rank, 2);
+        job.boxes[rank]->comms[0].closed = MADE_NOW;
+        if (rank == 0)
+            made_wait(pair, 1, 1, 0);
+    }
+    expect(&job, FINDING_DEAD, 3, "ended without a word");
+}
+
+static void test_recovered(void **state)
+{
+    struct made_job job = after_a_death();
+    job.boxes[3]->comms[0].state = WIRE_COMM_CLOSED;
+    for (int rank = 0; rank < 5; rank++)
+        made_comm(job.boxes[rank], 8, "second", rank, 5)->opened = MADE_NOW;
+    expect_nothing(NULL, &job);
+}
+
+/* ---- Slow ---- */
+
+/* 80 calls, 100 ms apart; rank `late` comes 40 ms after the others, but for noise. */
+static struct made_job steps(int n, int late, uint64_t noise)
+{
+    struct made_job job = made_job((size_t)n);
+    unsigned seed = 3;
+    for (int rank = 0; rank < n; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, n);
+        for (uint64_t seq = 0; seq < 80; seq++) {
+            uint64_t ago = (81 - seq) * 100 * NS_PER_MS, over = ago - 50 * NS_PER_MS;
+            uint64_t delay = rank == late ? 40 * NS_PER_MS : noise ? (uint64_t)rand_r(&seed) % noise : 0;
+            made_call(world, seq, ago - delay, over);
+        }
+    }
+    return job;
+}
+
+static void test_slow_rank(void **state)
+{
+    struct made_job job = steps(5, 4, 5 * NS_PER_MS);
+    expect(&job, FINDING_SLOW, 4, "rank 4 (process 1004) was last in 60 of the last 60 calls of communicator world in which ranks waited; they waited 37");
+}
+
+/* Of hosts whose clocks do not compare: the last one is through first. */
+static void test_slow_rank_of_another_host(void **state)
+{
+    struct made_job job = steps(4, 2, 0);
+    for (int rank = 0; rank < 4; rank++) {
+        job.boxes[rank]->header.boot_id[0] = (uint8_t)(rank + 1);
+        for (size_t i = 0; i < 80; i++) {
+            job.boxes[rank]->comms[0].ops[i].begin += (uint64_t)rank * 100 * NS_PER_S;
+            job.boxes[rank]->comms[0].ops[i].start += (uint64_t)rank * 100 * NS_PER_S;
+            job.boxes[rank]->comms[0].ops[i].end += (uint64_t)rank * 100 * NS_PER_S;
+        }
+    }
+    expect(&job, FINDING_SLOW, 2, "was last in 60 of the last 60");
+}
+
+static void test_noise_is_healthy(void **state)
+{
+    struct made_job job = steps(4, -1, 40 * NS_PER_MS);
+    expect_nothing(NULL, &job);
+}
+
+static void test_starved(void **state)
+{
+    struct made_job before = steps(4, 1, 0), now = steps(4, 1, 0);
+    for (size_t i = 0; i < 4; i++) {
+        before.facts[i] = (struct process_facts){.state = PROCESS_RUNS, .at = MADE_NOW - NS_PER_S, .ran = 1, .delayed = 1};
+        now.facts[i] = (struct process_facts){.state = PROCESS_RUNS, .at = MADE_NOW, .ran = 9, .delayed = i == 1 ? 800 * NS_PER_MS : 90 * NS_PER_MS};
+    }
+    struct findings found = find_by(&before, &now);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_STARVED);
+    assert_int_equal(found.items[0].culprit.rank, 1);
+    assert_non_null(strstr(found.items[0].sentence, "ready to run without one for 800.0 ms"));
+    findings_free(&found);
+    made_free(&before);
+    made_free(&now);
+}
+
+/* ---- The delay matrix ---- */
+
+/* Everybody receives from everybody, 1 ms each; slow(from, to) takes 30. Larger messages take long and do not count. */
+static struct made_job exchange(bool (*slow)(int from, int to))
+{
+    struct made_job job = made_job(4);
+    for (int to = 0; to < 4; to++) {
+        struct blackbox_comm *world = made_comm(job.boxes[to], 1, "world", to, 4);
+        uint64_t seq = 0, ago = 50 * NS_PER_S;
+        for (int turn = 0; turn < 8; turn++)
+            for (int from = 0; from < 4; from++) {
+                if (from == to)
+                    continue;
+                uint64_t took = slow(from, to) ? 30 * NS_PER_MS : NS_PER_MS;
+                struct blackbox_op *op = made_call(world, ++seq, ago, ago - (turn ? took : 900 * NS_PER_MS));
+                op->collective = WIRE_RECV;
+                op->root = from;
+                op->bytes = turn ? 400 : 4000000;
+                ago -= NS_PER_S;
+            }
+    }
+    return job;
+}
+
+static bool from_2_to_1(int from, int to)
+{
+    return from == 2 && to == 1;
+}
+
+static bool from_2(int from, int to)
+{
+    return from == 2;
+}
+
+static bool to_3(int from, int to)
+{
+    return to == 3;
+}
+
+static bool nowhere(int from, int to)
+{
+    return false;
+}
+
+static void test_delay_matrix(void **state)
+{
+    struct made_job job = exchange(from_2_to_1);
+    expect(&job, FINDING_LINK, 2, "what it sends to rank 1 of communicator world takes 30.0 ms, elsewhere messages of that size take 1000.0 us");
+    job = exchange(from_2);
+    expect(&job, FINDING_SENDER, 2, "what it sends in communicator world takes 30.0 ms");
+    job = exchange(to_3);
+    expect(&job, FINDING_RECEIVER, 3, "what it receives in communicator world");
+    job = exchange(nowhere);
+    expect_nothing(NULL, &job);
+}
+
+/* ---- Bad input, and size ---- */
+
+static void scramble(struct blackbox *box, unsigned *seed)
+{
+    for (size_t c = 0; c < box->comm_count; c++) {
+        struct blackbox_comm *comm = &box->comms[c];
+        for (size_t i = 0; i < comm->op_count; i++) {
+            uint64_t *words = (uint64_t *)(void *)&comm->ops[i];
+            for (int change = 0; change < 2; change++)
+                words[(unsigned)rand_r(seed) % 8] ^= 1ull << (unsigned)rand_r(seed) % 64;
+            comm->ops[i].wait_peer = rand_r(seed) % 40 - 20;
+            comm->ops[i].collective = rand_r(seed) % 20;
+            comm->ops[i].state = (enum wire_op_state)(1 + rand_r(seed) % 3);
+        }
+        comm->nranks = 1 + rand_r(seed) % 9;
+        comm->rank = rand_r(seed) % comm->nranks;
+        comm->state = (enum wire_comm_state)(1 + rand_r(seed) % 4);
+        comm->culprit = rand_r(seed) % 20 - 5;
+    }
+}
+
+/* Boxes that nobody can have written: an answer, whichever, and no crash. */
+static void test_nonsense(void **state)
+{
+    for (unsigned round = 0; round < 2000; round++) {
+        unsigned seed = round;
+        struct made_job job = round % 2 ? made_training(2, 2, 2, 3) : steps(5, 2, NS_PER_MS);
+        for (size_t i = 0; i < job.count; i++)
+            scramble(job.boxes[i], &seed);
+        struct findings found = find_by(round % 3 ? NULL : &job, &job);
+        findings_free(&found);
+        made_free(&job);
+    }
+}
+
+static uint64_t steps_of(int dp, double *seconds)
+{
+    struct made_job job = made_training(8, 8, dp, 77);
+    uint64_t begin = clock_ns();
+    struct findings found = find_by(&job, &job);
+    *seconds = (double)(clock_ns() - begin) / NS_PER_S;
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].culprit.pid, 1077);
+    uint64_t steps = found.steps;
+    findings_free(&found);
+    made_free(&job);
+    return steps;
+}
+
+/* Ranks in proportion, work in proportion. */
+static void test_growth(void **state)
+{
+    double seconds;
+    uint64_t small = steps_of(16, &seconds), large = steps_of(64, &seconds), largest = steps_of(256, &seconds);
+    print_message("1,024 ranks: %lu steps, 4,096: %lu, 16,384: %lu in %.2f s\n", (unsigned long)small, (unsigned long)large, (unsigned long)largest,
+                  seconds);
+    assert_true(large < 5 * small && largest < 5 * large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stopped_in_a_circle), cmocka_unit_test(test_rounds_tell_who_does_not_take),
+        cmocka_unit_test(test_circle), cmocka_unit_test(test_dead), cmocka_unit_test(test_other_hosts_are_not_dead),
+        cmocka_unit_test(test_behind), cmocka_unit_test(test_training), cmocka_unit_test(test_inverted_order),
+        cmocka_unit_test(test_not_quiet), cmocka_unit_test(test_quiet), cmocka_unit_test(test_joining), cmocka_unit_test(test_odd_count),
+        cmocka_unit_test(test_odd_of_two), cmocka_unit_test(test_skipped_call), cmocka_unit_test(test_first_cause),
+        cmocka_unit_test(test_failure_elsewhere), cmocka_unit_test(test_recovered), cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_slow_rank_of_another_host), cmocka_unit_test(test_noise_is_healthy), cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_delay_matrix), cmocka_unit_test(test_nonsense), cmocka_unit_test(test_growth),
+    };
+    return cmocka_run_group_tests_name("diagnosis", tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnosis/diagnosis_testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct made_job made_job(size_t processes)
+{
+    struct made_job job = {calloc(processes + 1, sizeof(struct blackbox *)), calloc(processes + 1, sizeof *job.facts), processes};
+    for (size_t i = 0; i < processes; i++) {
+        struct blackbox *box = calloc(1, sizeof *box);
+        box->header.pid = (uint32_t)(1000 + i);
+        box->header.start_time = i + 1;
+        box->header.boot_id[0] = 1;
+        strcpy(box->header.host, "node7");
+        box->alive = true;
+        box->now = MADE_NOW;
+        job.boxes[i] = box;
+    }
+    return job;
+}
+
+void made_free(struct made_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        blackbox_free(job->boxes[i]);
+    free(job->boxes);
+    free(job->facts);
+}
+
+struct look made_look(const struct made_job *job)
+{
+    return (struct look){job->boxes, job->facts, job->count};
+}
+
+struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks)
+{
+    box->comms = realloc(box->comms, (box->comm_count + 1) * sizeof *box->comms);
+    struct blackbox_comm *comm = &box->comms[box->comm_count++];
+    *comm = (struct blackbox_comm){.id = id, .rank = rank, .nranks = nranks, .state = WIRE_COMM_OPEN, .opened = 1, .culprit = -1};
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+    return comm;
+}
+
+struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t begun, uint64_t ended)
+{
+    comm->ops = realloc(comm->ops, (comm->op_count + 1) * sizeof *comm->ops);
+    struct blackbox_op *op = &comm->ops[comm->op_count];
+    *op = (struct blackbox_op){.position = comm->op_count++,
+                               .seq = seq,
+                               .count = 100,
+                               .bytes = 400,
+                               .begin = MADE_NOW - begun,
+                               .start = MADE_NOW - begun,
+                               .end = MADE_NOW - ended,
+                               .collective = WIRE_ALLREDUCE,
+                               .type = TUTTI_FLOAT32,
+                               .op = TUTTI_SUM,
+                               .root = -1,
+                               .state = WIRE_OP_DONE,
+                               .wait_peer = -1,
+                               .rounds = 6};
+    strcpy(op->algorithm, "ring");
+    return op;
+}
+
+struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round)
+{
+    struct blackbox_op *op = made_call(comm, seq, 10000000000ull, 0);
+    op->state = WIRE_OP_RUNNING;
+    op->end = 0;
+    op->wait_peer = peer;
+    op->wait_round = round;
+    op->wait_since = op->begin;
+    return op;
+}
+
+void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago)
+{
+    box->events = realloc(box->events, (box->event_count + 1) * sizeof *box->events);
+    box->events[box->event_count] = (struct blackbox_event){
+        .number = box->event_count, .time = MADE_NOW - ago, .kind = kind, .lane = -1, .peer_rank = rank, .comm = comm, .value1 = (uint64_t)nranks};
+    box->event_count++;
+}
+
+/* The dimension in whose call a rank waits: 0 with the culprit, 1 with those who wait there, 2 with those who wait there; 3: nowhere. */
+static int waits_in(int rank, int culprit, int tp, int pp)
+{
+    if (rank == culprit)
+        return 3;
+    if (rank / (tp * pp) != culprit / (tp * pp))
+        return 2;
+    return rank / tp % pp != culprit / tp % pp;
+}
+
+struct made_job made_training(int tp, int pp, int dp, int culprit)
+{
+    static const char *const names[] = {"tensor", "pipeline", "data"};
+    struct made_job job = made_job((size_t)tp * (size_t)pp * (size_t)dp);
+    int sizes[3] = {tp, pp, dp}, steps[3] = {1, tp, tp * pp};
+    for (int rank = 0; rank < (int)job.count; rank++)
+        for (int d = 0; d < 3; d++) {
+            int mine = rank / steps[d] % sizes[d], waits = waits_in(rank, culprit, tp, pp);
+            struct blackbox_comm *comm =
+                made_comm(job.boxes[rank], (uint64_t)d << 32 | (uint64_t)(rank - mine * steps[d]), names[d], mine, sizes[d]);
+            for (uint64_t seq = 0; seq < 8; seq++)
+                made_call(comm, seq, (20 - seq) * 1000000000, (20 - seq) * 1000000000 - 1000000);
+            if (waits < 3 && d < waits)
+                made_call(comm, 8, 11000000000, 10900000000);
+            else if (d == waits)
+                made_wait(comm, 8, (mine + 1) % sizes[d], 2);
+        }
+    return job;
+}

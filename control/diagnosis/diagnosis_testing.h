@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots for tests: jobs as they would be read, made in memory. */
+#ifndef TUTTI_DIAGNOSIS_TESTING_H
+#define TUTTI_DIAGNOSIS_TESTING_H
+
+#include "diagnosis/diagnosis.h"
+
+#define MADE_NOW   1000000000000ull
+#define MADE_STUCK 2000000000ull
+
+struct made_job {
+    struct blackbox **boxes;
+    struct process_facts *facts;
+    size_t count;
+};
+
+struct made_job made_job(size_t processes);
+void made_free(struct made_job *job);
+struct look made_look(const struct made_job *job);
+struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
+/* A float sum of 100 elements, done: begun and ended so many nanoseconds before now. */
+struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t begun, uint64_t ended);
+/* The same, still running, in which `peer` has been waited for in `round` for 10 s. */
+struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round);
+void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago);
+
+/* tp x pp x dp ranks, each in a communicator of every dimension; rank `culprit` of all has not called #8 of its first dimension's. */
+struct made_job made_training(int tp, int pp, int dp, int culprit);
+
+#endif

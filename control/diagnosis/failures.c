@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule: communicators that have failed. Every rank reports the first cause, so it is enough to ask who was named most. */
+#include "diagnosis/scene.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+struct reports {
+    const struct member *first; /* that failed with the most frequent culprit */
+    size_t failed, agree;
+    struct rank_list ranks;
+};
+
+/* Programs that go on make other communicators: then the failure is history. */
+static bool has_failed(const struct member *member)
+{
+    const struct blackbox *box = member->box;
+    for (size_t i = 0; i < box->comm_count; i++)
+        if (box->comms[i].opened > member->comm->closed && box->comms[i].state == WIRE_COMM_OPEN)
+            return false;
+    return member->comm->state == WIRE_COMM_FAILED;
+}
+
+/* Votes by majority (Boyer and Moore), counted once more: linear, whatever the ranks say. */
+static struct reports ask(struct scene *scene, const struct group *group)
+{
+    struct reports reports = {0};
+    size_t lead = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        if (!has_failed(member))
+            continue;
+        reports.failed++;
+        if (!lead)
+            reports.first = member;
+        lead = member->comm->culprit == reports.first->comm->culprit ? lead + 1 : lead - 1;
+    }
+    for (size_t i = 0; i < group->count; i++)
+        if (has_failed(&group->members[i]) && group->members[i].comm->culprit == reports.first->comm->culprit) {
+            reports.agree++;
+            list_rank(&reports.ranks, group->members[i].comm->rank);
+        }
+    scene->steps += 2 * group->count;
+    return reports;
+}
+
+static enum finding_kind kind_of(const struct member *culprit)
+{
+    if (!culprit || culprit->comm->state == WIRE_COMM_FAILED || culprit->comm->state == WIRE_COMM_CLOSED)
+        return FINDING_FAILED;
+    if (!culprit->box->alive)
+        return FINDING_DEAD;
+    if (culprit->facts->state == PROCESS_STOPPED)
+        return FINDING_STOPPED;
+    return culprit->facts->state == PROCESS_TRACED ? FINDING_TRACED : FINDING_FAILED;
+}
+
+static const char *what_it_is(enum finding_kind kind)
+{
+    switch (kind) {
+    case FINDING_DEAD:
+        return " ended without a word";
+    case FINDING_STOPPED:
+        return " is stopped";
+    case FINDING_TRACED:
+        return " is held by a debugger or tracer";
+    default:
+        return " was named as the cause";
+    }
+}
+
+/* What one cause does to several communicators is one finding. */
+static struct finding *same_cause(struct findings *findings, const struct member *culprit)
+{
+    for (size_t i = 0; culprit && i < findings->count; i++)
+        if (findings->items[i].culprit.pid == culprit->box->header.pid && finding_is_hang(findings->items[i].kind))
+            return &findings->items[i];
+    return NULL;
+}
+
+static void describe(struct finding *finding, const struct member *culprit, struct reports *reports)
+{
+    const struct blackbox_comm *comm = reports->first->comm;
+    if (culprit)
+        say_who(finding, culprit);
+    else if (comm->culprit >= 0)
+        say(finding, "rank %d (no black box here)", comm->culprit);
+    else
+        say(finding, "no single rank");
+    say(finding, "%s: communicator %s failed: %s", what_it_is(finding->kind), word_name(comm), *comm->sentence ? comm->sentence : "no sentence");
+    prove(finding, "rank%s%s report%s this (%s)%s", reports->ranks.count == 1 ? "" : "s", list_text(&reports->ranks),
+          reports->ranks.count == 1 ? "s" : "", error_name((tutti_result_t)comm->result),
+          reports->agree == reports->failed ? "" : "; others name others");
+}
+
+static void report(struct scene *scene, struct findings *findings, struct group *group)
+{
+    struct reports reports = ask(scene, group);
+    if (!reports.failed)
+        return;
+    const struct blackbox_comm *comm = reports.first->comm;
+    const struct member *culprit = comm->culprit < 0 ? NULL : scene_find(group, comm->culprit);
+    enum finding_kind kind = kind_of(culprit);
+    struct finding *finding = same_cause(findings, culprit);
+    group->told = true;
+    if (finding) {
+        prove(finding, "communicator %s failed, too", word_name(comm));
+        return;
+    }
+    finding = culprit ? finding_add(findings, kind, kind == FINDING_FAILED ? LIKELY : CERTAIN, culprit)
+                      : finding_add_rank(findings, kind, comm, comm->culprit);
+    finding->victims = reports.failed;
+    describe(finding, culprit, &reports);
+}
+
+void rule_failures(struct scene *scene, struct findings *findings)
+{
+    for (size_t i = 0; i < scene->group_count; i++)
+        if (!scene->groups[i].told)
+            report(scene, findings, &scene->groups[i]);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rule: what stands still, and where following the waits ends. One finding for each end: the first that stalls, not those who wait for it,
+ * in whatever communicator. (ICCL section 6: operation counts; NCCLX section 7.3: what waits for another collective is not the cause.)
+ */
+#include "diagnosis/scene.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CIRCLE_SHOWN 6
+#define OTHERS_SHOWN 3
+
+/* One that stands still, with what decides which finding it belongs to. */
+struct victim {
+    const struct member *member, *end;
+    enum ending ending;
+    uint64_t key, rank; /* whom it is about: a process, or a rank of a communicator */
+};
+
+static bool of_process(enum ending ending)
+{
+    return ending == DEAD || ending == STOPPED || ending == TRACED;
+}
+
+static struct victim victim_of(const struct scene *scene, const struct member *member)
+{
+    const struct member *end = member->end;
+    struct victim victim = {member, end, end->ending, (uint64_t)(end->group - scene->groups), (uint64_t)end->comm->rank};
+    if (of_process(end->ending) || end->ending == MISSES)
+        victim.key = end->process, victim.rank = 0;
+    else if (end->ending == ABSENT)
+        victim.rank = (uint64_t)end->awaited;
+    return victim;
+}
+
+static int by_key(const struct victim *a, const struct victim *b)
+{
+    if (a->ending != b->ending)
+        return a->ending < b->ending ? -1 : 1;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+/* Within a finding in the order of communicators and ranks. */
+static int by_end(const void *left, const void *right)
+{
+    const struct victim *a = left, *b = right;
+    int keys = by_key(a, b);
+    return keys ? keys : a->member < b->member ? -1 : a->member > b->member;
+}
+
+/* How well does this one tell what is waited for? Best one that waits for the end itself, for a call that it has not made. */
+static int weight_of(const struct victim *victim)
+{
+    const struct member *member = victim->member, *end = victim->end;
+    if (member->next != end || member == end)
+        return 0;
+    return has_called(end, member->op) ? 1 : 2;
+}
+
+/* Of several, the one in the earliest call. */
+static const struct victim *choose_witness(const struct victim *victims, size_t count)
+{
+    const struct victim *best = victims;
+    for (size_t i = 1; i < count; i++) {
+        int mine = weight_of(&victims[i]), others = weight_of(best);
+        bool same = victims[i].member->group == best->member->group;
+        bool earlier = same ? victims[i].member->op->seq < best->member->op->seq
+                            : blackbox_since(victims[i].member->op) < blackbox_since(best->member->op);
+        if (mine > others || (mine == others && mine && earlier))
+            best = &victims[i];
+    }
+    return best;
+}
+
+/* ---- Sentences ---- */
+
+static bool same_call(const struct member *a, const struct member *b)
+{
+    return a->group == b->group && a->op->seq == b->op->seq && a->op->collective == b->op->collective;
+}
+
+static bool is_end(const struct victim *victim)
+{
+    return victim->member->comm->rank == victim->end->comm->rank && victim->member->group == victim->end->group && victim->ending != ABSENT &&
+           victim->ending != CIRCLE && victim->ending != INVERTED;
+}
+
+/* All that a finding is about; the witness is one of them. */
+struct chain {
+    const struct victim *victims, *witness;
+    size_t count;
+};
+
+/* The ranks in the same call as the witness, but for the end itself. */
+static struct rank_list with_witness(const struct chain *chain)
+{
+    struct rank_list list = {0};
+    for (size_t i = 0; i < chain->count; i++)
+        if (same_call(chain->victims[i].member, chain->witness->member) && !is_end(&chain->victims[i]))
+            list_rank(&list, chain->victims[i].member->comm->rank);
+    return list;
+}
+
+static void say_where(struct finding *finding, const struct member *waiter)
+{
+    uint64_t now = waiter->box->now, since = blackbox_since(waiter->op);
+    say(finding, " in %s of communicator %s", word_call(waiter->op).text, word_name(waiter->comm));
+    if (now > since)
+        say(finding, ", for %s", word_time(now - since).text);
+}
+
+/* "is waited for by ranks 0 1 in allreduce #17 of communicator world, for 2.9 s" */
+static void say_waiters(struct finding *finding, const struct chain *chain, const char *verb)
+{
+    struct rank_list list = with_witness(chain);
+    if (list.count)
+        say(finding, "%s rank%s%s", verb, list.count == 1 ? "" : "s", list_text(&list));
+    else
+        say(finding, of_process(chain->witness->ending) ? " has stood still" : " stands still and names no rank that it waits for,");
+    say_where(finding, chain->witness->member);
+}
+
+static void say_last(struct finding *finding, const struct member *member, uint64_t now)
+{
+    const struct blackbox_comm *comm = member->comm;
+    if (!comm->op_count) {
+        say(finding, "; it has called nothing yet");
+        return;
+    }
+    const struct blackbox_op *last = &comm->ops[comm->op_count - 1];
+    say(finding, "; its last: %s, %s", word_call(last).text, word_state(last));
+    if (last->end && now > last->end)
+        say(finding, " %s ago", word_time(now - last->end).text);
+}
+
+static void say_end(struct finding *finding, const struct victim *victim)
+{
+    const struct member *end = victim->end, *waiter = victim->member;
+    bool collective = waiter->op->collective < WIRE_SEND;
+    say_who(finding, end);
+    if (victim->ending == STOPPED)
+        say(finding, " is stopped and");
+    else if (victim->ending == TRACED && end->facts->tracer)
+        say(finding, " is held by process %u (%s), a debugger or tracer, and", end->facts->tracer, end->facts->tracer_name);
+    else if (victim->ending == TRACED)
+        say(finding, " is held by a debugger or tracer and");
+    else if (victim->ending == MISSES && collective && !has_called(end, waiter->op))
+        say(finding, " has not called %s and", word_call(waiter->op).text);
+    else if (victim->ending == MISSES && collective)
+        say(finding, " has called %s itself but", word_call(waiter->op).text);
+    else if (victim->ending == BROKEN)
+        say(finding, " has given up the communicator (%s) and", end->comm->sentence);
+    else if (victim->ending == STILL && end != waiter && end->op->device && end->op->state == WIRE_OP_ENQUEUED)
+        say(finding, *end->op->algorithm ? ", whose GPU has not been seen to come to %s," : " has not returned from its call of %s and",
+            word_call(end->op).text);
+}
+
+static void say_unread(struct finding *finding, const struct chain *chain)
+{
+    const struct member *end = chain->witness->end;
+    say_who(finding, end);
+    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in round %u already; ", end->next->comm->rank,
+        end->op->wait_round + 1, word_call(end->op).text, end->next->op->wait_round + 1);
+    say_waiters(finding, chain, "it is waited for by");
+    finding->culprit.peer = end->next->comm->rank;
+}
+
+static void say_circle(struct finding *finding, const struct chain *chain)
+{
+    struct rank_list list = with_witness(chain);
+    say(finding, "%s%s wait for each other", list.count == 1 ? "rank" : "ranks", list_text(&list));
+    say_where(finding, chain->witness->member);
+}
+
+static void say_inverted(struct finding *finding, const struct member *named)
+{
+    const struct member *at = named;
+    size_t said = 0;
+    say(finding, "ranks use communicators in different order and wait for each other:");
+    do {
+        if (at->stuck && said++ < CIRCLE_SHOWN)
+            say(finding, "%s rank %d (process %u) in %s of communicator %s", said == 1 ? "" : ",", at->comm->rank, at->box->header.pid,
+                word_call(at->op).text, word_name(at->comm));
+        at = at->next;
+    } while (at != named);
+}
+
+/* ---- Evidence ---- */
+
+static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
+{
+    const struct process_facts *now = end->facts, *before = facts_before(scene, end);
+    if (now->state == PROCESS_STOPPED || now->state == PROCESS_TRACED)
+        prove(finding, "/proc/%u/stat says %s", end->box->header.pid, now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
+    else if (now->state == PROCESS_BLOCKED && before && before->state == PROCESS_BLOCKED)
+        prove(finding, "/proc/%u/stat says D: it waits in the kernel, for a disk, a network file system or a device", end->box->header.pid);
+    else if (now->at && before && before->at && now->at > before->at && now->ran >= before->ran)
+        prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid, word_time(now->ran - before->ran).text,
+              word_time(now->at - before->at).text,
+              (double)(now->ran - before->ran) >= COMPUTES_PART * (double)(now->at - before->at) ? "computes" : "sleeps, or waits for something");
+}
+
+/* The other calls that wait for the same: one of each name of communicators, so that the finding stays readable. */
+static void prove_others(struct finding *finding, const struct chain *chain)
+{
+    const struct victim *victims = chain->victims;
+    const struct blackbox_comm *shown[OTHERS_SHOWN];
+    size_t count = 0;
+    for (size_t i = 0, end; i < chain->count && count < OTHERS_SHOWN; i = end) {
+        struct rank_list list = {0};
+        const struct member *other = victims[i].member;
+        bool new = !same_call(other, chain->witness->member);
+        for (size_t j = 0; j < count; j++)
+            new = new && strcmp(shown[j]->name, other->comm->name) != 0;
+        for (end = i; end < chain->count && same_call(victims[end].member, other); end++)
+            if (!is_end(&victims[end]))
+                list_rank(&list, victims[end].member->comm->rank);
+        if (!new || !list.count)
+            continue;
+        prove(finding, "held up by that: rank%s%s in %s of communicator %s", list.count == 1 ? "" : "s", list_text(&list), word_call(other->op).text,
+              word_name(other->comm));
+        shown[count++] = other->comm;
+    }
+}
+
+static void prove_wait(struct finding *finding, const struct member *waiter)
+{
+    const struct blackbox_op *op = waiter->op;
+    if (op->device || !op->wait_since || op->wait_peer < 0)
+        return;
+    prove(finding, "rank %d waits for rank %d in round %u%s%s of %s, %s", waiter->comm->rank, op->wait_peer, op->wait_round + 1,
+          op->rounds ? " of " : "", op->rounds ? word_number(op->rounds).text : "", word_call(op).text,
+          waiter->box->now > op->wait_since ? word_time(waiter->box->now - op->wait_since).text : "since now");
+}
+
+static void prove_all(const struct scene *scene, struct finding *finding, const struct chain *chain)
+{
+    const struct member *waiter = chain->witness->member, *end = chain->witness->end;
+    if (chain->witness->ending == DEAD && !end->group->lives)
+        prove(finding, "all these processes are dead; this one's black box ends %s before the last one's",
+              waiter->box->now > end->box->now ? word_time(waiter->box->now - end->box->now).text : "some time");
+    if (end->box->alive && chain->witness->ending != ABSENT)
+        prove_process(scene, finding, end);
+    prove_wait(finding, waiter);
+    prove_others(finding, chain);
+    if (scene->snapshot->before.count && waiter->box->alive)
+        prove(finding, "none of these ranks moved between two looks");
+}
+
+/* ---- Findings ---- */
+
+static enum finding_kind kind_of(const struct victim *victim)
+{
+    static const enum finding_kind kinds[] = {
+        [DEAD] = FINDING_DEAD,     [STOPPED] = FINDING_STOPPED, [TRACED] = FINDING_TRACED,  [BROKEN] = FINDING_FAILED, [STILL] = FINDING_STILL,
+        [ABSENT] = FINDING_ABSENT, [CIRCLE] = FINDING_CIRCLE,   [INVERTED] = FINDING_ORDER, [UNREAD] = FINDING_UNREAD,
+    };
+    if (victim->ending != MISSES)
+        return kinds[victim->ending];
+    bool called = victim->member->op->collective < WIRE_SEND && has_called(victim->end, victim->member->op);
+    return called ? FINDING_AHEAD : FINDING_BEHIND;
+}
+
+static enum confidence confidence_of(const struct victim *victim)
+{
+    if (victim->ending == DEAD && !victim->end->group->lives)
+        return LIKELY; /* told by times alone */
+    if (of_process(victim->ending) || victim->ending == INVERTED)
+        return CERTAIN;
+    if (victim->ending == STILL || victim->ending == ABSENT || victim->ending == CIRCLE)
+        return POSSIBLE;
+    return LIKELY;
+}
+
+static void describe(struct finding *finding, const struct chain *chain)
+{
+    const struct victim *witness = chain->witness;
+    switch (witness->ending) {
+    case ABSENT:
+        say(finding, "rank %d (no black box here: on another host, not traced, or never started)", witness->end->awaited);
+        say_waiters(finding, chain, " is waited for by");
+        break;
+    case CIRCLE:
+        say_circle(finding, chain);
+        break;
+    case INVERTED:
+        say_inverted(finding, witness->end);
+        break;
+    case UNREAD:
+        say_unread(finding, chain);
+        break;
+    default:
+        say_end(finding, witness);
+        say_waiters(finding, chain, " is waited for by");
+        if (witness->ending == MISSES || witness->ending == DEAD)
+            say_last(finding, witness->end, witness->member->box->now);
+    }
+}
+
+/* Was the cause told by the calls or the failure of its communicator already? */
+static bool told(const struct scene *scene, const struct findings *findings, const struct victim *victim)
+{
+    for (size_t i = 0; i < findings->count && of_process(victim->ending); i++)
+        if (findings->items[i].culprit.pid == victim->end->box->header.pid && finding_is_hang(findings->items[i].kind))
+            return true;
+    /* one that has heard of a failure calls no more, in other communicators either */
+    for (const struct member *at = scene->of_process[victim->end->process]; at && !of_process(victim->ending); at = at->sibling)
+        if (at->group->told)
+            return true;
+    return false;
+}
+
+static void find_one(const struct scene *scene, struct findings *findings, const struct chain *chain)
+{
+    const struct victim *witness = chain->witness;
+    if (told(scene, findings, witness))
+        return;
+    enum finding_kind kind = kind_of(witness);
+    struct finding *finding = witness->ending == ABSENT ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
+                                                        : finding_add(findings, kind, confidence_of(witness), witness->end);
+    finding->victims = chain->count;
+    if (witness->ending == CIRCLE || witness->ending == INVERTED)
+        finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
+    describe(finding, chain);
+    prove_all(scene, finding, chain);
+}
+
+void rule_hang(struct scene *scene, struct findings *findings)
+{
+    struct victim *victims = calloc(scene->count + 1, sizeof *victims);
+    size_t count = 0, run = 1;
+    for (size_t i = 0; victims && i < scene->count; i++)
+        if (scene->members[i].stuck)
+            victims[count++] = victim_of(scene, &scene->members[i]);
+    if (count)
+        qsort(victims, count, sizeof *victims, by_end);
+    for (size_t i = 0; i < count; i += run) {
+        for (run = 1; i + run < count && by_key(&victims[i], &victims[i + run]) == 0;)
+            run++;
+        find_one(scene, findings, &(struct chain){victims + i, choose_witness(victims + i, run), run});
+        scene->steps += run;
+    }
+    free(victims);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rule: ranks that have been joining for long, and who has not come. */
+#include "diagnosis/scene.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+
+struct joiner {
+    uint64_t meeting, since, now;
+    int rank, nranks;
+};
+
+static int by_meeting(const void *left, const void *right)
+{
+    const struct joiner *a = left, *b = right;
+    if (a->meeting != b->meeting)
+        return a->meeting < b->meeting ? -1 : 1;
+    return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+static bool is_over(const struct blackbox *box, size_t from)
+{
+    const struct blackbox_event *begun = &box->events[from];
+    for (size_t i = from + 1; i < box->event_count; i++)
+        if (box->events[i].kind == WIRE_EVENT_JOIN_END && box->events[i].comm == begun->comm && box->events[i].peer_rank == begun->peer_rank)
+            return true;
+    return false;
+}
+
+static size_t gather(const struct blackbox *box, struct joiner *joiners)
+{
+    size_t count = 0;
+    for (size_t i = 0; box->alive && i < box->event_count; i++) {
+        const struct blackbox_event *event = &box->events[i];
+        bool sane = event->value1 > 0 && event->value1 < 1 << 24 && event->peer_rank >= 0 && (uint64_t)event->peer_rank < event->value1;
+        if (event->kind == WIRE_EVENT_JOIN && sane && !is_over(box, i))
+            joiners[count++] = (struct joiner){event->comm, event->time, box->now, event->peer_rank, (int)event->value1};
+    }
+    return count;
+}
+
+static struct rank_list missing(const struct joiner *joiners, size_t count, int *first)
+{
+    struct rank_list list = {0};
+    size_t at = 0;
+    *first = -1;
+    for (int rank = 0; rank < joiners->nranks; rank++) {
+        while (at < count && joiners[at].rank < rank)
+            at++;
+        if (at < count && joiners[at].rank == rank)
+            continue;
+        *first = *first < 0 ? rank : *first;
+        list_rank(&list, rank);
+    }
+    return list;
+}
+
+static void report(struct findings *findings, const struct joiner *joiners, size_t count)
+{
+    int first;
+    uint64_t since = joiners->since;
+    for (size_t i = 0; i < count; i++)
+        since = joiners[i].since < since ? joiners[i].since : since;
+    struct rank_list list = missing(joiners, count, &first), here = {0};
+    if (joiners->now < since + JOIN_NS || !list.count)
+        return;
+    struct finding *finding = finding_add_rank(findings, FINDING_JOINING, NULL, list.count == 1 ? first : -1);
+    finding->confidence = LIKELY;
+    finding->victims = count;
+    for (size_t i = 0; i < count; i++)
+        list_rank(&here, joiners[i].rank);
+    say(finding, "rank%s%s %s not joined: %zu of %d ranks wait to make a communicator, for %s", list.count == 1 ? "" : "s", list_text(&list),
+        list.count == 1 ? "has" : "have", count, joiners->nranks, word_time(joiners->now - since).text);
+    prove(finding, "joining on this host: rank%s%s", here.count == 1 ? "" : "s", list_text(&here));
+}
+
+void rule_joining(struct scene *scene, struct findings *findings)
+{
+    const struct look *look = &scene->snapshot->now;
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < look->count; i++)
+        for (size_t j = 0; j < look->boxes[i]->event_count; j++)
+            most += look->boxes[i]->events[j].kind == WIRE_EVENT_JOIN;
+    struct joiner *joiners = calloc(most + 1, sizeof *joiners);
+    for (size_t i = 0; joiners && i < look->count; i++)
+        count += gather(look->boxes[i], joiners + count);
+    if (count)
+        qsort(joiners, count, sizeof *joiners, by_meeting);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && joiners[end].meeting == joiners[i].meeting && joiners[end].nranks == joiners[i].nranks;)
+            end++;
+        report(findings, joiners + i, end - i);
+    }
+    free(joiners);
+}

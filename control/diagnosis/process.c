@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnosis/process.h"
+
+#include "base/clock.h"
+#include "wire/boxfile.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Of /proc/PID/stat: the name may hold anything, also brackets. */
+static char state_letter(const char *stat)
+{
+    const char *after = strrchr(stat, ')');
+    return after && after[1] == ' ' ? after[2] : '?';
+}
+
+static enum process_state state_of(char letter)
+{
+    switch (letter) {
+    case 'R':
+        return PROCESS_RUNS;
+    case 'S':
+        return PROCESS_SLEEPS;
+    case 'D':
+        return PROCESS_BLOCKED;
+    case 'T':
+        return PROCESS_STOPPED;
+    case 't':
+        return PROCESS_TRACED;
+    default:
+        return PROCESS_UNKNOWN;
+    }
+}
+
+/* ---- One process ---- */
+
+static void add_thread(struct process_facts *facts, uint32_t pid, const char *task, size_t *threads, size_t *traced)
+{
+    char path[320], text[1024];
+    uint64_t ran, delayed;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%s/schedstat", pid, task);
+    if (boxfile_slurp(path, text, sizeof text) && sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &delayed) == 2) {
+        facts->ran += ran;
+        facts->delayed += delayed;
+    }
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%s/stat", pid, task);
+    if (boxfile_slurp(path, text, sizeof text)) {
+        ++*threads;
+        *traced += state_letter(text) == 't';
+    }
+}
+
+/* The state of all threads: a tracer may hold others than the first. */
+static void read_threads(struct process_facts *facts, uint32_t pid)
+{
+    char path[64];
+    size_t threads = 0, traced = 0;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+        if (*entry->d_name != '.')
+            add_thread(facts, pid, entry->d_name, &threads, &traced);
+    if (tasks)
+        closedir(tasks);
+    if (traced && facts->state != PROCESS_STOPPED)
+        facts->state = PROCESS_TRACED;
+    facts->at = facts->ran ? clock_ns() : 0;
+}
+
+static void read_tracer(struct process_facts *facts, uint32_t pid)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", pid);
+    const char *line = boxfile_slurp(path, text, sizeof text) ? strstr(text, "TracerPid:") : NULL;
+    facts->tracer = line ? (uint32_t)strtoul(line + strlen("TracerPid:"), NULL, 10) : 0;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/comm", facts->tracer);
+    size_t length = facts->tracer ? boxfile_slurp(path, facts->tracer_name, sizeof facts->tracer_name) : 0;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)facts->tracer_name[i] < 32)
+            facts->tracer_name[i] = 0;
+}
+
+static struct process_facts facts_of(uint32_t pid)
+{
+    struct process_facts facts = {0};
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
+    if (!boxfile_slurp(path, text, sizeof text))
+        return facts;
+    facts.state = state_of(state_letter(text));
+    read_threads(&facts, pid);
+    if (facts.state == PROCESS_TRACED)
+        read_tracer(&facts, pid);
+    return facts;
+}
+
+/* ---- Processes of other namespaces ---- */
+
+/* The last number of the line NSpid: what the process is called in its own namespace. */
+static uint32_t inner_pid(uint32_t pid)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", pid);
+    char *line = boxfile_slurp(path, text, sizeof text) ? strstr(text, "\nNSpid:") : NULL;
+    if (!line)
+        return 0;
+    line[1 + strcspn(line + 1, "\n")] = 0;
+    const char *last = strrchr(line, '\t');
+    return last ? (uint32_t)strtoul(last + 1, NULL, 10) : 0;
+}
+
+static bool is_in(uint32_t pid, uint64_t pid_namespace)
+{
+    char path[64];
+    struct stat info;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/pid", pid);
+    return stat(path, &info) == 0 && info.st_ino == pid_namespace;
+}
+
+/* What that process is called here; 0: it is not seen from here. */
+static uint32_t outer_pid(const struct wire_box_header *header)
+{
+    uint32_t found = 0;
+    DIR *all = opendir("/proc");
+    for (struct dirent *entry; all && !found && (entry = readdir(all));) {
+        uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        if (pid && is_in(pid, header->pid_namespace) && inner_pid(pid) == header->pid && boxfile_start_time(pid) == header->start_time)
+            found = pid;
+    }
+    if (all)
+        closedir(all);
+    return found;
+}
+
+struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count)
+{
+    struct process_facts *facts = calloc(count + 1, sizeof *facts);
+    uint64_t here = boxfile_pid_namespace();
+    for (size_t i = 0; facts && i < count; i++) {
+        const struct wire_box_header *header = &boxes[i]->header;
+        uint32_t pid = !boxes[i]->alive ? 0 : header->pid_namespace == here ? header->pid : outer_pid(header);
+        if (pid)
+            facts[i] = facts_of(pid);
+    }
+    return facts;
+}

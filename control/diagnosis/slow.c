@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rule: the rank that the others wait for, call after call, and the process that has no processor. Collectives bring ranks together: who comes
+ * last makes the others wait, and the wait is measured where it happens. Ranks whose clocks compare tell by when they came; others by how long
+ * the call took them, as who comes last is through first (C4 section 3.1: durations of the receivers).
+ */
+#include "diagnosis/scene.h"
+#include "diagnosis/thresholds.h"
+#include "diagnosis/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Calls that all ranks remember ---- */
+
+/* One collective: when the ranks came to it. */
+struct meeting {
+    size_t came;
+    int64_t last; /* nanoseconds since the first that is compared; of durations, negative */
+    double sum;   /* of all; times from outside could overflow integers */
+    size_t who;   /* member that came last */
+};
+
+struct meetings {
+    struct meeting *calls;
+    uint64_t first, base; /* sequence number of calls[0]; time 0 */
+    size_t count;
+};
+
+struct tally {
+    size_t held;     /* calls that it held up */
+    uint64_t waited; /* by each of the others on average, in those */
+};
+
+/* The numbers that every rank has called. False: too few, or some rank makes none. */
+static bool common_calls(const struct group *group, struct meetings *meetings)
+{
+    uint64_t from = 0, to = UINT64_MAX;
+    meetings->base = UINT64_MAX;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct blackbox_comm *comm = group->members[i].comm;
+        uint64_t oldest = UINT64_MAX;
+        if (!group->members[i].has_newest || comm->state != WIRE_COMM_OPEN)
+            return false;
+        for (size_t j = 0; j < comm->op_count && oldest == UINT64_MAX; j++)
+            if (comm->ops[j].collective < WIRE_SEND)
+                oldest = comm->ops[j].seq, meetings->base = comm->ops[j].begin < meetings->base ? comm->ops[j].begin : meetings->base;
+        from = oldest > from ? oldest : from;
+        to = group->members[i].newest < to ? group->members[i].newest : to;
+    }
+    if (to < from || to - from + 1 < SLOW_CALLS)
+        return false;
+    meetings->first = to - from < SLOW_LAST ? from : to - SLOW_LAST + 1;
+    meetings->count = (size_t)(to - meetings->first + 1);
+    return true;
+}
+
+static void come(struct meeting *meeting, size_t who, int64_t value)
+{
+    if (!meeting->came++ || value > meeting->last) {
+        meeting->last = value;
+        meeting->who = who;
+    }
+    meeting->sum += (double)value;
+}
+
+/* A call that waits for the one before it in the queue comes when that is over. */
+static void add_member(struct scene *scene, const struct group *group, size_t who, struct meetings *meetings)
+{
+    const struct blackbox_comm *comm = group->members[who].comm;
+    uint64_t over = 0, seen = meetings->first;
+    scene->steps += comm->op_count;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        const struct blackbox_op *op = &comm->ops[i];
+        uint64_t came = op->begin > over ? op->begin : over;
+        over = op->end > over ? op->end : over;
+        if (op->collective >= WIRE_SEND || op->seq < seen || op->seq - meetings->first >= meetings->count || came < meetings->base)
+            continue;
+        seen = op->seq + 1;
+        if (op->state != WIRE_OP_DONE || op->result || op->captured)
+            continue;
+        int64_t value = group->one_clock ? (int64_t)(came - meetings->base) : op->end > came ? -(int64_t)(op->end - came) : 0;
+        come(&meetings->calls[op->seq - meetings->first], who, value);
+    }
+}
+
+/* ---- Who is last ---- */
+
+static uint64_t others_wait(const struct meeting *meeting, size_t ranks)
+{
+    double sum = (double)meeting->last * (double)ranks - meeting->sum;
+    return sum > 0 ? (uint64_t)(sum / (double)(ranks - 1)) : 0;
+}
+
+static bool recent(const struct group *group, const struct meetings *meetings, const struct meeting *meeting)
+{
+    const struct blackbox *box = group->members->box;
+    if (!box->alive || !group->one_clock)
+        return true;
+    return box->now < meetings->base + (uint64_t)meeting->last + SLOW_WINDOW_NS;
+}
+
+static void report(struct scene *scene, struct findings *findings, const struct group *group, size_t who, const struct tally *tally, const struct tally *all)
+{
+    const struct member *member = &group->members[who];
+    const struct process_facts *now = member->facts, *before = facts_before(scene, member);
+    struct finding *finding = finding_add(findings, FINDING_SLOW, LIKELY, member);
+    finding->victims = group->count - 1;
+    say_who(finding, member);
+    say(finding, " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on average", tally->held,
+        all->held, word_name(member->comm), word_time(tally->waited / tally->held).text);
+    if (now->at && before && before->at && now->at > before->at && now->ran >= before->ran)
+        prove(finding, "process %u used %s of processor in the last %s, and had to wait %s for one", member->box->header.pid,
+              word_time(now->ran - before->ran).text, word_time(now->at - before->at).text,
+              word_time(now->delayed > before->delayed ? now->delayed - before->delayed : 0).text);
+}
+
+/* How much is waited, for whom, and how long all of it took. */
+static struct tally count_waits(const struct group *group, const struct meetings *meetings, struct tally *tallies, uint64_t *took)
+{
+    struct tally all = {0};
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < meetings->count; i++) {
+        const struct meeting *meeting = &meetings->calls[i];
+        if (meeting->came != group->count || !recent(group, meetings, meeting))
+            continue;
+        first = meeting->last < first ? meeting->last : first;
+        last = meeting->last > last ? meeting->last : last;
+        uint64_t waited = others_wait(meeting, group->count);
+        if (waited < SLOW_WAIT_NS)
+            continue;
+        all.held++;
+        all.waited += waited;
+        tallies[meeting->who].held++;
+        tallies[meeting->who].waited += waited;
+    }
+    *took = last > first && group->one_clock ? (uint64_t)(last - first) : 0;
+    return all;
+}
+
+static void judge(struct scene *scene, struct findings *findings, const struct group *group, const struct meetings *meetings)
+{
+    uint64_t took;
+    struct tally *tallies = calloc(group->count, sizeof *tallies);
+    struct tally all = tallies ? count_waits(group, meetings, tallies, &took) : (struct tally){0};
+    for (size_t i = 0; all.held && i < group->count; i++) {
+        const struct tally *mine = &tallies[i];
+        if (mine->held >= SLOW_CALLS && (double)mine->waited >= SLOW_SHARE * (double)all.waited && (double)mine->waited >= SLOW_PART * (double)took)
+            report(scene, findings, group, i, mine, &all);
+    }
+    free(tallies);
+}
+
+static void find_slow(struct scene *scene, struct findings *findings, const struct group *group)
+{
+    struct meetings meetings = {0};
+    if (group->count < 2 || !common_calls(group, &meetings))
+        return;
+    meetings.calls = calloc(meetings.count, sizeof *meetings.calls);
+    for (size_t i = 0; meetings.calls && i < group->count; i++)
+        add_member(scene, group, i, &meetings);
+    if (meetings.calls)
+        judge(scene, findings, group, &meetings);
+    free(meetings.calls);
+}
+
+/* ---- Effects: who is late in one communicator because it waited in another ---- */
+
+static struct group *group_of(const struct scene *scene, uint64_t id)
+{
+    size_t low = 0, high = scene->group_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (scene->groups[middle].members->comm->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < scene->group_count && scene->groups[low].members->comm->id == id ? &scene->groups[low] : NULL;
+}
+
+static bool is_victim(const struct scene *scene, const struct finding *finding, uint32_t pid)
+{
+    const struct group *group = group_of(scene, finding->culprit.comm);
+    for (size_t i = 0; group && finding->culprit.pid != pid && i < group->count; i++)
+        if (group->members[i].box->header.pid == pid)
+            return true;
+    return false;
+}
+
+/* One process may be slow in several communicators: the one where the most wait for it tells. */
+static bool is_effect(const struct scene *scene, const struct findings *findings, size_t from, size_t at)
+{
+    const struct finding *finding = &findings->items[at];
+    for (size_t i = from; i < findings->count; i++) {
+        const struct finding *other = &findings->items[i];
+        bool same = other->culprit.pid == finding->culprit.pid;
+        if (i != at && same && (other->victims > finding->victims || (other->victims == finding->victims && i < at)))
+            return true;
+        /* two that blame each other's ranks: the smaller communicator is nearer to the cause */
+        if (i != at && !same && is_victim(scene, other, finding->culprit.pid) &&
+            (other->victims < finding->victims || !is_victim(scene, finding, other->culprit.pid)))
+            return true;
+    }
+    return false;
+}
+
+static void drop_effects(struct scene *scene, struct findings *findings, size_t from)
+{
+    bool effects[FINDINGS_MOST] = {false};
+    size_t kept = from;
+    for (size_t i = from; i < findings->count; i++)
+        effects[i] = is_effect(scene, findings, from, i);
+    for (size_t i = from; i < findings->count; i++)
+        if (!effects[i])
+            findings->items[kept++] = findings->items[i];
+    findings->count = kept;
+}
+
+/* Something hangs: then who is slow is no news. */
+static bool hangs(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (finding_is_hang(findings->items[i].kind))
+            return true;
+    return false;
+}
+
+void rule_slow(struct scene *scene, struct findings *findings)
+{
+    size_t from = findings->count;
+    if (hangs(findings))
+        return;
+    for (size_t i = 0; i < scene->group_count; i++)
+        find_slow(scene, findings, &scene->groups[i]);
+    drop_effects(scene, findings, from);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom each rank waits for, across communicators. A rank that runs an operation names the rank that it waits for; one that has not come to its
+ * operation, or has not called, waits for the operation that its process is in elsewhere (NCCLX section 7.3: what has not started waits for
+ * what runs on that rank). Everybody waits for one rank at most, so that following the names ends at a rank or in a circle.
+ */
+#include "diagnosis/scene.h"
+
+#include <string.h>
+
+/* ---- Whom a GPU waits for: nobody says it, the others' calls tell ---- */
+
+/* `member` has called the collective that `waiter` is in: has its GPU, other than the waiter's, not come to it? Copy engines do not say
+ * where they are. */
+static bool lags(const struct member *member, const struct blackbox_op *waiter)
+{
+    const struct blackbox_op *op = member->op;
+    if (!op || !op->device)
+        return false;
+    if (op->collective >= WIRE_SEND || op->seq < waiter->seq)
+        return true;
+    bool kernel = strcmp(op->algorithm, "copy") != 0 && strcmp(op->algorithm, "copy_chain") != 0;
+    return op->seq == waiter->seq && op->state == WIRE_OP_ENQUEUED && waiter->state == WIRE_OP_RUNNING && kernel;
+}
+
+static int first_without_box(struct group *group)
+{
+    int rank = 0;
+    for (size_t i = 0; i < group->count && group->members[i].comm->rank <= rank; i++)
+        rank = group->members[i].comm->rank + 1;
+    return rank < group->members->comm->nranks ? rank : -1;
+}
+
+/* A dead rank; one that has not called, the one that is furthest behind; one without a box; one whose GPU is behind; or -1. */
+static int missing_in_collective(struct scene *scene, struct group *group, const struct blackbox_op *op)
+{
+    if (group->first_dead)
+        return group->first_dead->comm->rank;
+    if (!has_called(group->behind, op))
+        return group->behind->comm->rank;
+    int absent = first_without_box(group);
+    scene->steps += group->count;
+    for (size_t i = 0; absent < 0 && i < group->count; i++)
+        if (lags(&group->members[i], op))
+            return group->members[i].comm->rank;
+    return absent;
+}
+
+/* Most ranks of a group are in the same operation: the answer for them is the same. */
+static int asked_in_collective(struct scene *scene, struct group *group, const struct blackbox_op *op)
+{
+    if (group->asked != (int)op->state || group->asked_seq != op->seq)
+        group->answer = missing_in_collective(scene, group, op);
+    group->asked = (int)op->state;
+    group->asked_seq = op->seq;
+    return group->answer;
+}
+
+static bool talks_with(const struct blackbox_op *op, int peer)
+{
+    return peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
+}
+
+/* Operations in which a rank, as far as it remembers, sends to another. */
+static size_t messages(const struct member *from, const struct member *to, bool as_sender)
+{
+    const struct blackbox_comm *comm = as_sender ? from->comm : to->comm;
+    int other = as_sender ? to->comm->rank : from->comm->rank;
+    size_t count = 0;
+    for (size_t i = 0; i < comm->op_count && other < 32; i++)
+        count += (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
+    return count;
+}
+
+/* Is there a message of which this peer's end is not there? */
+static bool owes(const struct member *peer, const struct member *at)
+{
+    return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
+}
+
+enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
+
+/* How surely is this peer the one whose part of a send, receive or group is missing? Without a box it may have done it and left. */
+static enum suspicion suspect(const struct member *peer, const struct member *at)
+{
+    if (!peer)
+        return HAS_LEFT;
+    if (peer->dead)
+        return LOST;
+    if (!peer->op)
+        return owes(peer, at) ? OWES : IDLES;
+    if (!peer->op->device || !talks_with(peer->op, at->comm->rank))
+        return ELSEWHERE;
+    return peer->op->state == WIRE_OP_ENQUEUED && at->op->state == WIRE_OP_RUNNING ? LAGS : HAS_COME;
+}
+
+static int missing_in_messages(const struct member *at)
+{
+    enum suspicion most = HAS_COME;
+    int found = -1;
+    for (int peer = 0; peer < 32 && peer < at->comm->nranks; peer++) {
+        bool partner = peer != at->comm->rank && talks_with(at->op, peer);
+        enum suspicion how = partner ? suspect(scene_find(at->group, peer), at) : HAS_COME;
+        if (how > most) {
+            most = how;
+            found = peer;
+        }
+    }
+    return found;
+}
+
+/* ---- One step ---- */
+
+/* -1: nobody, as far as can be told. */
+static int waited_for(struct scene *scene, const struct member *at)
+{
+    if (at->op->device)
+        return at->op->collective < WIRE_SEND ? asked_in_collective(scene, at->group, at->op) : missing_in_messages(at);
+    return at->op->wait_since && at->op->state == WIRE_OP_RUNNING ? at->op->wait_peer : -1;
+}
+
+/* The communicator that keeps this rank from calling, or from coming to what it has called. */
+static struct member *busy_with(struct scene *scene, const struct member *at)
+{
+    for (struct member *other = scene->of_process[at->process]; other; other = other->sibling) {
+        scene->steps++;
+        if (other == at || !other->stuck || other->comm->id == at->comm->id)
+            continue;
+        if (!at->stuck && (other->op->state == WIRE_OP_RUNNING || other->op->device))
+            return other;
+        if (at->stuck && at->op->state != WIRE_OP_RUNNING && other->op->state == WIRE_OP_RUNNING)
+            return other;
+    }
+    return NULL;
+}
+
+/* A tracer that only looks on stops its process for moments. */
+static bool is_held(const struct scene *scene, const struct member *at)
+{
+    const struct process_facts *before = facts_before(scene, at);
+    return at->facts->state == PROCESS_TRACED && (!before || before->state == PROCESS_TRACED);
+}
+
+static bool ends_here(const struct scene *scene, struct member *at)
+{
+    if (at->dead)
+        at->ending = DEAD;
+    else if (at->box->alive && at->facts->state == PROCESS_STOPPED)
+        at->ending = STOPPED;
+    else if (at->box->alive && is_held(scene, at))
+        at->ending = TRACED;
+    else if (at->comm->state == WIRE_COMM_FAILED || at->comm->state == WIRE_COMM_ABORTED)
+        at->ending = BROKEN;
+    else
+        return false;
+    return true;
+}
+
+static void find_next(struct scene *scene, struct member *at)
+{
+    if (ends_here(scene, at))
+        return;
+    at->next = busy_with(scene, at);
+    if (at->next || !at->stuck)
+        return; /* one that stands nowhere MISSES what the others wait for */
+    at->awaited = waited_for(scene, at);
+    at->ending = STILL;
+    if (at->awaited < 0)
+        return;
+    at->next = scene_find(at->group, at->awaited);
+    at->ending = ABSENT;
+}
+
+/* ---- Circles ---- */
+
+/*
+ * What this rank waits for has been sent: its peer waits in a later round of the same operation. It does not take it, or it was lost.
+ */
+static bool does_not_take(const struct member *at)
+{
+    const struct blackbox_op *mine = at->op, *theirs = at->next->op;
+    return at->next->group == at->group && theirs && mine->seq == theirs->seq && mine->collective == theirs->collective &&
+           mine->collective < WIRE_SEND && mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
+}
+
+/* The member of the circle that stands for all: the one to blame, if there is one, else that of the lowest rank. */
+static struct member *name_circle(struct scene *scene, struct member *from)
+{
+    struct member *late = NULL, *first = from, *at = from;
+    bool one_group = true, one_late = true;
+    do {
+        one_group = one_group && at->group == from->group;
+        first = at < first ? at : first;
+        if (does_not_take(at)) {
+            one_late = one_late && (!late || late->op->wait_round != at->op->wait_round);
+            late = !late || at->op->wait_round < late->op->wait_round ? at : late;
+        }
+        scene->steps++;
+        at = at->next;
+    } while (at != from);
+    struct member *named = late && one_group && one_late ? late : first;
+    named->ending = named == late ? UNREAD : one_group ? CIRCLE : INVERTED;
+    return named;
+}
+
+static void resolve(struct scene *scene, struct member *from)
+{
+    struct member *at = from;
+    while (at->mark == UNSEEN) {
+        at->mark = WALKED;
+        scene->steps++;
+        if (at->next)
+            at = at->next;
+    }
+    struct member *end = at->mark == RESOLVED ? at->end : at->next ? name_circle(scene, at) : at;
+    for (at = from; at->mark == WALKED; at = at->next ? at->next : at) {
+        at->mark = RESOLVED;
+        at->end = end;
+    }
+}
+
+void scene_follow(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->count; i++)
+        find_next(scene, &scene->members[i]);
+    for (size_t i = 0; i < scene->count; i++)
+        resolve(scene, &scene->members[i]);
+}
