@@ -3,6 +3,7 @@
 """Ranks that see each other's pids, memory, users and mounts differently, as containers do: right results, or a sentence that says why not.
 Usage: spaces_test.py REGIONS"""
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -44,9 +45,14 @@ CASES = {
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Below those that the system gives to connections: one of these would take the port before rank 0 listens."""
+    while True:
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", random.randrange(20000, 32000)))
+                return one.getsockname()[1]
+            except OSError:
+                pass
 
 
 def can(before):
