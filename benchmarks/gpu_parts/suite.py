@@ -71,7 +71,7 @@ class Try:
         state = "late" if status == run.LATE else "failed" if status else "skipped" if skipped else "passed"
         record = {"name": self.name, "library": self.library, "state": state, "seconds": round(self.job.seconds, 1)}
         if state in ("failed", "late"):
-            record.update(status=status, ended=ended[-1:], output=tail(text, 3000))
+            record.update(status=status, ended=ended[-1:], output=tail(text, 9000))
         return record
 
 
