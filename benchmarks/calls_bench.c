@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small calls of two ranks in an order that is always the same, so that their instructions can be counted: instructions.py does. One rank comes
+ * first and finds the other missing, the other comes last; between the calls pipes tell who is to go on. Each thing that is counted has a function
+ * of its own: first_CALL, last_CALL and wait_CALL.
+ */
+#include "tutti/tutti.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WARM  16 /* a plan is worked out once, and pages are touched */
+#define TIMES 64
+
+static tutti_comm_t comm;
+static int rank, ends[2][2];
+static double in[16], out[16];
+
+static void must(tutti_result_t result)
+{
+    if (result == TUTTI_SUCCESS)
+        return;
+    fprintf(stderr, "calls-bench: rank %d: %s\n", rank, tutti_get_last_error(comm));
+    _exit(1);
+}
+
+static void tell(void)
+{
+    if (write(ends[rank][1], "", 1) != 1)
+        _exit(2);
+}
+
+static void await(void)
+{
+    char byte;
+    if (read(ends[1 - rank][0], &byte, 1) != 1)
+        _exit(3);
+}
+
+#define STEP(name, what)                                                                                                      \
+    static __attribute__((noinline)) void name(void)                                                                          \
+    {                                                                                                                         \
+        must(what);                                                                                                           \
+        __asm__ volatile("" ::: "memory"); /* no tail call: what is counted returns here */                                   \
+    }
+#define MEASURED(name, by_first, by_last)                                                                                     \
+    STEP(warm_first_##name, by_first)                                                                                         \
+    STEP(warm_last_##name, by_last)                                                                                           \
+    STEP(first_##name, by_first)                                                                                              \
+    STEP(last_##name, by_last)                                                                                                \
+    STEP(wait_##name, tutti_comm_synchronize(comm))                                                                           \
+    STEP(last_wait_##name, tutti_comm_synchronize(comm))
+#define BOTH(name, what) MEASURED(name, what, what)
+
+BOTH(allreduce, tutti_allreduce(in, out, 1, TUTTI_FLOAT64, TUTTI_SUM, comm, NULL))
+BOTH(reduce, tutti_reduce(in, out, 1, TUTTI_FLOAT64, TUTTI_SUM, 1, comm, NULL))
+BOTH(broadcast, tutti_broadcast(in, out, 1, TUTTI_FLOAT64, 0, comm, NULL))
+BOTH(allgather, tutti_allgather(in, out, 1, TUTTI_FLOAT64, comm, NULL))
+BOTH(alltoall, tutti_alltoall(in, out, 1, TUTTI_FLOAT64, comm, NULL))
+BOTH(barrier, tutti_barrier(comm, NULL))
+MEASURED(send_recv, tutti_send(in, 1, TUTTI_FLOAT64, 1, comm, NULL), tutti_recv(out, 1, TUTTI_FLOAT64, 0, comm, NULL))
+MEASURED(recv_send, tutti_recv(out, 1, TUTTI_FLOAT64, 1, comm, NULL), tutti_send(in, 1, TUTTI_FLOAT64, 0, comm, NULL))
+
+typedef void step(void);
+
+static void come_first(step *call, step *wait, int times)
+{
+    for (int i = 0; i < times; i++) {
+        call();
+        tell();
+        await();
+        wait();
+        tell();
+    }
+}
+
+static void come_last(step *call, step *wait, int times)
+{
+    for (int i = 0; i < times; i++) {
+        await();
+        call();
+        wait();
+        tell();
+        await();
+    }
+}
+
+static void warm_wait(void)
+{
+    must(tutti_comm_synchronize(comm));
+}
+
+static void run(step *warm_first, step *warm_last, step *first, step *last, step *wait, step *last_wait)
+{
+    if (rank == 0) {
+        come_first(warm_first, warm_wait, WARM);
+        come_first(first, wait, TIMES);
+    } else {
+        come_last(warm_last, warm_wait, WARM);
+        come_last(last, last_wait, TIMES);
+    }
+}
+#define RUN(name) run(warm_first_##name, warm_last_##name, first_##name, last_##name, wait_##name, last_wait_##name)
+
+static int play(tutti_unique_id_t *id)
+{
+    if (rank == 0)
+        must(tutti_get_unique_id(id));
+    if (rank == 0 ? write(ends[0][1], id, sizeof *id) != (ssize_t)sizeof *id : read(ends[0][0], id, sizeof *id) != (ssize_t)sizeof *id)
+        _exit(4);
+    must(tutti_comm_init_rank(&comm, 2, id, rank, NULL));
+    RUN(allreduce);
+    RUN(reduce);
+    RUN(broadcast);
+    RUN(allgather);
+    RUN(alltoall);
+    RUN(barrier);
+    RUN(send_recv);
+    RUN(recv_send);
+    must(tutti_comm_destroy(comm));
+    return 0;
+}
+
+int main(void)
+{
+    tutti_unique_id_t id;
+    int status = 0;
+    setenv("TUTTI_TRANSPORT", "shm", 0);
+    if (pipe(ends[0]) || pipe(ends[1]))
+        return 5;
+    pid_t child = fork();
+    rank = child == 0;
+    int code = play(&id);
+    if (child)
+        waitpid(child, &status, 0);
+    return code || status;
+}
