@@ -184,17 +184,6 @@ bool transport_same_secret(const uint8_t *a, const uint8_t *b)
     return !differ;
 }
 
-size_t transport_msg_length(const struct iovec *parts, int count, size_t most)
-{
-    size_t length = 0;
-    for (int i = 0; i < count; i++) {
-        if (parts[i].iov_len > most - length)
-            return 0;
-        length += parts[i].iov_len;
-    }
-    return length;
-}
-
 /*
  * NCCL's switch is about what goes through host memory because GPUs do not reach one another. It is set where that memory is short, which we
  * do not need: it counts where GPUs are told not to.

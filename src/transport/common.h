@@ -99,7 +99,16 @@ void transport_no_announce(struct transport *transport, const void *address);
 tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd);
 
 /* Total of the parts; 0 if they make no legal message. */
-size_t transport_msg_length(const struct iovec *parts, int count, size_t most);
+static inline size_t transport_msg_length(const struct iovec *parts, int count, size_t most)
+{
+    size_t length = 0;
+    for (int i = 0; i < count; i++) {
+        if (parts[i].iov_len > most - length)
+            return 0;
+        length += parts[i].iov_len;
+    }
+    return length;
+}
 
 bool transport_same_secret(const uint8_t *a, const uint8_t *b);
 

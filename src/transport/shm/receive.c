@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving on a shared-memory lane. What a slot says is copied once, then checked. */
+/* Receiving on a shared-memory lane. What a slot says is copied once, then checked; a message is its owner's to copy. */
 #include "base/copy.h"
 #include "transport/shm/shm.h"
 
@@ -72,26 +72,22 @@ static const char *pull(struct shm_lane *lane, const struct ring_pull *pull)
 }
 
 /* Returns what is wrong with the slot, NULL if nothing. */
-static const char *handle(struct shm_lane *lane, unsigned type, size_t length, const unsigned char *payload)
+static const char *handle(struct shm_lane *lane, unsigned type, const unsigned char *said)
 {
-    struct ring_put put;
-    struct ring_pull whole;
-    uint64_t size;
+    union {
+        unsigned char bytes[RING_FIRST];
+        struct ring_put put;
+        struct ring_pull pull;
+        uint64_t size;
+    } now;
+    memcpy(now.bytes, said, sizeof now.bytes);
     switch (type) {
-    case RING_SHORT:
-        if (!length || length > RING_INLINE)
-            return "the peer sent a message of impossible size";
-        message(lane, payload, length);
-        return NULL;
     case RING_LONG:
-        memcpy(&size, payload, sizeof size);
-        return long_message(lane, size);
+        return long_message(lane, now.size);
     case RING_PIECE:
-        memcpy(&put, payload, sizeof put);
-        return piece(lane, &put);
+        return piece(lane, &now.put);
     case RING_PULL:
-        memcpy(&whole, payload, sizeof whole);
-        return pull(lane, &whole);
+        return pull(lane, &now.pull);
     case RING_VOID:
         lane->put.total = lane->put_done = 0;
         return NULL;
@@ -99,24 +95,30 @@ static const char *handle(struct shm_lane *lane, unsigned type, size_t length, c
         shm_fetch_shared(lane);
         return NULL;
     case RING_WINDOW:
-        memcpy(&size, payload, sizeof size);
-        return ring_follow(&lane->in, size) ? NULL : "the peer sent a window of impossible size";
+        return ring_follow(&lane->in, now.size) ? NULL : "the peer sent a window of impossible size";
     default:
         return "the peer sent a slot that is none";
     }
 }
 
+static const char *short_message(struct shm_lane *lane, const unsigned char *bytes, size_t length)
+{
+    if (!length || length > RING_INLINE)
+        return "the peer sent a message of impossible size";
+    message(lane, bytes, length);
+    return NULL;
+}
+
 /* Handles the next slot, or a part of it, if it has come. */
 static bool receive_one(struct shm_lane *lane)
 {
-    _Alignas(8) unsigned char payload[RING_INLINE];
     uint32_t number;
     struct ring_slot *slot = ring_expected(&lane->in, &number);
     uint64_t head = atomic_load_explicit(&slot->head, memory_order_acquire);
+    unsigned type = (head >> 32) & 0xff;
     if ((uint32_t)head != number)
         return false;
-    memcpy(payload, slot->payload, sizeof payload);
-    const char *wrong = handle(lane, (head >> 32) & 0xff, (head >> 40) & 0xff, payload);
+    const char *wrong = type == RING_SHORT ? short_message(lane, slot->payload, (head >> 40) & 0xff) : handle(lane, type, slot->payload);
     if (carrier_dead(&lane->base))
         return true;
     if (wrong)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One direction of a shared-memory lane: slots of one cache line each, and a ring of data for what does not fit in a slot.
+ * One direction of a shared-memory lane: slots of two cache lines each, and a ring of data for what does not fit in a slot.
  *
- * A slot carries its number; the receiver polls the number it expects, and finds number and payload in the same line. Slots
+ * A slot carries its number; the receiver polls the number it expects, and finds number and payload side by side: a message of the link with up to
+ * 64 bytes of the user's needs no more. Slots
  * stand at fixed places that payload never overwrites, so an old slot cannot be mistaken for a new one. The receiver says what
  * it has consumed only every quarter of a ring, in a line that the sender reads only when it runs out of room.
  *
@@ -21,15 +22,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RING_INLINE 56    /* payload bytes of a slot */
+#define RING_INLINE 120   /* payload bytes of a slot, */
+#define RING_FIRST  56    /* of which so many share a line with its number: what is said of puts fits */
 #define RING_LEAST  16384 /* the first window, unless all data is less */
 
 enum ring_type { RING_SHORT = 1, RING_LONG, RING_PIECE, RING_PULL, RING_SHARE, RING_VOID, RING_WINDOW };
 
 struct ring_slot {
-    _Alignas(CACHE_LINE) _Atomic uint64_t head; /* number | type << 32 | length of payload << 40 */
+    _Alignas(2 * CACHE_LINE) _Atomic uint64_t head; /* number | type << 32 | length of payload << 40 */
     unsigned char payload[RING_INLINE];
 };
+_Static_assert(sizeof(struct ring_slot) == 2 * CACHE_LINE, "a slot is two lines");
 
 /* A piece of a put in the data ring. RING_VOID carries nothing: of the put under way no more pieces come. */
 struct ring_put {
@@ -48,6 +51,7 @@ struct ring_pull {
     uint32_t region;  /* 0: none */
     uint32_t reserved;
 };
+_Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull) <= RING_FIRST, "they fit in a slot's first line");
 
 /* Pulls of one direction have numbers from 1; of so many at most the sender waits for the end: one bit tells of each. */
 #define RING_PULLS 64u
