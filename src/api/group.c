@@ -126,18 +126,15 @@ static tutti_result_t issue_alone(tutti_comm_t comm, const struct call *call, si
 
 tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
 {
-    struct record record = {.kind = RECORD_COLLECTIVE, .comm = comm, .stream = stream};
-    if (call->coll == COLL_ALLTOALLV) {
-        tutti_result_t result = copy_counts(comm, call, &record.counts);
-        if (result != TUTTI_SUCCESS)
-            return result;
-    }
-    if (!group_depth)
-        return issue_alone(comm, call, record.counts, stream);
-    record.call = *call;
-    tutti_result_t result = add(&record);
+    size_t *counts = NULL;
+    tutti_result_t result = call->coll == COLL_ALLTOALLV ? copy_counts(comm, call, &counts) : TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS)
-        free(record.counts);
+        return result;
+    if (!group_depth)
+        return issue_alone(comm, call, counts, stream);
+    result = add(&(struct record){.kind = RECORD_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
+    if (result != TUTTI_SUCCESS)
+        free(counts);
     return result;
 }
 

@@ -12,32 +12,10 @@
 
 /* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
 
-/* Elements of blocks [block, block + n) of this slice. */
-static size_t span(const struct direct_context *c, int32_t block, int32_t nblocks)
-{
-    const struct direct_run *run = &c->op->direct;
-    size_t count = c->op->call.count, stride = run->stride;
-    if (!c->cut) {
-        size_t begin = run->slice * stride;
-        return (count - begin < stride ? count - begin : stride) * (size_t)nblocks;
-    }
-    size_t slice = stride * (size_t)c->plan->blocks, begin = run->slice * slice;
-    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, nblocks);
-}
-
-/* Offset of a block of this slice in a user's buffer, in bytes. */
-static size_t offset(const struct direct_context *c, int32_t block)
-{
-    const struct direct_run *run = &c->op->direct;
-    size_t elements = c->cut ? (run->slice * (size_t)c->plan->blocks + (size_t)block) * run->stride
-                             : (size_t)block * c->op->call.count + run->slice * run->stride;
-    return elements * c->size;
-}
-
 /* Multiplied blocks lie one behind the other, as those of a user's buffer do. */
 static unsigned char *prepared_place(const struct direct_context *c, int32_t block)
 {
-    size_t distance = c->cut ? c->op->direct.stride : span(c, 0, 1);
+    size_t distance = c->cut ? c->op->direct.stride : direct_span(c, 0, 1);
     return c->direct->prepared + (size_t)block * distance * c->size;
 }
 
@@ -47,20 +25,12 @@ static const void *read_place(const struct direct_context *c, uint8_t buffer, in
         return c->direct->pointer[block];
     if (buffer == BUFFER_IN && c->prepares)
         return prepared_place(c, block);
-    return (const char *)(buffer == BUFFER_IN ? c->op->call.in : c->op->call.out) + offset(c, block);
+    return (const char *)(buffer == BUFFER_IN ? c->op->call.in : c->op->call.out) + direct_offset(c, block);
 }
 
 static void *write_place(const struct direct_context *c, int32_t block)
 {
-    return (char *)c->op->call.out + offset(c, block);
-}
-
-/* Where staged block `position` of `blocks` lies in a slot. Both sides compute it alike. */
-static unsigned char *slot_place(const struct direct_context *c, struct slot *slot, int position, int blocks)
-{
-    size_t stride = c->op->direct.stride * c->size;
-    unsigned char *base = stride * (size_t)blocks <= SLOT_INLINE ? slot->few : (unsigned char *)(slot + 1);
-    return base + stride * (size_t)position;
+    return (char *)c->op->call.out + direct_offset(c, block);
 }
 
 /* Stores around the cache were slower at every size that was measured: docs/performance.md. */
@@ -82,12 +52,6 @@ static void reduce(const struct direct_context *c, const struct action *action, 
 
 /* ---- Waiting for peers --------------------------------------------------------------------------------------------- */
 
-static bool published(struct direct_context *c, int peer)
-{
-    const struct slot *slot = arena_slot(&c->direct->arena, peer, c->direct->step);
-    return atomic_load_explicit(&slot->ready, memory_order_acquire) == c->direct->step + 1;
-}
-
 static bool has_read(struct direct_context *c, int peer)
 {
     uint64_t done = atomic_load_explicit(&c->direct->arena.ranks[peer].done, memory_order_acquire);
@@ -97,37 +61,18 @@ static bool has_read(struct direct_context *c, int peer)
 /* Waits until all peers have read what my next slot held before. */
 static tutti_result_t slot_free(struct direct_context *c)
 {
-    struct direct *d = c->direct;
-    uint64_t least = UINT64_MAX;
-    if (d->freed + d->arena.slot_count > d->step)
-        return TUTTI_SUCCESS;
-    for (int peer = 0; peer < d->arena.nranks; peer++) {
-        if (peer == c->team->rank)
-            continue;
-        if (!has_read(c, peer)) {
-            tutti_result_t result = direct_blocked(c, peer, has_read);
-            if (result != TUTTI_SUCCESS)
-                return result;
-        }
-        uint64_t done = atomic_load_explicit(&d->arena.ranks[peer].done, memory_order_relaxed);
-        least = done < least ? done : least;
+    int peer;
+    while ((peer = direct_unread_by(c->direct, c->team->rank)) >= 0) {
+        tutti_result_t result = direct_blocked(c, peer, has_read);
+        if (result != TUTTI_SUCCESS)
+            return result;
     }
-    d->freed = least;
     return TUTTI_SUCCESS;
 }
 
-static void wake_sleepers(struct direct *d, int me)
-{
-    if (atomic_load(&d->arena.head->sleepers))
-        arena_wake(&d->arena, me);
-}
-
-/* Lets go of all slots read so far. */
 static void let_go(struct direct_context *c)
 {
-    struct direct *d = c->direct;
-    atomic_exchange(&d->arena.ranks[c->team->rank].done, d->read);
-    wake_sleepers(d, c->team->rank);
+    direct_let_go(c->direct, c->team->rank);
 }
 
 /* ---- Rounds -------------------------------------------------------------------------------------------------------- */
@@ -138,7 +83,7 @@ static void do_copy(struct direct_context *c, const struct action *action)
     if (action->dst_buffer == BUFFER_SCRATCH)
         c->direct->pointer[action->dst_block] = from;
     else
-        copy_out(c, write_place(c, action->dst_block), from, span(c, action->block, action->nblocks) * c->size);
+        copy_out(c, write_place(c, action->dst_block), from, direct_span(c, action->block, action->nblocks) * c->size);
 }
 
 /* Do peers read all that is sent in this round in the user's buffers? */
@@ -166,10 +111,10 @@ static const struct direct_send *send_of(const struct direct_context *c, const s
 static void do_reduce(struct direct_context *c, const struct direct_round *round, const struct action *action, struct slot *slot)
 {
     const struct direct_send *send = send_of(c, round, action);
-    size_t count = span(c, action->block, action->nblocks);
+    size_t count = direct_span(c, action->block, action->nblocks);
     const void **sources = c->direct->pointer + c->direct->pointers;
     void *out = write_place(c, action->dst_block);
-    void *to = send ? slot_place(c, slot, send->slot_block, round->staged) : out;
+    void *to = send ? direct_slot_place(c, slot, send->slot_block, round->staged) : out;
     if (!count)
         return;
     for (int i = 0; i < action->nsrc; i++)
@@ -194,9 +139,9 @@ static void stage_all(struct direct_context *c, const struct direct_round *round
 {
     for (int i = 0; i < round->sends && !shown(c, round); i++) {
         const struct direct_send *send = &round->send[i];
-        size_t bytes = span(c, send->block, send->nblocks) * c->size;
+        size_t bytes = direct_span(c, send->block, send->nblocks) * c->size;
         if (!send->reduced && bytes)
-            copy_out(c, slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
+            copy_out(c, direct_slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
     }
 }
 
@@ -214,13 +159,11 @@ static void describe(const struct direct_context *c, struct slot_place *place)
 
 static void publish(struct direct_context *c, const struct direct_round *round, struct slot *slot)
 {
-    struct direct *d = c->direct;
     slot_name(slot, op_call(c->op));
     slot->kind = shown(c, round) ? SLOT_IN_PLACE : SLOT_STAGED;
     if (slot->kind == SLOT_IN_PLACE)
         describe(c, (struct slot_place *)(void *)slot->few);
-    atomic_exchange(&slot->ready, d->step + 1); /* a full barrier: the sleepers are looked at after it */
-    wake_sleepers(d, c->team->rank);
+    direct_publish(c->direct, c->team->rank, slot);
 }
 
 /* Multiplies this slice of the input, block by block. TUTTI_IN_PROGRESS: it pauses. */
@@ -230,8 +173,8 @@ static tutti_result_t prepare(struct direct_context *c)
     int blocks = direct_input_blocks(c);
     while (run->prepared < blocks) {
         int block = run->prepared++;
-        size_t count = span(c, block, 1);
-        reduction_prepare(&c->op->route.reduction, prepared_place(c, block), (const char *)c->op->call.in + offset(c, block), count);
+        size_t count = direct_span(c, block, 1);
+        reduction_prepare(&c->op->route.reduction, prepared_place(c, block), (const char *)c->op->call.in + direct_offset(c, block), count);
         c->team->work += count * c->size;
         if (team_should_pause(c->team) && run->prepared < blocks)
             return TUTTI_IN_PROGRESS;
@@ -264,8 +207,23 @@ static tutti_result_t begin_round(struct direct_context *c, const struct direct_
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t mismatch(struct direct_context *c, int peer, const struct slot *slot)
+static bool published(struct direct_context *c, int peer)
 {
+    return direct_has_come(c->direct, arena_slot(&c->direct->arena, peer, c->direct->step));
+}
+
+tutti_result_t direct_await(struct direct_context *c, int peer, struct slot **out)
+{
+    struct slot *slot = *out = arena_slot(&c->direct->arena, peer, c->direct->step);
+    if (!direct_has_come(c->direct, slot)) {
+        tutti_result_t result = direct_blocked(c, peer, published);
+        if (result == TUTTI_IN_PROGRESS)
+            team_awaits(c->team, &slot->ready, c->direct->step + 1);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    if (slot->signature == c->op->route.signature)
+        return TUTTI_SUCCESS;
     return team_refuse(c->team, op_call(c->op), peer, slot_call(slot), c->op->seq);
 }
 
@@ -277,8 +235,8 @@ static const void *peer_data(struct direct_context *c, const struct direct_recv 
     bool in = recv->peer_buffer == BUFFER_IN;
     int peer = recv->action.peer;
     if (slot->kind == SLOT_STAGED)
-        return slot_place(c, slot, recv->slot_block, recv->peer_blocks);
-    size_t from = offset(c, recv->peer_block);
+        return direct_slot_place(c, slot, recv->slot_block, recv->peer_blocks);
+    size_t from = direct_offset(c, recv->peer_block);
     c->op->direct.looked = true;
     const void *pointer = bytes ? peer_pointer(c->team, peers, peer, place, in, from, bytes) : copy;
     return pointer ? pointer : peer_read(peers, peer, place, in, from, copy, bytes) ? copy : NULL;
@@ -310,7 +268,7 @@ static tutti_result_t unreadable(struct direct_context *c, int peer)
 static tutti_result_t take(struct direct_context *c, const struct direct_recv *recv, struct slot *slot)
 {
     const struct action *action = &recv->action;
-    size_t count = span(c, action->block, action->nblocks);
+    size_t count = direct_span(c, action->block, action->nblocks);
     const void *data = peer_data(c, recv, slot, count * c->size, copy_place(c, action));
     if (!data && count)
         return unreadable(c, action->peer);
@@ -330,18 +288,10 @@ static tutti_result_t receive_all(struct direct_context *c, const struct direct_
     struct direct_run *run = &c->op->direct;
     for (; run->recv < round->recvs; run->recv++) {
         const struct direct_recv *recv = &round->recv[run->recv];
-        int peer = recv->action.peer;
-        struct slot *slot = arena_slot(&c->direct->arena, peer, c->direct->step);
-        if (!published(c, peer)) {
-            tutti_result_t result = direct_blocked(c, peer, published);
-            if (result == TUTTI_IN_PROGRESS)
-                team_awaits(c->team, &slot->ready, c->direct->step + 1);
-            if (result != TUTTI_SUCCESS)
-                return result;
-        }
-        if (slot->signature != c->op->route.signature)
-            return mismatch(c, peer, slot);
-        tutti_result_t result = take(c, recv, slot);
+        struct slot *slot;
+        tutti_result_t result = direct_await(c, recv->action.peer, &slot);
+        if (result == TUTTI_SUCCESS)
+            result = take(c, recv, slot);
         if (result == TUTTI_SUCCESS && team_should_pause(c->team) && run->recv + 1 < round->recvs) {
             run->recv++;
             return TUTTI_IN_PROGRESS;
@@ -391,6 +341,8 @@ tutti_result_t direct_step(struct team *team, struct op *op)
 {
     struct direct_context c = direct_context_of(team, op);
     struct direct_run *run = &op->direct;
+    if (run->exchange)
+        return direct_exchange_step(&c);
     tutti_result_t result = run->settled ? TUTTI_SUCCESS : direct_settle(&c);
     while (result == TUTTI_SUCCESS && run->slice < run->slices) {
         const struct direct_round *round = &c.plan->round[run->round];

@@ -51,6 +51,8 @@ struct direct_plan {
     void *memory;
 };
 
+struct direct_exchange;
+
 struct direct {
     struct arena arena;
     uint64_t step;   /* of the next slot */
@@ -66,6 +68,7 @@ struct direct {
     bool unread;     /* the last operation read nothing of its peers: they may have been in another one */
     bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
     struct direct_plan *plan[COLL_COUNT];
+    struct direct_exchange *exchange[COLL_COUNT]; /* NULL, or the last call's */
 };
 
 tutti_result_t direct_open(struct team *team, int fd);
@@ -74,6 +77,10 @@ void direct_close(struct team *team);
 /* The plan of an algorithm, kept per collective. */
 tutti_result_t direct_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape, struct direct_plan **out);
 void direct_plan_free(struct direct_plan *plan);
+
+/* direct_exchange.c. By whoever puts in, nothing being queued. Small calls of a single exchange that have been made before: over when this returns, or
+ * begun and queued. False: nothing was done. */
+bool direct_exchange_now(struct team *team, const struct call *call);
 
 /* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
 tutti_result_t direct_start(struct team *team, struct op *op);

@@ -26,6 +26,38 @@ static inline struct direct_context direct_context_of(struct team *team, struct 
                                    .prepares = op->call.op >= 0 && reduction_needs_prepare(&op->route.reduction)};
 }
 
+/* ---- Where blocks lie ---- */
+
+/* Elements of blocks [block, block + n) of this slice. */
+static inline size_t direct_span(const struct direct_context *c, int32_t block, int32_t nblocks)
+{
+    const struct direct_run *run = &c->op->direct;
+    size_t count = c->op->call.count, stride = run->stride;
+    if (!c->cut) {
+        size_t begin = run->slice * stride;
+        return (count - begin < stride ? count - begin : stride) * (size_t)nblocks;
+    }
+    size_t slice = stride * (size_t)c->plan->blocks, begin = run->slice * slice;
+    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, nblocks);
+}
+
+/* Offset of a block of this slice in a user's buffer, in bytes. */
+static inline size_t direct_offset(const struct direct_context *c, int32_t block)
+{
+    const struct direct_run *run = &c->op->direct;
+    size_t elements = c->cut ? (run->slice * (size_t)c->plan->blocks + (size_t)block) * run->stride
+                             : (size_t)block * c->op->call.count + run->slice * run->stride;
+    return elements * c->size;
+}
+
+/* Where staged block `position` of `blocks` lies in a slot. Both sides compute it alike. */
+static inline unsigned char *direct_slot_place(const struct direct_context *c, struct slot *slot, int position, int blocks)
+{
+    size_t stride = c->op->direct.stride * c->size;
+    unsigned char *base = stride * (size_t)blocks <= SLOT_INLINE ? slot->few : (unsigned char *)(slot + 1);
+    return base + stride * (size_t)position;
+}
+
 /* Blocks of the input. */
 static inline int direct_input_blocks(const struct direct_context *c)
 {
@@ -46,15 +78,71 @@ static inline struct wire_call slot_call(const struct slot *slot)
                               __atomic_load_n(&slot->count, __ATOMIC_RELAXED)};
 }
 
+/* ---- Steps ---- */
+
+static inline void direct_wake(struct direct *d, int me)
+{
+    if (atomic_load(&d->arena.head->sleepers))
+        arena_wake(&d->arena, me);
+}
+
+/* The slot of this step is filled. */
+static inline void direct_publish(struct direct *d, int me, struct slot *slot)
+{
+    atomic_exchange(&slot->ready, d->step + 1); /* a full barrier: the sleepers are looked at after it */
+    direct_wake(d, me);
+}
+
+/* Has a peer filled its slot of this step? */
+static inline bool direct_has_come(const struct direct *d, const struct slot *slot)
+{
+    return atomic_load_explicit(&slot->ready, memory_order_acquire) == d->step + 1;
+}
+
+/* Lets go of all slots read so far. */
+static inline void direct_let_go(struct direct *d, int me)
+{
+    atomic_exchange(&d->arena.ranks[me].done, d->read);
+    direct_wake(d, me);
+}
+
+/* A rank that has not read yet what my slot of this step held before; -1: all have. */
+static inline int direct_unread_by(struct direct *d, int me)
+{
+    uint64_t least = UINT64_MAX;
+    if (d->freed + d->arena.slot_count > d->step)
+        return -1;
+    for (int peer = 0; peer < d->arena.nranks; peer++) {
+        if (peer == me)
+            continue;
+        uint64_t done = atomic_load_explicit(&d->arena.ranks[peer].done, memory_order_acquire);
+        if (done + d->arena.slot_count <= d->step)
+            return peer;
+        least = done < least ? done : least;
+    }
+    d->freed = least;
+    return -1;
+}
+
+/* ---- Waiting ---- */
+
 typedef bool direct_ready_fn(struct direct_context *c, int peer);
 
 /* `peer` is not ready. TUTTI_IN_PROGRESS; TUTTI_SUCCESS if it became ready on a second look; or the failure: its process is gone,
  * or another rank found the team broken. */
 tutti_result_t direct_blocked(struct direct_context *c, int peer, direct_ready_fn *ready);
 
+/* Waits for what `peer` publishes in this step; finds out that it is in another call. */
+tutti_result_t direct_await(struct direct_context *c, int peer, struct slot **out);
+
 /* Has another rank found the team broken? Then *result is this rank's failure. After let_go() it also tells whether what was read
  * in peers' buffers may be wrong: who fails says so before its buffers are its user's again. */
 bool direct_broken(struct direct_context *c, tutti_result_t *result);
+
+/* direct_exchange.c */
+/* An operation has settled that shows nothing: equal ones of a single exchange will need no plan. */
+void direct_exchange_learn(const struct direct_context *c);
+tutti_result_t direct_exchange_step(struct direct_context *c);
 
 /* Cuts the operation into slices, decides what peers read in place. May have to wait for peers. */
 tutti_result_t direct_settle(struct direct_context *c);

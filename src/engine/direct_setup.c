@@ -210,8 +210,10 @@ tutti_result_t direct_settle(struct direct_context *c)
     set_slices(c);
     /* Nobody shows or reads anything, and nothing needs memory of its own. */
     run->settled = !c->prepares && bytes < param_int(PARAM_DIRECT_SHOW) && bytes < param_int(PARAM_DIRECT_ATTACH);
-    if (run->settled)
+    if (run->settled) {
+        direct_exchange_learn(c);
         return TUTTI_SUCCESS;
+    }
     tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = reserve_slices(c);
@@ -273,8 +275,10 @@ void direct_close(struct team *team)
     struct direct *d = team->direct;
     if (!d)
         return;
-    for (int coll = 0; coll < COLL_COUNT; coll++)
+    for (int coll = 0; coll < COLL_COUNT; coll++) {
         direct_plan_free(d->plan[coll]);
+        free(d->exchange[coll]);
+    }
     arena_unmap(&d->arena);
     peer_memory_close(&d->peers);
     free(d->bounce);

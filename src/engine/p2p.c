@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,12 @@ static struct p2p *p2p_new(struct team *team, int count)
     int room = count <= KEPT_ITEMS ? KEPT_ITEMS : count;
     if (kept)
         atomic_store_explicit(&team->p2p_idle, NULL, memory_order_relaxed);
-    return kept ? kept : calloc(1, sizeof *kept + (size_t)room * sizeof kept->item[0]);
+    struct p2p *p2p = kept ? kept : malloc(sizeof *kept + (size_t)room * sizeof kept->item[0]);
+    if (!p2p)
+        return NULL;
+    p2p->first = 0;
+    p2p->result = TUTTI_SUCCESS;
+    return p2p;
 }
 
 static void p2p_keep(struct team *team, struct p2p *p2p)
@@ -125,23 +131,91 @@ void p2p_free(struct p2p *p2p)
     free(p2p);
 }
 
-/* A message that went or came without waiting. */
-static void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result)
+/* A message that went or came without waiting. why: of a failure. */
+static void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result, const char *why)
 {
     struct trace_op *op = trace_op_begin(team->trace, ++team->p2p_seq, item->sends ? WIRE_SEND : WIRE_RECV, (int)item->type, -1, item->peer,
                                          item->count, bytes);
     trace_op_end(op, result);
+    trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_AT_ONCE, 1);
+    team_forget_told(team);
     if (result == TUTTI_SUCCESS)
         return;
     char sentence[TEAM_SENTENCE];
     uint64_t issued = atomic_load(&team->issued);
-    snprintf(sentence, sizeof sentence, "%s", error_last());
+    snprintf(sentence, sizeof sentence, "%s", why);
     trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     atomic_store(&team->failed_from, issued ? issued - 1 : 0); /* it has no place of its own: who waits for the last one hears of it */
     team_fail_transfer(team, item->peer, result, sentence);
 }
 
-/* Nothing is queued before it, the link knows the peer, and the message rides in the ring or has come: then it needs no place in the queue.
+/* What the queue knows of them. */
+static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *items, size_t bytes)
+{
+    op->kind = OP_P2P;
+    op->p2p = p2p;
+    op->call.count = items[0].count;
+    op->call.type = items[0].type;
+    op->call.root = p2p->count == 1 ? items[0].peer : -1;
+    op->call.op = -1;
+    op->wire_kind = p2p->count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
+    op->bytes = bytes;
+}
+
+static void post(struct p2p_transfer *item, struct link *link)
+{
+    item->link = link;
+    item->pending = true;
+    calls_message(item->team, item->peer, item->sends);
+    if (item->sends)
+        link_send(link, &item->send);
+    else
+        link_recv(link, &item->recv);
+}
+
+/* The message rides in the ring. */
+static bool send_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
+{
+    struct wire_tag tag = tag_of(team, item);
+    struct wire_call call = call_of(item);
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (!link_send_now(link, &tag, &call, item->data, length, &result))
+        return false;
+    count_item(team, item);
+    calls_message(team, item->peer, true);
+    record(team, item, length, result, result == TUTTI_SUCCESS ? "" : error_last());
+    return true;
+}
+
+/* Posts it, and looks whether it has come; if it has not, it is queued as it stands. */
+static bool receive_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
+{
+    uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
+    struct op *op = queue_tail(&team->queue, position, position);
+    struct p2p *p2p = op ? p2p_new(team, 1) : NULL;
+    if (!p2p)
+        return false;
+    p2p->count = p2p->pending = 1;
+    p2p->item[0].p2p = p2p;
+    fill(team, &p2p->item[0], item);
+    post(&p2p->item[0], link);
+    if (p2p->pending)
+        engine_poll(team->engine);
+    if (!p2p->pending) {
+        record(team, item, length, p2p->result, p2p->sentence);
+        p2p_keep(team, p2p);
+        return true;
+    }
+    op_clear(op);
+    describe(op, p2p, item, length);
+    op->started = true;
+    op->seq = ++team->p2p_seq;
+    op->trace = trace_op_begin(team->trace, op->seq, WIRE_RECV, (int)item->type, -1, item->peer, item->count, length);
+    team_enqueue(team, op, NULL);
+    return true;
+}
+
+/* Nothing is queued before it, and the link knows the peer: then a message that can go, or has come, needs no place in the queue.
  * A failure is told by whoever waits, as that of any operation. */
 static bool pass_at_once(struct team *team, const struct p2p_item *item)
 {
@@ -149,17 +223,11 @@ static bool pass_at_once(struct team *team, const struct p2p_item *item)
         return false;
     struct link *link = team->link[item->peer];
     size_t length = item->count * type_size(item->type);
-    struct wire_tag tag = tag_of(team, item);
-    struct wire_call call = call_of(item);
-    tutti_result_t result = TUTTI_SUCCESS;
-    bool passed = link && (item->sends ? link_send_now(link, &tag, &call, item->data, length, &result)
-                                       : link_recv_now(link, &tag, &call, item->data, length));
-    if (passed) {
-        count_item(team, item);
-        calls_message(team, item->peer, item->sends);
-        record(team, item, length, result);
-    }
+    bool passed = link && (item->sends ? send_at_once(team, link, item, length) : receive_at_once(team, link, item, length));
+    engine_met(team->engine);
     lock_release(&team->engine->lock);
+    if (passed && !team_idle(team))
+        engine_notice(team->engine);
     return passed;
 }
 
@@ -176,34 +244,15 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     size_t bytes = 0;
     p2p->count = count;
-    p2p->pending = p2p->first = 0;
-    p2p->result = TUTTI_SUCCESS;
+    p2p->pending = 0;
     for (int i = 0; i < count; i++) {
         p2p->item[i].p2p = p2p;
         fill(team, &p2p->item[i], &items[i]);
         bytes += items[i].count * type_size(items[i].type);
     }
-    op->kind = OP_P2P;
-    op->p2p = p2p;
-    op->call.count = items[0].count;
-    op->call.type = items[0].type;
-    op->call.root = count == 1 ? items[0].peer : -1;
-    op->call.op = -1;
-    op->wire_kind = count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
-    op->bytes = bytes;
+    describe(op, p2p, items, bytes);
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
-}
-
-static void post(struct p2p_transfer *item, struct link *link)
-{
-    item->link = link;
-    item->pending = true;
-    calls_message(item->team, item->peer, item->sends);
-    if (item->sends)
-        link_send(link, &item->send);
-    else
-        link_recv(link, &item->recv);
 }
 
 /* Receives first: then a fast peer, or this rank itself, finds them posted. */

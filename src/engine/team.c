@@ -40,20 +40,25 @@ tutti_result_t team_link(struct team *team, int rank, struct link **out)
 
 /* ---- Queue --------------------------------------------------------------------------------------------------------- */
 
-void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
+void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
-    op->seq = op->kind == OP_P2P ? ++team->p2p_seq : ++team->seq;
     op->team = team;
     op->position = position;
     op->stream = stream;
     if (stream)
         stream_enter(stream, op);
+    atomic_store_explicit(&team->issued, position + 1, memory_order_release);
+}
+
+void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
+{
+    op->seq = op->kind == OP_P2P ? ++team->p2p_seq : ++team->seq;
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root, op->call.count,
                                op->bytes);
-    atomic_store_explicit(&team->issued, position + 1, memory_order_release);
+    team_enqueue(team, op, stream);
     team_progress(team);
-    if (atomic_load_explicit(&team->completed, memory_order_relaxed) != position + 1)
+    if (atomic_load_explicit(&team->completed, memory_order_relaxed) != op->position + 1)
         engine_notice(team->engine);
 }
 
@@ -407,10 +412,7 @@ tutti_result_t team_place(struct team *team, struct op **out)
     struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));
     if (!op)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a queue of more than %llu operations", (unsigned long long)team->queue.limit);
-    op->started = false;
-    op->waiting = op->noted = -1;
-    op->owned = NULL;
-    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
+    op_clear(op);
     *out = op;
     return TUTTI_SUCCESS;
 }
@@ -456,6 +458,8 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
     struct op *op;
+    if (team->direct && !stream && direct_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
+        return TUTTI_SUCCESS;
     tutti_result_t placed = team_place(team, &op);
     if (placed != TUTTI_SUCCESS) {
         free(owned);

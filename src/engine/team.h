@@ -21,6 +21,7 @@
 
 struct op_block;
 struct direct;
+struct direct_exchange;
 struct direct_plan;
 struct rounds;
 struct p2p;
@@ -66,6 +67,7 @@ struct direct_run {
     bool settled;
     bool looked; /* has read peers' buffers where they lie */
     int prepared; /* blocks of the slice's input that have been multiplied */
+    const struct direct_exchange *exchange; /* it goes by this, and has published; NULL: by a plan */
 };
 
 struct op {
@@ -203,9 +205,24 @@ static inline bool team_idle(const struct team *team)
            !atomic_load_explicit(&team->failed, memory_order_relaxed) && !atomic_load_explicit(&team->excused, memory_order_acquire);
 }
 
+/* Something was issued and is over, which had no place in the queue: to wait for what is issued is not to wait again for the same. */
+static inline void team_forget_told(struct team *team)
+{
+    atomic_store_explicit(&team->told, 0, memory_order_relaxed);
+}
+
 /* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then team_issue. */
 tutti_result_t team_place(struct team *team, struct op **out);
-/* Enqueues and begins it, without waiting. */
+static inline void op_clear(struct op *op)
+{
+    op->started = false;
+    op->waiting = op->noted = -1;
+    op->owned = NULL;
+    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
+}
+/* Enqueues one that has a number and is in the black box; nobody runs it before. */
+void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream);
+/* Numbers, enqueues and begins it, without waiting. */
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream);
 
 /* Runs what can be run now, for about a millisecond at most: then it has paused, and who called sees to other things before going on.
