@@ -166,6 +166,13 @@ tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_stream_t stream)
     return issue(comm, &call, (struct needs){0, 0}, false, TUTTI_SUM, stream);
 }
 
+static __attribute__((noinline)) tutti_result_t check_group(int rank)
+{
+    if (group_open())
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_INVALID_USAGE, "rank %d sends to or receives from itself outside a group: it would wait forever", rank);
+}
+
 static tutti_result_t point_to_point(bool sends, void *data, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
                                      tutti_stream_t stream)
 {
@@ -179,8 +186,8 @@ static tutti_result_t point_to_point(bool sends, void *data, size_t count, tutti
         result = check_buffer(sends ? "send" : "recv", data, count);
     if (result == TUTTI_SUCCESS)
         result = check_root(comm, peer);
-    if (result == TUTTI_SUCCESS && peer == comm->team->rank && !group_open())
-        result = error_set(TUTTI_INVALID_USAGE, "rank %d sends to or receives from itself outside a group: it would wait forever", peer);
+    if (result == TUTTI_SUCCESS && peer == comm->team->rank)
+        result = check_group(peer);
     return result == TUTTI_SUCCESS ? group_p2p(comm, &item, stream) : group_note(result);
 }
 

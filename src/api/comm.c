@@ -307,12 +307,12 @@ tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t
 
 tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
 {
-    tutti_result_t result = comm_works(comm) ? TUTTI_SUCCESS : comm_check(comm);
+    if (comm_works(comm))
+        return comm_wait(comm, false);
+    tutti_result_t result = comm_check(comm);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) != COMM_READY)
-        return comm_usable(comm);
-    return comm_wait(comm, false);
+    return atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_READY ? comm_wait(comm, false) : comm_usable(comm);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------------------------------- */

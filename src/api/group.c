@@ -23,8 +23,7 @@ struct split {
     char sentence[1024];
 };
 
-/* Asked by every call; apart from the rest, which is large. */
-static _Thread_local int group_depth;
+_Thread_local int group_depth; /* apart from the rest, which is large */
 
 static _Thread_local struct {
     tutti_result_t error;
@@ -33,11 +32,6 @@ static _Thread_local struct {
     size_t count, room;
     struct record few[FEW];
 } group;
-
-bool group_open(void)
-{
-    return group_depth > 0;
-}
 
 tutti_result_t group_note(tutti_result_t result)
 {
@@ -115,33 +109,22 @@ static tutti_result_t copy_counts(const tutti_comm_t comm, struct call *call, si
     return TUTTI_SUCCESS;
 }
 
-static tutti_result_t issue_alone(tutti_comm_t comm, const struct call *call, size_t *counts, tutti_stream_t stream)
-{
-    tutti_result_t result = comm_prepare(comm, call);
-    if (result == TUTTI_SUCCESS)
-        return comm_collective(comm, call, counts, stream);
-    free(counts);
-    return result;
-}
-
-tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
+tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
 {
     size_t *counts = NULL;
     tutti_result_t result = call->coll == COLL_ALLTOALLV ? copy_counts(comm, call, &counts) : TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS)
         return result;
     if (!group_depth)
-        return issue_alone(comm, call, counts, stream);
+        return group_pass(comm, call, counts, stream);
     result = add(&(struct record){.kind = RECORD_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
     if (result != TUTTI_SUCCESS)
         free(counts);
     return result;
 }
 
-tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
+tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
-    if (!group_depth)
-        return comm_p2p(comm, item, 1, stream);
     return add(&(struct record){.kind = RECORD_P2P, .comm = comm, .stream = stream, .item = *item});
 }
 

@@ -6,12 +6,34 @@
 #include "comm/comm.h"
 #include "engine/p2p.h"
 
-/* Calls of this thread's open group, or straight to the engine when none is open. */
-tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream);
-tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream);
+#include <stdlib.h>
+
 tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out);
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child);
-bool group_open(void);
+extern _Thread_local int group_depth; /* asked by every call */
+static inline bool group_open(void)
+{
+    return group_depth > 0;
+}
+/* Calls of this thread's open group, or straight to the engine when none is open. */
+static inline tutti_result_t group_pass(tutti_comm_t comm, const struct call *call, size_t *counts, tutti_stream_t stream)
+{
+    tutti_result_t result = comm_prepare(comm, call);
+    if (result == TUTTI_SUCCESS)
+        return comm_collective(comm, call, counts, stream);
+    free(counts);
+    return result;
+}
+tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t stream);
+static inline tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
+{
+    return group_open() || call->coll == COLL_ALLTOALLV ? group_keep(comm, call, stream) : group_pass(comm, call, NULL, stream);
+}
+tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream);
+static inline tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
+{
+    return group_open() ? group_keep_p2p(comm, item, stream) : comm_p2p(comm, item, 1, stream);
+}
 /* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is still being made is an error there: the
  * call would be left out. */
 tutti_result_t group_note(tutti_result_t result);

@@ -100,9 +100,19 @@ tutti_result_t share_all(struct tutti_comm *comm);
 void share_forget(struct tutti_comm *comm);
 
 /* issue.c: to the team or to the fabric. Takes over `owned`, as team_collective does. */
-tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call);
-tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
-tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream);
+tutti_result_t comm_collective_on_gpu(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
+static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call)
+{
+    return comm->fabric ? fabric_prepare(comm->fabric, call) : TUTTI_SUCCESS;
+}
+static inline tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream)
+{
+    return comm->fabric ? comm_collective_on_gpu(comm, call, owned, stream) : team_collective(comm->team, call, owned, stream);
+}
+static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream)
+{
+    return comm->fabric ? fabric_p2p(comm->fabric, items, count, stream) : p2p_issue(comm->team, items, count, stream);
+}
 /* Whether one operation may be on several streams; if so, what comes on `stream` follows what is on `before`. */
 bool comm_joins_streams(const struct tutti_comm *comm);
 tutti_result_t comm_follow(struct tutti_comm *comm, tutti_stream_t stream, tutti_stream_t before);

@@ -4,23 +4,11 @@
 
 #include <stdlib.h>
 
-tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call)
+tutti_result_t comm_collective_on_gpu(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream)
 {
-    return comm->fabric ? fabric_prepare(comm->fabric, call) : TUTTI_SUCCESS;
-}
-
-tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream)
-{
-    if (!comm->fabric)
-        return team_collective(comm->team, call, owned, stream);
     tutti_result_t result = fabric_collective(comm->fabric, call, stream);
     free(owned); /* counts and offsets: a launch has its own copy */
     return result;
-}
-
-tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream)
-{
-    return comm->fabric ? fabric_p2p(comm->fabric, items, count, stream) : p2p_issue(comm->team, items, count, stream);
 }
 
 bool comm_joins_streams(const struct tutti_comm *comm)

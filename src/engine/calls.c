@@ -155,12 +155,9 @@ static tutti_result_t audit_messages(struct team *team)
                      team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
 }
 
-tutti_result_t team_audit(struct team *team, bool end)
+static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool direct, bool end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    bool direct = team->direct && (end || team->direct->unread);
-    if (!end && !direct && !link_any_left(team->engine->links))
-        return TUTTI_SUCCESS;
     lock_take(&team->lock);
     if (direct)
         result = direct_audit(team, end);
@@ -174,6 +171,12 @@ tutti_result_t team_audit(struct team *team, bool end)
     lock_release(&team->engine->lock);
     lock_release(&team->lock);
     return result;
+}
+
+tutti_result_t team_audit(struct team *team, bool end)
+{
+    bool direct = team->direct && (end || atomic_load_explicit(&team->direct->unread, memory_order_relaxed));
+    return end || direct || link_any_left(team->engine->links) ? audit(team, direct, end) : TUTTI_SUCCESS;
 }
 
 /* ---- When it is closed --------------------------------------------------------------------------------------------- */

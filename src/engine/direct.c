@@ -359,7 +359,7 @@ tutti_result_t direct_step(struct team *team, struct op *op)
     if (run->borrowed)
         let_go(&c);
     run->borrowed = false;
-    c.direct->unread = !c.plan->reads;
+    atomic_store_explicit(&c.direct->unread, !c.plan->reads, memory_order_relaxed);
     if (run->looked && direct_broken(&c, &result))
         return result;
     return run->in_shown || run->out_shown ? wait_for_readers(&c) : TUTTI_SUCCESS;

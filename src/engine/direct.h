@@ -65,7 +65,7 @@ struct direct {
     size_t bounce_size;
     unsigned char *prepared; /* the multiplied input of a slice */
     size_t prepared_size;
-    bool unread;     /* the last operation read nothing of its peers: they may have been in another one */
+    _Atomic bool unread; /* the last operation read nothing of its peers: they may have been in another one */
     bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
     struct direct_plan *plan[COLL_COUNT];
     struct direct_exchange *exchange[COLL_COUNT]; /* NULL, or the last call's */

@@ -15,11 +15,14 @@
 #define BYTES 8192 /* of the vector */
 #define LOOKS 16   /* at peers that have a processor each, before the operation is queued */
 
-/* Where bytes are read: in the slot of the peer awaited as number `peer`, or in a buffer of the user. */
+/* Where bytes are read: in a buffer of the user, or in the slot of the peer awaited as number base - SLOTS. */
+enum { IN, OUT, SLOTS };
 struct source {
-    int peer; /* -1: none */
-    uint8_t buffer;
-    uint32_t offset;
+    uint32_t base, offset;
+};
+/* Where these lie now. */
+struct bases {
+    const char *at[SLOTS + RANKS];
 };
 
 struct copy {
@@ -40,7 +43,8 @@ struct direct_exchange {
     uint32_t reduced_to;
     size_t reduced; /* elements */
     bool final;
-    size_t bytes; /* of the vector */
+    size_t bytes;  /* of the vector */
+    uint64_t what; /* as the black box has it */
     struct wire_call name;
     struct route route;
 };
@@ -77,7 +81,7 @@ static int awaited(struct direct_exchange *e, int peer)
 
 static struct source source_of(const struct learner *l, uint8_t buffer, int32_t block)
 {
-    return buffer == BUFFER_SCRATCH ? l->scratch[block] : (struct source){-1, buffer, (uint32_t)direct_offset(l->c, block)};
+    return buffer == BUFFER_SCRATCH ? l->scratch[block] : (struct source){buffer == BUFFER_IN ? IN : OUT, (uint32_t)direct_offset(l->c, block)};
 }
 
 static uint32_t place_in_slot(const struct learner *l, int position, int blocks)
@@ -135,7 +139,7 @@ static bool learn_recvs(struct learner *l, const struct direct_round *round)
     for (int i = 0; i < round->recvs; i++) {
         const struct direct_recv *recv = &round->recv[i];
         const struct action *action = &recv->action;
-        struct source from = {awaited(l->e, action->peer), 0, place_in_slot(l, recv->slot_block, recv->peer_blocks)};
+        struct source from = {SLOTS + (uint32_t)awaited(l->e, action->peer), place_in_slot(l, recv->slot_block, recv->peer_blocks)};
         uint32_t bytes = bytes_of(l, action->block, action->nblocks);
         if (action->kind != ACTION_RECV || (bytes && l->e->gets == RANKS))
             return false;
@@ -192,6 +196,7 @@ static void learn(const struct direct_context *c, struct direct_exchange *e)
     e->route = c->op->route;
     e->route.plan = NULL;
     e->name = op_call(c->op);
+    e->what = trace_what((enum wire_collective)c->op->call.coll, (int)c->op->call.type, c->op->call.op, c->op->call.root);
     e->looks = c->team->crowded || any_is_here(c->team, e) ? 1 : LOOKS; /* else looking would keep those from running who are looked at */
 }
 
@@ -214,10 +219,9 @@ void direct_exchange_learn(const struct direct_context *c)
 
 /* ---- Going by it --------------------------------------------------------------------------------------------------- */
 
-static inline const char *place_of(const struct source *source, const struct call *call, struct slot *const *slots)
+static inline const char *place_of(struct source source, const struct bases *bases)
 {
-    const char *base = source->peer >= 0 ? (const char *)slots[source->peer] : source->buffer == BUFFER_IN ? call->in : call->out;
-    return base + source->offset;
+    return bases->at[source.base] + source.offset;
 }
 
 /* Most are of one word. */
@@ -231,66 +235,68 @@ static inline void copy_few(char *to, const char *from, uint32_t bytes)
         memcpy(to, from, bytes);
 }
 
-static void copy_all(const struct copy *copies, int count, char *to, const struct call *call, struct slot *const *slots)
+static inline void copy_all(const struct copy *copies, int count, char *to, const struct bases *bases)
 {
     for (const struct copy *copy = copies; copy != copies + count; copy++)
-        copy_few(to + copy->to, place_of(&copy->from, call, slots), copy->bytes);
+        copy_few(to + copy->to, place_of(copy->from, bases), copy->bytes);
 }
 
-static void give(struct direct *d, int me, const struct direct_exchange *e, const struct call *call)
+/* Publishes, and finds where the peers will. */
+static inline void give(struct direct *d, int me, const struct direct_exchange *e, const struct call *call, struct bases *bases)
 {
     struct slot *slot = arena_slot(&d->arena, me, d->step);
-    copy_all(e->own, e->own_copies, call->out, call, NULL);
-    copy_all(e->put, e->puts, (char *)slot, call, NULL);
+    bases->at[IN] = call->in;
+    bases->at[OUT] = call->out;
+    copy_all(e->own, e->own_copies, call->out, bases);
+    copy_all(e->put, e->puts, (char *)slot, bases);
     slot_name(slot, e->name);
     slot->kind = SLOT_STAGED;
     direct_publish(d, me, slot);
+    for (int i = 0; i < e->peers; i++)
+        bases->at[SLOTS + i] = (const char *)arena_slot(&d->arena, e->peer[i], d->step);
 }
 
-static void reduce(const struct direct_exchange *e, const struct call *call, struct slot *const *slots)
+static inline void reduce(const struct direct_exchange *e, char *to, const struct bases *bases)
 {
     const struct reduction *reduction = &e->route.reduction;
     const void *sources[RANKS];
-    char *to = (char *)call->out + e->reduced_to;
     for (int i = 0; i < e->sources; i++)
-        sources[i] = place_of(&e->source[i], call, slots);
+        sources[i] = place_of(e->source[i], bases);
     reduction_apply(reduction, to, sources, e->sources, e->reduced);
     if (e->final && reduction_needs_finish(reduction))
         reduction_finish(reduction, to, to, e->reduced);
 }
 
 /* All peers are there: reads what they gave, and lets go of it. */
-static void take(struct direct *d, int me, const struct direct_exchange *e, const struct call *call, struct slot *const *slots)
+static inline __attribute__((always_inline)) void take(struct direct *d, int me, const struct direct_exchange *e, char *out,
+                                                        const struct bases *bases)
 {
-    copy_all(e->get, e->gets, call->out, call, slots);
+    copy_all(e->get, e->gets, out, bases);
     if (e->sources)
-        reduce(e, call, slots);
+        reduce(e, out + e->reduced_to, bases);
     d->read = ++d->step;
-    d->unread = !e->peers;
+    atomic_store_explicit(&d->unread, !e->peers, memory_order_relaxed);
     direct_let_go(d, me);
 }
 
-/* In the same call. */
-static bool have_come(const struct direct *d, const struct direct_exchange *e, struct slot **slots)
+/* Are all peers there, in the same call? */
+static inline bool look(const struct direct *d, const struct direct_exchange *e, const struct bases *bases)
 {
+    int looks = e->looks;
     for (int i = 0; i < e->peers; i++) {
-        slots[i] = arena_slot(&d->arena, e->peer[i], d->step);
-        if (!direct_has_come(d, slots[i]) || slots[i]->signature != e->name.signature)
+        const struct slot *slot = (const struct slot *)(const void *)bases->at[SLOTS + i];
+        for (; !direct_has_come(d, slot); cpu_relax())
+            if (--looks <= 0)
+                return false;
+        if (slot->signature != e->name.signature)
             return false;
     }
     return true;
 }
 
-static bool look(const struct direct *d, const struct direct_exchange *e, struct slot **slots)
-{
-    for (int looks = e->looks; !have_come(d, e, slots); cpu_relax())
-        if (--looks <= 0)
-            return false;
-    return true;
-}
-
 /* The operation has published. */
-static void enqueue(struct team *team, struct op *op, const struct direct_exchange *e, const struct call *call, uint32_t seq, struct trace_op *trace)
+static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, const struct direct_exchange *e, const struct call *call,
+                                              uint32_t seq)
 {
     op_clear(op);
     op->kind = OP_DIRECT;
@@ -300,35 +306,32 @@ static void enqueue(struct team *team, struct op *op, const struct direct_exchan
     op->wire_kind = (enum wire_collective)call->coll;
     op->bytes = e->bytes;
     op->seq = seq;
-    op->trace = trace;
+    op->trace = trace_op_begin(team->trace, seq, op->wire_kind, (int)call->type, call->op, call->root, call->count, e->bytes);
     op->direct.exchange = e;
-    trace_op_name(trace, &e->route.name, 0, 0);
+    trace_op_name(op->trace, &e->route.name, 0, 0);
     team_enqueue(team, op, NULL);
 }
 
 /* Under the lock. True: it is over; else it is in the queue, at `op`. */
-static bool run(struct team *team, struct op *op, const struct direct_exchange *e, const struct call *call)
+static inline bool run(struct team *team, struct op *op, const struct direct_exchange *e, const struct call *call)
 {
     struct direct *d = team->direct;
-    struct slot *slots[RANKS];
+    struct bases bases;
     uint32_t seq = ++team->seq;
-    struct trace_op *trace =
-        trace_op_begin(team->trace, seq, (enum wire_collective)call->coll, (int)call->type, call->op, call->root, call->count, e->bytes);
     calls_start(team, seq, e->name);
-    give(d, team->rank, e, call);
-    if (!look(d, e, slots)) {
-        enqueue(team, op, e, call, seq, trace);
+    give(d, team->rank, e, call, &bases);
+    if (!look(d, e, &bases)) {
+        enqueue(team, op, e, call, seq);
         return false;
     }
-    take(d, team->rank, e, call, slots);
+    take(d, team->rank, e, call->out, &bases);
     atomic_store_explicit(&team->finished, seq, memory_order_relaxed);
     team_forget_told(team);
-    trace_op_done(trace, &e->route.name, 0, 0, TUTTI_SUCCESS);
-    trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_AT_ONCE, 1);
+    trace_op_passed(team->trace, seq, e->what, call->count, e->bytes, &e->route.name, TUTTI_SUCCESS);
     return true;
 }
 
-static bool may_run(const struct team *team, const struct direct_exchange *e, const struct call *call)
+static inline bool may_run(const struct team *team, const struct direct_exchange *e, const struct call *call)
 {
     return e && e->use == FITS && is_for(e, call) && direct_unread_by(team->direct, team->rank) < 0;
 }
@@ -351,12 +354,14 @@ bool direct_exchange_now(struct team *team, const struct call *call)
 tutti_result_t direct_exchange_step(struct direct_context *c)
 {
     const struct direct_exchange *e = c->op->direct.exchange;
-    struct slot *slots[RANKS];
+    struct bases bases = {{c->op->call.in, c->op->call.out}};
     for (int i = 0; i < e->peers; i++) {
-        tutti_result_t result = direct_await(c, e->peer[i], &slots[i]);
+        struct slot *slot;
+        tutti_result_t result = direct_await(c, e->peer[i], &slot);
         if (result != TUTTI_SUCCESS)
             return result;
+        bases.at[SLOTS + i] = (const char *)slot;
     }
-    take(c->direct, c->team->rank, e, &c->op->call, slots);
+    take(c->direct, c->team->rank, e, c->op->call.out, &bases);
     return TUTTI_SUCCESS;
 }

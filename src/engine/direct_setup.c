@@ -367,7 +367,7 @@ tutti_result_t direct_audit(struct team *team, bool all)
     uint64_t most = all ? d->arena.slot_count : 1;
     for (uint64_t back = 1; back <= most && back <= d->step && result == TUTTI_SUCCESS; back++)
         result = audit_step(team, d->step - back);
-    d->unread = false;
+    atomic_store_explicit(&d->unread, false, memory_order_relaxed);
     return result;
 }
 

@@ -132,21 +132,23 @@ void p2p_free(struct p2p *p2p)
 }
 
 /* A message that went or came without waiting. why: of a failure. */
-static void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result, const char *why)
+static __attribute__((noinline, cold)) void fail_passed(struct team *team, const struct p2p_item *item, tutti_result_t result, const char *why)
 {
-    struct trace_op *op = trace_op_begin(team->trace, ++team->p2p_seq, item->sends ? WIRE_SEND : WIRE_RECV, (int)item->type, -1, item->peer,
-                                         item->count, bytes);
-    trace_op_end(op, result);
-    trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_AT_ONCE, 1);
-    team_forget_told(team);
-    if (result == TUTTI_SUCCESS)
-        return;
     char sentence[TEAM_SENTENCE];
     uint64_t issued = atomic_load(&team->issued);
     snprintf(sentence, sizeof sentence, "%s", why);
     trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
     atomic_store(&team->failed_from, issued ? issued - 1 : 0); /* it has no place of its own: who waits for the last one hears of it */
     team_fail_transfer(team, item->peer, result, sentence);
+}
+
+static inline void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result, const char *why)
+{
+    trace_op_passed(team->trace, ++team->p2p_seq, trace_what(item->sends ? WIRE_SEND : WIRE_RECV, (int)item->type, -1, item->peer), item->count,
+                    bytes, NULL, result);
+    team_forget_told(team);
+    if (__builtin_expect(result != TUTTI_SUCCESS, 0))
+        fail_passed(team, item, result, why);
 }
 
 /* What the queue knows of them. */
@@ -187,7 +189,7 @@ static bool send_at_once(struct team *team, struct link *link, const struct p2p_
     return true;
 }
 
-/* Posts it, and looks whether it has come; if it has not, it is queued as it stands. */
+/* Looks whether it has come; if it has not, it is posted, and queued as it stands. */
 static bool receive_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
 {
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
@@ -197,10 +199,16 @@ static bool receive_at_once(struct team *team, struct link *link, const struct p
         return false;
     p2p->count = p2p->pending = 1;
     p2p->item[0].p2p = p2p;
-    fill(team, &p2p->item[0], item);
-    post(&p2p->item[0], link);
+    struct p2p_transfer *transfer = &p2p->item[0];
+    fill(team, transfer, item);
+    transfer->link = link;
+    transfer->pending = true;
+    calls_message(team, item->peer, false);
+    link_expect(link, &transfer->recv);
     if (p2p->pending)
         engine_poll(team->engine);
+    if (!link_expected(link))
+        link_recv(link, &transfer->recv);
     if (!p2p->pending) {
         record(team, item, length, p2p->result, p2p->sentence);
         p2p_keep(team, p2p);
@@ -224,9 +232,10 @@ static bool pass_at_once(struct team *team, const struct p2p_item *item)
     struct link *link = team->link[item->peer];
     size_t length = item->count * type_size(item->type);
     bool passed = link && (item->sends ? send_at_once(team, link, item, length) : receive_at_once(team, link, item, length));
-    engine_met(team->engine);
+    if (!item->sends)
+        engine_met(team->engine);
     lock_release(&team->engine->lock);
-    if (passed && !team_idle(team))
+    if (passed && !item->sends && !team_idle(team))
         engine_notice(team->engine);
     return passed;
 }

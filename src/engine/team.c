@@ -379,7 +379,8 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
 
 tutti_result_t team_wait(struct team *team, uint64_t position)
 {
-    wait_until(team, position, UINT64_MAX);
+    if (atomic_load_explicit(&team->completed, memory_order_acquire) < position)
+        wait_until(team, position, UINT64_MAX);
     bool heard = atomic_load_explicit(&team->told, memory_order_relaxed) >= position;
     if (!heard)
         atomic_store_explicit(&team->told, position, memory_order_relaxed);
@@ -455,11 +456,10 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
     return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op, team->nranks, call->premul ? &call->scalar : NULL);
 }
 
-tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
+/* By the queue. */
+static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
     struct op *op;
-    if (team->direct && !stream && direct_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
-        return TUTTI_SUCCESS;
     tutti_result_t placed = team_place(team, &op);
     if (placed != TUTTI_SUCCESS) {
         free(owned);
@@ -486,6 +486,13 @@ tutti_result_t team_collective(struct team *team, const struct call *call, void 
     op->owned = owned;
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
+}
+
+tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
+{
+    if (team->direct && !stream && direct_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
+        return TUTTI_SUCCESS;
+    return issue_call(team, call, owned, stream);
 }
 
 tutti_result_t team_tell_all(struct team *team, const void *mine, size_t size, void *all)

@@ -91,6 +91,7 @@ struct link {
 
     /* matching */
     struct tags posted, arrived, waiting; /* link_recv; unexpected; link_send without a credit */
+    struct link_recv *expected;           /* by link_expect(); not posted */
     size_t early, most_early;             /* bytes in arrived */
     size_t early_of_operations;           /* how many of arrived are of collectives */
     bool held, holding; /* small payloads too wait until they are asked for: here, at the peer (early.c) */
@@ -121,6 +122,8 @@ struct link_domain {
 
 /* message.c: ordered, repeated when a lane dies */
 void message_send(struct link *link, const struct wire_message *head, const void *body, size_t length);
+/* The common case, without the others: nothing queued, nothing to be kept. False: the message was not taken. */
+bool message_send_now(struct link *link, const struct wire_message *head, const void *body, size_t length);
 void message_flush(struct link *link);
 void message_received(struct link *link, struct link_lane *lane, const void *bytes, size_t length);
 void message_resend(struct link *link);

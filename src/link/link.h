@@ -112,10 +112,13 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
-/* The same for those that are over at once, with no record of them. False: nothing was done, as this one is not. */
+/* The same for a send that is over at once, with no record of it. False: nothing was done, as this one is not. */
 bool link_send_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length,
                    tutti_result_t *result);
-bool link_recv_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, void *data, size_t length);
+/* Before link_recv(): a payload that rides in a message, has come, or comes in the next looks, is taken at once, without being looked up: then
+ * done() is called. Until link_expected(), which says whether it was. One receive of a link at a time. */
+void link_expect(struct link *link, struct link_recv *recv);
+bool link_expected(struct link *link);
 /* Withdraws without calling done(). After it returns the library touches the data no longer. */
 void link_cancel_send(struct link *link, struct link_send *send);
 void link_cancel_recv(struct link *link, struct link_recv *recv);

@@ -95,23 +95,34 @@ static void test_many_at_once_in_any_order(void **state)
     script_free(script);
 }
 
-/* What is over at once leaves nothing behind; what is not is left to an ordinary send or receive, also where the calls differ. */
+/* A send that is over at once leaves nothing behind; one that is not is left to an ordinary send. A receive takes what has come, and what comes while it
+ * is expected, also where the calls differ. */
 static void test_at_once(void **state)
 {
     struct script *script = start(1);
     struct link *from = script->side[0].link, *to = script->side[1].link;
     struct payload *send = payload_new(true, 1, 7, EAGER), *recv = payload_new(false, 1, 7, EAGER);
     tutti_result_t result = TUTTI_SYSTEM_ERROR;
-    assert_false(link_send_now(from, &send->send.tag, &(struct wire_call){.signature = 7}, send->data, EAGER + 1, &result)); /* needs a credit */
-    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER));                /* has not come */
-    assert_true(link_send_now(from, &send->send.tag, &(struct wire_call){.signature = 7}, send->data, EAGER, &result));
-    assert_int_equal(result, TUTTI_SUCCESS);
-    script_settle(script);
-    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 8}, recv->data, EAGER)); /* of another call */
-    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER - 1));
-    assert_true(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER));
-    assert_true(payload_right(recv));
-    assert_false(link_recv_now(to, &recv->recv.tag, &(struct wire_call){.signature = 7}, recv->data, EAGER)); /* not twice */
+    assert_false(link_send_now(from, &send->send.tag, &send->send.call, send->data, EAGER + 1, &result)); /* needs a credit */
+    for (int turn = 0; turn < 3; turn++) {
+        struct wire_call call = send->send.call;
+        call.signature += turn == 2;
+        recv->done = 0;
+        memset(recv->data, 0, EAGER);
+        link_expect(to, &recv->recv);
+        assert_int_equal(recv->done, 0);
+        if (turn == 0)
+            assert_false(link_expected(to)); /* has not come */
+        assert_true(link_send_now(from, &send->send.tag, &call, send->data, EAGER, &result));
+        assert_int_equal(result, TUTTI_SUCCESS);
+        script_settle(script);
+        if (turn == 0)
+            link_expect(to, &recv->recv);
+        assert_true(link_expected(to));
+        assert_int_equal(recv->done, 1);
+        assert_int_equal(recv->result, turn == 2 ? TUTTI_INVALID_USAGE : TUTTI_SUCCESS);
+        assert_true(turn == 2 || payload_right(recv));
+    }
     payload_free(send);
     payload_free(recv);
     script_free(script);

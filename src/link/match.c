@@ -133,7 +133,11 @@ static void credited(struct link *link, const struct wire_message *head, const v
 
 static void eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
-    struct link_recv *recv = find_posted(link, &head->tag);
+    struct link_recv *recv = link->expected;
+    if (recv && tag_equal(&recv->tag, &head->tag))
+        link->expected = NULL;
+    else
+        recv = find_posted(link, &head->tag);
     if (recv)
         deliver(link, recv, &head->call, body, length);
     else
@@ -208,17 +212,19 @@ static tutti_result_t say_lost(const struct link *link)
     return error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
 }
 
-static tutti_result_t send_eager(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length)
-{
-    struct wire_message head = {.tag = *tag, .kind = WIRE_EAGER, .call = *call};
-    message_send(link, &head, data, length);
-    return link->lost ? say_lost(link) : TUTTI_SUCCESS;
-}
-
 /* Does a payload ride in a message, without waiting for a credit? */
 static bool is_eager(const struct link *link, size_t length)
 {
     return length <= link->eager && (!early_held(link) || !length);
+}
+
+static tutti_result_t send_eager(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length)
+{
+    struct wire_message head = {.tag = *tag, .kind = WIRE_EAGER, .call = *call};
+    if (message_send_now(link, &head, data, length))
+        return TUTTI_SUCCESS;
+    message_send(link, &head, data, length);
+    return link->lost ? say_lost(link) : TUTTI_SUCCESS;
 }
 
 bool link_send_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length,
@@ -230,16 +236,36 @@ bool link_send_now(struct link *link, const struct wire_tag *tag, const struct w
     return true;
 }
 
-bool link_recv_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, void *data, size_t length)
+static bool take_early(struct link *link, struct link_recv *recv)
 {
-    struct unexpected *item = early_find(link, tag, WIRE_EAGER);
-    if (!item || item->head.call.signature != call->signature || item->length != length)
+    struct unexpected *item = early_find(link, &recv->tag, WIRE_EAGER);
+    if (!item)
         return false;
     early_take(link, item);
-    if (length)
-        memcpy(data, item->body, length);
+    deliver(link, recv, &item->head.call, item->body, item->length);
     free(item);
     return true;
+}
+
+static void begin_recv(struct link_recv *recv)
+{
+    list_init(&recv->node);
+    recv->credited = false;
+    recv->bitmap = NULL;
+}
+
+void link_expect(struct link *link, struct link_recv *recv)
+{
+    begin_recv(recv);
+    if (!link->early || !take_early(link, recv))
+        link->expected = recv;
+}
+
+bool link_expected(struct link *link)
+{
+    bool came = !link->expected;
+    link->expected = NULL;
+    return came;
 }
 
 /* Both ends are this process: the payload is copied once both are there. */
@@ -310,16 +336,9 @@ static void meet_kept(struct link *link, struct link_recv *recv)
 
 void link_recv(struct link *link, struct link_recv *recv)
 {
-    list_init(&recv->node);
-    recv->credited = false;
-    recv->bitmap = NULL;
-    struct unexpected *item = early_find(link, &recv->tag, WIRE_EAGER);
-    if (item) {
-        early_take(link, item);
-        deliver(link, recv, &item->head.call, item->body, item->length);
-        free(item);
+    begin_recv(recv);
+    if (take_early(link, recv))
         return;
-    }
     if (link->lost) { /* looked at second: what the peer sent before it left still counts */
         recv->done(recv, say_lost(link));
         return;

@@ -72,12 +72,11 @@ void message_flush(struct link *link)
     link->flushing = false;
 }
 
-/* The common case: nothing queued, nothing to be kept. */
-static bool send_now(struct link *link, const struct wire_message *head, const void *body, size_t length)
+bool message_send_now(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     struct lane *lane = control_lane(link);
     if (!link->lossless || !lane || link->unsent != &link->outgoing)
-        return false;
+        return false; /* with a lane it has started */
     struct iovec parts[2] = {{(void *)head, sizeof *head}, {(void *)body, length}};
     return link->ops->msg(lane, parts, length ? 2 : 1) == TUTTI_SUCCESS;
 }
@@ -87,7 +86,7 @@ void message_send(struct link *link, const struct wire_message *head, const void
     if (link->lost)
         return;
     lanes_start(link);
-    if (send_now(link, head, body, length))
+    if (message_send_now(link, head, body, length))
         return;
     if (link->lost) /* by the lane that failed just now */
         return;

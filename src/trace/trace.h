@@ -7,8 +7,8 @@
  * communicator. The calls on one operation: one at a time, by whichever thread runs it. trace_count: counts of two threads at
  * the same instant may be lost. Nothing of a communicator may be called after its trace_comm_close.
  *
- * Cost. The cheapest life of an operation is trace_op_begin, then trace_op_done: 13 stores and one reading of the
- * processor's counter, some 45 instructions. Every start and every change of what is waited for reads it once more.
+ * Cost. The cheapest life of an operation is trace_op_passed: 12 stores and one reading of the
+ * processor's counter, some 35 instructions. Every start and every change of what is waited for reads it once more.
  */
 #ifndef TUTTI_TRACE_TRACE_H
 #define TUTTI_TRACE_TRACE_H
@@ -144,30 +144,47 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
 /* No record was free: the operations of a whole ring are unfinished. They tell more than this one. seq: of a collective, or 0. */
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
 
-/*
- * An operation was enqueued. `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum.
- * root_or_peer: -1 where there is none. count: elements, bytes: of the whole vector that this rank holds. NULL: not recorded.
- */
-static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
-                                              int root_or_peer, uint64_t count, uint64_t bytes)
+/* `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum. root_or_peer: -1 where there is none. */
+static inline uint64_t trace_what(enum wire_collective collective, int type, int op, int root_or_peer)
 {
-    if (!comm)
-        return NULL;
+    return (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 | (uint64_t)(op < TUTTI_OP_COUNT ? (uint8_t)op : WIRE_OP_PREMUL) << 16 |
+           (uint64_t)(uint32_t)(root_or_peer + 1) << 32;
+}
+
+/* The next record is free; it is counted in any case. */
+static inline struct wire_box_op *trace_op_claim(struct trace_comm *comm, uint64_t seq)
+{
     struct wire_box_op *record = &comm->ring[comm->position & (WIRE_BOX_OPS - 1)];
     uint64_t old = __atomic_load_n(&record->stamp, __ATOMIC_ACQUIRE);
     trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS, 1);
-    if (__builtin_expect(old && (old & WIRE_OP_STATE) != WIRE_OP_DONE, 0)) {
-        trace_op_unrecorded(comm, collective < WIRE_SEND ? seq : 0);
-        return NULL;
-    }
+    if (__builtin_expect(!old || (old & WIRE_OP_STATE) == WIRE_OP_DONE, 1))
+        return record;
+    trace_op_unrecorded(comm, seq);
+    return NULL;
+}
+
+/* All that is said when it is enqueued; the stamp is the caller's to publish. */
+static inline void trace_op_fill(struct wire_box_op *record, uint64_t seq, uint64_t what, uint64_t count, uint64_t bytes)
+{
     trace_store(&record->stamp, 0);
     trace_fence();
     trace_store(&record->seq, seq);
     trace_store(&record->count, count);
     trace_store(&record->bytes, bytes);
-    trace_store(&record->what, (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 | (uint64_t)(op < TUTTI_OP_COUNT ? (uint8_t)op : WIRE_OP_PREMUL) << 16 |
-                                   (uint64_t)(uint32_t)(root_or_peer + 1) << 32);
+    trace_store(&record->what, what);
     trace_store(&record->begin, trace_now());
+}
+
+/*
+ * An operation was enqueued. op, root_or_peer: as above. count: elements, bytes: of the whole vector that this rank holds. NULL: not recorded.
+ */
+static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
+                                              int root_or_peer, uint64_t count, uint64_t bytes)
+{
+    struct wire_box_op *record = comm ? trace_op_claim(comm, collective < WIRE_SEND ? seq : 0) : NULL;
+    if (!record)
+        return NULL;
+    trace_op_fill(record, seq, trace_what(collective, type, op, root_or_peer), count, bytes);
     trace_publish(record, comm->position++ << WIRE_OP_POSITION | WIRE_OP_ENQUEUED);
     return (struct trace_op *)record;
 }
@@ -229,16 +246,20 @@ static inline void trace_op_wait(struct trace_op *op, uint32_t round, uint32_t s
     trace_publish(record, stamp | (updates & 0xff) << WIRE_OP_UPDATES | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_START | WIRE_OP_RUNNING);
 }
 
-/* It was over at once: all in one, without a look at the clock. In place of trace_op_name and trace_op_end. */
-static inline void trace_op_done(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices,
-                                 tutti_result_t result)
+/* An operation was over in its call, and is told of when it is: all in one. what: trace_what(). algorithm: NULL where there is none. */
+static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64_t what, uint64_t count, uint64_t bytes,
+                                   const struct wire_name *algorithm, tutti_result_t result)
 {
-    struct wire_box_op *record = (struct wire_box_op *)op;
+    struct wire_box_op *record = comm ? trace_op_claim(comm, (what & 0xff) < WIRE_SEND ? seq : 0) : NULL;
+    if (comm)
+        trace_count_at(comm->counters, WIRE_COUNTER_OPERATIONS_AT_ONCE, 1);
     if (!record)
         return;
-    trace_op_describe(record, algorithm, rounds, slices);
-    uint64_t stamp = trace_load(&record->stamp) & ~(uint64_t)WIRE_OP_STATE;
-    trace_publish(record, stamp | (uint64_t)(uint8_t)result << WIRE_OP_RESULT | WIRE_OP_HAS_NAME | WIRE_OP_DONE);
+    trace_op_fill(record, seq, what, count, bytes);
+    if (algorithm)
+        trace_op_describe(record, algorithm, 0, 0);
+    trace_publish(record, comm->position++ << WIRE_OP_POSITION | (uint64_t)(uint8_t)result << WIRE_OP_RESULT | (algorithm ? WIRE_OP_HAS_NAME : 0) |
+                              WIRE_OP_DONE);
 }
 
 /* It is over. The clock is read only if it was started or has waited. The record may be reused from now on: the pointer is void. */

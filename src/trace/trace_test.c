@@ -129,14 +129,20 @@ static void test_over_at_once(void **state)
 {
     struct trace *trace = trace_open();
     struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 2, 2);
-    trace_op_done(begin(comm, 1), &ring, 3, 2, TUTTI_SUCCESS);
-    trace_op_done(begin(comm, 2), &ring, 3, 2, TUTTI_REMOTE_ERROR);
-    trace_op_done(NULL, &ring, 3, 2, TUTTI_SUCCESS);
+    uint64_t what = trace_what(WIRE_BROADCAST, TUTTI_FLOAT32, -1, 1);
+    trace_op_passed(comm, 1, what, 7, 28, &ring, TUTTI_SUCCESS);
+    trace_op_passed(comm, 2, what, 7, 28, &ring, TUTTI_REMOTE_ERROR);
+    trace_op_passed(comm, 3, trace_what(WIRE_SEND, TUTTI_INT8, -1, 0), 5, 5, NULL, TUTTI_SUCCESS);
+    trace_op_passed(NULL, 4, what, 7, 28, &ring, TUTTI_SUCCESS);
     struct blackbox *box = must_read(trace_path(trace));
-    const struct blackbox_op *op = &box->comms[0].ops[1];
-    assert_true(box->comms[0].ops[0].result == TUTTI_SUCCESS && op->result == TUTTI_REMOTE_ERROR);
-    assert_true(op->state == WIRE_OP_DONE && op->rounds == 3 && op->slices == 2 && op->start == 0 && op->end == 0);
+    const struct blackbox_op *op = &box->comms[0].ops[1], *message = &box->comms[0].ops[2];
+    assert_true(box->comms[0].op_count == 3 && box->comms[0].ops[0].result == TUTTI_SUCCESS && op->result == TUTTI_REMOTE_ERROR);
+    assert_true(op->state == WIRE_OP_DONE && op->seq == 2 && op->begin && op->start == 0 && op->end == 0);
+    assert_true(op->collective == WIRE_BROADCAST && op->type == TUTTI_FLOAT32 && op->root == 1 && op->count == 7 && op->bytes == 28);
+    assert_true(message->state == WIRE_OP_DONE && message->collective == WIRE_SEND && message->root == 0 && message->seq == 3);
+    assert_true(box->counters[WIRE_COUNTER_OPERATIONS] == 3 && box->counters[WIRE_COUNTER_OPERATIONS_AT_ONCE] == 3);
     assert_string_equal(op->algorithm, "ring");
+    assert_string_equal(message->algorithm, "");
     blackbox_free(box);
     trace_close(trace, false);
 }

@@ -96,7 +96,9 @@ static int run_results(int rank, int nranks, tutti_comm_t comm)
         if (kind == JOB_ALLTOALLV || kind == JOB_EXCHANGE)
             continue;
         for (int i = 0; i < 8 && !wrong; i++) {
-            struct job job = {.kind = (enum job_kind)kind, .type = types[i % 4], .count = counts[(i + i / 4) % 4], .send_skew = i, .recv_skew = 3 * i};
+            struct job job = {.kind = (enum job_kind)kind, .type = types[i % 4], .count = counts[(i + i / 4) % 4]};
+            job.send_skew = i;
+            job.recv_skew = 3 * i;
             job.op = job_reduces(job.kind) ? i % TUTTI_OP_COUNT : 0;
             job.root = job_rooted(job.kind) ? i % nranks : 0;
             job.in_place = job_may_be_in_place(job.kind) && i / 2 % 2;

@@ -36,11 +36,19 @@
 /* A kernel's tail: what is too short for blocks. It is the whole of a tiny reduction. */
 typedef void tail_fn(char *dst, const char *const *src, int nsrc, size_t at, size_t bytes);
 
-INLINE void fold(const struct kernel_wide w, tail_fn *tail, char *dst, const char *const *src, int nsrc, size_t bytes)
+INLINE void fold(const struct kernel_wide w, const struct kernel_16 k, tail_fn *tail, char *dst, const char *const *src, int nsrc, size_t bytes)
 {
     size_t at = 0;
     if (nsrc == 1) {
         memmove(dst, src[0], bytes);
+        return;
+    }
+    if (k.parts == 1 && bytes == 8) { /* one number: what small calls reduce most */
+        fold_word(k, dst, src, nsrc, 8);
+        return;
+    }
+    if (k.parts == 1 && bytes == 4) {
+        fold_word(k, dst, src, nsrc, 4);
         return;
     }
     if (bytes >= (size_t)(4 / w.parts) * LANES_WIDE)
@@ -107,7 +115,7 @@ INLINE void map(const struct kernel_wide w, const struct kernel_16 k, void *dst,
     }                                                                                                                         \
     static void fold_##name(void *dst, const void *const *src, int nsrc, size_t bytes)                                        \
     {                                                                                                                         \
-        fold(WIDE(__VA_ARGS__), tail_##name, dst, (const char *const *)src, nsrc, bytes);                                     \
+        fold(WIDE(__VA_ARGS__), NARROW(__VA_ARGS__), tail_##name, dst, (const char *const *)src, nsrc, bytes);                \
     }                                                                                                                         \
     static void stream_##name(void *dst, const void *const *src, int nsrc, size_t bytes)                                      \
     {                                                                                                                         \

@@ -50,6 +50,19 @@ INLINE void store_partial(char *p, raw_16 x, size_t bytes)
         store_piece(p + 8, words[1], bytes - 8);
 }
 
+/* 4 or 8 bytes of a type that is computed as it is stored. */
+INLINE void fold_word(const struct kernel_16 k, char *dst, const char *const *src, int nsrc, size_t bytes)
+{
+    raw_16 sum[4], next[4];
+    k.widen(sum, (raw_16)(u64_16){load_word(src[0], bytes), 0});
+    NO_UNROLL for (int s = 1; s < nsrc; s++) {
+        k.widen(next, (raw_16)(u64_16){load_word(src[s], bytes), 0});
+        sum[0] = k.combine(sum[0], next[0]);
+    }
+    uint64_t word = ((u64_16)k.narrow(sum))[0];
+    memcpy(dst, &word, bytes);
+}
+
 INLINE void fold_tail(const struct kernel_wide w, const struct kernel_16 k, char *dst, const char *const *src, int nsrc,
                       size_t at, size_t bytes)
 {
