@@ -218,28 +218,22 @@ static bool flush(struct bootstrap *b, struct transfer *t)
     return !t->left;
 }
 
-/* Those that wait for us, now or in later steps, must not wait for the deadline. */
-static void tell_peers(struct bootstrap *b, struct transfer *last)
+void bootstrap_tell(struct bootstrap *b, const struct boot_failed *why)
 {
     struct {
         struct boot_header header;
         struct boot_failed failed;
-    } frame = {boot_header_of(BOOT_FAILED, sizeof b->failure), b->failure};
-    for (int step = 0; step < b->steps; step++) {
-        if (b->out_fd[step] == last->fd && half_sent(last) && !flush(b, last))
-            shutdown(b->out_fd[step], SHUT_WR);
-        else if (send(b->out_fd[step], &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof frame)
+    } frame = {boot_header_of(BOOT_FAILED, sizeof *why), *why};
+    for (int step = 0; step < b->steps; step++)
+        if (b->out_fd[step] >= 0 && send(b->out_fd[step], &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof frame)
             b->counters.messages_sent++;
-    }
 }
 
 static tutti_result_t report(const struct bootstrap *b)
 {
-    char where[64];
-    snprintf(where, sizeof where, "operation %u", b->sequence);
     bool local = b->failure.reason == BOOT_ABORTED || b->failure.reason == BOOT_BROKEN;
     if (!local || b->failure.rank != (uint32_t)b->rank)
-        return verdict_report(&b->failure, b->rank, where);
+        return verdict_report(&b->failure, b->rank, b->root);
     if (b->failure.reason == BOOT_ABORTED)
         return error_set(TUTTI_REMOTE_ERROR, "the control exchange was aborted on this rank, %d", b->rank);
     return error_set(TUTTI_SYSTEM_ERROR, "the control exchange failed on this rank, %d: poll: %s", b->rank, strerror(errno));
@@ -261,7 +255,9 @@ static bool one_step(struct bootstrap *b, int step, size_t size, char *all, stru
     if (exchange(b, &out, &in, why))
         return true;
     b->failure = *why;
-    tell_peers(b, &out);
+    if (half_sent(&out) && !flush(b, &out))
+        shutdown(out.fd, SHUT_WR);
+    bootstrap_tell(b, why);
     return false;
 }
 

@@ -40,6 +40,7 @@ struct join {
     bool opened; /* the root listened before the id was made */
     bool told;             /* the root knows of the failure, or told us */
     tutti_result_t result; /* of a handler */
+    struct boot_failed failure; /* what others are told of it; reason 0: this rank failed */
 };
 
 static void join_fail(struct join *join, tutti_result_t result)
@@ -160,6 +161,8 @@ static void root_failed(struct join *join, const struct boot_failed *failed, boo
     char text[NET_TEXT];
     struct boot_failed unproven = {.reason = failed->reason == BOOT_BAD_VERSION ? BOOT_BAD_VERSION : BOOT_BAD_PROOF, .a = failed->a};
     join->told = true;
+    if (proven)
+        join->failure = *failed;
     join_fail(join, verdict_report(proven ? failed : &unproven, join->bootstrap->rank, net_format(&join->root, text)));
 }
 
@@ -185,11 +188,10 @@ static void root_reply(struct dial *dial, enum boot_type type, const void *body,
 static void root_lost(struct dial *dial)
 {
     struct join *join = dial->owner;
-    char text[NET_TEXT];
     dial_stop(dial);
     join->told = true;
-    join_fail(join, error_set(TUTTI_REMOTE_ERROR, "the root at %s went away before all ranks had joined: the process that made the "
-                                                  "unique id (often rank 0) died or left", net_format(&join->root, text)));
+    join->failure = (struct boot_failed){.reason = BOOT_CLOSED, .rank = BOOT_NOBODY};
+    join_fail(join, verdict_report(&join->failure, join->bootstrap->rank, join->bootstrap->root));
 }
 
 static const struct dial_calls root_calls = {root_hello, root_reply, root_lost};
@@ -305,7 +307,7 @@ static tutti_result_t hopeless(struct join *join, uint64_t now)
                                              "ulimit -n", join->bootstrap->rank, net_format(&join->root, text), sysconf(_SC_OPEN_MAX));
     if (!join->have_peers && join->opened && join->to_root.refused && now >= join->to_root.refused + GONE)
         return error_set(TUTTI_REMOTE_ERROR, "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
-                                             "(each communicator needs a new one), or the process that made the id ended or ran out of files",
+                                             "(each communicator needs a new one), or the process that made the id (often rank 0) ended or ran out of files",
                          join->bootstrap->rank, net_format(&join->root, text));
     return TUTTI_SUCCESS;
 }
@@ -332,15 +334,28 @@ static tutti_result_t run(struct join *join)
     return join->result;
 }
 
-static enum boot_reason reason_of(const struct join *join)
+static struct boot_failed failure_of(const struct join *join)
 {
-    return join->abort && atomic_load_explicit(join->abort, memory_order_relaxed) ? BOOT_ABORTED : BOOT_BROKEN;
+    bool aborted = join->abort && atomic_load_explicit(join->abort, memory_order_relaxed);
+    return join->failure.reason ? join->failure
+                                : (struct boot_failed){.reason = aborted ? BOOT_ABORTED : BOOT_BROKEN, .rank = (uint32_t)join->bootstrap->rank};
+}
+
+/* Peers may have joined and wait for this rank, also those whose welcome is still on its way. */
+static void tell_peers(struct join *join, struct boot_failed *failed)
+{
+    bootstrap_tell(join->bootstrap, failed);
+    for (int step = 0; join->have_peers && step < join->bootstrap->steps; step++)
+        if (join->to_peer[step].state == DIAL_ASKED)
+            stream_send(&join->to_peer[step].stream, BOOT_FAILED, failed, sizeof *failed);
 }
 
 /* The last frame to a root that keeps our connection: all is well, or it is not. */
 static void take_leave(struct join *join, tutti_result_t result)
 {
-    struct boot_failed failed = {.reason = reason_of(join), .rank = (uint32_t)join->bootstrap->rank};
+    struct boot_failed failed = failure_of(join);
+    if (result != TUTTI_SUCCESS)
+        tell_peers(join, &failed);
     if (join->to_root.state != DIAL_ASKED || join->told)
         return;
     if (result == TUTTI_SUCCESS)
@@ -365,6 +380,7 @@ static tutti_result_t join_open(struct join *join, const tutti_unique_id_t *id)
         result = random_bytes(&join->token, sizeof join->token);
     if (result == TUTTI_SUCCESS)
         result = poller_open(&join->poller);
+    net_format(&join->root, join->bootstrap->root);
     join->to_root = new_dial(join, &root_calls);
     join->to_root.to = join->root;
     join->to_root.hello.to = BOOT_TO_ROOT;

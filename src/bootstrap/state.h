@@ -14,10 +14,14 @@ struct bootstrap {
     uint32_t sequence;
     tutti_result_t broken; /* of the first failure */
     struct boot_failed failure;
+    char root[NET_TEXT]; /* where the ranks met */
     int out_fd[BOOT_STEPS_MAX], in_fd[BOOT_STEPS_MAX]; /* to rank + 2^step, from rank - 2^step; -1: not connected */
 };
 
 struct bootstrap *bootstrap_new(int rank, int nranks, uint64_t deadline_ns, const _Atomic bool *abort);
+
+/* Tells those that wait for this rank, now or in later steps, why it goes no further: else they would blame it. */
+void bootstrap_tell(struct bootstrap *bootstrap, const struct boot_failed *why);
 
 static inline int bootstrap_target(const struct bootstrap *bootstrap, int step)
 {

@@ -43,7 +43,8 @@ tutti_result_t verdict_report(const struct boot_failed *failed, int me, const ch
     case BOOT_SILENT:
         return error_set(TUTTI_REMOTE_ERROR, "rank %u sent nothing until the deadline", rank);
     case BOOT_CLOSED:
-        return error_set(TUTTI_REMOTE_ERROR, "the root at %s was closed before all ranks had joined", where);
+        return error_set(TUTTI_REMOTE_ERROR, "the root at %s was closed before all ranks had joined: the process that made the unique id "
+                                             "(often rank 0) died or left", where);
     case BOOT_MISFIT:
         return error_set(TUTTI_INVALID_USAGE, "rank %u is in another operation, or passes another size; all ranks must make the "
                                               "same calls in the same order", rank);
