@@ -76,6 +76,22 @@ static void peer_closes(void **state)
     pair_close(&pair);
 }
 
+/* The peer leaves without reading all, and we speak before we look: sending finds the end first. */
+static void last_words_are_heard(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    assert_int_equal(send_pattern(pair.at, 5, 1000, 1), TUTTI_SUCCESS);
+    assert_int_equal(send_pattern(pair.bt, 6, 1000, 1), TUTTI_SUCCESS);
+    end_close(pair.at);
+    for (int i = 0; i < 3; i++)
+        send_pattern(pair.bt, 7, 1000, 1); /* whatever comes back */
+    pair_until(&pair, pair.bt->counts[NOTE_DOWN] == 1);
+    assert_int_equal(pair.bt->counts[NOTE_MESSAGE], 1);
+    pair_close(&pair);
+}
+
 static void close_with_full_queues(void **state)
 {
     struct pair pair;
@@ -256,7 +272,8 @@ static void nobody_there(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(close_while_connecting), cmocka_unit_test(peer_closes),           cmocka_unit_test(close_with_full_queues),
+    cmocka_unit_test(close_while_connecting), cmocka_unit_test(peer_closes), cmocka_unit_test(last_words_are_heard),
+    cmocka_unit_test(close_with_full_queues),
     cmocka_unit_test(close_inside_each_upcall), cmocka_unit_test(close_inside_up),     cmocka_unit_test(close_inside_accepted),
     cmocka_unit_test(decline),                cmocka_unit_test(leaves_nothing_behind), cmocka_unit_test(nobody_there),
 };

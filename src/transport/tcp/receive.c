@@ -156,10 +156,12 @@ int tcp_receive(struct tcp_lane *lane)
         size_t bytes;
         int count = make_room(lane, parts, &bytes);
         ssize_t got = read_parts(lane->source.fd, parts, count);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        bool nothing = got < 0 && (errno == EAGAIN || errno == EINTR);
+        if (nothing && !lane->broken)
             break;
         if (got <= 0) {
-            tcp_fail(lane, got ? "receiving failed" : "the peer closed the connection", got ? errno : 0);
+            tcp_fail(lane, lane->broken ? "sending failed" : got ? "receiving failed" : "the peer closed the connection",
+                     lane->broken ? lane->broken : got ? errno : 0);
             return done + 1;
         }
         tcp_lane_touch(lane);

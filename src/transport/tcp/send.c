@@ -11,7 +11,7 @@
 #define PARTS 16 /* of one sendmsg */
 #define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
 
-/* Bytes that the socket took, 0 if it is full, -1 if the lane has failed. */
+/* Bytes that the socket took, 0 if it is full or the peer has closed it, -1 if the lane has failed. */
 static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
@@ -21,6 +21,10 @@ static ssize_t give(struct tcp_lane *lane, struct iovec *parts, int count)
             return took;
         if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
             return 0;
+        if (errno == EPIPE || errno == ECONNRESET) {
+            lane->broken = errno;
+            return 0;
+        }
         if (errno != EINTR) {
             tcp_fail(lane, "sending failed", errno);
             return -1;

@@ -73,6 +73,7 @@ struct tcp_lane {
     struct tcp_out queue[TCP_QUEUE];
     unsigned first, count;
     bool flushing, wants_room;
+    int broken; /* errno: the peer takes nothing more, and what it said before is still to be read */
     bool welcome_due; /* accepted: until the owner has decided, what it says waits in the queue */
 
     unsigned char *in; /* TCP_INPUT bytes; [start, end) are not yet handled */
