@@ -14,7 +14,7 @@
 
 #define SLOTS 6          /* processes at most */
 #define COMMS 5          /* communicators of an era; the first one is the world */
-#define AGREEMENT 1      /* the one on which ranks agree to end: never aborted */
+#define AGREEMENT 1      /* the one on which ranks agree to end, unless a process is stopped: never aborted */
 #define TIMEOUT_MS 5000  /* TUTTI_TIMEOUT of all processes */
 #define DEAD_SECONDS 90  /* an era that takes longer hangs */
 

@@ -97,6 +97,11 @@ static bool names_culprit(const char *sentence, int comm)
     return names_place(sentence, comm, me.plan.victim) || names_place(sentence, comm, me.plan.second);
 }
 
+static bool lost(int place)
+{
+    return place == me.plan.victim || place == me.plan.second;
+}
+
 static bool victim(void)
 {
     return me.place == me.plan.victim;
@@ -193,13 +198,20 @@ static tutti_result_t step(tutti_comm_t comm, uint64_t number, int rank, int nra
     return result;
 }
 
+/* The communicator on which ranks agree to end. One that waits for a stopped process gives up any of them, and all end when that is the world. */
+static int agreement(void)
+{
+    return me.plan.fault == FAULT_STOP ? 0 : AGREEMENT;
+}
+
 /* Whether all may end. Every rank asks at the same steps. */
 static tutti_result_t agree(bool *end)
 {
+    tutti_comm_t comm = me.comm[agreement()];
     int32_t mine = atomic_load(&me.world->end) >= me.era, least = 0;
-    tutti_result_t result = tutti_allreduce(&mine, &least, 1, TUTTI_INT32, TUTTI_MIN, me.comm[AGREEMENT], NULL);
+    tutti_result_t result = tutti_allreduce(&mine, &least, 1, TUTTI_INT32, TUTTI_MIN, comm, NULL);
     if (result == TUTTI_SUCCESS)
-        result = tutti_comm_synchronize(me.comm[AGREEMENT]);
+        result = tutti_comm_synchronize(comm);
     *end = result == TUTTI_SUCCESS && least;
     return result;
 }
@@ -225,8 +237,8 @@ static bool work(void)
 {
     bool end = false;
     for (uint64_t number = 0; !end && !atomic_load(&me.account->bad); number++) {
-        bool agreement = number % STEPS_BETWEEN_AGREEMENTS == STEPS_BETWEEN_AGREEMENTS - 1;
-        int comm = agreement ? AGREEMENT : (int)(data_hash(me.era, number) % COMMS);
+        bool agrees = number % STEPS_BETWEEN_AGREEMENTS == STEPS_BETWEEN_AGREEMENTS - 1;
+        int comm = agrees ? agreement() : (int)(data_hash(me.era, number) % COMMS);
         if (me.failed[comm])
             continue;
         tutti_result_t result = work_on_one(comm, number, &end);
@@ -267,8 +279,8 @@ static tutti_result_t join(int which, tutti_comm_t *comm)
         atomic_store(&era->id_made[which], me.era);
     }
     while (atomic_load(&era->id_made[which]) != me.era) {
-        if (atomic_load(&me.world->struck) == me.era && me.plan.fault == FAULT_KILL)
-            return NO_ID; /* who makes it may be dead */
+        if (atomic_load(&me.world->struck) == me.era && me.plan.fault == FAULT_KILL && lost(0))
+            return NO_ID; /* who makes it is dead */
         nap(1);
     }
     config.blocking = !me.plan.non_blocking;
@@ -349,11 +361,6 @@ static void work_on(tutti_comm_t rest, int lost)
         bad("after the loss: %s: %s", tutti_get_error_string(result), tutti_get_last_error(rest));
     else
         atomic_fetch_add(&me.account->shrunk, 1);
-}
-
-static bool lost(int place)
-{
-    return place == me.plan.victim || place == me.plan.second;
 }
 
 /* Who died early may have let some join the world and some not: these do not come to shrink. */
