@@ -161,8 +161,8 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
  * freed all the same. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
-/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had ended here end well there
- * (over TCP not surely: one that is still on its way may fail there).
+/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had ended here end well there,
+ * also where they are called later (if no send or receive that has not ended is before them there, and no process is lost).
  * On GPUs what all its ranks have called is first brought to its end, within seconds, and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of
  * the user is touched any more, but in an open group of the calling thread at once: so several communicators can be given up together
  * whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then waits. Any thread may call

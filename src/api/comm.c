@@ -179,7 +179,10 @@ tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int cou
         result = error_set(TUTTI_INVALID_ARGUMENT, "child is NULL");
     if (result == TUTTI_SUCCESS)
         result = check_excluded(comm, excluded, count);
-    return result == TUTTI_SUCCESS ? child_shrink(comm, excluded, count, config, child) : result;
+    if (result != TUTTI_SUCCESS)
+        return result;
+    team_end_calls(comm->team); /* or members might wait there for this rank, and this rank here for them */
+    return child_shrink(comm, excluded, count, config, child);
 }
 
 /* ---- Ending -------------------------------------------------------------------------------------------------------- */

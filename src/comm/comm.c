@@ -31,7 +31,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
         return result;
     switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
     case COMM_READY:
-        return team_report(comm->team);
+        return !comm->fabric && team_takes_collective(comm->team) ? TUTTI_SUCCESS : team_report(comm->team);
     case COMM_MAKING:
         return error_note(TUTTI_IN_PROGRESS, "the communicator is still being made; ask tutti_comm_get_async_error()");
     case COMM_FINALIZED:
@@ -118,6 +118,7 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
     tutti_result_t result = comm_wait(comm, true);
+    team_end_calls(comm->team);
     atomic_store(&comm->state, COMM_FINALIZED);
     return result;
 }

@@ -185,6 +185,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
         trace_event(comm->engine->trace, WIRE_EVENT_COMM_INIT, &about);
     } else if (comm->team) {
         team_fail(comm->team, result, -1, comm->sentence);
+        team_report(comm->team); /* others may have joined, and wait for this rank, or will */
     }
     atomic_store_explicit(&comm->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
     roots_sweep();

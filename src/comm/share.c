@@ -21,6 +21,7 @@
 
 #define BRANCHES 8 /* of each rank, at most */
 #define LOOK_MS  50 /* between two looks at what wakes nobody: an abort, the time */
+#define ASK_MS   200 /* between two questions whether the other has failed */
 #define COME_MS  2000 /* for those below to connect; then we do, and learn whether they are there */
 
 /* The same answer on every rank: may all of them share memory? */
@@ -91,11 +92,25 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
     return TUTTI_SUCCESS;
 }
 
+/* It may have failed before there was a link to tell us on. */
+static void ask(const struct tutti_comm *comm, int rank, uint64_t *at)
+{
+    const struct team *team = comm->team;
+    const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
+    struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
+    struct wire_message head = {.kind = WIRE_ASK, .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};
+    if (!link || !clock_passed(*at))
+        return;
+    link_call(link, &head, &(struct wire_begun){0});
+    *at = clock_deadline_ms(ASK_MS);
+}
+
 /* Repeats `attempt` under the engine's lock, looking for news in between. */
 typedef tutti_result_t attempt_fn(struct tutti_comm *comm, int what, int rank, int *fd);
 
 static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int what, int rank, int *fd)
 {
+    uint64_t ask_at = clock_deadline_ms(ASK_MS);
     for (;;) {
         lock_take(&comm->engine->lock);
         engine_poll(comm->engine);
@@ -103,6 +118,8 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
         tutti_result_t result = attempt(comm, what, rank, fd);
         if (result != TUTTI_SUCCESS && team_failure(comm->team) != TUTTI_SUCCESS)
             result = team_failure(comm->team);
+        if (result == TUTTI_IN_PROGRESS)
+            ask(comm, rank, &ask_at);
         lock_release(&comm->engine->lock);
         if (result == TUTTI_IN_PROGRESS) {
             result = out_of_time(comm, rank);

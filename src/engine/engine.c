@@ -75,6 +75,15 @@ static void comm_aborted(void *context, uint64_t comm, const struct wire_abort *
     failure_heard(context, comm, abort);
 }
 
+/* The news may have come before the peer had this team. */
+static void tell_again(const struct team *team, struct link *link)
+{
+    if (!atomic_load(&team->failed))
+        return;
+    struct wire_abort news = team_news(team);
+    link_abort(link, team->id, &news);
+}
+
 static void peer_called(void *context, struct link *link, const struct wire_message *said, const struct wire_begun *begun)
 {
     struct engine *engine = context;
@@ -82,8 +91,11 @@ static void peer_called(void *context, struct link *link, const struct wire_mess
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
         if (team->id == said->tag.comm && (uint32_t)team->rank == said->tag.to && from < (uint32_t)team->nranks &&
-            memcmp(team->process[from].uuid, link_peer(link)->uuid, WIRE_UUID_BYTES) == 0)
-            calls_hear(team, said, begun);
+            memcmp(team->process[from].uuid, link_peer(link)->uuid, WIRE_UUID_BYTES) == 0) {
+            if (said->kind == WIRE_CALL)
+                calls_hear(team, said, begun);
+            tell_again(team, link);
+        }
     }
     calls_closed(engine, link, said);
 }

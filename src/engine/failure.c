@@ -5,6 +5,7 @@
  */
 #include "engine/team.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/direct.h"
 
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#define TELL_MS 500
 
 /* ---- The cause ----------------------------------------------------------------------------------------------------- */
 
@@ -123,6 +126,7 @@ static void tell(struct team *team, bool first)
 {
     if (team->direct)
         direct_tell_failure(team, first);
+    atomic_store(&team->telling, true);
     atomic_store(&team->flood, true);
     atomic_store(&team->engine->floods, true);
     poller_wake(team->engine->poller);
@@ -138,9 +142,9 @@ static tutti_result_t fail(struct team *team, const struct wire_abort *cause, bo
     }
     team->cause = *cause;
     trace_comm_failed(team->trace, (tutti_result_t)cause->result, cause->culprit, cause->text);
-    atomic_store_explicit(&team->failed, cause->result, memory_order_release);
-    if (tells)
+    if (tells) /* before anybody here can know */
         tell(team, true);
+    atomic_store_explicit(&team->failed, cause->result, memory_order_release);
     team_tell_news(team);
     return error_set((tutti_result_t)cause->result, "rank %d: %s", team->rank, cause->text);
 }
@@ -218,6 +222,17 @@ bool team_allows(struct team *team, const struct op *op)
     return !atomic_load(&team->stopped) && (op->kind == OP_P2P || op->seq <= atomic_load(&team->limit));
 }
 
+bool team_takes_collective(const struct team *team)
+{
+    return !atomic_load(&team->stopped) && team->seq < atomic_load(&team->limit);
+}
+
+void team_end_calls(struct team *team)
+{
+    if (atomic_load(&team->failed) && lower_limit(team, team->seq))
+        tell(team, false);
+}
+
 tutti_result_t team_failure(const struct team *team)
 {
     tutti_result_t result = (tutti_result_t)atomic_load_explicit(&team->failed, memory_order_acquire);
@@ -245,10 +260,25 @@ struct wire_abort team_news(const struct team *team)
     return news;
 }
 
+/* The news goes over links that are there. Some more are made, so that it reaches ranks which have met none that knows: they would blame one that
+ * has left because of it. Who shares memory finds it there. */
+static void meet_some(struct team *team)
+{
+    struct link *link;
+    if (team->direct || team->met_some)
+        return;
+    team->met_some = true;
+    for (int distance = 1; distance < team->nranks; distance *= 2) {
+        team_link(team, (team->rank + distance) % team->nranks, &link);
+        team_link(team, (team->rank + team->nranks - distance) % team->nranks, &link);
+    }
+}
+
 static void flood_team(struct team *team)
 {
     struct engine *engine = team->engine;
     struct wire_abort news = team_news(team);
+    meet_some(team);
     link_abort_all(engine->links, team->id, &news);
     failure_heard(engine, team->id, &news);
 }
@@ -263,13 +293,24 @@ void failure_flood(struct engine *engine)
         }
 }
 
-tutti_result_t team_report(struct team *team)
+/* Every peer that lives has the news: then this process may end without a word. One that is stopped is not waited for long. */
+static void see_told(struct engine *engine)
 {
-    struct engine *engine = team->engine;
-    if (atomic_load(&team->failed) && atomic_load(&engine->floods)) {
+    uint64_t deadline = clock_deadline_ms(TELL_MS);
+    for (bool heard = false; !heard && !clock_passed(deadline);) {
         lock_take(&engine->lock);
         failure_flood(engine);
+        engine_poll(engine);
+        heard = link_all_heard(engine->links);
         lock_release(&engine->lock);
+        if (!heard)
+            engine_sleep(engine, NULL, 1);
     }
+}
+
+tutti_result_t team_report(struct team *team)
+{
+    if (atomic_load(&team->failed) && atomic_exchange(&team->telling, false))
+        see_told(team->engine);
     return team_failure(team);
 }

@@ -245,7 +245,7 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
     struct op *op;
     if (count == 1 && !stream && pass_at_once(team, items))
         return TUTTI_SUCCESS;
-    tutti_result_t result = team_place(team, &op);
+    tutti_result_t result = team_place(team, false, &op);
     if (result != TUTTI_SUCCESS)
         return result;
     struct p2p *p2p = p2p_new(team, count);

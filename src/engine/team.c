@@ -401,12 +401,12 @@ static void wait_for_room(struct team *team, uint64_t position)
     }
 }
 
-tutti_result_t team_place(struct team *team, struct op **out)
+tutti_result_t team_place(struct team *team, bool collective, struct op **out)
 {
     uint64_t position = atomic_load_explicit(&team->issued, memory_order_relaxed);
     if (position - atomic_load_explicit(&team->completed, memory_order_acquire) >= team->queue.limit)
         wait_for_room(team, position);
-    if (atomic_load_explicit(&team->failed, memory_order_relaxed))
+    if (atomic_load_explicit(&team->failed, memory_order_relaxed) && !(collective && team_takes_collective(team)))
         return team_report(team);
     if (atomic_load_explicit(&team->excused, memory_order_acquire))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team->rank, team->excused_sentence);
@@ -460,7 +460,7 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
 static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
     struct op *op;
-    tutti_result_t placed = team_place(team, &op);
+    tutti_result_t placed = team_place(team, true, &op);
     if (placed != TUTTI_SUCCESS) {
         free(owned);
         return placed;

@@ -167,7 +167,9 @@ struct team {
     _Atomic bool failing;
     _Atomic int failed; /* tutti_result_t */
     struct wire_abort cause;
-    _Atomic bool flood;        /* peers must be told */
+    _Atomic bool flood;        /* peers must be told, */
+    _Atomic bool telling;      /* and nobody has waited yet until they knew */
+    bool met_some;             /* links to tell them have been made; under the engine's lock */
     _Atomic bool stopped;      /* an operation has failed here, or this rank gave up: those behind it fail too */
     _Atomic uint32_t finished; /* the last collective that ended well */
     _Atomic uint32_t limit;    /* of a failed team: collectives up to this one go on */
@@ -211,8 +213,9 @@ static inline void team_forget_told(struct team *team)
     atomic_store_explicit(&team->told, 0, memory_order_relaxed);
 }
 
-/* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then team_issue. */
-tutti_result_t team_place(struct team *team, struct op **out);
+/* A place at the end of the queue; who is far ahead of what runs is held back while that goes on. Fill it, then team_issue. In a team that has
+ * failed there may be one for collectives alone (team_takes_collective). */
+tutti_result_t team_place(struct team *team, bool collective, struct op **out);
 static inline void op_clear(struct op *op)
 {
     op->started = false;
@@ -285,10 +288,15 @@ tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, 
 tutti_result_t team_lose(struct team *team, int peer, const char *why);
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news);
 tutti_result_t team_failure(const struct team *team);
-/* The failure, for the team's user, who may end the process when he has it: peers are told before. Not under the engine's lock. */
+/* The failure, for the team's user, who may end the process when he has it: peers know before, those that do not answer soon apart. Not under the
+ * engine's lock. */
 tutti_result_t team_report(struct team *team);
 /* Of a team that has failed: may this operation still go on? */
 bool team_allows(struct team *team, const struct op *op);
+/* Likewise, may the next collective be issued? Those may that who gave up had finished, however late the call. For who issues. */
+bool team_takes_collective(const struct team *team);
+/* The user issues nothing more: peers of a failed team wait in vain for what he has not issued. For who issues. */
+void team_end_calls(struct team *team);
 /* An operation has failed: no other begins. */
 void team_stop(struct team *team);
 /* A transfer with `peer` failed. why: error_last() of the thread that learnt of it. */

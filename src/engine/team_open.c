@@ -160,6 +160,7 @@ void team_close(struct team *team)
         sched_yield();
         lock_take(&team->engine->lock);
     }
+    team_end_calls(team);
     failure_flood(team->engine); /* nobody could tell of its failure later */
     list_remove(&team->node);
     atomic_fetch_sub(&team->engine->team_count, 1);

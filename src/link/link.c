@@ -112,8 +112,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     return result;
 }
 
-/* Everything said has been heard: only then may sockets be closed, for closing may drop what is under way. */
-static bool all_acknowledged(const struct link_domain *domain)
+bool link_all_heard(const struct link_domain *domain)
 {
     list_each (node, (struct list *)&domain->links) {
         const struct link *link = list_entry(node, struct link, node);
@@ -132,7 +131,7 @@ void link_domain_leave(struct link_domain *domain)
         if (link->ops && link->started) /* also where no lane is up yet: something may wait for it */
             message_send(link, &head, NULL, 0);
     }
-    while (!all_acknowledged(domain) && !clock_passed(deadline)) {
+    while (!link_all_heard(domain) && !clock_passed(deadline)) {
         if (!link_poll(domain))
             poller_wait(domain->poller, 1);
         link_tick(domain, clock_ns()); /* lanes that are down come back to carry it */

@@ -126,9 +126,11 @@ void link_cancel_recv(struct link *link, struct link_recv *recv);
 /* Tells the peer that a communicator has failed. Best effort. */
 void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort);
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort);
+/* Has all been heard that was said, by peers that live? Only then may sockets be closed, for closing may drop what is under way. */
+bool link_all_heard(const struct link_domain *domain);
 /* Makes the region that holds the buffer known to the peers of links that are up, so that they can map it. */
 void link_announce(struct link_domain *domain, const void *buffer);
-/* Tells the peer what this process waits in: a head of WIRE_CALL. */
+/* Tells the peer what this process waits in: a head of WIRE_CALL or WIRE_ASK. */
 void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);

@@ -177,6 +177,7 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
             abort.text[sizeof abort.text - 1] = 0;
             owner->aborted(owner->context, head->tag.comm, &abort);
         }
+        message_acknowledge(link); /* who says that may wait to leave */
         break;
     }
     case WIRE_LANE_DEAD:
@@ -192,6 +193,7 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         message_send_on(lane, WIRE_PROBE_ANSWER);
         break;
     case WIRE_CALL:
+    case WIRE_ASK:
         called(link, head, body, length);
         break;
     case WIRE_HOLD:

@@ -26,6 +26,8 @@ enum wire_message_kind {
     WIRE_CALL,          /* rank `tag.from` has waited long for rank `tag.to`, in collective `tag.seq` or, behind that, for message `tag.round` between
                            the two (slice WIRE_TAG_P2P; flags: it is to receive): is that one in another call?
                            Body: struct wire_begun */
+    WIRE_ASK,           /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed there? Body: struct
+                           wire_begun, of no meaning */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are compared as bytes. */

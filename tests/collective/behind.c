@@ -24,13 +24,15 @@ static void expect(bool right, int round, const char *what, tutti_comm_t comm)
     fprintf(stderr, "rank %d, round %d: %s: %s\n", rank, round, what, tutti_get_last_error(comm));
 }
 
-/* One that gives up, and one that is late. */
+/* One that gives up, and one that is late: with a call, or with waiting. */
 static void play(int round, tutti_comm_t comm)
 {
     static const size_t counts[] = {1, 1000, LARGE};
     bool quits = rank == round % nranks, late = rank == (round / nranks + 1) % nranks;
     size_t count = counts[round / 2 % 3];
     tutti_result_t result = tutti_allreduce(in, out, count, TUTTI_INT32, TUTTI_SUM, comm, NULL), state = TUTTI_SUCCESS;
+    if (late && round / 2 % 2)
+        usleep(3000);
     if (result == TUTTI_SUCCESS && round % 2)
         result = tutti_broadcast(out, out, count, TUTTI_INT32, round % nranks, comm, NULL);
     if (late)
