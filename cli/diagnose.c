@@ -16,11 +16,13 @@
 #define STUCK_NS  (2 * NS_PER_S)
 #define APART_MS  1000
 #define APART_MAX (3600 * 1000)
+#define CONFIRMATIONS 2 /* looks more, where something seems slow */
 
 static const char help[] =
-    "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | BOX...]\n"
+    "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | FILE...]\n"
     "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks twice at the black boxes of this\n"
-    "user's processes and at the processes themselves; or once at boxes that are named, also of many hosts. Nothing has to run before.\n"
+    "user's processes and at the processes themselves; or once at the files that are named, also of many hosts: black boxes, dumps of\n"
+    "PyTorch's Flight Recorder (pickle or JSON, named by their ranks) or of NCCL's RAS (ncclras -f json). Nothing has to run before.\n"
     "\n"
     "  -d, --dead                  dead processes, too; else only those that living ones have to do with\n"
     "      --stuck TIME            a rank that is in the same step for so long stands still (default 2s)\n"
@@ -172,7 +174,7 @@ static void print_all(const struct view_set *set, const struct findings *finding
     size_t comms = count_comms(set);
     printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es", comms, comms == 1 ? "" : "s");
     if (twice)
-        printf("looked at twice, %s apart\n", word_time((uint64_t)apart_ms * NS_PER_MS).text);
+        printf("looked at twice or more, %s apart\n", word_time((uint64_t)apart_ms * NS_PER_MS).text);
     else
         printf("looked at once\n");
 }
@@ -207,32 +209,67 @@ static void say_nothing(const struct view_set *set)
     fputc('\n', stderr);
 }
 
+static struct findings find(const struct order *order, const struct seen *before, const struct seen *now)
+{
+    const struct snapshot snapshot = {.now = {now->set.boxes, now->facts, now->set.count},
+                                      .before = {before->set.boxes, before->facts, before->set.count},
+                                      .stuck = order->view.stuck};
+    return diagnosis_find(&snapshot);
+}
+
+/* What was seen becomes what was seen before. False: nothing could be read. */
+static bool look_again(const struct order *order, struct seen *before, struct seen *now)
+{
+    forget(before);
+    *before = *now;
+    *now = (struct seen){0};
+    poll(NULL, 0, (int)order->apart_ms);
+    return look_at(&order->view, now);
+}
+
+static bool is_slow(const struct findings *findings)
+{
+    return findings->count && !finding_is_hang(findings->items[0].kind);
+}
+
+/* What is slow must be so in all looks: a second without a processor, or ten calls, may be chance. */
+static bool confirm(const struct order *order, struct seen *before, struct seen *now, struct findings *findings)
+{
+    for (int more = 0; more < CONFIRMATIONS && is_slow(findings); more++) {
+        if (!look_again(order, before, now))
+            return false;
+        struct findings latest = find(order, before, now);
+        findings_confirm(&latest, findings);
+        findings_free(findings);
+        *findings = latest;
+    }
+    return true;
+}
+
+static int tell(const struct order *order, const struct view_set *set, const struct findings *findings, bool twice)
+{
+    int status = status_of(&order->view, set, findings);
+    if (order->view.json)
+        return print_json(set, findings) ? status : VIEW_FAILED;
+    if (set->count)
+        print_all(set, findings, twice, order->apart_ms);
+    else
+        say_nothing(set);
+    return status;
+}
+
 static int diagnose(const struct order *order)
 {
     struct seen before = {0}, now = {0};
-    if (!look_at(&order->view, &now))
-        return VIEW_FAILED;
-    bool twice = order->apart_ms && someone_lives(&now.set);
-    if (twice) {
-        before = now;
-        now = (struct seen){0};
-        poll(NULL, 0, (int)order->apart_ms);
-        if (!look_at(&order->view, &now)) {
-            forget(&before);
-            return VIEW_FAILED;
-        }
-    }
-    const struct snapshot snapshot = {.now = {now.set.boxes, now.facts, now.set.count},
-                                      .before = {before.set.boxes, before.facts, before.set.count},
-                                      .stuck = order->view.stuck};
-    struct findings findings = diagnosis_find(&snapshot);
-    int status = status_of(&order->view, &now.set, &findings);
-    if (order->view.json)
-        status = print_json(&now.set, &findings) ? status : VIEW_FAILED;
-    else if (now.set.count)
-        print_all(&now.set, &findings, twice, order->apart_ms);
-    else
-        say_nothing(&now.set);
+    struct findings findings = {0};
+    int status = VIEW_FAILED;
+    bool seen = look_at(&order->view, &now), twice = seen && order->apart_ms && someone_lives(&now.set);
+    if (twice)
+        seen = look_again(order, &before, &now);
+    if (seen)
+        findings = find(order, &before, &now);
+    if (seen && (!twice || confirm(order, &before, &now, &findings)))
+        status = tell(order, &now.set, &findings, twice);
     findings_free(&findings);
     forget(&before);
     forget(&now);

@@ -3,11 +3,14 @@
 #include "trace.h"
 
 #include "base/error.h"
+#include "dumps/dumps.h"
 #include "wire/boxfile.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool comm_wanted(const struct blackbox_comm *comm, const char *wanted)
@@ -68,18 +71,82 @@ void view_free_paths(const struct view_options *options, char **paths, size_t co
         boxfile_free(paths, count);
 }
 
+/* A file as a whole; NULL after error_note. Freed by the caller. */
+static char *slurp(const char *path, size_t *size)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool fine = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= DUMP_MOST;
+    char *bytes = fine ? malloc((size_t)info.st_size + 1) : NULL;
+    ssize_t got = 1;
+    *size = 0;
+    while (bytes && got > 0 && *size < (size_t)info.st_size)
+        if ((got = read(fd, bytes + *size, (size_t)info.st_size - *size)) > 0)
+            *size += (size_t)got;
+    if (!bytes)
+        error_note(TUTTI_SYSTEM_ERROR, "reading %s: no file that can be read, or longer than %u MiB", path, DUMP_MOST >> 20);
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
+/* A black box that is damaged or of another version is no dump of another kind. */
+static bool has_magic(const char *path)
+{
+    uint64_t magic = 0;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool has = fd >= 0 && read(fd, &magic, sizeof magic) == sizeof magic && (magic == WIRE_BOX_MAGIC || magic == __builtin_bswap64(WIRE_BOX_MAGIC));
+    if (fd >= 0)
+        close(fd);
+    return has;
+}
+
+/* Takes the box. False: no memory. */
+static bool keep(struct view_set *set, struct blackbox *box, const struct view_options *options)
+{
+    if (!view_filter(box, options)) {
+        blackbox_free(box);
+        return true;
+    }
+    struct blackbox **more = set->count & (set->count - 1) ? set->boxes : realloc(set->boxes, (set->count ? 2 * set->count : 1) * sizeof *more);
+    if (!more) {
+        blackbox_free(box);
+        return false;
+    }
+    set->boxes = more;
+    set->boxes[set->count++] = box;
+    return true;
+}
+
+/* What another library wrote. */
+static tutti_result_t read_dump(struct view_set *set, const char *path, const struct view_options *options)
+{
+    struct blackbox **boxes = NULL;
+    size_t count = 0, size = 0;
+    char *bytes = slurp(path, &size);
+    tutti_result_t result = bytes ? dump_read(path, bytes, size, &boxes, &count) : TUTTI_SYSTEM_ERROR;
+    free(bytes);
+    for (size_t i = 0; i < count; i++)
+        if (!keep(set, boxes[i], options))
+            result = error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", path);
+    free(boxes);
+    return result;
+}
+
 static void add(struct view_set *set, const char *path, const struct view_options *options)
 {
     struct blackbox *box;
-    if (blackbox_read(path, &box) != TUTTI_SUCCESS) {
-        bool there = access(path, F_OK) == 0;
-        set->broken += there && options->file_count; /* in the folder it may be in the making */
-        set->missing += !there && options->file_count;
-        fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
-    } else if (view_filter(box, options))
-        set->boxes[set->count++] = box;
-    else
-        blackbox_free(box);
+    tutti_result_t result = blackbox_read(path, &box);
+    if (result == TUTTI_SUCCESS && keep(set, box, options))
+        return;
+    if (result == TUTTI_INVALID_USAGE && options->file_count && !has_magic(path))
+        result = read_dump(set, path, options);
+    if (result == TUTTI_SUCCESS)
+        return;
+    bool there = access(path, F_OK) == 0;
+    set->broken += there && options->file_count; /* in the folder it may be in the making */
+    set->missing += !there && options->file_count;
+    fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
 }
 
 static bool meet(const struct blackbox *one, const struct blackbox *other)
@@ -136,11 +203,10 @@ bool view_load(const struct view_options *options, struct view_set *set)
     *set = (struct view_set){0};
     if (!view_paths(options, &paths, &count))
         return false;
-    set->boxes = calloc(count + 1, sizeof(struct blackbox *));
-    for (size_t i = 0; set->boxes && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         add(set, paths[i], options);
     view_free_paths(options, paths, count);
-    bool fine = set->boxes && sort_out(set, options);
+    bool fine = sort_out(set, options);
     if (!fine) {
         fprintf(stderr, "tutti %s: no memory\n", options->command);
         view_unload(set);

@@ -87,6 +87,8 @@ struct findings {
 
 /* Freed by findings_free. No memory: no findings. */
 struct findings diagnosis_find(const struct snapshot *snapshot);
+/* Noise makes another one slow every second: of what is slow, keeps what was so before, too. Hangs stay. */
+void findings_confirm(struct findings *now, const struct findings *before);
 void findings_free(struct findings *findings);
 
 struct finding_row {

@@ -332,6 +332,25 @@ static void test_starved(void **state)
     made_free(&now);
 }
 
+static void test_confirmed(void **state)
+{
+    struct made_job job = steps(4, 1, 0), other = steps(4, 2, 0), hang = ring(4);
+    struct findings first = find_by(NULL, &job), second = find_by(NULL, &job), third = find_by(NULL, &other), fourth = find_by(NULL, &hang);
+    findings_confirm(&second, &first);
+    assert_int_equal(second.count, 1);
+    findings_confirm(&third, &second);
+    assert_int_equal(third.count, 0);
+    findings_confirm(&fourth, &third);
+    assert_int_equal(fourth.count, 1);
+    findings_free(&first);
+    findings_free(&second);
+    findings_free(&third);
+    findings_free(&fourth);
+    made_free(&job);
+    made_free(&other);
+    made_free(&hang);
+}
+
 /* ---- The delay matrix ---- */
 
 /* Everybody receives from everybody, 1 ms each; slow(from, to) takes 30. Larger messages take long and do not count. */
@@ -456,7 +475,7 @@ int main(void)
         cmocka_unit_test(test_not_quiet), cmocka_unit_test(test_quiet), cmocka_unit_test(test_joining), cmocka_unit_test(test_odd_count),
         cmocka_unit_test(test_odd_of_two), cmocka_unit_test(test_skipped_call), cmocka_unit_test(test_first_cause),
         cmocka_unit_test(test_failure_elsewhere), cmocka_unit_test(test_recovered), cmocka_unit_test(test_slow_rank),
-        cmocka_unit_test(test_slow_rank_of_another_host), cmocka_unit_test(test_noise_is_healthy), cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_slow_rank_of_another_host), cmocka_unit_test(test_noise_is_healthy), cmocka_unit_test(test_starved), cmocka_unit_test(test_confirmed),
         cmocka_unit_test(test_delay_matrix), cmocka_unit_test(test_nonsense), cmocka_unit_test(test_growth),
     };
     return cmocka_run_group_tests_name("diagnosis", tests, NULL, NULL);

@@ -194,6 +194,26 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     return findings;
 }
 
+static bool same_culprit(const struct finding *a, const struct finding *b)
+{
+    if (a->culprit.pid || b->culprit.pid)
+        return a->culprit.pid == b->culprit.pid && a->culprit.peer == b->culprit.peer;
+    return a->culprit.comm == b->culprit.comm && a->culprit.rank == b->culprit.rank && a->culprit.peer == b->culprit.peer;
+}
+
+void findings_confirm(struct findings *now, const struct findings *before)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < now->count; i++) {
+        bool stays = finding_is_hang(now->items[i].kind);
+        for (size_t j = 0; j < before->count && !stays; j++)
+            stays = !finding_is_hang(before->items[j].kind) && same_culprit(&now->items[i], &before->items[j]);
+        if (stays)
+            now->items[kept++] = now->items[i];
+    }
+    now->count = kept;
+}
+
 void findings_free(struct findings *findings)
 {
     free(findings->items);

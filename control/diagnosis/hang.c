@@ -110,7 +110,7 @@ static void say_where(struct finding *finding, const struct member *waiter)
 {
     uint64_t now = waiter->box->now, since = blackbox_since(waiter->op);
     say(finding, " in %s of communicator %s", word_call(waiter->op).text, word_name(waiter->comm));
-    if (now > since)
+    if (since && now > since)
         say(finding, ", for %s", word_time(now - since).text);
 }
 
@@ -128,10 +128,10 @@ static void say_waiters(struct finding *finding, const struct chain *chain, cons
 static void say_last(struct finding *finding, const struct member *member, uint64_t now)
 {
     const struct blackbox_comm *comm = member->comm;
-    if (!comm->op_count) {
+    if (!comm->op_count && member->box->alive)
         say(finding, "; it has called nothing yet");
+    if (!comm->op_count)
         return;
-    }
     const struct blackbox_op *last = &comm->ops[comm->op_count - 1];
     say(finding, "; its last: %s, %s", word_call(last).text, word_state(last));
     if (last->end && now > last->end)

@@ -188,7 +188,8 @@ static bool stands_still(const struct member *member, uint64_t stuck, bool movin
 {
     if (!member->op || member->dead || (member->moved && !moving))
         return false;
-    return !member->box->alive || member->box->now >= blackbox_since(member->op) + stuck;
+    uint64_t since = blackbox_since(member->op); /* 0: not told */
+    return !member->box->alive || !since || member->box->now >= since + stuck;
 }
 
 static void find_facts(struct scene *scene, struct group *group, uint64_t stuck, bool moving)

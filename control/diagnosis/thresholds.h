@@ -9,10 +9,10 @@
 #define JOIN_NS           (10 * NS_PER_S) /* joining for so long: somebody is missing */
 #define SLOW_LAST         60              /* the newest collectives of a communicator that are compared */
 #define SLOW_WAIT_NS      (2 * NS_PER_MS) /* in one of them the others wait so long on average, at least, to count */
-#define SLOW_CALLS        10              /* of those that count, so many at least are held up by one rank */
+#define SLOW_CALLS        20              /* of those that count, so many at least are held up by one rank */
 #define SLOW_SHARE        0.8             /* and so large a part of all that is waited */
 #define SLOW_PART         0.2             /* and so large a part of the time from the first to the last of them */
-#define SLOW_WINDOW_NS    (60 * NS_PER_S) /* older collectives do not count */
+#define SLOW_WINDOW_NS    (600 * NS_PER_S) /* older collectives do not count */
 #define STARVED_PART      0.5             /* of the time between the looks, ready to run without a processor */
 #define STARVED_SLOW      0.3             /* the same of a rank that is slow, if twice as long as it runs: the reason */
 #define STARVED_TIMES     2.0             /* as much as the median of the processes that it works with */

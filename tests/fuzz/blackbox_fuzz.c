@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A black box may hold anything: its reader must answer or refuse. Mutates a real box by the input's instructions, or takes the
+/* A black box may hold anything: its reader must answer or refuse, and the rules must find something or nothing. Mutates a real box by the input's instructions, or takes the
  * input itself as the box. */
+#include "diagnosis/diagnosis.h"
 #include "wire/blackbox.h"
 #include "wire/boxread.h"
 
@@ -58,6 +59,15 @@ static uint64_t visit(const struct blackbox *box)
     return sum;
 }
 
+/* As if several processes had written it. */
+static void diagnose(struct blackbox *box)
+{
+    struct blackbox *boxes[] = {box, box, box};
+    const struct snapshot snapshot = {.now = {boxes, NULL, 3}, .before = {boxes, NULL, 3}, .stuck = 1};
+    struct findings found = diagnosis_find(&snapshot);
+    findings_free(&found);
+}
+
 static void try_box(const void *bytes, size_t size)
 {
     struct blackbox *box = NULL;
@@ -65,6 +75,7 @@ static void try_box(const void *bytes, size_t size)
         return;
     volatile uint64_t sum = visit(box);
     (void)sum;
+    diagnose(box);
     blackbox_free(box);
 }
 
