@@ -4,7 +4,8 @@
 # What the build, the tests and the demo need from the distribution: this list is the only one.
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
-  libjansson-dev:arm64 libibverbs-dev iproute2 nftables python3-numpy python3-pip python3-setuptools python3-wheel
+  libjansson-dev:arm64 libibverbs-dev iproute2 nftables python3-numpy python3-pip python3-setuptools \
+  python3-wheel python3-venv
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
 BUILD := build
@@ -13,7 +14,7 @@ TUTTI := $(BUILD)/bin/tutti
 SETUP ?= -Dgpu_archs=80,90
 SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 
-.PHONY: build deps check-deps bench-deps demo check bench bench-diagnosis docs clean
+.PHONY: build deps check-deps bench-deps demo check bench bench-diagnosis docs clean torch
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release $(SETUP)
@@ -41,8 +42,13 @@ demo: build
 
 # Kernels for one kind of GPU: compiling them takes longest.
 check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false
-check: check-deps build
+check: check-deps build $(if $(CHECK_TORCH),torch)
 	@tests/run_all.sh
+
+# PyTorch for its tests: `make check CHECK_TORCH=1`. Without it they take Debian's python3-torch, if that is there.
+torch:
+	@test -d build-torch || { echo "Fetching PyTorch"; /usr/bin/python3 -m venv build-torch; }
+	@build-torch/bin/python -m pip install -q torch==2.11.0 numpy expecttest
 
 bench: bench-deps build
 	@python3 benchmarks/compare.py $(BENCH)

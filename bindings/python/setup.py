@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a wheel that carries the C library and the program tutti. Nothing is compiled at import.
 
-The library is compiled here by meson, unless TUTTI_PREFIX names a folder into which it was installed (as `make build` does into build/).
+The library is compiled here by meson, unless TUTTI_PREFIX names a folder into which it was installed (as `make build` does into build/). SETUP has
+further options of meson, as for `make build`: SETUP=-Dcuda=disabled leaves out the kernels for GPUs, which take minutes.
 """
 import os
 import pathlib
@@ -18,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Beside the C library nothing of the system's is needed: what else the library and the program use, the wheel carries, too.
 SYSTEM = re.compile(r"/lib(c|m|dl|rt|pthread)\.so|linux-vdso|ld-linux")
 SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled", "-Dhwloc=disabled", "-Db_ndebug=false",
-         "-Dc_link_args=-Wl,-rpath,$ORIGIN,-rpath,$ORIGIN/../lib"]
+         "-Dc_link_args=-Wl,-rpath,$ORIGIN,-rpath,$ORIGIN/../lib", *os.environ.get("SETUP", "-Dgpu_archs=80,90").split()]
 
 
 def version() -> str:

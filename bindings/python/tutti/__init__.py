@@ -9,6 +9,7 @@ Under `tutti run -n 4 python3 program.py`:
     comm.allreduce(mine)                        # in place: [6, 6, 6] on 4 ranks
     comm.destroy()
 
+`import tutti.torch`, which PyTorch does by itself where the package was installed by pip, makes "tutti" a backend of torch.distributed.
 """
 from ._buffers import TYPES
 from ._errors import DeviceError, Error, InvalidArgument, InvalidUsage, RemoteError, Result, SystemFailure, Timeout

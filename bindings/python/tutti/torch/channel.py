@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages between two ranks of a group.
+
+torch.distributed lets any number of sends and receives of a pair be under way, matches them by tag, and takes receives from any rank.
+The library matches a pair's messages in the order of calls. So each direction of a pair that is used has a communicator of two ranks, and a
+thread at either end of it: the sender's announces each message by a header, the receiver's finds who waits for its tag.
+"""
+from __future__ import annotations
+
+import array
+import queue
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+
+from .._errors import Error
+from ..comm import Communicator, init_rank, unique_id
+from .notes import find, leave
+from .work import Operation, failure
+
+END = -(2**62)  # the tag of the header that says: nothing follows
+
+
+class Message(Operation):
+    """A send or a receive. `source`: the rank to receive from, None: any."""
+
+    def __init__(self, name: str, tensor: torch.Tensor, tag: int, timeout: timedelta, source: int | None = None) -> None:
+        super().__init__(name, [tensor], timeout)
+        self.tensor, self.tag, self.source = tensor, tag, source
+        self.withdraw: Callable[[], None] = lambda: None
+        self._event = threading.Event()
+
+    def end(self, error: Exception | None = None, source: int = -1) -> None:
+        """It is over; called once, by the thread that carried it."""
+        self._error = error and failure(error)
+        self._source = source
+        self._event.set()
+        if self._future is not None:
+            self.complete()
+
+    def _finish(self, seconds: float) -> None:
+        if not self._event.wait(min(seconds, threading.TIMEOUT_MAX)):
+            self.withdraw()
+            if not self._event.is_set():
+                self.end(self._late(seconds))
+            self._error = self._late(seconds)
+
+    def _ended(self) -> bool:
+        return self._event.is_set()
+
+    def _follow(self) -> None:
+        if self._event.is_set():
+            self.complete()
+
+
+class _End(threading.Thread):
+    """One end of a channel."""
+
+    def __init__(self, messages: Messages, source: int, target: int) -> None:
+        self.messages, self.sends = messages, source == messages.rank
+        self.peer = target if self.sends else source
+        self.key = f"p2p/{source}/{target}"
+        self.comm: Communicator | None = None
+        self.closing = False
+        super().__init__(name=f"tutti {source} to {target}", daemon=True)
+
+    def connect(self) -> Communicator | None:
+        """The sender leaves the meeting point in the store; the receiver looks for it. None: closed meanwhile."""
+        if self.sends:
+            identity: str | None = unique_id().hex()
+            leave(self.messages.store, self.key, identity)
+        else:
+            identity = find(self.messages.store, self.key, lambda: not self.closing)
+        if identity is None:
+            return None
+        self.comm = init_rank(2, bytes.fromhex(identity), 0 if self.sends else 1)
+        return self.comm
+
+    def give_up(self) -> None:
+        """What is under way fails."""
+        if self.comm is not None:
+            self.comm.abort()
+
+
+class Sender(_End):
+    """Sends this rank's messages to one other, in their order."""
+
+    def __init__(self, messages: Messages, source: int, target: int) -> None:
+        super().__init__(messages, source, target)
+        self.queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        error: Exception | None = None
+        while (message := self.queue.get()) is not None:
+            try:
+                if error is None:
+                    self._send(message)
+            except Exception as first:
+                error = first
+            message.end(error)
+            del message
+        try:
+            if self.comm is not None and error is None:
+                self.comm.send(array.array("q", [END, 0]), 1)
+            if self.comm is not None:
+                self.comm.destroy()
+        except Error:
+            pass  # the receiver has gone; all messages had ended
+
+    def _send(self, message: Message) -> None:
+        comm = self.comm or self.connect()
+        assert comm is not None
+        comm.send(array.array("q", [message.tag, message.tensor.numel() * message.tensor.element_size()]), 1)
+        comm.send(message.tensor, 1)
+
+    def close(self) -> None:
+        self.closing = True
+        self.queue.put(None)
+
+
+class Receiver(_End):
+    """Receives what one rank sends to this one."""
+
+    def run(self) -> None:
+        header = array.array("q", [0, 0])
+        try:
+            while self.messages.await_want(self.peer, self):
+                comm = self.comm or self.connect()
+                if comm is None:
+                    return
+                comm.recv(header, 0)
+                if header[0] == END:
+                    break
+                self._receive(comm, header[0], header[1])
+            if self.comm is not None:
+                self.comm.destroy()
+        except Exception as error:
+            self.messages.lose(self.peer, error)
+            if self.comm is not None:
+                self.give_up()
+
+    def _receive(self, comm: Communicator, tag: int, size: int) -> None:
+        message = self.messages.take(self.peer, tag, self)
+        if message is None or message.tensor.numel() * message.tensor.element_size() != size:
+            early = torch.empty(size, dtype=torch.uint8)
+            comm.recv(early, 0)
+            if message is None:
+                self.messages.store_early(self.peer, tag, early)
+            else:
+                message.end(_sizes(message, size, self.peer))
+            return
+        try:
+            message.withdraw = self.give_up
+            comm.recv(message.tensor, 0)
+        except Exception as error:
+            message.end(error)
+            raise
+        message.end(None, self.peer)
+
+    def close(self) -> None:
+        self.closing = True
+
+
+def _sizes(message: Message, size: int, peer: int) -> Exception:
+    return ValueError(f"rank {peer} sent {size} bytes with tag {message.tag}; the tensor to receive them has "
+                      f"{message.tensor.numel() * message.tensor.element_size()}")
+
+
+class Messages:
+    """All messages of a group's rank."""
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self.store, self.rank, self.size = store, rank, size
+        self._changed = threading.Condition()
+        self._wanted: list[Message] = []
+        self._early: list[tuple[int, int, torch.Tensor]] = []
+        self._lost: dict[int, Exception] = {}
+        self._senders: dict[int, Sender] = {}
+        self._receivers: dict[int, Receiver] = {}
+
+    def send(self, message: Message, target: int) -> Message:
+        sender = self._senders.get(target)
+        if sender is None:
+            sender = self._senders[target] = Sender(self, self.rank, target)
+            sender.start()
+        message.withdraw = sender.give_up
+        sender.queue.put(message)
+        return message
+
+    def recv(self, message: Message) -> Message:
+        for source in range(self.size) if message.source is None else [message.source]:
+            if source != self.rank and source not in self._receivers:
+                self._receivers[source] = Receiver(self, source, self.rank)
+                self._receivers[source].start()
+        message.withdraw = lambda: self._withdraw(message)
+        with self._changed:
+            early = next((e for e in self._early if message.tag == e[1] and message.source in (None, e[0])), None)
+            if early is not None:
+                self._early.remove(early)
+            elif message.source in self._lost:
+                message.end(self._lost[message.source])
+                return message
+            else:
+                self._wanted.append(message)
+                self._changed.notify_all()
+                return message
+        self._copy_early(message, *early)
+        return message
+
+    @staticmethod
+    def _copy_early(message: Message, source: int, tag: int, data: torch.Tensor) -> None:
+        flat = message.tensor.view(-1).view(torch.uint8) if message.tensor.numel() else data
+        if flat.numel() != data.numel():
+            message.end(_sizes(message, data.numel(), source))
+        else:
+            flat.copy_(data)
+            message.end(None, source)
+
+    def _withdraw(self, message: Message) -> None:
+        with self._changed:
+            if message in self._wanted:
+                self._wanted.remove(message)
+
+    # ---- What receivers' threads call ----
+
+    def _fits(self, message: Message, source: int) -> bool:
+        return message.source is None or message.source == source
+
+    def await_want(self, source: int, receiver: Receiver) -> bool:
+        """Returns when somebody may want a message of `source`. False: nobody will any more, and there is no connection to empty."""
+        with self._changed:
+            self._changed.wait_for(lambda: receiver.closing or any(self._fits(m, source) for m in self._wanted))
+        return not receiver.closing or receiver.comm is not None
+
+    def take(self, source: int, tag: int, receiver: Receiver) -> Message | None:
+        """Who wants this message. None: nobody yet, but who wants another one from the same rank must not wait for that."""
+        def found() -> Message | None:
+            return next((m for m in self._wanted if m.tag == tag and self._fits(m, source)), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: receiver.closing or any(self._fits(m, source) for m in self._wanted))
+            message = found()
+            if message is not None:
+                self._wanted.remove(message)
+            return message
+
+    def store_early(self, source: int, tag: int, data: torch.Tensor) -> None:
+        """A message for which nobody has asked: kept, unless somebody has meanwhile."""
+        with self._changed:
+            message = next((m for m in self._wanted if m.tag == tag and self._fits(m, source)), None)
+            if message is None:
+                self._early.append((source, tag, data))
+                return
+            self._wanted.remove(message)
+        self._copy_early(message, source, tag, data)
+
+    def lose(self, source: int, error: Exception) -> None:
+        """Nothing comes from `source` any more. Who waits for any rank goes on, as long as there is another."""
+        with self._changed:
+            self._lost[source] = error
+            alone = len(self._lost) == self.size - 1
+            failed = [m for m in self._wanted if m.source == source or (m.source is None and alone)]
+            self._wanted = [m for m in self._wanted if m not in failed]
+        for message in failed:
+            message.end(error)
+
+    def give_up(self) -> None:
+        """All messages under way fail."""
+        for end in (*self._senders.values(), *self._receivers.values()):
+            end.give_up()
+
+    def close(self) -> None:
+        """Threads end when their peers have said so; those whose peers do not are left behind."""
+        ends = (*self._senders.values(), *self._receivers.values())
+        for end in ends:
+            end.close()
+        with self._changed:
+            self._changed.notify_all()
+        for sender in self._senders.values():
+            sender.join(timeout=2)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process group of torch.distributed over tutti."""
+from __future__ import annotations
+
+import collections
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .._errors import Error
+from .._group import group as together
+from .._native import HOST
+from .._work import Work as Issued
+from ..comm import Communicator, init_rank, unique_id
+from . import others, reductions
+from .channel import Message, Messages
+from .guard import guard
+from .work import BackendError, Collective, Follower, failure
+
+Tensors = list[torch.Tensor]
+PYTORCH_1 = torch.__version__.startswith("1.")
+KEPT = 64  # latest works that are kept alive under PyTorch 1, which drops those of Python that its own code waits for
+LIBRARY_PATIENCE = 30.0  # seconds: TUTTI_TIMEOUT's default
+
+
+@contextlib.contextmanager
+def _recorded(name: str, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """An event of PyTorch's profiler, while one runs."""
+    if torch.autograd._profiler_enabled():
+        with torch.autograd.profiler.record_function(f"tutti:{name}"):
+            yield
+    else:
+        yield
+
+
+class TuttiGroup(dist.ProcessGroup):
+    """A rank's end of a process group. Collectives run in the order of their calls; messages beside them (channel.py)."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        try:
+            super().__init__(store, rank, size)
+        except TypeError:  # PyTorch 1
+            super().__init__(rank, size)
+        self._store, self._my_rank, self._my_size, self._timeout = store, rank, size, timeout
+        self._name, self._description = "", ""
+        self._kept: collections.deque[Collective] = collections.deque(maxlen=KEPT)
+        self._sequence = 0
+        self._barriers = 0
+        self._gathered: list[Collective] | None = None
+        self._comms: dict[int, Communicator] = {}
+        self._follower = Follower()
+        self._messages = Messages(store, rank, size)
+        self._comm(HOST)
+
+    # ---- What PyTorch asks ----
+
+    def getBackendName(self) -> str:
+        return "tutti"
+
+    name = _get_backend_name = getBackendName
+
+    def getRank(self) -> int:
+        return self._my_rank
+
+    def getSize(self) -> int:
+        return self._my_size
+
+    rank, size = getRank, getSize
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+    pg_name = group_name
+
+    def _set_sequence_number_for_group(self) -> None:
+        self._sequence = 0
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._sequence
+
+    def _set_default_timeout(self, timeout: timedelta) -> None:
+        self._timeout = timeout
+
+    set_timeout = _set_default_timeout
+
+    def get_group_store(self) -> Any:
+        return self._store
+
+    @property
+    def supports_splitting(self) -> bool:
+        return False
+
+    @property
+    def supports_coalescing(self) -> bool:
+        return True
+
+    # ---- Communicators ----
+
+    def _comm(self, device: int) -> Communicator:
+        """The communicator for the memory of `device`, made at the first use."""
+        comm = self._comms.get(device)
+        if comm is None:
+            comm = self._comms[device] = self._meet("host" if device == HOST else "cuda", device)
+        return comm
+
+    def _meet(self, place: str, device: int) -> Communicator:
+        """Rank 0 leaves the meeting point in the store. Before anybody joins, all have said there that they are here."""
+        store, seconds = self._store, self._timeout.total_seconds()
+        deadline = time.monotonic() + seconds
+        if self._my_rank == 0:
+            store.set(f"{place}/id", unique_id().hex())
+        store.set(f"{place}/here/{self._my_rank}", "1")
+        for rank in range(self._my_size):
+            try:
+                store.wait([f"{place}/here/{rank}"], timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+            except RuntimeError as error:
+                raise BackendError(f"tutti: rank {rank} has not come to the process group of {self._my_size} ranks: Timed out after "
+                                   f"{seconds * 1000:.0f} ms on rank {self._my_rank} ({str(error).splitlines()[0]})") from None
+        try:
+            identity = bytes.fromhex(store.get(f"{place}/id").decode())
+            return init_rank(self._my_size, identity, self._my_rank, timeout=min(seconds, LIBRARY_PATIENCE), device=device)
+        except Error as error:
+            raise failure(error) from None
+
+    def _of(self, tensors: Sequence[torch.Tensor]) -> Communicator:
+        """The communicator for these tensors, which must be of one device, dense and contiguous."""
+        for tensor in tensors:
+            if not tensor.is_contiguous():
+                raise ValueError(f"Tensors must be contiguous: one has shape {tuple(tensor.shape)} and strides {tensor.stride()}")
+        device = tensors[0].device
+        return self._comm(HOST if device.type == "cpu" else device.index)
+
+    def _stream(self, comm: Communicator) -> int | None:
+        return None if comm.device == HOST else torch.cuda.current_stream(comm.device).cuda_stream
+
+    def _run(self, name: str, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor], options: Any,
+             issue: Callable[[Communicator, dict[str, Any]], Any], after: Callable[[], None] | None = None) -> Collective:
+        """Issues what `issue` calls on the communicator, and makes the work of that."""
+        asked = getattr(options, "timeout", None)
+        timeout = asked if asked is not None and asked > timedelta(0) else self._timeout
+        self._sequence += 1
+        with _recorded(name, tensors):
+            comm = self._of(tensors) if tensors else self._comm(HOST)
+            try:
+                issued = issue(comm, {"wait": False, "stream": self._stream(comm)})
+            except Error as error:
+                raise failure(error) from None
+        works: Sequence[Issued] = [issued] if isinstance(issued, Issued) else issued
+        if comm.device != HOST and after is not None:
+            after()  # ordered by the stream
+            after = None
+        work = Collective(name, works, results, timeout, comm.abort, self._follower, after)
+        if PYTORCH_1:
+            self._kept.append(work)
+        if self._gathered is not None:
+            self._gathered.append(work)
+        return work
+
+    # ---- Reductions ----
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Any:
+        opts = opts or dist.AllreduceOptions()
+        tensor, = tensors
+        if tensor.is_sparse:
+            return others.sparse(self, tensor, opts)
+        reduction = reductions.choose(opts.reduceOp, tensor)
+        if reduction.name is None:
+            return others.by_gathering(self, tensor, reduction, opts)
+        return self._run("all_reduce", [tensor], [tensor], opts, lambda comm, how: comm.allreduce(reduction.seen(tensor), op=reduction.name, **how))
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
+        return self._many([self.allreduce([tensor], opts) for tensor in tensors], tensors)
+
+    def reduce(self, tensors: Tensors, opts: Any) -> Any:
+        tensor, = tensors
+        reduction = reductions.choose(opts.reduceOp, tensor)
+        if reduction.name is None:
+            return others.by_gathering(self, tensor, reduction, opts, opts.rootRank)
+        return self._run("reduce", [tensor], [tensor], opts, lambda comm, how: comm.reduce(
+            reduction.seen(tensor), op=reduction.name, root=opts.rootRank, **how))
+
+    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
+        opts = opts or dist.ReduceScatterOptions()
+        reduction = reductions.choose(opts.reduceOp, input)
+        if reduction.name is None:
+            return others.scatter_by_gathering(self, output, input, reduction, opts)
+        return self._run("_reduce_scatter_base", [output, input], [output], opts, lambda comm, how: comm.reduce_scatter(
+            reduction.seen(input), reduction.seen(output), op=reduction.name, **how))
+
+    reduce_scatter_tensor = _reduce_scatter_base
+
+    def reduce_scatter(self, output_tensors: Tensors, input_tensors: list[Tensors], opts: Any = None) -> Any:
+        opts = opts or dist.ReduceScatterOptions()
+        output, inputs = output_tensors[0], input_tensors[0]
+        if all(part.numel() == output.numel() for part in inputs):
+            return self._reduce_scatter_base(output, others.flat(inputs), opts)
+        return others.reduce_to_each(self, output, inputs, opts)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        return self._many([self._reduce_scatter_base(*pair, opts) for pair in zip(outputs, inputs)], outputs)
+
+    # ---- Movements ----
+
+    def broadcast(self, tensors: Tensors, opts: Any) -> Any:
+        tensor, = tensors
+        return self._run("broadcast", [tensor], [tensor], opts, lambda comm, how: comm.broadcast(tensor, opts.rootRank, **how))
+
+    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
+        return self._run("_all_gather_base", [input, output], [output], opts, lambda comm, how: comm.allgather(input, output, **how))
+
+    def allgather(self, output_tensors: list[Tensors], input_tensors: Tensors, opts: Any = None) -> Any:
+        outputs, tensor = output_tensors[0], input_tensors[0]
+        if any(part.numel() != tensor.numel() for part in outputs):
+            return others.broadcast_from_each(self, outputs, tensor, opts)
+        whole, after = others.collected(outputs)
+        return self._run("all_gather", [tensor], outputs, opts, lambda comm, how: comm.allgather(tensor, whole, **how), after)
+
+    def allgather_coalesced(self, output_lists: list[Tensors], input_list: Tensors, opts: Any = None) -> Any:
+        works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor], opts) for i, tensor in enumerate(input_list)]
+        return self._many(works, [tensor for outputs in output_lists for tensor in outputs])
+
+    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        return self._many([self._allgather_base(*pair, opts) for pair in zip(outputs, inputs)], outputs)
+
+    def gather(self, output_tensors: list[Tensors], input_tensors: Tensors, opts: Any) -> Any:
+        tensor, = input_tensors
+        if self._my_rank != opts.rootRank:
+            return self._run("gather", [tensor], [], opts, lambda comm, how: comm.gather(tensor, root=opts.rootRank, **how))
+        outputs = output_tensors[0]
+        others.same_sizes(outputs, tensor)
+        whole, after = others.collected(outputs)
+        return self._run("gather", [tensor], outputs, opts, lambda comm, how: comm.gather(tensor, whole, opts.rootRank, **how), after)
+
+    def scatter(self, output_tensors: Tensors, input_tensors: list[Tensors], opts: Any) -> Any:
+        output, = output_tensors
+        if self._my_rank != opts.rootRank:
+            return self._run("scatter", [output], [output], opts, lambda comm, how: comm.scatter(None, output, opts.rootRank, **how))
+        others.same_sizes(input_tensors[0], output)
+        whole = others.flat(input_tensors[0])
+        return self._run("scatter", [output], [output], opts, lambda comm, how: comm.scatter(whole, output, opts.rootRank, **how))
+
+    def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_split_sizes: list[int], input_split_sizes: list[int],
+                      opts: Any = None) -> Any:
+        if not output_split_sizes and not input_split_sizes:
+            return self._run("all_to_all", [input, output], [output], opts, lambda comm, how: comm.alltoall(input, output, **how))
+        sends, receives = others.rows(input, input_split_sizes, self._my_size), others.rows(output, output_split_sizes, self._my_size)
+        return self._run("all_to_all", [input, output], [output], opts, lambda comm, how: comm.alltoallv(
+            input, sends, output, receives, **how))
+
+    def alltoall(self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None) -> Any:
+        def issue(comm: Communicator, how: dict[str, Any]) -> list[Issued]:
+            works = []
+            with together():
+                for peer, (there, here) in enumerate(zip(output_tensors, input_tensors)):
+                    if here.numel():
+                        works.append(comm.send(here, peer, **how))
+                    if there.numel():
+                        works.append(comm.recv(there, peer, **how))
+            return list(set(works))
+        return self._run("all_to_all", [*input_tensors, *output_tensors], output_tensors, opts, issue)
+
+    def barrier(self, opts: Any = None) -> Any:
+        return self._run("barrier", [], [], opts, lambda comm, how: comm.barrier(**how))
+
+    def monitored_barrier(self, timeout: timedelta | float | None = None, wait_all_ranks: bool = False) -> None:
+        self._barriers += 1
+        limit = self._timeout if timeout is None else timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+        others.monitored_barrier(self, limit, wait_all_ranks, f"monitored/{self._barriers}")
+
+    # ---- Messages ----
+
+    def _message(self, name: str, tensors: Tensors, tag: int, source: int | None = None) -> Message:
+        tensor, = tensors
+        if tensor.device.type != "cpu":
+            raise NotImplementedError("tutti's torch backend sends and receives tensors on the CPU alone: this one is on "
+                                      f"{tensor.device}; all_to_all_single() carries tensors of GPUs")
+        if not tensor.is_contiguous():
+            raise ValueError("Tensors must be contiguous")
+        with _recorded(name, tensors):
+            return Message(name, tensor, tag, self._timeout, source)
+
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Any:
+        return self._messages.send(self._message("send", tensors, tag), peer)
+
+    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Any:
+        return self._messages.recv(self._message("recv", tensors, tag, peer))
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Any:
+        return self._messages.recv(self._message("recvAnySource", tensors, tag))
+
+    # ---- Several at once ----
+
+    def _many(self, works: list[Collective], results: Sequence[torch.Tensor]) -> Collective:
+        """One work for several, of which the first one's limit of time holds for all."""
+        issued = [i for work in works for i in work._issued]
+        afters = [work._after for work in works if work._after is not None]
+        first = works[0]
+        return Collective(first._name, issued, results, first._timeout, first._give_up, self._follower,
+                          (lambda: [after() for after in afters] and None) if afters else None)
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._gathered = []
+
+    def _end_coalescing(self, device: torch.device) -> Any:
+        works, self._gathered = self._gathered or [], None
+        return self._many(works, [tensor for work in works for tensor in work._results]) if works else None
+
+    # ---- The end ----
+
+    def abort(self) -> None:
+        """Everything under way fails, here and on the other ranks."""
+        self._messages.give_up()
+        for comm in self._comms.values():
+            comm.abort()
+
+    def shutdown(self) -> None:
+        """The group is done with: what is under way is waited for, for as long as the group's limit of time says."""
+        self._messages.close()
+        for comm in self._comms.values():
+            number, _ = guard.arm(self._timeout.total_seconds(), comm.abort)
+            try:
+                comm.destroy()
+            except Error:
+                pass  # its operations have reported it
+            finally:
+                guard.disarm(number)
+        self._comms.clear()
+        self._follower.close()
