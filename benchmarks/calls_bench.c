@@ -3,11 +3,16 @@
  * Small calls of two ranks in an order that is always the same, so that their instructions can be counted: instructions.py does. One rank comes
  * first and finds the other missing, the other comes last; between the calls pipes tell who is to go on. Each thing that is counted has a function
  * of its own: first_CALL, last_CALL and wait_CALL.
+ *
+ * `tutti run -n RANKS -- calls-bench crowd`: what an allreduce of 8 bytes costs a rank where ranks share processors: switches and processor's time, which
+ * tell more than its duration on a machine that does other things.
  */
 #include "tutti/tutti.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,10 +128,45 @@ static int play(tutti_unique_id_t *id)
     return 0;
 }
 
-int main(void)
+static void allreduce_many(int times)
+{
+    for (int i = 0; i < times; i++) {
+        must(tutti_allreduce(in, out, 1, TUTTI_FLOAT64, TUTTI_SUM, comm, NULL));
+        must(tutti_comm_synchronize(comm));
+    }
+}
+
+static double microseconds(struct timeval time)
+{
+    return (double)time.tv_sec * 1e6 + (double)time.tv_usec;
+}
+
+static int crowd(void)
+{
+    enum { CALLS = 4000, TURNS = 5 };
+    must(tutti_comm_init_from_env(&comm, NULL));
+    must(tutti_comm_rank(comm, &rank));
+    for (int turn = 0; turn < TURNS; turn++) {
+        struct rusage before, after;
+        allreduce_many(CALLS / 10);
+        getrusage(RUSAGE_SELF, &before);
+        allreduce_many(CALLS);
+        getrusage(RUSAGE_SELF, &after);
+        double busy = microseconds(after.ru_utime) + microseconds(after.ru_stime) - microseconds(before.ru_utime) - microseconds(before.ru_stime);
+        long switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
+        if (rank == 0)
+            printf("%.2f switches, %.2f us of a processor\n", (double)switches / CALLS, busy / CALLS);
+    }
+    must(tutti_comm_destroy(comm));
+    return 0;
+}
+
+int main(int argc, char **argv)
 {
     tutti_unique_id_t id;
     int status = 0;
+    if (argc > 1)
+        return strcmp(argv[1], "crowd") ? 6 : crowd();
     setenv("TUTTI_TRANSPORT", "shm", 0);
     if (pipe(ends[0]) || pipe(ends[1]))
         return 5;
