@@ -239,6 +239,12 @@ static tutti_result_t finish(int way, tutti_comm_t comm)
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
+/* A rank that reads all others finds out by itself, whichever comes last. */
+static bool reads_all(int way)
+{
+    return way < 2 || way > 4;
+}
+
 /* Both know both calls by heart; then one makes the first, the other the second. */
 static int differ(int first, int second, int rank, tutti_comm_t comm)
 {
@@ -252,6 +258,7 @@ static int differ(int first, int second, int rank, tutti_comm_t comm)
     if (rank == first % 2)
         usleep(2000);
     result = finish(mine, comm);
+    bool unnoticed = result == TUTTI_SUCCESS && reads_all(first) && reads_all(second);
     if (result == TUTTI_SUCCESS)
         result = finish(WAYS - 1, comm);
     if (result != TUTTI_SUCCESS)
@@ -261,9 +268,10 @@ static int differ(int first, int second, int rank, tutti_comm_t comm)
         snprintf(said, sizeof said, "%s", tutti_get_last_error(NULL));
     result = result == TUTTI_SUCCESS ? end : result;
     bool named = strstr(said, "rank 0") && strstr(said, "rank 1") && strstr(said, ways[first]) && strstr(said, ways[second]);
-    if (named && (result == TUTTI_INVALID_USAGE || result == TUTTI_REMOTE_ERROR))
+    if (named && !unnoticed && (result == TUTTI_INVALID_USAGE || result == TUTTI_REMOTE_ERROR))
         return 0;
-    fprintf(stderr, "  rank 0: %s, rank 1: %s: rank %d got %d, \"%s\"\n", ways[first], ways[second], rank, result, said);
+    fprintf(stderr, "  rank 0: %s, rank 1: %s: rank %d got %d%s, \"%s\"\n", ways[first], ways[second], rank, result,
+            unnoticed ? ", behind a call that ended well" : "", said);
     return 1;
 }
 
