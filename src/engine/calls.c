@@ -98,7 +98,7 @@ static void say(struct team *team, const struct op *op)
     struct link *link;
     struct wire_message head = describe(team, op);
     const struct wire_begun with = begun_with(team, op->waiting);
-    if (memcmp(team->process[op->waiting].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) != 0) {
+    if (!team_is_here(team, op->waiting)) {
         if (team_link(team, op->waiting, &link) == TUTTI_SUCCESS)
             link_call(link, &head, &with);
         return;

@@ -37,6 +37,14 @@ struct reports {
     unsigned count;
 };
 
+#define ENGINE_EARLY 16
+
+/* That a communicator has failed which this process has not, or has not yet: peers may be ahead in making it. */
+struct early_failure {
+    uint64_t comm;
+    struct wire_abort news;
+};
+
 #define ENGINE_CLOSED 64
 
 /* What a team had begun when it was closed: peers may still wait for what never comes. */
@@ -59,6 +67,8 @@ struct engine {
     struct list shared;
     struct closed closed[ENGINE_CLOSED]; /* the last ones */
     unsigned closings;
+    struct early_failure early[ENGINE_EARLY]; /* the last ones */
+    unsigned earlies;
     _Atomic uint32_t mode;      /* enum engine_mode of the thread */
     _Atomic uint32_t attending; /* callers that wait and progress */
     _Atomic uint32_t activity;  /* changes when callers come and go */

@@ -162,15 +162,22 @@ void team_stop(struct team *team)
     stop_behind(team, atomic_load(&team->finished));
 }
 
-tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
+struct wire_abort team_cause(const struct team *team, tutti_result_t result, int culprit, const char *sentence)
 {
     struct wire_abort cause = {.culprit = culprit, .result = (int32_t)result, .cause = WIRE_CAUSE_ERROR};
     write_text(team, &cause, "%s", sentence);
+    memcpy(cause.from, team->process[team->rank].uuid, sizeof cause.from);
+    return cause;
+}
+
+tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
+{
+    struct wire_abort cause = team_cause(team, result, culprit, sentence);
     stop_behind(team, result == TUTTI_INVALID_USAGE ? 0 : atomic_load(&team->finished)); /* where calls differ, what one has finished says nothing */
     return fail(team, &cause, true);
 }
 
-tutti_result_t team_lose(struct team *team, int peer, const char *why)
+struct wire_abort team_blame(const struct team *team, int peer, const char *why)
 {
     struct wire_abort cause = {.culprit = peer, .result = TUTTI_REMOTE_ERROR, .cause = WIRE_CAUSE_LEFT};
     int dead = first_dead(team, peer);
@@ -178,14 +185,21 @@ tutti_result_t team_lose(struct team *team, int peer, const char *why)
         blame_gone_before(team, dead, peer, &cause);
     else
         blame_gone(team, peer, why, &cause);
+    memcpy(cause.from, team->process[team->rank].uuid, sizeof cause.from);
+    return cause;
+}
+
+tutti_result_t team_lose(struct team *team, int peer, const char *why)
+{
+    struct wire_abort cause = team_blame(team, peer, why);
     team_stop(team);
     return fail(team, &cause, true);
 }
 
 /* Resources of another rank are not ours: its fault is remote. */
-static int32_t result_here(const struct wire_abort *news)
+tutti_result_t failure_here(tutti_result_t there)
 {
-    return news->result == TUTTI_INVALID_USAGE || news->result == TUTTI_INVALID_ARGUMENT ? news->result : TUTTI_REMOTE_ERROR;
+    return there == TUTTI_INVALID_USAGE || there == TUTTI_INVALID_ARGUMENT ? there : TUTTI_REMOTE_ERROR;
 }
 
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
@@ -194,7 +208,7 @@ tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
     bool own = memcmp(news->from, team->process[team->rank].uuid, sizeof news->from) == 0;
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
-    cause.result = result_here(news);
+    cause.result = (int32_t)failure_here((tutti_result_t)news->result);
     if (dead >= 0 && dead != news->culprit)
         blame_gone_before(team, dead, news->culprit, &cause);
     bool lowered = lower_limit(team, news->finished), failed = atomic_load(&team->failed);
@@ -243,13 +257,25 @@ tutti_result_t team_failure(const struct team *team)
 
 void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news)
 {
+    bool known = false;
     if (news->cause != WIRE_CAUSE_ERROR)
         keep_report(engine, news);
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
+        known |= team->id == comm;
         if (team->id == comm && (atomic_load(&team->failing) || !team_excuses(team, news)))
             team_hear(team, news);
     }
+    if (!known)
+        engine->early[engine->earlies++ % ENGINE_EARLY] = (struct early_failure){comm, *news};
+}
+
+void failure_heard_early(struct team *team)
+{
+    struct engine *engine = team->engine;
+    for (unsigned i = 0; i < ENGINE_EARLY && i < engine->earlies; i++)
+        if (engine->early[i].comm == team->id)
+            team_hear(team, &engine->early[i].news);
 }
 
 struct wire_abort team_news(const struct team *team)

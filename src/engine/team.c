@@ -24,6 +24,11 @@
 
 /* ---- Links --------------------------------------------------------------------------------------------------------- */
 
+bool team_is_here(const struct team *team, int rank)
+{
+    return memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+}
+
 tutti_result_t team_link(struct team *team, int rank, struct link **out)
 {
     if (team->link[rank]) {
@@ -495,9 +500,13 @@ tutti_result_t team_collective(struct team *team, const struct call *call, void 
     return issue_call(team, call, owned, stream);
 }
 
+tutti_result_t team_do(struct team *team, const struct call *call)
+{
+    tutti_result_t result = team_collective(team, call, NULL, NULL);
+    return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
+}
+
 tutti_result_t team_tell_all(struct team *team, const void *mine, size_t size, void *all)
 {
-    struct call call = {.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all};
-    tutti_result_t result = team_collective(team, &call, NULL, NULL);
-    return result == TUTTI_SUCCESS ? team_wait(team, atomic_load(&team->issued)) : result;
+    return team_do(team, &(struct call){.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all});
 }

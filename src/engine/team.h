@@ -27,6 +27,9 @@ struct rounds;
 struct p2p;
 struct team;
 
+/* Under the engine's lock. */
+typedef void word_fn(void *context, int from, const struct wire_word *word);
+
 enum op_kind { OP_DIRECT, OP_ROUNDS, OP_P2P, OP_NOTHING };
 
 /* What a user asked for. */
@@ -185,6 +188,10 @@ struct team {
     int excused_culprit;
     char excused_sentence[TEAM_SENTENCE];
     uint32_t quiet; /* runs no collective above this one any more; under the engine's lock */
+
+    /* words.c, likewise */
+    word_fn *hear;
+    void *hear_context;
 };
 
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
@@ -305,8 +312,16 @@ tutti_result_t team_fail_transfer(struct team *team, int peer, tutti_result_t re
 struct wire_abort team_news(const struct team *team);
 /* What a peer, or a rank of this process, says of one of the engine's teams. Under the engine's lock. */
 void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news);
+/* What has been said of the team before it was open. Likewise. */
+void failure_heard_early(struct team *team);
 /* Tells peers of teams that have failed here: over links, and those that live in this process, which have no link to it. Under the engine's lock. */
 void failure_flood(struct engine *engine);
+
+/* The cause of a failure that this rank notices, to be told to others. team_blame: as team_lose finds it. */
+struct wire_abort team_cause(const struct team *team, tutti_result_t result, int culprit, const char *sentence);
+struct wire_abort team_blame(const struct team *team, int peer, const char *why);
+/* The result that a rank reports for what another one says has failed there. */
+tutti_result_t failure_here(tutti_result_t there);
 
 /* Fails it for two ranks whose collectives of number `seq` differ. */
 tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq);
@@ -341,15 +356,24 @@ static inline struct wire_call op_call(const struct op *op)
     return (struct wire_call){op->route.signature, op->call.root, op->call.count};
 }
 
+/* Does the rank live in this process? */
+bool team_is_here(const struct team *team, int rank);
 /* The link to a rank. Under the engine's lock. */
 tutti_result_t team_link(struct team *team, int rank, struct link **out);
+
+/* words.c: what ranks tell one another besides operations, also when the team has failed. `hear` is called under the engine's lock, and speaks but WIRE_WORD_LEAVE.
+ * Who speaks to a rank that has closed the team is answered that it has left. team_say: under the engine's lock. */
+void team_on_words(struct team *team, word_fn *hear, void *context);
+tutti_result_t team_say(struct team *team, int to, const struct wire_word *word);
+void words_heard(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word);
 
 /* Bytes of the whole vector of a call: what algorithms are chosen by. */
 size_t team_vector_bytes(const struct team *team, const struct call *call);
 /* A collective: checks nothing, enqueues. Takes over `owned` (malloc'ed, may be NULL), whatever it returns. */
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream);
 
-/* Every rank tells all others `size` bytes; waits for theirs. */
+/* Collectives among ranks of the library itself, which wait. team_tell_all: every rank tells all others `size` bytes. */
+tutti_result_t team_do(struct team *team, const struct call *call);
 tutti_result_t team_tell_all(struct team *team, const void *mine, size_t size, void *all);
 
 #endif

@@ -101,6 +101,7 @@ static tutti_result_t enlist(struct team *team)
         team->class = class_of(team);
         list_push(&engine->teams, &team->node);
         atomic_fetch_add(&engine->team_count, 1);
+        failure_heard_early(team);
     }
     lock_release(&engine->lock);
     return taken ? error_set(TUTTI_INTERNAL_ERROR, "rank %d of communicator %016llx is in this process already; make the communicator again",

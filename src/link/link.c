@@ -303,6 +303,13 @@ void link_call(struct link *link, const struct wire_message *head, const struct 
         message_send(link, head, begun, sizeof *begun);
 }
 
+void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word)
+{
+    struct wire_message head = {.kind = WIRE_WORD, .tag = *tag};
+    if (link->ops && !link->lost)
+        message_send(link, &head, word, sizeof *word);
+}
+
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort)
 {
     list_each_safe (node, &domain->links)

@@ -75,6 +75,8 @@ struct link_owner {
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
     /* The peer waits in a call: WIRE_CALL. May be NULL. */
     void (*called)(void *context, struct link *link, const struct wire_message *head, const struct wire_begun *begun);
+    /* A rank of the peer says something: WIRE_WORD. May be NULL. */
+    void (*worded)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word);
 };
 
 /* Which lane takes the next segment: the seam of src/path. Lanes that are not up, or full, are not offered. */
@@ -132,6 +134,8 @@ bool link_all_heard(const struct link_domain *domain);
 void link_announce(struct link_domain *domain, const void *buffer);
 /* Tells the peer what this process waits in: a head of WIRE_CALL or WIRE_ASK. */
 void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun);
+/* What one rank says to another, who are named by the tag. */
+void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Has anything come that nobody has asked for yet? At any time. */

@@ -154,6 +154,18 @@ static void called(struct link *link, const struct wire_message *head, const voi
     owner->called(owner->context, link, head, &begun);
 }
 
+static void worded(struct link *link, const struct wire_message *head, const void *body, size_t length)
+{
+    struct link_owner *owner = &link->domain->owner;
+    struct wire_word word;
+    if (length != sizeof word || !owner->worded)
+        return;
+    memcpy(&word, body, sizeof word);
+    if (word.kind == WIRE_WORD_LEAVE)
+        word.why.text[sizeof word.why.text - 1] = 0;
+    owner->worded(owner->context, link, &head->tag, &word);
+}
+
 void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length)
 {
     struct link_owner *owner = &link->domain->owner;
@@ -195,6 +207,9 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
     case WIRE_CALL:
     case WIRE_ASK:
         called(link, head, body, length);
+        break;
+    case WIRE_WORD:
+        worded(link, head, body, length);
         break;
     case WIRE_HOLD:
     case WIRE_GO_ON:

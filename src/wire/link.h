@@ -28,6 +28,7 @@ enum wire_message_kind {
                            Body: struct wire_begun */
     WIRE_ASK,           /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed there? Body: struct
                            wire_begun, of no meaning */
+    WIRE_WORD,          /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body: struct wire_word */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are compared as bytes. */
@@ -90,6 +91,31 @@ struct wire_abort {
     uint32_t cause;    /* enum wire_cause */
     uint32_t finished; /* collectives up to this one the sender has finished, or can still finish: with them it keeps nobody waiting */
     char text[WIRE_ABORT_TEXT]; /* with the rank that noticed, and when */
+};
+
+/* What ranks say that are to be the members of a shrunken communicator (src/comm/meet.h). A visit is one call of one rank. */
+enum wire_word_kind {
+    WIRE_WORD_COME = 1, /* I have come, without those whom `list` names */
+    WIRE_WORD_READY,    /* all below me are here, with the same list */
+    WIRE_WORD_GO,       /* all are: the new communicator has number `child` */
+    WIRE_WORD_LEAVE,    /* I am gone again, because of `why` */
+};
+#define WIRE_WORD_SHOWN 32
+struct wire_list {
+    uint64_t hash; /* of the whole list */
+    int32_t count;
+    int32_t first[WIRE_WORD_SHOWN];
+};
+struct wire_word {
+    uint32_t kind; /* enum wire_word_kind */
+    uint32_t owes; /* visits of the receiver that the sender will end at once: of attempts that failed before that one came */
+    uint64_t visit; /* the sender's, counted by it from 1; 0: it is not in a call */
+    uint64_t yours; /* the receiver's visit that this is about; 0: the sender knows of none */
+    union {
+        struct wire_list list;
+        uint64_t child;
+        struct wire_abort why;
+    };
 };
 
 /* The call in 32 bits: equal when collective, type, operator and a hash of count and root are equal. */

@@ -122,6 +122,9 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
     case WIRE_ABORT:
         memset(out, 'x', sizeof(struct wire_abort));
         return sizeof(struct wire_abort);
+    case WIRE_WORD:
+        memset(out, byte(&w->in) % 5, sizeof(struct wire_word));
+        return sizeof(struct wire_word);
     default: {
         uint64_t length = number(&w->in);
         memset(out, 1, room);
@@ -135,7 +138,7 @@ static void say(struct world *w)
     unsigned char bytes[SCRIPT_SEGMENT];
     uint8_t how = byte(&w->in), what = byte(&w->in);
     struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->received + 1, .received = what & 0x20 ? w->link->next_sequence : 0};
-    struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = (how & 15) % (WIRE_CALL + 1), .call.signature = how & 0x40 ? 7 : 8};
+    struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = (how & 15) % (WIRE_WORD + 1), .call.signature = how & 0x40 ? 7 : 8};
     size_t skip = w->link->lossless ? 0 : sizeof sequence, used = skip + sizeof head;
     if (how & 0x80)
         head.tag.slice = 0;
