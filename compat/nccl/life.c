@@ -179,7 +179,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
     if (result != ncclSuccess)
         return group_note(result);
     if (color == NCCL_SPLIT_NOCOLOR) {
-        result = group_note(result_of(tutti_comm_split(parent->comm, TUTTI_SPLIT_NOCOLOR, key, &nobody, NULL), parent->comm));
+        config.blocking = parent->blocking;
+        result = group_note(result_of(tutti_comm_split(parent->comm, TUTTI_SPLIT_NOCOLOR, key, &nobody, &config), parent->comm));
     } else {
         result = group_note(prepare_child(parent, user, &made, &config));
         if (result == ncclSuccess)

@@ -100,9 +100,10 @@ TUTTI_API const char *tutti_get_last_error(tutti_comm_t comm);
 typedef struct tutti_config {
     size_t size;         /* sizeof(tutti_config_t) of the caller: lets old programs meet new libraries */
     int blocking;        /* 1: init, split and the like return when done; 0: they return TUTTI_IN_PROGRESS at once and
-                            tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says */
+                            tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says. While a child is made so, calls on the parent,
+                            too, return TUTTI_IN_PROGRESS, and aborting the child aborts the parent. Splits of a group are done when it ends */
     int timeout_ms;      /* an operation fails when it has waited so long for a process that gives no sign of life (stopped, or cut
-                            off); for one that lives it waits. 0: as TUTTI_TIMEOUT says */
+                            off); for one that lives it waits. 0: as TUTTI_TIMEOUT says, of a child as the parent */
     const char *name;    /* shown by logs and tools; copied; NULL: made up */
     int device;          /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
     /* On a device, and the same on all ranks: */
@@ -140,7 +141,8 @@ TUTTI_API tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n);
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 /* Collective over `comm`: ranks of equal color (>= 0) form a communicator, ordered by key, then by old rank. *child is NULL
- * for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. */
+ * for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank cannot (no memory, or a wrong argument:
+ * these, too, are told to all, who are waited for), all ranks fail and name it, and may try again. */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child,
                                           const tutti_config_t *config);
 
@@ -148,7 +150,8 @@ TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key,
 TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *child, const tutti_config_t *config);
 
 /* Called by every rank that is not in `excluded` (count ranks of `comm`, the same list everywhere): a communicator of the
- * remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have failed. */
+ * remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have failed. If lists
+ * differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain fail and name it, and may try again. */
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
                                            const tutti_config_t *config);
 

@@ -131,21 +131,20 @@ static tutti_result_t no_group(const char *what)
     return group_note(error_set(TUTTI_INVALID_USAGE, "%s cannot be part of a group", what));
 }
 
+/* What is wrong with a rank's arguments is told to all, who wait for it: each fails, and none waits in vain. */
 tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child, const tutti_config_t *config)
 {
+    struct making making;
     tutti_result_t result = comm_usable(comm);
-    if (result == TUTTI_SUCCESS && (!child || color < TUTTI_SPLIT_NOCOLOR))
-        result = error_set(TUTTI_INVALID_ARGUMENT, "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
-                           color);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
+    if (!child || color < TUTTI_SPLIT_NOCOLOR)
+        result = error_set(TUTTI_INVALID_ARGUMENT, "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
+                           color);
     if (group_open())
-        return group_split(comm, color, key, config, child);
-    tutti_comm_t made = NULL;
-    result = child_split(comm, color, key, config, &made);
-    if (result == TUTTI_SUCCESS)
-        *child = made;
-    return result;
+        return result == TUTTI_SUCCESS ? group_split(comm, color, key, config, child) : group_note(result);
+    making_split(&making, comm, color, key, config, result);
+    return making_go(&making, child);
 }
 
 tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *child, const tutti_config_t *config)
@@ -168,21 +167,29 @@ static tutti_result_t check_excluded(tutti_comm_t comm, const int *excluded, int
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child, const tutti_config_t *config)
+static tutti_result_t can_shrink(tutti_comm_t comm)
 {
     tutti_result_t result = no_group("tutti_comm_shrink()");
     if (result == TUTTI_SUCCESS)
         result = comm_check(comm);
-    if (result == TUTTI_SUCCESS && atomic_load_explicit(&comm->state, memory_order_acquire) != COMM_READY)
-        result = error_set(TUTTI_INVALID_USAGE, "the communicator was never made, or was finalized");
-    if (result == TUTTI_SUCCESS && !child)
-        result = error_set(TUTTI_INVALID_ARGUMENT, "child is NULL");
-    if (result == TUTTI_SUCCESS)
-        result = check_excluded(comm, excluded, count);
     if (result != TUTTI_SUCCESS)
         return result;
+    int state = atomic_load_explicit(&comm->state, memory_order_acquire);
+    if (state == COMM_MAKING)
+        return comm_refuse(comm);
+    return state == COMM_READY ? TUTTI_SUCCESS : error_set(TUTTI_INVALID_USAGE, "the communicator was never made, or was finalized");
+}
+
+tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child, const tutti_config_t *config)
+{
+    struct making making;
+    tutti_result_t result = can_shrink(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = child ? check_excluded(comm, excluded, count) : error_set(TUTTI_INVALID_ARGUMENT, "child is NULL");
     team_end_calls(comm->team); /* or members might wait there for this rank, and this rank here for them */
-    return child_shrink(comm, excluded, count, config, child);
+    making_shrink(&making, comm, excluded, count, config, result);
+    return making_go(&making, child);
 }
 
 /* ---- Ending -------------------------------------------------------------------------------------------------------- */

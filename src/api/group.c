@@ -13,12 +13,9 @@
 /* A parent's splits run one after another in a thread of their own: those of several ranks meet. */
 struct split {
     struct split *next; /* of the same parent */
-    int color, key;
-    bool has_config, first, runs;
-    tutti_config_t config;
-    char name[COMM_NAME_BYTES]; /* the config's, which is the user's again */
+    struct making making;
+    bool first, runs;
     pthread_t thread;
-    tutti_comm_t parent, child;
     tutti_result_t result;
     char sentence[1024];
 };
@@ -179,29 +176,30 @@ static tutti_result_t issue_inits(void)
 
 /* ---- Splits -------------------------------------------------------------------------------------------------------- */
 
+static void drop_split(struct split *split)
+{
+    if (split->making.child)
+        comm_free(split->making.child);
+    free(split);
+}
+
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child)
 {
     struct split *split = calloc(1, sizeof *split);
     *child = NULL;
     if (!split)
         return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a split"));
-    *split = (struct split){.color = color, .key = key, .parent = comm, .has_config = config != NULL};
-    if (config)
-        memcpy(&split->config, config, config->size < sizeof split->config ? config->size : sizeof split->config);
-    if (split->config.name) {
-        snprintf(split->name, sizeof split->name, "%s", split->config.name);
-        split->config.name = split->name;
-    }
+    making_split(&split->making, comm, color, key, config, TUTTI_SUCCESS);
     tutti_result_t result = add(&(struct record){.kind = RECORD_SPLIT, .comm = comm, .out = child, .split = split});
     if (result != TUTTI_SUCCESS)
-        free(split);
+        drop_split(split);
     return result;
 }
 
 static void *run_splits(void *argument)
 {
     for (struct split *split = argument; split; split = split->next) {
-        split->result = child_split(split->parent, split->color, split->key, split->has_config ? &split->config : NULL, &split->child);
+        split->result = making_run(&split->making);
         if (split->result != TUTTI_SUCCESS)
             snprintf(split->sentence, sizeof split->sentence, "%s", error_last());
     }
@@ -220,7 +218,7 @@ static void chain(size_t i)
     split->first = true;
     for (size_t k = i; k-- > 0 && split->first;) {
         struct split *before = split_of(k);
-        if (!before || before->parent != split->parent)
+        if (!before || before->making.parent != split->making.parent)
             continue;
         before->next = split;
         split->first = false;
@@ -232,10 +230,9 @@ static tutti_result_t end_split(struct record *record)
     struct split *split = record->split;
     if (split->runs)
         pthread_join(split->thread, NULL);
-    tutti_result_t result = split->result;
-    *record->out = split->child;
-    if (result != TUTTI_SUCCESS)
-        error_set(result, "%s", split->sentence);
+    if (split->result != TUTTI_SUCCESS)
+        error_set(split->result, "%s", split->sentence);
+    tutti_result_t result = making_end(&split->making, split->result, record->out);
     record->kind = RECORD_DONE;
     free(split);
     return result;
@@ -272,7 +269,7 @@ static void drop_all(void)
         if (record->kind == RECORD_COLLECTIVE)
             free(record->counts);
         if (record->kind == RECORD_SPLIT)
-            free(record->split);
+            drop_split(record->split);
         if (record->kind == RECORD_INIT) {
             comm_free(record->comm);
             *record->out = NULL;

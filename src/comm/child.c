@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators made of communicators. Members know each other's processes from the parent, so no meeting point is needed; the
- * id follows from the parent's, the number of children before, and the color.
+ * Communicators made of communicators. Members know each other's processes from the parent, so no meeting point is needed. What is made has a random
+ * number that one of them draws, each time anew: ranks of an attempt that failed cannot take the next one for it. No member returns before all have
+ * the child, and if one cannot make it all fail, and say who and why.
  */
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/param.h"
 #include "base/random.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What each rank says in a split. */
 struct choice_by {
-    int32_t color, key, rank;
+    uint64_t number; /* random: the first member's makes the child's id */
+    int32_t color, key, rank, reserved;
 };
 
 static int by_key(const void *a, const void *b)
@@ -24,55 +29,112 @@ static int by_key(const void *a, const void *b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-static tutti_result_t open_team(struct tutti_comm *child, const struct tutti_comm *parent, const int *members, int count)
+/* ---- What is to be made -------------------------------------------------------------------------------------------- */
+
+/* What this rank cannot do is kept: whoever waits for it must hear of that. */
+static void refuse(struct making *making, tutti_result_t result)
 {
+    if (making->refused != TUTTI_SUCCESS || result == TUTTI_SUCCESS)
+        return;
+    making->refused = result;
+    snprintf(making->sentence, sizeof making->sentence, "%s", error_last());
+}
+
+static tutti_result_t refusal(const struct making *making)
+{
+    return making->refused == TUTTI_SUCCESS ? TUTTI_SUCCESS : error_note(making->refused, "%s", making->sentence);
+}
+
+static tutti_result_t new_child(const struct comm_order *order, struct tutti_comm **child)
+{
+    tutti_result_t result = comm_new(order, child);
+    return result == TUTTI_SUCCESS ? choice_open(&(*child)->choices) : result;
+}
+
+/* All that needs no peer. */
+static void prepare(struct making *making, const tutti_config_t *config, tutti_result_t refused)
+{
+    const struct tutti_comm *parent = making->parent;
+    struct comm_order order = {.timeout_ms = parent->order.timeout_ms, .fabric = parent->order.fabric};
+    refuse(making, refused);
+    tutti_result_t result = comm_order(&order, config);
+    refuse(making, result);
+    making->blocking = result != TUTTI_SUCCESS || order.blocking;
+    order.fabric.device = parent->order.fabric.device; /* a rank stays where it is */
+    if (result == TUTTI_SUCCESS && making->has_child)
+        refuse(making, new_child(&order, &making->child));
+}
+
+void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused)
+{
+    *making = (struct making){.parent = parent, .color = color, .key = key, .has_child = color >= 0};
+    prepare(making, config, refused);
+}
+
+void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
+                   tutti_result_t refused)
+{
+    int nranks = parent->team->nranks;
+    *making = (struct making){.parent = parent, .has_child = true, .shrinks = true, .list_is_wrong = refused != TUTTI_SUCCESS};
+    prepare(making, config, refused);
+    making->is_out = calloc((size_t)nranks, sizeof *making->is_out);
+    for (int i = 0; making->is_out && excluded && i < count; i++)
+        if (excluded[i] >= 0 && excluded[i] < nranks && excluded[i] != parent->team->rank)
+            making->is_out[excluded[i]] = true;
+}
+
+/* ---- Making it ----------------------------------------------------------------------------------------------------- */
+
+static tutti_result_t open_team(struct making *making, uint64_t id, const int *members, int count)
+{
+    struct tutti_comm *child = making->child;
+    const struct team *of = making->parent->team;
     struct wire_process *processes = malloc((size_t)count * sizeof *processes);
     if (!processes)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", count);
-    int rank = -1;
     for (int i = 0; i < count; i++) {
-        processes[i] = parent->team->process[members[i]];
-        rank = members[i] == parent->team->rank ? i : rank;
+        processes[i] = of->process[members[i]];
+        child->order.rank = members[i] == of->rank ? i : child->order.rank;
     }
-    child->order.rank = rank;
     child->order.nranks = count;
-    tutti_result_t result = choice_open(&child->choices);
-    if (result == TUTTI_SUCCESS)
-        result = team_open(child->engine, child->id, child->order.name, rank, count, processes, child->choices,
-                           &child->team);
+    if (!child->order.name[0])
+        snprintf(child->order.name, sizeof child->order.name, "%.32s/%04x", making->parent->order.name, (unsigned)(id & 0xffff));
+    tutti_result_t result = comm_open_team(child, id, processes);
     free(processes);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    child->team->timeout_ms = child->order.timeout_ms;
-    return share_all(child);
+    return result;
 }
 
-/* A child of the listed ranks of the parent, in that order. */
-static tutti_result_t make(struct tutti_comm *parent, const int *members, int count, uint64_t salt, const tutti_config_t *config,
-                           struct tutti_comm **out)
+/* What all ranks of the parent report is the child's cause, too. */
+static void pass_on(const struct team *parent, struct team *child)
 {
-    struct comm_order order = {.fabric = parent->order.fabric};
-    struct tutti_comm *child;
-    tutti_result_t result = comm_order(&order, config);
-    order.fabric.device = parent->order.fabric.device; /* a rank stays where it is */
-    if (result == TUTTI_SUCCESS)
-        result = comm_new(&order, &child);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    child->id = mix64(mix64(parent->id + parent->children) ^ salt);
-    if (!child->order.name[0])
-        snprintf(child->order.name, sizeof child->order.name, "%.32s/%u", parent->order.name, parent->children);
-    result = open_team(child, parent, members, count);
-    if (result != TUTTI_SUCCESS) {
-        if (child->team)
-            team_fail(child->team, result, -1, error_last());
-        comm_free(child);
-        return result;
-    }
-    atomic_store(&child->state, COMM_READY);
-    *out = child;
-    return TUTTI_SUCCESS;
+    struct wire_abort news = team_news(parent);
+    memset(news.from, 0, sizeof news.from); /* the child's peers have heard nothing yet */
+    news.culprit = -1;
+    news.finished = 0;
+    team_hear(child, &news);
 }
+
+/* Members that wait for this rank in the child's making are told there. */
+static tutti_result_t fail_child(struct making *making, tutti_result_t result)
+{
+    char sentence[TEAM_SENTENCE];
+    struct team *team = making->child ? making->child->team : NULL;
+    snprintf(sentence, sizeof sentence, "%s", error_last());
+    if (!team)
+        return error_note(result, "%s", sentence);
+    if (atomic_load(&making->parent->team->failed) && !making->shrinks)
+        pass_on(making->parent->team, team);
+    else
+        team_fail(team, result, -1, sentence);
+    team_report(team); /* others wait for this rank, or will */
+    int culprit = team->cause.culprit, old = culprit < 0 ? culprit : making->members[culprit];
+    if (old == culprit)
+        return error_note(result, "%s", sentence);
+    /* the user does not know the child's numbers yet */
+    return error_note(result, "%s; the numbers are those of the new communicator, whose rank %d is rank %d of the parent", sentence, culprit, old);
+}
+
+/* ---- Split --------------------------------------------------------------------------------------------------------- */
 
 static int members_of(struct choice_by *all, int nranks, int color, int *members)
 {
@@ -92,46 +154,176 @@ static tutti_result_t settle(struct tutti_comm *parent)
     return parent->fabric && fabric_uses_team(parent->fabric) ? fabric_synchronize(parent->fabric) : TUTTI_SUCCESS;
 }
 
-tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out)
+/* All ranks of the parent know that all are able to, then what each wants, then that all have begun. */
+static tutti_result_t split_among(struct making *making, struct choice_by *all, int *members)
 {
-    int nranks = parent->team->nranks;
-    struct choice_by mine = {color, key, parent->team->rank}, *all = malloc((size_t)nranks * sizeof *all);
-    int *members = malloc((size_t)nranks * sizeof *members);
-    tutti_result_t result = all && members ? settle(parent) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
-    parent->children++;
+    struct team *team = making->parent->team;
+    struct choice_by mine = {.color = making->color, .key = making->key, .rank = team->rank};
+    refuse(making, all && members ? settle(making->parent) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks));
+    refuse(making, random_bytes(&mine.number, sizeof mine.number));
+    tutti_result_t result = comm_agree(team, refusal(making));
     if (result == TUTTI_SUCCESS)
-        result = team_tell_all(parent->team, &mine, sizeof mine, all);
-    if (result == TUTTI_SUCCESS && color >= 0) {
-        int count = members_of(all, nranks, color, members);
-        result = make(parent, members, count, mix64((uint64_t)color + 1), config, out);
+        result = team_tell_all(team, &mine, sizeof mine, all);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (making->has_child) {
+        int count = members_of(all, team->nranks, making->color, members);
+        result = open_team(making, mix64(all[0].number), members, count);
     }
+    result = comm_agree(team, result);
+    return result == TUTTI_SUCCESS && making->has_child ? share_all(making->child) : result;
+}
+
+static tutti_result_t run_split(struct making *making)
+{
+    size_t nranks = (size_t)making->parent->team->nranks;
+    struct choice_by *all = malloc(nranks * sizeof *all);
+    int *members = making->members = malloc(nranks * sizeof *members);
+    tutti_result_t result = split_among(making, all, members);
+    if (result != TUTTI_SUCCESS)
+        fail_child(making, result);
     free(all);
     free(members);
     return result;
 }
 
-tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
-                            struct tutti_comm **out)
+/* ---- Shrink -------------------------------------------------------------------------------------------------------- */
+
+static tutti_result_t make_remaining(struct making *making, const struct meeting_order *order, uint64_t id)
 {
-    int nranks = parent->team->nranks, left = 0;
-    int *members = malloc((size_t)nranks * sizeof *members);
-    bool *out_of_it = calloc((size_t)nranks, sizeof *out_of_it);
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (!members || !out_of_it) {
-        result = error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
-    } else {
-        uint64_t salt = 0x5348524e4bull;
-        for (int i = 0; i < count; i++) {
-            out_of_it[excluded[i]] = true;
-            salt += mix64((uint64_t)excluded[i] + 1);
-        }
-        for (int rank = 0; rank < nranks; rank++)
-            if (!out_of_it[rank])
-                members[left++] = rank;
-        parent->children++;
-        result = make(parent, members, left, mix64(salt), config, out);
+    tutti_result_t result = refusal(making);
+    if (result == TUTTI_SUCCESS)
+        result = open_team(making, id, order->members, order->count);
+    if (result == TUTTI_SUCCESS)
+        result = share_all(making->child);
+    return result == TUTTI_SUCCESS ? comm_agree(making->child->team, TUTTI_SUCCESS) : result; /* in the meeting nobody said that he can */
+}
+
+static struct wire_abort cause_of(struct making *making, tutti_result_t result)
+{
+    const struct team *team = making->child ? making->child->team : NULL;
+    if (team && atomic_load(&team->failed))
+        return team->cause;
+    return team_cause(making->parent->team, result, making->parent->team->rank, error_last());
+}
+
+static tutti_result_t shrink_to(struct making *making, const struct meeting_order *order)
+{
+    uint64_t id;
+    struct meeting *meeting = &making->parent->meeting;
+    tutti_result_t result = meeting_visit(meeting, order, &id);
+    if (result == TUTTI_SUCCESS)
+        result = make_remaining(making, order, id);
+    if (making->refused != TUTTI_SUCCESS)
+        result = refusal(making);
+    if (result == TUTTI_SUCCESS) {
+        meeting_end(meeting, NULL);
+        return result;
     }
-    free(members);
-    free(out_of_it);
+    fail_child(making, result);
+    struct wire_abort cause = cause_of(making, result);
+    meeting_end(meeting, &cause);
     return result;
+}
+
+static tutti_result_t run_shrink(struct making *making)
+{
+    int nranks = making->parent->team->nranks, *members = making->members = malloc((size_t)nranks * sizeof *members);
+    struct meeting_order order = {.members = members, .is_out = making->is_out, .wrong = making->list_is_wrong,
+                                  .deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT))};
+    if (!members || !making->is_out) {
+        free(members);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
+    }
+    for (int rank = 0; rank < nranks; rank++)
+        if (!making->is_out[rank])
+            members[order.count++] = rank;
+    tutti_result_t result = shrink_to(making, &order);
+    free(members);
+    return result;
+}
+
+/* ---- Now or later -------------------------------------------------------------------------------------------------- */
+
+/* The user, if he has the child already, finds how it ended. */
+static void record(struct tutti_comm *child, tutti_result_t result)
+{
+    if (!child)
+        return;
+    snprintf(child->sentence, sizeof child->sentence, "%s", result == TUTTI_SUCCESS ? "" : error_last());
+    atomic_store(&child->failed, result);
+    atomic_store_explicit(&child->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
+}
+
+tutti_result_t making_run(struct making *making)
+{
+    tutti_result_t result = making->shrinks ? run_shrink(making) : run_split(making);
+    record(making->child, result);
+    free(making->is_out);
+    making->is_out = NULL;
+    return result;
+}
+
+static void *maker(void *argument)
+{
+    struct making *making = argument;
+    struct tutti_comm *parent = making->parent, *child = making->child;
+    making_run(making);
+    free(making);
+    atomic_store_explicit(&parent->state, COMM_READY, memory_order_release);
+    if (child) {
+        pthread_mutex_lock(&child->joining);
+        atomic_store(&child->parent, NULL);
+        pthread_mutex_unlock(&child->joining);
+    }
+    return NULL;
+}
+
+/* In a thread of the parent's, which nobody may use meanwhile. False: there is none to be had. */
+static bool run_later(const struct making *order)
+{
+    struct tutti_comm *parent = order->parent, *child = order->child;
+    struct making *making = malloc(sizeof *making);
+    if (!making)
+        return false;
+    *making = *order;
+    comm_join_wait(parent); /* a thread before this one has ended, but has not been waited for */
+    if (child)
+        atomic_store(&child->parent, parent);
+    atomic_store(&parent->state, COMM_MAKING);
+    pthread_mutex_lock(&parent->joining);
+    parent->has_maker = pthread_create(&parent->maker, NULL, maker, making) == 0;
+    bool runs = parent->has_maker;
+    pthread_mutex_unlock(&parent->joining);
+    if (runs)
+        return true;
+    atomic_store(&parent->state, COMM_READY);
+    if (child)
+        atomic_store(&child->parent, NULL);
+    free(making);
+    return false;
+}
+
+tutti_result_t making_go(struct making *making, tutti_comm_t *out)
+{
+    struct tutti_comm *child = making->child;
+    if (!making->blocking && out && making->refused == TUTTI_SUCCESS && run_later(making)) {
+        *out = child;
+        return TUTTI_IN_PROGRESS;
+    }
+    tutti_result_t result = making_run(making);
+    return making_end(making, result, out);
+}
+
+tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_comm_t *out)
+{
+    char sentence[sizeof making->child->sentence];
+    if (result == TUTTI_SUCCESS) {
+        *out = making->child;
+        return result;
+    }
+    snprintf(sentence, sizeof sentence, "%s", error_last());
+    if (making->child)
+        comm_free(making->child);
+    return error_note(result, "%s", sentence);
 }

@@ -59,7 +59,8 @@ tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config
     if (set.policy < -1 || set.policy > TUTTI_POLICY_ZERO)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy, TUTTI_POLICY_ZERO);
     order->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
-    order->timeout_ms = set.timeout_ms ? (uint64_t)set.timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
+    if (set.timeout_ms || !order->timeout_ms)
+        order->timeout_ms = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT));
     order->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
     snprintf(order->name, sizeof order->name, "%s", set.name ? set.name : "");
     order->fabric.device = set.device;
@@ -92,6 +93,7 @@ void comm_free(struct tutti_comm *comm)
 {
     fabric_close(comm->fabric);
     if (comm->team) {
+        meeting_close(&comm->meeting);
         share_forget(comm);
         team_close(comm->team);
     }
@@ -101,6 +103,17 @@ void comm_free(struct tutti_comm *comm)
     pthread_mutex_destroy(&comm->joining);
     comm->magic = 0;
     free(comm);
+}
+
+tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes)
+{
+    comm->id = id;
+    tutti_result_t result = team_open(comm->engine, id, comm->order.name, comm->order.rank, comm->order.nranks, processes, comm->choices, &comm->team);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    comm->team->timeout_ms = comm->order.timeout_ms;
+    meeting_open(&comm->meeting, comm->team);
+    return TUTTI_SUCCESS;
 }
 
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
@@ -136,9 +149,22 @@ tutti_result_t comm_publish_team(struct tutti_comm *comm)
     return atomic_load(&comm->abort) ? fail_by_abort(comm->team) : TUTTI_SUCCESS;
 }
 
+/* What is waited for while it is made may be calls on the parent, which cannot be taken back. */
+static void abort_making(struct tutti_comm *comm)
+{
+    pthread_mutex_lock(&comm->joining);
+    struct tutti_comm *parent = atomic_load(&comm->parent);
+    if (parent)
+        comm_abort(parent, false);
+    pthread_mutex_unlock(&comm->joining);
+}
+
 tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
 {
     atomic_store(&comm->abort, true);
+    atomic_fetch_add(&comm->meeting.aborts, 1);
+    if (atomic_load(&comm->parent))
+        abort_making(comm);
     struct team *team = atomic_load(&comm->to_fail);
     bool leaves = atomic_load(&comm->state) == COMM_READY && comm->fabric && fabric_leave(comm->fabric);
     if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {

@@ -4,6 +4,7 @@
 #define TUTTI_COMM_COMM_H
 
 #include "base/fork.h"
+#include "comm/meet.h"
 #include "engine/p2p.h"
 #include "fabric/fabric.h"
 
@@ -43,8 +44,9 @@ struct tutti_comm {
     _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
     struct fabric *fabric; /* NULL: on host memory */
     struct choice_table *choices;
+    struct meeting meeting; /* of those who shrink it */
+    _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
     uint64_t id;
-    uint32_t children;
     uint64_t share_until; /* ranks below us in the tree should have connected */
     int shares_taken; /* descriptors that came, see share.c */
     struct comm_order order;
@@ -52,7 +54,7 @@ struct tutti_comm {
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */
     char sentence[1024];
-    pthread_t maker;         /* of a non-blocking init */
+    pthread_t maker;         /* of a non-blocking init, or of a child that is made without blocking */
     bool has_maker;          /* under `joining`: any thread may abort */
     pthread_mutex_t joining;
     struct premul premul[COMM_PREMULS];
@@ -75,7 +77,7 @@ static inline tutti_result_t comm_usable(tutti_comm_t comm)
 }
 
 /* join.c */
-/* *order says what holds where the config says nothing of the fabric. */
+/* *order says what holds where the config says nothing of the fabric or, if it is not 0, of the timeout. */
 tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config);
 tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out);
 void comm_free(struct tutti_comm *comm);
@@ -84,6 +86,8 @@ tutti_result_t comm_join(struct tutti_comm *comm);
 /* Joins in a thread of its own. */
 tutti_result_t comm_join_later(struct tutti_comm *comm);
 tutti_result_t comm_join_wait(struct tutti_comm *comm);
+/* The team, as order.rank of order.nranks processes. */
+tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes);
 
 /* roots.c: meeting points that this process serves */
 tutti_result_t roots_open(tutti_unique_id_t *id);
@@ -117,10 +121,31 @@ static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_
 bool comm_joins_streams(const struct tutti_comm *comm);
 tutti_result_t comm_follow(struct tutti_comm *comm, tutti_stream_t stream, tutti_stream_t before);
 
-/* child.c */
-tutti_result_t child_split(struct tutti_comm *parent, int color, int key, const tutti_config_t *config, struct tutti_comm **out);
-tutti_result_t child_shrink(struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
-                            struct tutti_comm **out);
+/* agree.c: how this rank fared (a failure's sentence is the thread's last). Success when all ranks say so; else all fail, with the first one's sentence. */
+tutti_result_t comm_agree(struct team *team, tutti_result_t mine);
+
+/*
+ * child.c: a child of the parent's. A rank that cannot make it takes part all the same, until all know: `refused` is what the caller has found wrong
+ * already. making_go() makes it, at once or, if that is wanted, in a thread: then TUTTI_IN_PROGRESS. Those of a group are run by threads of the group's:
+ * making_run(), then making_end().
+ */
+struct making {
+    struct tutti_comm *parent, *child;
+    int color, key;
+    bool has_child; /* this rank is to be a member */
+    bool shrinks, list_is_wrong;
+    bool *is_out;       /* by rank: excluded */
+    int *members;       /* ranks of the parent, while it is being made */
+    bool blocking;
+    tutti_result_t refused;
+    char sentence[TEAM_SENTENCE]; /* of that */
+};
+void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused);
+void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
+                   tutti_result_t refused);
+tutti_result_t making_go(struct making *making, tutti_comm_t *out);
+tutti_result_t making_run(struct making *making);
+tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_comm_t *out);
 
 /* comm.c */
 /* Waits until everything issued is done. Finds out that peers were in other calls; at the `end` also what was sent and never received. */

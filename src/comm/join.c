@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What every rank tells every other. */
 struct introduction {
@@ -103,10 +104,7 @@ static tutti_result_t make_team(struct tutti_comm *comm, const struct introducti
     comm->id = mix64(all[0].random);
     if (!comm->order.name[0])
         snprintf(comm->order.name, sizeof comm->order.name, "world-%04x", (unsigned)(comm->id & 0xffff));
-    tutti_result_t result = team_open(comm->engine, comm->id, comm->order.name, comm->order.rank, nranks, processes,
-                                      comm->choices, &comm->team);
-    if (result == TUTTI_SUCCESS)
-        comm->team->timeout_ms = comm->order.timeout_ms;
+    tutti_result_t result = comm_open_team(comm, comm->id, processes);
     free(processes);
     return result;
 }
@@ -220,6 +218,8 @@ tutti_result_t comm_join_wait(struct tutti_comm *comm)
         pthread_join(comm->maker, NULL);
     comm->has_maker = false;
     pthread_mutex_unlock(&comm->joining);
+    while (atomic_load(&comm->parent)) /* a thread of the parent's makes it */
+        usleep(200);
     tutti_result_t result = (tutti_result_t)atomic_load(&comm->failed);
     return result == TUTTI_SUCCESS ? result : error_note(result, "%s", comm->sentence);
 }

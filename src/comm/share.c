@@ -33,11 +33,6 @@ static bool possible(const struct team *team)
     return team->local_ranks == team->nranks && team->class == CHOICE_SHM && team->nranks <= DIRECT_RANKS;
 }
 
-static bool same_process(const struct team *team, int rank)
-{
-    return memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
-}
-
 static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
 {
     struct shared_fd *shared = malloc(sizeof *shared);
@@ -73,14 +68,16 @@ static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
     struct team *team = comm->team;
     const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
     struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
-    if (same_process(team, rank))
+    if (team_is_here(team, rank))
         return keep_here(comm->engine, key_of(comm, what, rank), *fd);
     if (!link && !clock_passed(comm->share_until))
         return TUTTI_IN_PROGRESS;
     tutti_result_t result = team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link_is_lost(link))
         return is_gone(team, rank, "got");
-    return result == TUTTI_SUCCESS ? link_share(link, key_of(comm, what, rank), *fd) : result;
+    if (result == TUTTI_SUCCESS)
+        result = link_share(link, key_of(comm, what, rank), *fd);
+    return result == TUTTI_REMOTE_ERROR ? TUTTI_IN_PROGRESS : result; /* its lane has ended: the next look finds the link lost */
 }
 
 static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
@@ -139,7 +136,7 @@ static tutti_result_t take(struct tutti_comm *comm, int what, int rank, int *fd)
     *fd = engine_take_shared(comm->engine, key_of(comm, what, team->rank));
     if (*fd >= 0)
         return TUTTI_SUCCESS;
-    tutti_result_t result = same_process(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
+    tutti_result_t result = team_is_here(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);
     if (result == TUTTI_SUCCESS && link && link_is_lost(link))
         return is_gone(team, rank, "gave");
     return result == TUTTI_SUCCESS ? TUTTI_IN_PROGRESS : result;
@@ -203,16 +200,23 @@ static tutti_result_t share_fabric(struct tutti_comm *comm)
     return result;
 }
 
+static tutti_result_t open_fabric(struct tutti_comm *comm, bool shared)
+{
+    struct team *team = comm->team;
+    if (shared && team->nranks > FABRIC_RANKS)
+        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank, FABRIC_RANKS,
+                 team->nranks);
+    return shared && team->nranks <= FABRIC_RANKS ? share_fabric(comm) : fabric_open(team, &comm->order.fabric, -1, &comm->fabric);
+}
+
 tutti_result_t share_all(struct tutti_comm *comm)
 {
-    bool shared = possible(comm->team);
+    bool shared = possible(comm->team), on_device = comm->order.fabric.device != TUTTI_HOST;
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = comm_publish_team(comm);
-    if (result != TUTTI_SUCCESS || comm->order.fabric.device == TUTTI_HOST)
-        return result;
-    if (shared && comm->team->nranks > FABRIC_RANKS)
-        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", comm->team->rank, FABRIC_RANKS,
-                 comm->team->nranks);
-    return shared && comm->team->nranks <= FABRIC_RANKS ? share_fabric(comm) : fabric_open(comm->team, &comm->order.fabric, -1, &comm->fabric);
+    if (result == TUTTI_SUCCESS && on_device)
+        result = open_fabric(comm, shared);
+    /* Who cannot fails the team instead of coming here. */
+    return result == TUTTI_SUCCESS && (shared || on_device) ? comm_agree(comm->team, TUTTI_SUCCESS) : result;
 }

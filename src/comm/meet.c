@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words go along a tree of the members. Each who comes says so to its neighbours; who has all below it says that upwards; the first member, when all
+ * are there, draws the new communicator's number and sends it down. Every word names the visits of both ends: so what is said of an attempt that
+ * failed touches no later one, whoever is late, and whoever comes again. Who leaves tells its neighbours why, and ends their visits that it met; those
+ * that had not come yet it owes that: their next visit, which is of the attempt that failed, ends when they say that they have come.
+ */
+#include "comm/meet.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_MS 50 /* between two looks at what wakes nobody: an abort, the time, a peer's silence */
+#define WARN_MS 60000
+
+struct guest {
+    struct list node;
+    int rank;
+    uint64_t visit; /* 0: it has left */
+    uint64_t ready; /* our visit in which it said that all below it are here */
+    uint64_t seen;  /* its visit when ours ended: who comes after that, comes for the next one */
+    uint32_t owed, owes; /* visits that we will end, and it */
+    bool met; /* it was at our attempt, too */
+    struct wire_list list;
+};
+
+/* ---- What others say ----------------------------------------------------------------------------------------------- */
+
+static struct guest *find_guest(const struct meeting *meeting, int rank)
+{
+    list_each (node, (struct list *)&meeting->guests) {
+        struct guest *guest = list_entry(node, struct guest, node);
+        if (guest->rank == rank)
+            return guest;
+    }
+    return NULL;
+}
+
+/* Its visit that goes on, of the same attempt as ours; 0: none. */
+static uint64_t visit_of(const struct guest *guest)
+{
+    return guest && !guest->owes ? guest->visit : 0;
+}
+
+static void remember_guests(struct meeting *meeting)
+{
+    list_each (node, &meeting->guests) {
+        struct guest *guest = list_entry(node, struct guest, node);
+        guest->seen = visit_of(guest);
+    }
+}
+
+static void decide(struct meeting *meeting, uint64_t child)
+{
+    meeting->child = child;
+    remember_guests(meeting);
+}
+
+static void fail(struct meeting *meeting, const struct wire_abort *why)
+{
+    struct wire_abort news = *why;
+    if (meeting->failed)
+        return;
+    if (!meeting->child)
+        remember_guests(meeting);
+    meeting->failed = true;
+    meeting->why = *why;
+    memset(news.from, 0, sizeof news.from); /* the new communicator's peers have heard nothing of it */
+    if (meeting->child)
+        failure_heard(meeting->team->engine, meeting->child, &news);
+}
+
+static struct guest *make_guest(struct meeting *meeting, int rank)
+{
+    struct guest *guest = find_guest(meeting, rank);
+    if (guest)
+        return guest;
+    guest = calloc(1, sizeof *guest);
+    if (!guest) { /* it will wait for us in vain, unless our visit ends */
+        struct wire_abort why = team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, "no memory for what another rank says");
+        fail(meeting, &why);
+        return NULL;
+    }
+    guest->rank = rank;
+    list_push(&meeting->guests, &guest->node);
+    return guest;
+}
+
+/* Who came too late for an attempt that failed hears of that, whatever we are at. */
+static void came(struct meeting *meeting, int from, const struct wire_word *word)
+{
+    struct guest *guest = make_guest(meeting, from);
+    struct wire_word answer = {.kind = WIRE_WORD_LEAVE, .visit = UINT64_MAX, .yours = word->visit, .why = meeting->missed};
+    if (!guest)
+        return;
+    guest->owes = word->owes;
+    if (guest->owed) {
+        answer.owes = --guest->owed;
+        team_say(meeting->team, from, &answer);
+        return;
+    }
+    guest->visit = word->visit;
+    guest->list = word->list;
+    guest->met |= meeting->visit && !meeting->failed;
+}
+
+static void left(struct meeting *meeting, int from, const struct wire_word *word)
+{
+    struct guest *guest = make_guest(meeting, from);
+    bool here = meeting->visit && word->yours == meeting->visit;
+    if (!guest)
+        return;
+    guest->met |= here;
+    if (guest->visit == word->visit || !word->visit)
+        guest->visit = 0;
+    struct wire_abort why = word->why;
+    why.result = (int32_t)failure_here((tutti_result_t)why.result);
+    if (here)
+        fail(meeting, &why);
+    guest->owes = word->owes; /* not before: its visit that goes on does not concern ours */
+}
+
+static void hear(void *context, int from, const struct wire_word *word)
+{
+    struct meeting *meeting = context;
+    struct guest *guest = find_guest(meeting, from);
+    bool here = meeting->visit && word->yours == meeting->visit;
+    switch (word->kind) {
+    case WIRE_WORD_COME:
+        came(meeting, from, word);
+        break;
+    case WIRE_WORD_READY:
+        if (here && guest && guest->visit == word->visit)
+            guest->ready = meeting->visit;
+        break;
+    case WIRE_WORD_GO:
+        if (here && from == meeting->up && !meeting->failed)
+            decide(meeting, word->child);
+        break;
+    case WIRE_WORD_LEAVE:
+        left(meeting, from, word);
+        break;
+    default:
+        break;
+    }
+}
+
+void meeting_open(struct meeting *meeting, struct team *team)
+{
+    meeting->team = team;
+    list_init(&meeting->guests);
+    team_on_words(team, hear, meeting);
+}
+
+void meeting_close(struct meeting *meeting)
+{
+    char sentence[60];
+    struct list *node;
+    if (!meeting->team)
+        return;
+    snprintf(sentence, sizeof sentence, "rank %d destroyed the communicator", meeting->team->rank);
+    struct wire_abort why = team_cause(meeting->team, TUTTI_REMOTE_ERROR, meeting->team->rank, sentence);
+    team_on_words(meeting->team, NULL, NULL);
+    lock_take(&meeting->team->engine->lock);
+    while ((node = list_pop(&meeting->guests))) {
+        struct guest *guest = list_entry(node, struct guest, node);
+        struct wire_word word = {.kind = WIRE_WORD_LEAVE, .yours = guest->visit, .why = why};
+        if (guest->visit)
+            team_say(meeting->team, guest->rank, &word);
+        free(guest);
+    }
+    lock_release(&meeting->team->engine->lock);
+}
+
+/* ---- What is wrong ------------------------------------------------------------------------------------------------- */
+
+static tutti_result_t fail_for(struct meeting *meeting, struct wire_abort why)
+{
+    fail(meeting, &why);
+    return TUTTI_IN_PROGRESS; /* the next look finds it */
+}
+
+/* "ranks 3 and 5" */
+static void write_list(const struct wire_list *list, char *out, size_t size)
+{
+    int count = list->count, shown = count < WIRE_WORD_SHOWN ? count : WIRE_WORD_SHOWN;
+    size_t used = (size_t)snprintf(out, size, count < 0 ? "what it cannot" : count == 0 ? "nobody" : count == 1 ? "rank" : "ranks");
+    for (int i = 0; i < shown && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s %d", i == 0 ? "" : i == count - 1 ? " and" : ",", list->first[i]);
+    if (shown < count && used < size)
+        snprintf(out + used, size - used, " and %d more", count - shown);
+}
+
+static tutti_result_t differ(struct meeting *meeting, const struct guest *guest)
+{
+    char here[260], there[260], sentence[TEAM_SENTENCE];
+    write_list(&meeting->list, here, sizeof here);
+    write_list(&guest->list, there, sizeof there);
+    snprintf(sentence, sizeof sentence, "rank %d excludes %s, rank %d excludes %s: tutti_comm_shrink() takes the same list on all ranks that remain",
+             meeting->team->rank, here, guest->rank, there);
+    return fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, guest->rank, sentence));
+}
+
+static bool differs(const struct meeting *meeting, const struct guest *guest)
+{
+    return visit_of(guest) && !meeting->is_out[guest->rank] &&
+           (guest->list.hash != meeting->list.hash || guest->list.count != meeting->list.count);
+}
+
+static tutti_result_t is_silent(struct meeting *meeting, int rank, uint64_t silence)
+{
+    char sentence[TEAM_SENTENCE];
+    snprintf(sentence, sizeof sentence, "rank %d (process %u) has given no sign of life for %.1f s, in which tutti_comm_shrink() waited for it "
+             "(TUTTI_TIMEOUT, config.timeout_ms)", rank, meeting->team->process[rank].pid, (double)silence / NS_PER_S);
+    return fail_for(meeting, team_cause(meeting->team, TUTTI_REMOTE_ERROR, rank, sentence));
+}
+
+/* Ranks that live may be late for as long as they like. */
+static tutti_result_t look_at(struct meeting *meeting, int rank)
+{
+    struct team *team = meeting->team;
+    struct link *link;
+    if (team_is_here(team, rank))
+        return TUTTI_IN_PROGRESS;
+    tutti_result_t result = team_link(team, rank, &link);
+    if (result != TUTTI_SUCCESS)
+        return fail_for(meeting, team_cause(team, result, team->rank, error_last()));
+    if (link_is_lost(link)) {
+        char why[100];
+        snprintf(why, sizeof why, "process %u is gone, and tutti_comm_shrink() needs it", team->process[rank].pid);
+        return fail_for(meeting, team_blame(team, rank, why));
+    }
+    uint64_t silence = link_silence(link, clock_ns());
+    return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
+}
+
+static void look(struct meeting *meeting)
+{
+    list_each (node, &meeting->guests) {
+        const struct guest *guest = list_entry(node, struct guest, node);
+        if (differs(meeting, guest))
+            differ(meeting, guest);
+    }
+    for (int i = 0; i < meeting->belows; i++)
+        look_at(meeting, meeting->below[i]);
+    if (meeting->up >= 0)
+        look_at(meeting, meeting->up);
+}
+
+/* ---- Going on ------------------------------------------------------------------------------------------------------ */
+
+static void say(struct meeting *meeting, int to, struct wire_word word)
+{
+    const struct guest *guest = find_guest(meeting, to);
+    word.visit = meeting->visit;
+    word.yours = visit_of(guest);
+    word.owes = guest ? guest->owed : 0;
+    tutti_result_t result = team_say(meeting->team, to, &word);
+    if (result != TUTTI_SUCCESS)
+        fail_for(meeting, team_cause(meeting->team, result, meeting->team->rank, error_last()));
+}
+
+static void come(struct meeting *meeting)
+{
+    struct wire_word word = {.kind = WIRE_WORD_COME, .list = meeting->list};
+    for (int i = 0; i < meeting->belows; i++)
+        say(meeting, meeting->below[i], word);
+    if (meeting->up >= 0)
+        say(meeting, meeting->up, word);
+}
+
+/* A rank below that is not here with all below it; -1: none. */
+static int missing_below(const struct meeting *meeting)
+{
+    for (int i = 0; i < meeting->belows; i++) {
+        const struct guest *guest = find_guest(meeting, meeting->below[i]);
+        if (!visit_of(guest) || guest->ready != meeting->visit)
+            return meeting->below[i];
+    }
+    return -1;
+}
+
+static void draw(struct meeting *meeting)
+{
+    uint64_t child;
+    if (random_bytes(&child, sizeof child) == TUTTI_SUCCESS)
+        decide(meeting, child);
+    else
+        fail_for(meeting, team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, error_last()));
+}
+
+static tutti_result_t advance(struct meeting *meeting)
+{
+    uint64_t above = meeting->up < 0 ? 0 : visit_of(find_guest(meeting, meeting->up));
+    if (missing_below(meeting) >= 0)
+        return TUTTI_IN_PROGRESS;
+    if (meeting->up < 0)
+        draw(meeting);
+    if (above && above != meeting->told) {
+        say(meeting, meeting->up, (struct wire_word){.kind = WIRE_WORD_READY});
+        meeting->told = above;
+    }
+    if (!meeting->child)
+        return TUTTI_IN_PROGRESS;
+    for (int i = 0; i < meeting->belows; i++)
+        say(meeting, meeting->below[i], (struct wire_word){.kind = WIRE_WORD_GO, .child = meeting->child});
+    return TUTTI_SUCCESS;
+}
+
+static int awaited(const struct meeting *meeting)
+{
+    int below = missing_below(meeting);
+    return below >= 0 ? below : meeting->up;
+}
+
+static tutti_result_t attempt(struct meeting *meeting)
+{
+    tutti_result_t result = TUTTI_IN_PROGRESS;
+    look(meeting);
+    if (!meeting->failed)
+        result = advance(meeting);
+    return meeting->failed ? error_set((tutti_result_t)meeting->why.result, "rank %d: %s", meeting->team->rank, meeting->why.text) : result;
+}
+
+static void watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
+{
+    char sentence[200];
+    struct team *team = meeting->team;
+    int rank = awaited(meeting);
+    if (atomic_load(&meeting->aborts) != aborts)
+        snprintf(sentence, sizeof sentence, "rank %d aborted the communicator in tutti_comm_shrink()", team->rank);
+    else if (clock_passed(deadline))
+        snprintf(sentence, sizeof sentence, "rank %d has not called tutti_comm_shrink(), or waits for others there, within TUTTI_INIT_TIMEOUT", rank);
+    else
+        return;
+    fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, atomic_load(&meeting->aborts) != aborts ? team->rank : rank, sentence));
+}
+
+static void warn(const struct meeting *meeting, uint64_t since, uint64_t *next)
+{
+    if (!clock_passed(*next))
+        return;
+    *next = clock_deadline_ms(WARN_MS);
+    log_warn("rank %d has waited %.0f s in tutti_comm_shrink() for rank %d, which has not called it with the same list, or waits for others there",
+             meeting->team->rank, (double)(clock_ns() - since) / NS_PER_S, awaited(meeting));
+}
+
+static tutti_result_t wait_for_all(struct meeting *meeting, unsigned aborts, uint64_t deadline)
+{
+    struct engine *engine = meeting->team->engine;
+    uint64_t since = clock_ns(), next = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_WARN));
+    for (;;) {
+        lock_take(&engine->lock);
+        engine_poll(engine);
+        tutti_result_t result = attempt(meeting);
+        if (result == TUTTI_IN_PROGRESS)
+            watch(meeting, aborts, deadline);
+        if (result == TUTTI_IN_PROGRESS)
+            warn(meeting, since, &next);
+        lock_release(&engine->lock);
+        if (result != TUTTI_IN_PROGRESS)
+            return result;
+        engine_sleep(engine, NULL, LOOK_MS);
+    }
+}
+
+static void place(struct meeting *meeting, const struct meeting_order *order)
+{
+    int mine = 0;
+    while (order->members[mine] != meeting->team->rank)
+        mine++;
+    meeting->up = mine ? order->members[(mine - 1) / MEET_BRANCHES] : -1;
+    meeting->belows = 0;
+    for (int i = MEET_BRANCHES * mine + 1; i <= MEET_BRANCHES * (mine + 1) && i < order->count; i++)
+        meeting->below[meeting->belows++] = order->members[i];
+}
+
+static void write_down(struct meeting *meeting, const struct meeting_order *order)
+{
+    struct wire_list *list = &meeting->list;
+    *list = (struct wire_list){0};
+    for (int rank = 0; rank < meeting->team->nranks; rank++) {
+        if (!order->is_out[rank])
+            continue;
+        if (list->count < WIRE_WORD_SHOWN)
+            list->first[list->count] = rank;
+        list->count++;
+        list->hash = mix64(list->hash + (uint64_t)rank + 1);
+    }
+    if (order->wrong)
+        list->count = -1;
+}
+
+tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_order *order, uint64_t *child)
+{
+    unsigned aborts = atomic_load(&meeting->aborts);
+    lock_take(&meeting->team->engine->lock);
+    meeting->visit = ++meeting->visits;
+    meeting->is_out = order->is_out;
+    meeting->told = meeting->child = 0;
+    meeting->failed = false;
+    place(meeting, order);
+    write_down(meeting, order);
+    list_each (node, &meeting->guests) {
+        struct guest *guest = list_entry(node, struct guest, node);
+        guest->met = visit_of(guest);
+    }
+    come(meeting);
+    lock_release(&meeting->team->engine->lock);
+    tutti_result_t result = wait_for_all(meeting, aborts, order->deadline);
+    *child = meeting->child;
+    return result;
+}
+
+/* Where lists differ, so may neighbours: who has not come here may have failed elsewhere. */
+static void owe(const struct meeting *meeting, struct guest *guest)
+{
+    if (!guest->met && !guest->owes && meeting->why.result != TUTTI_INVALID_USAGE)
+        guest->owed++;
+}
+
+static void part(struct meeting *meeting, int rank)
+{
+    struct guest *guest = make_guest(meeting, rank);
+    struct wire_word word = {.kind = WIRE_WORD_LEAVE, .visit = meeting->visit, .why = meeting->why};
+    if (guest) {
+        owe(meeting, guest);
+        word.yours = guest->seen;
+        word.owes = guest->owed;
+    }
+    team_say(meeting->team, rank, &word);
+}
+
+/* From neighbours, and from whoever else was here with another list. */
+static void leave(struct meeting *meeting)
+{
+    list_each (node, &meeting->guests) {
+        const struct guest *guest = list_entry(node, struct guest, node);
+        if (guest->seen && differs(meeting, guest))
+            part(meeting, guest->rank);
+    }
+    for (int i = 0; i < meeting->belows; i++)
+        part(meeting, meeting->below[i]);
+    if (meeting->up >= 0)
+        part(meeting, meeting->up);
+    meeting->missed = meeting->why;
+}
+
+/* What was of this attempt is over. */
+static void dismiss(const struct meeting *meeting, struct guest *guest)
+{
+    if (guest->visit == guest->seen && !meeting->is_out[guest->rank])
+        guest->visit = 0;
+    guest->ready = guest->seen = 0;
+    guest->met = false;
+}
+
+void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
+{
+    lock_take(&meeting->team->engine->lock);
+    if (cause)
+        fail(meeting, cause);
+    if (cause)
+        leave(meeting);
+    list_each (node, &meeting->guests)
+        dismiss(meeting, list_entry(node, struct guest, node));
+    meeting->visit = 0;
+    lock_release(&meeting->team->engine->lock);
+}
