@@ -26,7 +26,7 @@ struct plan {
     int victim;        /* place of the process that it strikes */
     int second;        /* place of another that is killed; -1: none */
     int second_after_ms;
-    int after_ms;      /* since the beginning, or since all work where the fault cannot come before */
+    int after_ms;      /* since the beginning, since there is a meeting point, or since all work, where the fault cannot come before */
     int pause_ms;
     int aborted;       /* the communicator */
     int leaving;       /* how the old communicators are given up after a loss, and when */

@@ -372,8 +372,14 @@ static bool all_joined(void)
     return true;
 }
 
-/* The others join hands and go on. They may still wait for this process on other communicators, so these are aborted first. Those
- * and the world are destroyed before or behind the work that follows. */
+/* The world has failed here: others may still wait for this process on other communicators. */
+static void give_up_parts(bool free)
+{
+    for (int i = 1; i < COMMS; i++)
+        give_up(i, free);
+}
+
+/* The others join hands and go on. What they have given up and the world are destroyed before or behind the work that follows. */
 static void shrink(void)
 {
     int excluded[2] = {me.plan.victim, me.plan.second}, count = me.plan.second < 0 ? 1 : 2;
@@ -381,8 +387,7 @@ static void shrink(void)
     stage(STAGE_STRUCK);
     while (atomic_load(&me.world->struck) != me.era)
         nap(1);
-    for (int i = 1; i < COMMS; i++)
-        give_up(i, me.plan.leaving & 1);
+    give_up_parts(me.plan.leaving & 1);
     stage(STAGE_SHRINK);
     tutti_result_t result = tutti_comm_shrink(me.comm[0], excluded, count, &rest, NULL);
     if (result != TUTTI_SUCCESS) {
@@ -415,8 +420,11 @@ static void play_era(void)
         aborts = aborts && pthread_create(&aborter, NULL, abort_when_told, NULL) == 0;
         stage(STAGE_WORK);
         atomic_store(&me.account->working, me.era);
-        if (!work() && me.plan.fault == FAULT_KILL)
+        bool whole = work();
+        if (!whole && me.plan.fault == FAULT_KILL)
             shrink();
+        else if (!whole)
+            give_up_parts(false);
         if (aborts)
             pthread_join(aborter, NULL);
     } else if (atomic_load(&me.account->joined) == me.era) {
