@@ -178,10 +178,9 @@ static void post(struct p2p_transfer *item, struct link *link)
 /* The message rides in the ring. */
 static bool send_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
 {
-    struct wire_tag tag = tag_of(team, item);
-    struct wire_call call = call_of(item);
+    struct wire_message head = {.tag = tag_of(team, item), .call = call_of(item)};
     tutti_result_t result = TUTTI_SUCCESS;
-    if (!link_send_now(link, &tag, &call, item->data, length, &result))
+    if (!link_send_now(link, &head, item->data, length, &result))
         return false;
     count_item(team, item);
     calls_message(team, item->peer, true);

@@ -83,11 +83,6 @@ void early_take(struct link *link, struct unexpected *item)
     relax(link);
 }
 
-bool early_held(const struct link *link)
-{
-    return link->held || link->outgoing_bytes > link->most_early / 4;
-}
-
 void early_drop_all(struct link *link)
 {
     struct list *node;

@@ -174,7 +174,10 @@ void early_keep(struct link *link, const struct wire_message *head, const void *
 void early_take(struct link *link, struct unexpected *item);
 void early_drop_all(struct link *link);
 /* Must small payloads wait for a credit now? */
-bool early_held(const struct link *link);
+static inline bool early_held(const struct link *link)
+{
+    return link->held || link->outgoing_bytes > link->most_early / 4;
+}
 
 /* bulk.c: credits and segments */
 void bulk_credit(struct link *link, struct link_recv *recv);

@@ -114,9 +114,8 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
-/* The same for a send that is over at once, with no record of it. False: nothing was done, as this one is not. */
-bool link_send_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length,
-                   tutti_result_t *result);
+/* The same for a send that is over at once, with no record of it: a head with tag and call. False: nothing was done, as this one is not. */
+bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length, tutti_result_t *result);
 /* Before link_recv(): a payload that rides in a message, has come, or comes in the next looks, is taken at once, without being looked up: then
  * done() is called. Until link_expected(), which says whether it was. One receive of a link at a time. */
 void link_expect(struct link *link, struct link_recv *recv);

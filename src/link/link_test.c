@@ -103,17 +103,17 @@ static void test_at_once(void **state)
     struct link *from = script->side[0].link, *to = script->side[1].link;
     struct payload *send = payload_new(true, 1, 7, EAGER), *recv = payload_new(false, 1, 7, EAGER);
     tutti_result_t result = TUTTI_SYSTEM_ERROR;
-    assert_false(link_send_now(from, &send->send.tag, &send->send.call, send->data, EAGER + 1, &result)); /* needs a credit */
+    struct wire_message head = {.tag = send->send.tag, .call = send->send.call};
+    assert_false(link_send_now(from, &head, send->data, EAGER + 1, &result)); /* needs a credit */
     for (int turn = 0; turn < 3; turn++) {
-        struct wire_call call = send->send.call;
-        call.signature += turn == 2;
+        head.call.signature += turn == 2;
         recv->done = 0;
         memset(recv->data, 0, EAGER);
         link_expect(to, &recv->recv);
         assert_int_equal(recv->done, 0);
         if (turn == 0)
             assert_false(link_expected(to)); /* has not come */
-        assert_true(link_send_now(from, &send->send.tag, &call, send->data, EAGER, &result));
+        assert_true(link_send_now(from, &head, send->data, EAGER, &result));
         assert_int_equal(result, TUTTI_SUCCESS);
         script_settle(script);
         if (turn == 0)

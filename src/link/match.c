@@ -235,21 +235,20 @@ static bool is_eager(const struct link *link, size_t length)
     return length <= link->eager && (!early_held(link) || !length);
 }
 
-static tutti_result_t send_eager(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length)
+static tutti_result_t send_eager(struct link *link, struct wire_message *head, const void *data, size_t length)
 {
-    struct wire_message head = {.tag = *tag, .kind = WIRE_EAGER, .call = *call};
-    if (message_send_now(link, &head, data, length))
+    head->kind = WIRE_EAGER;
+    if (message_send_now(link, head, data, length))
         return TUTTI_SUCCESS;
-    message_send(link, &head, data, length);
+    message_send(link, head, data, length);
     return link->lost ? say_lost(link) : TUTTI_SUCCESS;
 }
 
-bool link_send_now(struct link *link, const struct wire_tag *tag, const struct wire_call *call, const void *data, size_t length,
-                   tutti_result_t *result)
+bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length, tutti_result_t *result)
 {
     if (!link->ops || link->lost || !is_eager(link, length))
         return false;
-    *result = send_eager(link, tag, call, data, length);
+    *result = send_eager(link, head, data, length);
     return true;
 }
 
@@ -316,7 +315,8 @@ void link_send(struct link *link, struct link_send *send)
     } else if (!link->ops) {
         send_to_self(link, send);
     } else if (is_eager(link, send->length)) {
-        send->done(send, send_eager(link, &send->tag, &send->call, send->data, send->length));
+        struct wire_message head = {.tag = send->tag, .call = send->call};
+        send->done(send, send_eager(link, &head, send->data, send->length));
     } else {
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
         send->since = clock_ns();
