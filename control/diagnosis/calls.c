@@ -192,8 +192,10 @@ static void say_kind(struct finding *finding, struct kind_of_call *kind)
 
 static void prove_difference(struct finding *finding, const struct blackbox_op *odd, const struct blackbox_op *many)
 {
-    if (odd->collective != many->collective)
+    if (odd->collective != many->collective) {
         prove(finding, "the collective differs: %s, %s", blackbox_collective_name(odd->collective), blackbox_collective_name(many->collective));
+        return;
+    }
     if (odd->count != many->count && odd->collective != WIRE_ALLTOALLV)
         prove(finding, "the count differs: %" PRIu64 ", %" PRIu64, odd->count, many->count);
     if (odd->type != many->type)

@@ -16,13 +16,20 @@
 
 enum process_state { PROCESS_UNKNOWN, PROCESS_RUNS, PROCESS_SLEEPS, PROCESS_BLOCKED, PROCESS_STOPPED, PROCESS_TRACED };
 
+#define FACTS_THREADS 16
+
 /* What the system says of the process of a box. All 0: nothing. */
 struct process_facts {
     enum process_state state;
     uint32_t tracer;       /* the process that stops it by ptrace; 0: unknown */
     char tracer_name[32];
-    uint64_t at;           /* CLOCK_MONOTONIC; 0: the two below do not hold */
-    uint64_t ran, delayed; /* nanoseconds on a processor, and ready to run without one, of all its threads */
+    uint64_t at; /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
+    struct thread_facts {
+        uint32_t number;
+        bool ready;            /* to run, or running */
+        uint64_t ran, delayed; /* nanoseconds on a processor, and ready to run without one: counted when that is over */
+    } threads[FACTS_THREADS]; /* the first of them */
+    size_t thread_count;
 };
 
 struct look {

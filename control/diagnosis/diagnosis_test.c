@@ -118,6 +118,24 @@ static void test_behind(void **state)
     expect(&job, FINDING_BEHIND, 1, "rank 1 (process 1001) has not called allreduce #2 and is waited for by ranks 0 2 3");
 }
 
+/* Who was away for as long before may only be saving a checkpoint. */
+static void test_long_pauses(void **state)
+{
+    struct made_job job = ring(4);
+    struct blackbox_comm *late = &job.boxes[1]->comms[0];
+    for (int pause = 5; pause < 7; pause++) {
+        late->op_count = 0;
+        made_call(late, 0, (40 + (uint64_t)pause) * NS_PER_S, (40 + (uint64_t)pause) * NS_PER_S);
+        made_call(late, 1, 40 * NS_PER_S, 40 * NS_PER_S);
+        struct findings found = find_by(NULL, &job);
+        assert_int_equal(found.count, 1);
+        assert_int_equal(found.items[0].confidence, pause == 5 ? LIKELY : POSSIBLE);
+        assert_int_equal(has_evidence(&found.items[0], "it was away for 6.0 s before: it may come yet"), pause == 6);
+        findings_free(&found);
+    }
+    made_free(&job);
+}
+
 /* Three dimensions: one verdict, whatever waits behind it. */
 static void test_training(void **state)
 {
@@ -237,7 +255,7 @@ static struct made_job after_a_death(void)
     struct made_job job = ring(5);
     for (int rank = 0; rank < 5; rank++)
         if (rank != 3)
-            break_down(&job.boxes[rank]->comms[0], rank == 1 ? 2 : 3, "lost rank 3: killed");
+            break_down(&job.boxes[rank]->comms[0], rank == 0 ? 2 : 3, "lost rank 3: killed");
     job.boxes[3]->alive = false;
     return job;
 }
@@ -294,6 +312,16 @@ static void test_slow_rank(void **state)
     expect(&job, FINDING_SLOW, 4, "rank 4 (process 1004) was last in 60 of the last 60 calls of communicator world in which ranks waited; they waited 37");
 }
 
+/* Who waits for nobody is not held up by who comes late. */
+static void test_nobody_waits(void **state)
+{
+    struct made_job job = steps(4, 2, 0);
+    for (int rank = 0; rank < 4; rank++)
+        for (size_t i = 0; i < 80; i++)
+            job.boxes[rank]->comms[0].ops[i].end = job.boxes[rank]->comms[0].ops[i].begin + 1000;
+    expect_nothing(NULL, &job);
+}
+
 /* Of hosts whose clocks do not compare: the last one is through first. */
 static void test_slow_rank_of_another_host(void **state)
 {
@@ -315,12 +343,75 @@ static void test_noise_is_healthy(void **state)
     expect_nothing(NULL, &job);
 }
 
+/* Two take turns: neither is to blame. */
+static void test_two_are_late(void **state)
+{
+    struct made_job job = steps(4, -1, 0);
+    for (size_t i = 0; i < 80; i++)
+        job.boxes[i % 2]->comms[0].ops[i].begin += 40 * NS_PER_MS;
+    expect_nothing(NULL, &job);
+}
+
+/* One thread; it ran for 9 ns. */
+static struct process_facts facts(uint64_t at, uint64_t delayed)
+{
+    return (struct process_facts){.state = PROCESS_RUNS, .at = at, .threads = {{.number = 1, .ran = 9, .delayed = delayed}}, .thread_count = 1};
+}
+
+/* Where all wait for processors, nobody is starved by somebody. */
+static void test_crowded(void **state)
+{
+    struct made_job before = ring(4), now = ring(4);
+    for (size_t i = 0; i < 4; i++) {
+        before.boxes[i]->comms[0].ops[1].wait_round = 2;
+        before.facts[i] = facts(MADE_NOW - NS_PER_S, 1);
+        now.facts[i] = facts(MADE_NOW, 800 * NS_PER_MS);
+    }
+    expect_nothing(&before, &now);
+}
+
+/* It stands still for long enough to be taken for a hang. */
+static void test_starved_still(void **state)
+{
+    struct made_job before = ring(4), now = ring(4);
+    before.boxes[1]->comms[0].op_count = now.boxes[1]->comms[0].op_count = 1;
+    for (size_t i = 0; i < 4; i++) {
+        before.facts[i] = facts(MADE_NOW - NS_PER_S, 1);
+        now.facts[i] = facts(MADE_NOW, i == 1 ? 800 * NS_PER_MS : NS_PER_MS);
+    }
+    struct findings found = find_by(&before, &now);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_STARVED);
+    assert_non_null(strstr(found.items[0].sentence, "; it is waited for by ranks 0 2 3 in allreduce #2"));
+    findings_free(&found);
+    made_free(&before);
+    made_free(&now);
+}
+
+/* It has not run since the first look, so that nothing is counted yet. */
+static void test_starved_throughout(void **state)
+{
+    struct made_job before = steps(4, 1, 0), now = steps(4, 1, 0);
+    for (size_t i = 0; i < 4; i++) {
+        before.facts[i] = facts(MADE_NOW - NS_PER_S, 1);
+        now.facts[i] = facts(MADE_NOW, 1);
+    }
+    before.facts[1].threads[0].ready = now.facts[1].threads[0].ready = true;
+    struct findings found = find_by(&before, &now);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_STARVED);
+    assert_int_equal(found.items[0].culprit.rank, 1);
+    findings_free(&found);
+    made_free(&before);
+    made_free(&now);
+}
+
 static void test_starved(void **state)
 {
     struct made_job before = steps(4, 1, 0), now = steps(4, 1, 0);
     for (size_t i = 0; i < 4; i++) {
-        before.facts[i] = (struct process_facts){.state = PROCESS_RUNS, .at = MADE_NOW - NS_PER_S, .ran = 1, .delayed = 1};
-        now.facts[i] = (struct process_facts){.state = PROCESS_RUNS, .at = MADE_NOW, .ran = 9, .delayed = i == 1 ? 800 * NS_PER_MS : 90 * NS_PER_MS};
+        before.facts[i] = facts(MADE_NOW - NS_PER_S, 1);
+        now.facts[i] = facts(MADE_NOW, i == 1 ? 800 * NS_PER_MS : 90 * NS_PER_MS);
     }
     struct findings found = find_by(&before, &now);
     assert_int_equal(found.count, 1);
@@ -471,11 +562,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stopped_in_a_circle), cmocka_unit_test(test_rounds_tell_who_does_not_take),
         cmocka_unit_test(test_circle), cmocka_unit_test(test_dead), cmocka_unit_test(test_other_hosts_are_not_dead),
-        cmocka_unit_test(test_behind), cmocka_unit_test(test_training), cmocka_unit_test(test_inverted_order),
+        cmocka_unit_test(test_behind), cmocka_unit_test(test_long_pauses), cmocka_unit_test(test_training), cmocka_unit_test(test_inverted_order),
         cmocka_unit_test(test_not_quiet), cmocka_unit_test(test_quiet), cmocka_unit_test(test_joining), cmocka_unit_test(test_odd_count),
         cmocka_unit_test(test_odd_of_two), cmocka_unit_test(test_skipped_call), cmocka_unit_test(test_first_cause),
-        cmocka_unit_test(test_failure_elsewhere), cmocka_unit_test(test_recovered), cmocka_unit_test(test_slow_rank),
-        cmocka_unit_test(test_slow_rank_of_another_host), cmocka_unit_test(test_noise_is_healthy), cmocka_unit_test(test_starved), cmocka_unit_test(test_confirmed),
+        cmocka_unit_test(test_failure_elsewhere), cmocka_unit_test(test_recovered), cmocka_unit_test(test_slow_rank), cmocka_unit_test(test_nobody_waits),
+        cmocka_unit_test(test_slow_rank_of_another_host), cmocka_unit_test(test_noise_is_healthy), cmocka_unit_test(test_two_are_late), cmocka_unit_test(test_crowded), cmocka_unit_test(test_starved), cmocka_unit_test(test_starved_throughout), cmocka_unit_test(test_starved_still), cmocka_unit_test(test_confirmed),
         cmocka_unit_test(test_delay_matrix), cmocka_unit_test(test_nonsense), cmocka_unit_test(test_growth),
     };
     return cmocka_run_group_tests_name("diagnosis", tests, NULL, NULL);

@@ -192,17 +192,44 @@ static void say_inverted(struct finding *finding, const struct member *named)
 
 /* ---- Evidence ---- */
 
+/* The longest that this rank was away between two calls. */
+static uint64_t longest_pause(const struct blackbox_comm *comm)
+{
+    uint64_t longest = 0;
+    for (size_t i = 1; i < comm->op_count; i++) {
+        const struct blackbox_op *last = &comm->ops[i - 1];
+        uint64_t over = last->end > last->begin ? last->end : last->begin, next = comm->ops[i].begin;
+        longest = next > over && next - over > longest ? next - over : longest;
+    }
+    return longest;
+}
+
+static uint64_t waited(const struct member *waiter)
+{
+    uint64_t since = blackbox_since(waiter->op);
+    return since && waiter->box->now > since ? waiter->box->now - since : 0;
+}
+
+/* It was away for about as long before: to save a checkpoint, to evaluate. */
+static bool may_come_yet(const struct victim *victim)
+{
+    return victim->end->box->alive && (double)waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
+}
+
 static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
 {
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
+    const struct share share = share_of(scene, end);
     if (now->state == PROCESS_STOPPED || now->state == PROCESS_TRACED)
         prove(finding, "/proc/%u/stat says %s", end->box->header.pid, now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
     else if (now->state == PROCESS_BLOCKED && before && before->state == PROCESS_BLOCKED)
         prove(finding, "/proc/%u/stat says D: it waits in the kernel, for a disk, a network file system or a device", end->box->header.pid);
-    else if (now->at && before && before->at && now->at > before->at && now->ran >= before->ran)
-        prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid, word_time(now->ran - before->ran).text,
-              word_time(now->at - before->at).text,
-              (double)(now->ran - before->ran) >= COMPUTES_PART * (double)(now->at - before->at) ? "computes" : "sleeps, or waits for something");
+    else if (share.time)
+        prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid, word_time(share.ran).text,
+              word_time(share.time).text,
+              is_starved(&share)                                             ? "is ready to run and gets none"
+              : (double)share.ran >= COMPUTES_PART * (double)share.time ? "computes"
+                                                                             : "sleeps, or waits for something");
 }
 
 /* The other calls that wait for the same: one of each name of communicators, so that the finding stays readable. */
@@ -246,6 +273,8 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
               waiter->box->now > end->box->now ? word_time(waiter->box->now - end->box->now).text : "some time");
     if (end->box->alive && chain->witness->ending != ABSENT)
         prove_process(scene, finding, end);
+    if (chain->witness->ending == MISSES && may_come_yet(chain->witness))
+        prove(finding, "between two calls it was away for %s before: it may come yet", word_time(longest_pause(end->comm)).text);
     prove_wait(finding, waiter);
     prove_others(finding, chain);
     if (scene->snapshot->before.count && waiter->box->alive)
@@ -268,6 +297,8 @@ static enum finding_kind kind_of(const struct victim *victim)
 
 static enum confidence confidence_of(const struct victim *victim)
 {
+    if (victim->ending == MISSES && may_come_yet(victim))
+        return POSSIBLE;
     if (victim->ending == DEAD && !victim->end->group->lives)
         return LIKELY; /* told by times alone */
     if (of_process(victim->ending) || victim->ending == INVERTED)
@@ -315,6 +346,23 @@ static bool told(const struct scene *scene, const struct findings *findings, con
     return false;
 }
 
+/* It would get on if it had a processor: that is slow, and no hang. */
+static bool only_starved(const struct scene *scene, const struct victim *witness)
+{
+    const struct share share = share_of(scene, witness->end);
+    return (witness->ending == MISSES || witness->ending == STILL || witness->ending == UNREAD) && is_starved(&share);
+}
+
+static void say_starved(const struct scene *scene, struct finding *finding, const struct chain *chain)
+{
+    const struct share share = share_of(scene, chain->witness->end);
+    finding->kind = FINDING_STARVED;
+    say_who(finding, chain->witness->end);
+    say(finding, " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s;", word_time(share.time).text,
+        word_time(share.delayed).text, word_time(share.ran).text);
+    say_waiters(finding, chain, " it is waited for by");
+}
+
 static void find_one(const struct scene *scene, struct findings *findings, const struct chain *chain)
 {
     const struct victim *witness = chain->witness;
@@ -326,7 +374,10 @@ static void find_one(const struct scene *scene, struct findings *findings, const
     finding->victims = chain->count;
     if (witness->ending == CIRCLE || witness->ending == INVERTED)
         finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
-    describe(finding, chain);
+    if (only_starved(scene, witness))
+        say_starved(scene, finding, chain);
+    else
+        describe(finding, chain);
     prove_all(scene, finding, chain);
 }
 

@@ -38,37 +38,35 @@ static enum process_state state_of(char letter)
 
 /* ---- One process ---- */
 
-static void add_thread(struct process_facts *facts, uint32_t pid, const char *task, size_t *threads, size_t *traced)
+static void add_thread(struct process_facts *facts, uint32_t pid, const char *task, size_t *traced)
 {
     char path[320], text[1024];
-    uint64_t ran, delayed;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%s/schedstat", pid, task);
-    if (boxfile_slurp(path, text, sizeof text) && sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &delayed) == 2) {
-        facts->ran += ran;
-        facts->delayed += delayed;
-    }
+    struct thread_facts thread = {.number = (uint32_t)strtoul(task, NULL, 10)};
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%s/stat", pid, task);
-    if (boxfile_slurp(path, text, sizeof text)) {
-        ++*threads;
-        *traced += state_letter(text) == 't';
-    }
+    char state = boxfile_slurp(path, text, sizeof text) ? state_letter(text) : 0;
+    thread.ready = state == 'R';
+    *traced += state == 't';
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%s/schedstat", pid, task);
+    if (facts->thread_count < FACTS_THREADS && boxfile_slurp(path, text, sizeof text) &&
+        sscanf(text, "%" SCNu64 " %" SCNu64, &thread.ran, &thread.delayed) == 2)
+        facts->threads[facts->thread_count++] = thread;
 }
 
 /* The state of all threads: a tracer may hold others than the first. */
 static void read_threads(struct process_facts *facts, uint32_t pid)
 {
     char path[64];
-    size_t threads = 0, traced = 0;
+    size_t traced = 0;
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/task", pid);
     DIR *tasks = opendir(path);
     for (struct dirent *entry; tasks && (entry = readdir(tasks));)
         if (*entry->d_name != '.')
-            add_thread(facts, pid, entry->d_name, &threads, &traced);
+            add_thread(facts, pid, entry->d_name, &traced);
     if (tasks)
         closedir(tasks);
     if (traced && facts->state != PROCESS_STOPPED)
         facts->state = PROCESS_TRACED;
-    facts->at = facts->ran ? clock_ns() : 0;
+    facts->at = facts->thread_count ? clock_ns() : 0;
 }
 
 static void read_tracer(struct process_facts *facts, uint32_t pid)

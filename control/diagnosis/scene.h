@@ -63,6 +63,14 @@ bool has_called(const struct member *member, const struct blackbox_op *op);
 /* The facts of the same process in the earlier look; NULL: none. */
 const struct process_facts *facts_before(const struct scene *scene, const struct member *member);
 
+/* What a process had of processors between the looks. */
+struct share {
+    uint64_t time; /* between them; 0: it is not known */
+    uint64_t ran, delayed; /* on a processor, all threads; ready to run without one, the thread that was so longest */
+};
+struct share share_of(const struct scene *scene, const struct member *member);
+bool is_starved(const struct share *share);
+
 /* ---- Findings in the making ---- */
 
 struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence, const struct member *about);

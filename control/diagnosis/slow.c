@@ -19,6 +19,7 @@ struct meeting {
     int64_t last; /* nanoseconds since the first that is compared; of durations, negative */
     double sum;   /* of all; times from outside could overflow integers */
     size_t who;   /* member that came last */
+    double spent, spent_last; /* in the call: by all, by the last */
 };
 
 struct meetings {
@@ -55,13 +56,15 @@ static bool common_calls(const struct group *group, struct meetings *meetings)
     return true;
 }
 
-static void come(struct meeting *meeting, size_t who, int64_t value)
+static void come(struct meeting *meeting, size_t who, int64_t value, double spent)
 {
     if (!meeting->came++ || value > meeting->last) {
         meeting->last = value;
         meeting->who = who;
+        meeting->spent_last = spent;
     }
     meeting->sum += (double)value;
+    meeting->spent += spent;
 }
 
 /* A call that waits for the one before it in the queue comes when that is over. */
@@ -79,16 +82,19 @@ static void add_member(struct scene *scene, const struct group *group, size_t wh
         seen = op->seq + 1;
         if (op->state != WIRE_OP_DONE || op->result || op->captured)
             continue;
-        int64_t value = group->one_clock ? (int64_t)(came - meetings->base) : op->end > came ? -(int64_t)(op->end - came) : 0;
-        come(&meetings->calls[op->seq - meetings->first], who, value);
+        int64_t spent = op->end > came ? (int64_t)(op->end - came) : 0;
+        int64_t value = group->one_clock ? (int64_t)(came - meetings->base) : -spent;
+        come(&meetings->calls[op->seq - meetings->first], who, value, (double)spent);
     }
 }
 
 /* ---- Who is last ---- */
 
+/* Not longer than they were in the call: the root of a broadcast waits for nobody. */
 static uint64_t others_wait(const struct meeting *meeting, size_t ranks)
 {
-    double sum = (double)meeting->last * (double)ranks - meeting->sum;
+    double late = (double)meeting->last * (double)ranks - meeting->sum, spent = meeting->spent - meeting->spent_last;
+    double sum = late < spent ? late : spent;
     return sum > 0 ? (uint64_t)(sum / (double)(ranks - 1)) : 0;
 }
 
@@ -103,16 +109,15 @@ static bool recent(const struct group *group, const struct meetings *meetings, c
 static void report(struct scene *scene, struct findings *findings, const struct group *group, size_t who, const struct tally *tally, const struct tally *all)
 {
     const struct member *member = &group->members[who];
-    const struct process_facts *now = member->facts, *before = facts_before(scene, member);
+    const struct share share = share_of(scene, member);
     struct finding *finding = finding_add(findings, FINDING_SLOW, LIKELY, member);
     finding->victims = group->count - 1;
     say_who(finding, member);
     say(finding, " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on average", tally->held,
         all->held, word_name(member->comm), word_time(tally->waited / tally->held).text);
-    if (now->at && before && before->at && now->at > before->at && now->ran >= before->ran)
-        prove(finding, "process %u used %s of processor in the last %s, and had to wait %s for one", member->box->header.pid,
-              word_time(now->ran - before->ran).text, word_time(now->at - before->at).text,
-              word_time(now->delayed > before->delayed ? now->delayed - before->delayed : 0).text);
+    if (share.time)
+        prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one", member->box->header.pid,
+              word_time(share.ran).text, word_time(share.time).text, word_time(share.delayed).text);
 }
 
 /* How much is waited, for whom, and how long all of it took. */

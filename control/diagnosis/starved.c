@@ -6,22 +6,49 @@
 
 #include <stdlib.h>
 
-/* What the system's books say of a process between the two looks. */
-struct share {
-    double part; /* of the time, ready to run without a processor */
-    uint64_t time, ran, delayed;
-};
+static const struct thread_facts *find_thread(const struct process_facts *facts, uint32_t number)
+{
+    for (size_t i = 0; i < facts->thread_count && i < FACTS_THREADS; i++)
+        if (facts->threads[i].number == number)
+            return &facts->threads[i];
+    return NULL;
+}
 
-static struct share share_of(const struct scene *scene, const struct member *member)
+/* Being ready is counted when it is over, perhaps for a time before the first look. Who was so at both looks and hardly ran in between was
+ * so all the time. */
+static uint64_t delay_of(const struct thread_facts *now, const struct thread_facts *then, uint64_t time)
+{
+    uint64_t ran = now->ran - then->ran < time ? now->ran - then->ran : time, delayed = now->delayed - then->delayed;
+    bool throughout = now->ready && then->ready && (double)ran < HARDLY_RAN * (double)time;
+    return throughout || delayed > time - ran ? time - ran : delayed;
+}
+
+struct share share_of(const struct scene *scene, const struct member *member)
 {
     const struct process_facts *now = member->facts, *before = facts_before(scene, member);
     struct share share = {0};
-    if (!member->box->alive || !now->at || !before || !before->at || now->at < before->at + STARVED_LOOK_NS || now->delayed < before->delayed ||
-        now->ran < before->ran)
+    if (!member->box->alive || !now->at || !before || !before->at || now->at < before->at + STARVED_LOOK_NS)
         return share;
-    share = (struct share){0, now->at - before->at, now->ran - before->ran, now->delayed - before->delayed};
-    share.part = (double)share.delayed / (double)share.time;
+    share.time = now->at - before->at;
+    for (size_t i = 0; i < now->thread_count && i < FACTS_THREADS; i++) {
+        const struct thread_facts *mine = &now->threads[i], *then = find_thread(before, mine->number);
+        if (!then || mine->ran < then->ran || mine->delayed < then->delayed)
+            continue;
+        uint64_t delayed = delay_of(mine, then, share.time);
+        share.ran += mine->ran - then->ran;
+        share.delayed = delayed > share.delayed ? delayed : share.delayed;
+    }
     return share;
+}
+
+static double part_of(const struct share *share)
+{
+    return share->time ? (double)share->delayed / (double)share->time : 0;
+}
+
+bool is_starved(const struct share *share)
+{
+    return share->time && part_of(share) >= STARVED_PART && share->delayed > share->ran;
 }
 
 static int by_size(const void *left, const void *right)
@@ -55,13 +82,6 @@ static bool is_slow(const struct findings *findings, const struct member *member
     return false;
 }
 
-/* Of a rank that is slow, why: it waits for processors more than it runs. */
-static bool explains(const struct scene *scene, const struct member *member)
-{
-    struct share share = share_of(scene, member);
-    return share.part >= STARVED_SLOW && share.delayed > 2 * share.ran;
-}
-
 static void drop_slow(struct findings *findings, const struct member *member)
 {
     size_t kept = 0;
@@ -91,9 +111,9 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     struct finding *finding = finding_add(findings, FINDING_STARVED, LIKELY, member);
     finding->victims = slow ? was.victims : waiters;
     say_who(finding, member);
-    say(finding, " gets no processor: in %s its threads were ready to run without one for %s, and ran for %s", word_time(share.time).text,
+    say(finding, " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s", word_time(share.time).text,
         word_time(share.delayed).text, word_time(share.ran).text);
-    prove(finding, "the processes that it works with were ready without one for %.0f %% of the time, it for %.0f %%", 100 * median, 100 * share.part);
+    prove(finding, "the processes that it works with were ready without one for %.0f %% of the time, it for %.0f %%", 100 * median, 100 * part_of(&share));
     if (slow)
         prove(finding, "%s", was.sentence);
     else
@@ -103,15 +123,18 @@ static void report(struct scene *scene, struct findings *findings, const struct 
 static void find_starved(struct scene *scene, struct findings *findings, struct group *group)
 {
     double *parts = calloc(2 * group->count, sizeof *parts), *sorted = parts ? parts + group->count : NULL;
-    for (size_t i = 0; parts && i < group->count; i++)
-        sorted[i] = parts[i] = share_of(scene, &group->members[i]).part;
+    for (size_t i = 0; parts && i < group->count; i++) {
+        struct share share = share_of(scene, &group->members[i]);
+        sorted[i] = parts[i] = part_of(&share);
+    }
     if (parts)
         qsort(sorted, group->count, sizeof *sorted, by_size);
     for (size_t i = 0; parts && i < group->count; i++) {
         const struct member *member = &group->members[i];
+        struct share share = share_of(scene, member);
         double median = median_without(sorted, group->count, parts[i]);
-        if (!(is_slow(findings, member) ? explains(scene, member) : parts[i] >= STARVED_PART && parts[i] >= STARVED_TIMES * median) ||
-            told(findings, member))
+        bool alone = parts[i] >= STARVED_TIMES * median || is_slow(findings, member);
+        if (!is_starved(&share) || !alone || told(findings, member))
             continue;
         size_t waiters = waiters_of(scene, member);
         if (is_slow(findings, member) || 2 * waiters >= group->count - 1)

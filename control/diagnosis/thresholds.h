@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #define DEAD_BEFORE_NS    NS_PER_S        /* of ranks that are all dead, one that stopped so long before the last is the cause */
+#define PAUSE_TIMES       2.0             /* a rank that was away between calls for half as long before may come yet */
 #define JOIN_NS           (10 * NS_PER_S) /* joining for so long: somebody is missing */
 #define SLOW_LAST         60              /* the newest collectives of a communicator that are compared */
 #define SLOW_WAIT_NS      (2 * NS_PER_MS) /* in one of them the others wait so long on average, at least, to count */
@@ -13,8 +14,8 @@
 #define SLOW_SHARE        0.8             /* and so large a part of all that is waited */
 #define SLOW_PART         0.2             /* and so large a part of the time from the first to the last of them */
 #define SLOW_WINDOW_NS    (600 * NS_PER_S) /* older collectives do not count */
-#define STARVED_PART      0.5             /* of the time between the looks, ready to run without a processor */
-#define STARVED_SLOW      0.3             /* the same of a rank that is slow, if twice as long as it runs: the reason */
+#define STARVED_PART      0.75            /* of the time between the looks a thread is ready to run without a processor, and longer than all of them run */
+#define HARDLY_RAN        0.05            /* of the time: a thread that is ready at both looks and ran less was ready all the time */
 #define STARVED_TIMES     2.0             /* as much as the median of the processes that it works with */
 #define STARVED_LOOK_NS   (200 * NS_PER_MS) /* looks closer than this say nothing of a processor */
 #define COMPUTES_PART     0.5             /* of the time between the looks on a processor: it computes */
