@@ -234,6 +234,7 @@ static const void *peer_data(struct direct_context *c, const struct direct_recv 
     struct peer_memory *peers = &c->direct->peers;
     bool in = recv->peer_buffer == BUFFER_IN;
     int peer = recv->action.peer;
+    trace_count(c->team->engine->trace, WIRE_COUNTER_DIRECT_BYTES, bytes);
     if (slot->kind == SLOT_STAGED)
         return direct_slot_place(c, slot, recv->slot_block, recv->peer_blocks);
     size_t from = direct_offset(c, recv->peer_block);

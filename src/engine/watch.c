@@ -26,6 +26,12 @@ static void give_up(struct team *team, const struct op *op, uint64_t waited)
     snprintf(sentence, sizeof sentence,
              "rank %d (process %u) has given no sign of life for %.1f s, in which %s, operation %u, waited for it (TUTTI_TIMEOUT, config.timeout_ms)",
              op->waiting, team->process[op->waiting].pid, (double)waited / NS_PER_S, blackbox_collective_name(op->wire_kind), op->seq);
+    const struct trace_about about = {.lane = -1,
+                                      .peer_rank = op->waiting,
+                                      .peer_pid = team->process[op->waiting].pid,
+                                      .comm = team->id,
+                                      .value1 = waited / NS_PER_MS};
+    trace_event(team->engine->trace, WIRE_EVENT_TIMEOUT, &about);
     team_fail(team, TUTTI_REMOTE_ERROR, op->waiting, sentence);
 }
 

@@ -92,6 +92,7 @@ static tutti_result_t take(struct channel *channel, const struct job *job, size_
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu)
 {
     CUdeviceptr there = (CUdeviceptr)(uintptr_t)gpu, here = (CUdeviceptr)(uintptr_t)host;
+    trace_count(channel->staged->team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
     if (channel->staged->orders)
         return courier_copy(channel, gpu, host, bytes, to_gpu);
     return cuda_check(channel->staged->cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes, to_gpu ? channel->out : channel->in),

@@ -220,8 +220,10 @@ static bool put_next(struct link *link, struct link_send *send)
     if (lane->puts++ == 0)
         lane->put_since = clock_ns();
     tutti_result_t result = link->ops->put(lane->lane, &put);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
+        link_count_sent(link, WIRE_COUNTER_SEGMENTS_SENT, length);
         return true;
+    }
     /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its puts. */
     if (result != TUTTI_REMOTE_ERROR && lane->puts) {
         lane->puts--;
@@ -305,6 +307,7 @@ void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, si
     if (!recv || length != segment_length(recv->length, recv->segment, index))
         return;
     recv->bitmap[index / 64] |= 1ull << (index % 64);
+    link_count_received(link, length);
     if (++recv->arrived < recv->segments)
         return;
     struct wire_message head = {.kind = WIRE_DONE, .slot = recv->slot};
@@ -358,6 +361,7 @@ void bulk_lane_gone(struct link *link, unsigned lane_index)
 /* Both ends of the lane are closed and the peer has said what it has: the rest of that lane's segments go out again. */
 void bulk_put_again(struct link *link, unsigned lane_index)
 {
+    uint64_t segments = 0, bytes = 0;
     for (uint32_t slot = 0; slot < link->sending_size; slot++) {
         struct link_send *send = link->sending[slot];
         if (!send)
@@ -366,6 +370,8 @@ void bulk_put_again(struct link *link, unsigned lane_index)
         for (uint32_t i = 0; i < send->segments; i++)
             if (send->lane_of[i] == lane_index + 1) {
                 send->lane_of[i] = 0;
+                segments++;
+                bytes += segment_length(send->length, send->segment, i);
                 any = true;
             }
         if (!any)
@@ -373,6 +379,10 @@ void bulk_put_again(struct link *link, unsigned lane_index)
         send->next = 0;
         if (list_empty(&send->node))
             list_push(&link->bulk, &send->node);
+    }
+    if (segments) {
+        trace_count(link->domain->trace, WIRE_COUNTER_SEGMENTS_REPEATED, segments);
+        lanes_event(&link->lane[lane_index], WIRE_EVENT_REPEAT, segments, bytes);
     }
     bulk_pump(link);
 }

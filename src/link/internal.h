@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "link/link.h"
+#include "trace/trace.h"
 
 #include <stdatomic.h>
 
@@ -120,6 +121,18 @@ struct link_domain {
     bool closing;
 };
 
+/* What a link moves, in the black box: `what` counts things, the transport's own counter their bytes. */
+static inline void link_count_sent(const struct link *link, enum wire_counter what, uint64_t bytes)
+{
+    trace_count(link->domain->trace, what, 1);
+    trace_count(link->domain->trace, link->ops->sent, bytes);
+}
+
+static inline void link_count_received(const struct link *link, uint64_t bytes)
+{
+    trace_count(link->domain->trace, link->ops->received, bytes);
+}
+
 /* message.c: ordered, repeated when a lane dies */
 void message_send(struct link *link, const struct wire_message *head, const void *body, size_t length);
 /* The common case, without the others: nothing queued, nothing to be kept. False: the message was not taken. */
@@ -207,6 +220,7 @@ void lanes_down(struct lane *lane, tutti_result_t why);
 uint64_t lanes_tick(struct link *link, uint64_t now);
 void lanes_lose(struct link *link, const char *why);
 void lanes_heard(struct link_lane *lane);
+void lanes_event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2);
 
 /* link.c */
 void link_message(struct lane *lane, const void *bytes, size_t length);

@@ -27,7 +27,7 @@ static bool initiator(const struct link *link)
     return memcmp(link->domain->self.uuid, link->peer.uuid, WIRE_UUID_BYTES) < 0;
 }
 
-static void event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2)
+void lanes_event(const struct link_lane *lane, enum wire_event_kind kind, uint64_t value1, uint64_t value2)
 {
     const struct wire_process *peer = &lane->link->peer;
     struct trace_about about = {.lane = lane->index,
@@ -42,6 +42,8 @@ static void event(const struct link_lane *lane, enum wire_event_kind kind, uint6
 void lanes_heard(struct link_lane *lane)
 {
     lane->heard = lane->link->heard = clock_ns();
+    if (lane->probed)
+        lanes_event(lane, WIRE_EVENT_PROBE_ANSWER, since(lane->probed, lane->heard) / NS_PER_US, 0);
     lane->probed = 0;
 }
 
@@ -99,7 +101,9 @@ static void lane_is_up(struct link_lane *lane)
     link->refusals = 0;
     link->started = true;
     lanes_heard(lane);
-    event(lane, lane->was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
+    if (link->control < 0 && !lane->was_up)
+        lanes_event(lane, WIRE_EVENT_LINK_UP, (uint64_t)link->lanes, 0);
+    lanes_event(lane, lane->was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
     trace_count(link->domain->trace, lane->was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
     lane->was_up = true;
     if (link->control < 0)
@@ -156,7 +160,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     lane->probed = 0;
     schedule_retry(lane);
     if (was_up) {
-        event(lane, WIRE_EVENT_LANE_DOWN, why, 0);
+        lanes_event(lane, WIRE_EVENT_LANE_DOWN, why, lane->puts);
         trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
         bulk_lane_gone(link, lane->index);
     }
@@ -273,7 +277,7 @@ void lanes_lose(struct link *link, const char *why)
         bulk_lane_gone(link, (unsigned)i);
     }
     message_drop_all(link);
-    event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
+    lanes_event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
     trace_count(link->domain->trace, WIRE_COUNTER_LINKS_LOST, 1);
     error_note(TUTTI_REMOTE_ERROR, "%s", link->reason);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
@@ -296,7 +300,7 @@ static void probe(struct link_lane *lane, uint64_t now)
         lanes_dead(lane, TUTTI_SYSTEM_ERROR);
     } else if (!lane->probed && since(lane->heard, now) > after) {
         lane->probed = now;
-        event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
+        lanes_event(lane, WIRE_EVENT_PROBE, since(lane->heard, now) / NS_PER_MS, 0);
         trace_count(lane->link->domain->trace, WIRE_COUNTER_PROBES, 1);
         message_send_on(lane, WIRE_PROBE);
     }
@@ -319,7 +323,7 @@ static void retry(struct link_lane *lane, uint64_t now)
         return;
     }
     connect_lane(lane);
-    event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, 0);
+    lanes_event(lane, WIRE_EVENT_LANE_RECONNECT, lane->epoch, lane->attempts);
 }
 
 static struct link_send *overdue_send(const struct list *list, uint64_t now)

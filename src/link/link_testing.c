@@ -282,6 +282,8 @@ static void on_disarm(struct transport *transport)
 
 static struct transport_ops script_ops = {
     .name = "script",
+    .sent = WIRE_COUNTER_SENT_TCP,
+    .received = WIRE_COUNTER_RECEIVED_TCP,
     .open = on_open,
     .close = on_close,
     .reach = on_reach,

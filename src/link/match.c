@@ -322,6 +322,7 @@ void link_send(struct link *link, struct link_send *send)
         send->since = clock_ns();
         if (!item) {
             tags_add(&link->waiting, &send->tag, &send->node);
+            trace_count(link->domain->trace, WIRE_COUNTER_CREDITS_WAITED, 1);
             send->announced = send->length <= link->eager;
             if (send->announced)
                 match_announce(link, send);

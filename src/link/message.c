@@ -46,7 +46,11 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
         link->acked_to_peer = link->received;
     }
     struct iovec part = {message->bytes, message->length};
-    return link->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
+    size_t length = message->length; /* the link may be lost inside */
+    bool taken = link->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
+    if (taken)
+        link_count_sent(link, WIRE_COUNTER_MESSAGES_SENT, length);
+    return taken;
 }
 
 /* A transport may make upcalls from inside msg() that come back here, kill the lane, or lose the link: the message stays the
@@ -78,7 +82,10 @@ bool message_send_now(struct link *link, const struct wire_message *head, const 
     if (!link->lossless || !lane || link->unsent != &link->outgoing)
         return false; /* with a lane it has started */
     struct iovec parts[2] = {{(void *)head, sizeof *head}, {(void *)body, length}};
-    return link->ops->msg(lane, parts, length ? 2 : 1) == TUTTI_SUCCESS;
+    if (link->ops->msg(lane, parts, length ? 2 : 1) != TUTTI_SUCCESS)
+        return false;
+    link_count_sent(link, WIRE_COUNTER_MESSAGES_SENT, sizeof *head + length);
+    return true;
 }
 
 void message_send(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -152,6 +159,8 @@ void message_received(struct link *link, struct link_lane *lane, const void *dat
     const unsigned char *bytes = data;
     struct wire_message head;
     lanes_heard(lane);
+    trace_count(link->domain->trace, WIRE_COUNTER_MESSAGES_RECEIVED, 1);
+    link_count_received(link, length);
     if (!link->lossless && !admit(link, &bytes, &length))
         return;
     if (length < sizeof head)

@@ -121,13 +121,9 @@ const char *trace_path(const struct trace *trace)
     return trace ? ((const struct box *)trace)->file.path : "";
 }
 
-void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about)
+static void note_event(struct box *box, enum wire_event_kind kind, const struct trace_about *about)
 {
-    struct box *box = (struct box *)trace;
-    if (!box)
-        return;
     struct wire_box_event *ring = (struct wire_box_event *)(void *)(box->file.base + WIRE_BOX_EVENT_AT);
-    pthread_mutex_lock(&box->lock);
     struct wire_box_event *event = &ring[box->events & (WIRE_BOX_EVENTS - 1)];
     trace_store(&event->stamp, 0);
     trace_fence();
@@ -143,6 +139,15 @@ void trace_event(struct trace *trace, enum wire_event_kind kind, const struct tr
     __atomic_store_n(&event->stamp, ++box->events, __ATOMIC_RELEASE);
     if (box->events % 16 == 0)
         box_clock(&header_of(box)->latest);
+}
+
+void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about)
+{
+    struct box *box = (struct box *)trace;
+    if (!box)
+        return;
+    pthread_mutex_lock(&box->lock);
+    note_event(box, kind, about);
     pthread_mutex_unlock(&box->lock);
 }
 
@@ -259,6 +264,13 @@ static void set_state(struct trace_comm *comm, enum wire_comm_state state, tutti
     record_end(record);
 }
 
+/* Under the box's lock. */
+static void note_comm(struct trace_comm *comm, enum wire_event_kind kind, int peer, uint64_t value)
+{
+    const struct trace_about about = {.lane = -1, .peer_rank = peer, .comm = comm->record->id, .value1 = value};
+    note_event((struct box *)comm->trace, kind, &about);
+}
+
 void trace_comm_close(struct trace_comm *comm)
 {
     if (!comm)
@@ -266,6 +278,7 @@ void trace_comm_close(struct trace_comm *comm)
     struct box *box = (struct box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     set_state(comm, WIRE_COMM_CLOSED, TUTTI_SUCCESS, -1, NULL);
+    note_comm(comm, WIRE_EVENT_COMM_FINI, -1, 0);
     ((struct place *)comm)->used = false;
     box_clock(&header_of(box)->latest);
     pthread_mutex_unlock(&box->lock);
@@ -278,6 +291,7 @@ void trace_comm_failed(struct trace_comm *comm, tutti_result_t result, int culpr
     struct box *box = (struct box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     set_state(comm, WIRE_COMM_FAILED, result, culprit, sentence);
+    note_comm(comm, WIRE_EVENT_COMM_FAILED, culprit, (uint64_t)result);
     box->failed = true;
     trace_count(comm->trace, WIRE_COUNTER_COMMS_FAILED, 1);
     box_clock(&header_of(box)->latest);
@@ -291,6 +305,7 @@ void trace_comm_aborted(struct trace_comm *comm)
     struct box *box = (struct box *)comm->trace;
     pthread_mutex_lock(&box->lock);
     set_state(comm, WIRE_COMM_ABORTED, TUTTI_REMOTE_ERROR, -1, "aborted by this process");
+    note_comm(comm, WIRE_EVENT_COMM_ABORT, -1, 0);
     pthread_mutex_unlock(&box->lock);
 }
 

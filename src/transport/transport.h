@@ -17,6 +17,7 @@
 
 #include "base/poller.h"
 #include "tutti/tutti.h"
+#include "wire/blackbox.h"
 #include "wire/process.h"
 
 #include <stdbool.h>
@@ -85,6 +86,7 @@ struct transport_ops {
     const char *name;
     uint32_t caps;   /* enum transport_caps */
     size_t max_msg;  /* longest message */
+    enum wire_counter sent, received; /* where links count its bytes */
 
     /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid are
      * set before. TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */

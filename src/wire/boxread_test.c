@@ -199,7 +199,7 @@ static void test_not_a_box(void **state)
 static void test_other_version(void **state)
 {
     header()->version = WIRE_BOX_VERSION + 1;
-    assert_refused("version 2, want 1");
+    assert_refused("version 3, want 2");
 }
 
 static void test_lies_about_sizes(void **state)

@@ -184,6 +184,29 @@ def check_cycles(root, sources):
         yield from visit(path)
 
 
+# ---- tables ----
+
+# A row of the table, and what produces it, or reads it, in src.
+TABLES = {"counters.tbl": ("COUNTER", "WIRE_COUNTER_"), "events.tbl": ("EVENT", "WIRE_EVENT_"), "memory.tbl": ("MEMORY", "WIRE_MEMORY_"),
+          "params.tbl": ("PARAM", "PARAM_")}
+
+
+def check_tables(root, code):
+    """No row that nothing feeds. Tests do not count."""
+    used = set()
+    for path, text in code:
+        if path.startswith(("src/", "cli/", "compat/", "control/")) and "_test" not in path:
+            used.update(re.findall(r"\b(?:WIRE_COUNTER|WIRE_EVENT|WIRE_MEMORY|PARAM)_\w+", text))
+            used.update("PARAM_" + name for name in re.findall(r'"TUTTI_(\w+)"', text))  # what others set, too
+    for name, (macro, prefix) in TABLES.items():
+        path = f"src/tables/{name}"
+        if not os.path.exists(os.path.join(root, path)):
+            continue
+        for row in re.findall(rf"^{macro}\((\w+),", read(root, path), re.MULTILINE):
+            if prefix + row not in used:
+                yield f"{path}: nothing in the code uses the row {row}"
+
+
 # ---- documents ----
 
 def check_documents(root):
@@ -213,6 +236,7 @@ def check(root):
     every = code + [(path, read(root, path)) for path in files(root, ("include", "benchmarks"), C_ENDINGS)]
     yield from check_layers(root, every)
     yield from check_cycles(root, every)
+    yield from check_tables(root, code)
     yield from check_documents(root)
 
 
@@ -251,6 +275,7 @@ PLANTED = [
     ({"src/low/w.c": HEAD + "/* TO" + "DO: later */\n"}, "unfinished work"),
     ({"bindings/w.py": f"# {SPDX}\n# a st" + "ub\n"}, "unfinished work"),
     ({"src/low/i.c": HEAD + "int f(void)\n{\n#ifdef A\n    return 1;\n#endif\n    return 0;\n}\n"}, "#if inside"),
+    ({"src/tables/events.tbl": "EVENT(UP, \"up\")\n", "docs/tables.md": "# tables\n"}, "nothing in the code uses the row UP"),
     ({"docs/low.md": None}, "no page about src/low"),
     ({"docs/low.md": "[x](nowhere.md)\n"}, "leads nowhere"),
 ]
