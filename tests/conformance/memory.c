@@ -12,8 +12,8 @@
 
 #define LANES   24
 #define LIMIT   (2 << 20)
-#define MESSAGE 3000
-#define AT_ONCE 64 /* messages on a lane: all lanes together more than the limit */
+#define MESSAGE 6000
+#define AT_ONCE 32 /* messages on a lane: all lanes together more than the limit */
 #define ALONE   150000 /* bytes: nearly twice an even share of the limit, and fewer messages than the smallest ring has slots */
 
 static void limit(const char *bytes)
