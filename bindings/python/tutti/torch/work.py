@@ -113,10 +113,13 @@ class Collective(Operation):
         if self._over:
             return
         start = time.monotonic()
-        if not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+        late = not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
+        if late:  # another thread waits, for longer
             self._give_up()
             self._lock.acquire()
         try:
+            if late and self._error is not None:
+                self._error = self._late(seconds)
             if not self._over:
                 self._finish_locked(max(0.0, seconds - (time.monotonic() - start)), seconds)
         finally:
