@@ -262,6 +262,16 @@ static tutti_result_t issue_splits(void)
     return result;
 }
 
+/* Nothing of the group is issued, but other ranks wait for this one in its splits: they are told. */
+static tutti_result_t refuse_splits(void)
+{
+    for (size_t i = 0; i < group.count; i++)
+        if (split_of(i))
+            making_refuse(&split_of(i)->making, error_note(group.error, "%s", group.sentence));
+    issue_splits();
+    return error_note(group.error, "%s", group.sentence);
+}
+
 static void drop_all(void)
 {
     for (size_t i = 0; i < group.count; i++) {
@@ -312,7 +322,7 @@ tutti_result_t tutti_group_end(void)
     if (--group_depth)
         return TUTTI_SUCCESS;
     let_go_all();
-    tutti_result_t result = group.error == TUTTI_SUCCESS ? issue_all() : error_note(group.error, "%s", group.sentence);
+    tutti_result_t result = group.error == TUTTI_SUCCESS ? issue_all() : refuse_splits();
     drop_all();
     if (group.record != group.few)
         free(group.record);

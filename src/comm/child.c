@@ -32,7 +32,7 @@ static int by_key(const void *a, const void *b)
 /* ---- What is to be made -------------------------------------------------------------------------------------------- */
 
 /* What this rank cannot do is kept: whoever waits for it must hear of that. */
-static void refuse(struct making *making, tutti_result_t result)
+void making_refuse(struct making *making, tutti_result_t result)
 {
     if (making->refused != TUTTI_SUCCESS || result == TUTTI_SUCCESS)
         return;
@@ -56,13 +56,13 @@ static void prepare(struct making *making, const tutti_config_t *config, tutti_r
 {
     const struct tutti_comm *parent = making->parent;
     struct comm_order order = {.timeout_ms = parent->order.timeout_ms, .fabric = parent->order.fabric};
-    refuse(making, refused);
+    making_refuse(making, refused);
     tutti_result_t result = comm_order(&order, config);
-    refuse(making, result);
+    making_refuse(making, result);
     making->blocking = result != TUTTI_SUCCESS || order.blocking;
     order.fabric.device = parent->order.fabric.device; /* a rank stays where it is */
     if (result == TUTTI_SUCCESS && making->has_child)
-        refuse(making, new_child(&order, &making->child));
+        making_refuse(making, new_child(&order, &making->child));
 }
 
 void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused)
@@ -159,8 +159,8 @@ static tutti_result_t split_among(struct making *making, struct choice_by *all, 
 {
     struct team *team = making->parent->team;
     struct choice_by mine = {.color = making->color, .key = making->key, .rank = team->rank};
-    refuse(making, all && members ? settle(making->parent) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks));
-    refuse(making, random_bytes(&mine.number, sizeof mine.number));
+    making_refuse(making, all && members ? settle(making->parent) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks));
+    making_refuse(making, random_bytes(&mine.number, sizeof mine.number));
     tutti_result_t result = comm_agree(team, refusal(making));
     if (result == TUTTI_SUCCESS)
         result = team_tell_all(team, &mine, sizeof mine, all);
@@ -255,12 +255,18 @@ static void record(struct tutti_comm *child, tutti_result_t result)
     atomic_store_explicit(&child->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
 }
 
-tutti_result_t making_run(struct making *making)
+static tutti_result_t run(struct making *making)
 {
     tutti_result_t result = making->shrinks ? run_shrink(making) : run_split(making);
-    record(making->child, result);
     free(making->is_out);
     making->is_out = NULL;
+    return result;
+}
+
+tutti_result_t making_run(struct making *making)
+{
+    tutti_result_t result = run(making);
+    record(making->child, result);
     return result;
 }
 
@@ -268,9 +274,10 @@ static void *maker(void *argument)
 {
     struct making *making = argument;
     struct tutti_comm *parent = making->parent, *child = making->child;
-    making_run(making);
+    tutti_result_t result = run(making);
     free(making);
-    atomic_store_explicit(&parent->state, COMM_READY, memory_order_release);
+    atomic_store_explicit(&parent->state, COMM_READY, memory_order_release); /* before the child's: who has that uses both */
+    record(child, result);
     if (child) {
         pthread_mutex_lock(&child->joining);
         atomic_store(&child->parent, NULL);

@@ -143,6 +143,7 @@ struct making {
 void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused);
 void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
                    tutti_result_t refused);
+void making_refuse(struct making *making, tutti_result_t refused);
 tutti_result_t making_go(struct making *making, tutti_comm_t *out);
 tutti_result_t making_run(struct making *making);
 tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_comm_t *out);

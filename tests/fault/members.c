@@ -70,6 +70,15 @@ static void shrinks_again(struct family *family, int rank, tutti_comm_t comm, tu
     tutti_comm_destroy(comm);
 }
 
+static tutti_result_t splits_in_group(tutti_comm_t comm, int count, tutti_comm_t *child)
+{
+    float in = 1, out;
+    tutti_group_start();
+    tutti_comm_split(comm, 0, 0, child, NULL);
+    tutti_allreduce(&in, &out, 1, count < 0 ? (tutti_type_t)99 : TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
+    return tutti_group_end();
+}
+
 /* Each by another call. */
 static void one_cannot(struct family *family, int rank, tutti_comm_t comm)
 {
@@ -82,8 +91,10 @@ static void one_cannot(struct family *family, int rank, tutti_comm_t comm)
         result = tutti_comm_split(comm, rank % 2, 0, &child, &config);
     else if (family->variant == 1)
         result = tutti_comm_duplicate(comm, bad ? NULL : &child, NULL);
-    else
+    else if (family->variant == 2)
         result = tutti_comm_shrink(comm, NULL, 0, &child, &config);
+    else
+        result = splits_in_group(comm, bad ? -9 : 1, &child);
     family_end(family, rank, NULL, result);
     splits_again(family, rank, comm);
 }
@@ -414,6 +425,7 @@ int main(int argc, char **argv)
         {"a bad config in a split", one_cannot, 4, -1, 0, TUTTI_INVALID_ARGUMENT, {"rank 1: config.policy is 77"}, 1, false},
         {"a bad argument of a duplicate", one_cannot, 4, -1, 1, TUTTI_INVALID_ARGUMENT, {"rank 1: child is (nil)"}, 1, false},
         {"a bad config in a shrink", one_cannot, 4, -1, 2, TUTTI_INVALID_ARGUMENT, {"config.policy is 77"}, 1, false},
+        {"a bad call in a group with a split", one_cannot, 4, -1, 3, TUTTI_INVALID_ARGUMENT, {"rank 1: "}, 1, false},
         {"a death before a split", one_dies_before_split, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2"}, -1, false},
         {"a death that not all meet in a split", one_dies_and_not_all_split, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2"}, -1, false},
         {"the root's list differs", lists_differ, 4, -1, 0, TUTTI_INVALID_USAGE, {"excludes ranks"}, -1, false},
