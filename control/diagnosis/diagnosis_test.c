@@ -101,6 +101,21 @@ static void test_dead(void **state)
     expect(&job, FINDING_DEAD, 2, "rank 2 (process 1002, dead) is waited for by ranks 0 1 3");
 }
 
+/* Two causes at once: nobody but the stopped one waits for the dead one. */
+static void test_dead_behind_stopped(void **state)
+{
+    struct made_job job = ring(2);
+    job.boxes[1]->alive = false;
+    job.facts[0].state = PROCESS_STOPPED;
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.items[0].kind, FINDING_STOPPED);
+    assert_int_equal(found.items[1].kind, FINDING_DEAD);
+    assert_int_equal(found.items[1].culprit.rank, 1);
+    findings_free(&found);
+    made_free(&job);
+}
+
 /* What is read of another host through a shared folder is not seen to live, nor to be dead. */
 static void test_other_hosts_are_not_dead(void **state)
 {
@@ -561,7 +576,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stopped_in_a_circle), cmocka_unit_test(test_rounds_tell_who_does_not_take),
-        cmocka_unit_test(test_circle), cmocka_unit_test(test_dead), cmocka_unit_test(test_other_hosts_are_not_dead),
+        cmocka_unit_test(test_circle), cmocka_unit_test(test_dead), cmocka_unit_test(test_dead_behind_stopped), cmocka_unit_test(test_other_hosts_are_not_dead),
         cmocka_unit_test(test_behind), cmocka_unit_test(test_long_pauses), cmocka_unit_test(test_training), cmocka_unit_test(test_inverted_order),
         cmocka_unit_test(test_not_quiet), cmocka_unit_test(test_quiet), cmocka_unit_test(test_joining), cmocka_unit_test(test_odd_count),
         cmocka_unit_test(test_odd_of_two), cmocka_unit_test(test_skipped_call), cmocka_unit_test(test_first_cause),

@@ -381,13 +381,29 @@ static void find_one(const struct scene *scene, struct findings *findings, const
     prove_all(scene, finding, chain);
 }
 
+/* One that is stopped may wait for one that is dead: that is another cause. NULL: it does not. */
+static const struct member *dead_behind(const struct member *member)
+{
+    const struct member *peer = (member->ending == STOPPED || member->ending == TRACED) ? scene_find(member->group, member->awaited) : NULL;
+    return peer && peer->dead ? peer : NULL;
+}
+
+static size_t add_victims(const struct scene *scene, const struct member *member, struct victim *victims)
+{
+    const struct member *dead = dead_behind(member);
+    victims[0] = victim_of(scene, member);
+    if (dead)
+        victims[1] = (struct victim){member, dead, DEAD, dead->process, 0};
+    return dead ? 2 : 1;
+}
+
 void rule_hang(struct scene *scene, struct findings *findings)
 {
-    struct victim *victims = calloc(scene->count + 1, sizeof *victims);
+    struct victim *victims = calloc(2 * scene->count + 1, sizeof *victims);
     size_t count = 0, run = 1;
     for (size_t i = 0; victims && i < scene->count; i++)
         if (scene->members[i].stuck)
-            victims[count++] = victim_of(scene, &scene->members[i]);
+            count += add_victims(scene, &scene->members[i], victims + count);
     if (count)
         qsort(victims, count, sizeof *victims, by_end);
     for (size_t i = 0; i < count; i += run) {

@@ -80,7 +80,7 @@ static void add_member(struct scene *scene, const struct group *group, size_t wh
         if (op->collective >= WIRE_SEND || op->seq < seen || op->seq - meetings->first >= meetings->count || came < meetings->base)
             continue;
         seen = op->seq + 1;
-        if (op->state != WIRE_OP_DONE || op->result || op->captured)
+        if (op->state != WIRE_OP_DONE || op->result || op->device) /* when a GPU came to it is not known */
             continue;
         int64_t spent = op->end > came ? (int64_t)(op->end - came) : 0;
         int64_t value = group->one_clock ? (int64_t)(came - meetings->base) : -spent;

@@ -158,12 +158,12 @@ static bool ends_here(const struct scene *scene, struct member *at)
 
 static void find_next(struct scene *scene, struct member *at)
 {
+    at->awaited = at->stuck ? waited_for(scene, at) : -1;
     if (ends_here(scene, at))
         return;
     at->next = busy_with(scene, at);
     if (at->next || !at->stuck)
         return; /* one that stands nowhere MISSES what the others wait for */
-    at->awaited = waited_for(scene, at);
     at->ending = STILL;
     if (at->awaited < 0)
         return;

@@ -91,7 +91,7 @@ class Stuck(unittest.TestCase):
     def test_rank_that_does_not_come(self):
         for blocks in ({}, {"TUTTI_P2P_DISABLE": "1"}):
             with Job("late", **blocks) as job:
-                seen = job.see(says("behind", 1, r"rank 1 \(pid \d+\) has not called allreduce #(\d+) and is waited for by ranks 0 2 in "
+                seen = job.see(says("behind", 1, r"rank 1 \(process \d+\) has not called allreduce #(\d+) and is waited for by ranks 0 2 in "
                                     r"allreduce #\1 of communicator world, for .*; its last: allreduce #\d+, done"))
                 ranks = worlds(seen)
                 for rank in (0, 2):
@@ -136,7 +136,7 @@ class Stuck(unittest.TestCase):
             for pid in (job.ranks.pid, pids[0], pids[2]):  # the others give up soon, and then nobody waits for it any more
                 os.kill(pid, signal.SIGSTOP)
             os.kill(pids[1], signal.SIGKILL)
-            job.see(blames("dead", 1))
+            job.see(lambda seen: ("dead", 1) in [(one["kind"], one["rank"]) for one in seen["verdict"]])
 
     def test_rank_that_gives_up(self):
         with Job("abort") as job:
