@@ -59,9 +59,10 @@ tutti_result_t team_say(struct team *team, int to, const struct wire_word *word)
     tutti_result_t result = team_link(team, to, &link);
     if (result != TUTTI_SUCCESS)
         return result;
-    struct wire_abort news = team_news(team);
-    if (atomic_load(&team->failed) && word->kind == WIRE_WORD_COME) /* else it might wait for us in an operation for ever */
+    if (word->kind == WIRE_WORD_COME && atomic_load(&team->failed)) { /* else it might wait for us in an operation for ever */
+        struct wire_abort news = team_news(team);
         link_abort(link, team->id, &news);
+    }
     link_word(link, &tag, word);
     return TUTTI_SUCCESS;
 }
