@@ -11,6 +11,7 @@ from . import ranks, run
 from .run import Budget, say, table, tail
 
 SCRIPTS = ("test_script", "test_distributed_data_loop", "test_ops", "test_sync")  # of accelerate.test_utils.scripts
+LAST = 10  # seconds before the end of the budget: no program is begun
 ENDED = re.compile(r"^(OK|FAILED)\b.*$", re.MULTILINE)
 ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
 
@@ -106,7 +107,7 @@ def main(options, results):
     results.data["runs"] = records
     try:
         while todo or running:
-            while todo and len(running) < options.at_once and budget.left() > 10:
+            while todo and len(running) < options.at_once and budget.left() > LAST:
                 name, library, folder = todo.pop(0)
                 running.append(Try(options, name, scripts.get(name), library, folder))
             for one in [one for one in running if one.over(min(options.limit, max(1.0, budget.left())))]:
@@ -121,7 +122,7 @@ def main(options, results):
                 results.save()
                 if record["state"] in ("failed", "late"):
                     say(f"suite: {one.name} over {one.library}: {record['state']}")
-            if not running and todo:
+            if not running and budget.left() <= LAST:
                 break
             time.sleep(0.05)
     finally:

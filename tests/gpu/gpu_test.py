@@ -21,7 +21,7 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import apps, beside, check, exercise, kill, limits, perf, ranks, report, run, sanitize, speed, values  # noqa: E402
+from gpu_parts import apps, beside, check, exercise, kill, limits, perf, ranks, report, run, sanitize, speed, suite, values  # noqa: E402
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -351,11 +351,28 @@ class Programs(unittest.TestCase):
         """Nothing here but the fakes works: each part fails or is done, the next one goes on, and all is in one file."""
         status, out, err = call("all", "--budget-total", "100", "--gpus", "2", *self.folders())
         self.assertEqual(status, 1)
-        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err], list(gpu.PARTS))
-        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report"})
+        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err], [part for part in gpu.PARTS if part != "suite"])
+        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report", "suite"})
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))), ["performance-gpu.md", "performance-gpu.svg", "results.json"])
         self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, apps")
+
+    def test_suite(self):
+        """What fails or hangs over tutti alone counts; what fails over both, or at the first try only, does not."""
+        real, suite.ONE = suite.ONE, os.path.join(HERE, "fake_suite.py")
+        os.environ["SUITE_ONCE"] = self.at("")
+        try:
+            status, out, _ = self.part("suite", "--limit", "4", "--at-once", "4", "--gpus", "2", "--only", "test_good", "test_bad", "test_bad_here",
+                                       "test_skipped", "test_slow_here", "test_shy")
+        finally:
+            suite.ONE = real
+        self.assertEqual(status, 1)
+        states = {(r["name"], r["library"]): r["state"] for r in self.load("suite")["runs"]}
+        self.assertEqual([states[name, "tutti"] for name in ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy")],
+                         ["passed", "failed", "failed", "skipped", "late", "passed"])
+        self.assertEqual(states["test_bad_here", "nccl"], "passed")
+        self.assertEqual(suite.worse(self.load("suite")["runs"]), ["test_bad_here", "test_slow_here"])
+        self.assertIn("2 pass with NCCL and not with tutti", out)
 
     def test_report_of_everything(self):
         first = {library: {"one.init and first": t, "two.bytes.init": m, "two.bytes.first": m, "two.bytes.large": m}

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In place of PyTorch's suite: what a test's name says happens, over tutti (LD_PRELOAD is set) or over any library."""
+import os
+import sys
+import time
+
+NAMES = ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy")
+
+if sys.argv[1:] == ["--list"]:
+    print("\n".join(NAMES))
+    sys.exit(0)
+name, here = sys.argv[1], "LD_PRELOAD" in os.environ
+once = os.path.join(os.environ["SUITE_ONCE"], "tutti" if here else "nccl")
+if name == "test_slow_here" and here:
+    time.sleep(60)
+first = name == "test_shy" and not os.path.exists(once)  # fails at the first try
+if first:
+    open(once, "w").close()
+bad = first or name == "test_bad" or name == "test_bad_here" and here
+print("FAILED (errors=1)" if bad else "OK (skipped=1)" if name == "test_skipped" else "OK")
+sys.exit(bad)
