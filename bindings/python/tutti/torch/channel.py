@@ -8,8 +8,10 @@ thread at either end of it: the sender's announces each message by a header, the
 from __future__ import annotations
 
 import array
+import atexit
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -169,6 +171,9 @@ def _sizes(message: Message, size: int, peer: int) -> Exception:
                       f"{message.tensor.numel() * message.tensor.element_size()}")
 
 
+_living: weakref.WeakSet[Messages] = weakref.WeakSet()
+
+
 class Messages:
     """All messages of a group's rank."""
 
@@ -180,6 +185,7 @@ class Messages:
         self._lost: dict[int, Exception] = {}
         self._senders: dict[int, Sender] = {}
         self._receivers: dict[int, Receiver] = {}
+        _living.add(self)
 
     def send(self, message: Message, target: int) -> Message:
         sender = self._senders.get(target)
@@ -281,3 +287,18 @@ class Messages:
             self._changed.notify_all()
         for sender in self._senders.values():
             sender.join(timeout=2)
+
+    def leave(self) -> None:
+        """Ends the threads, too, whose peers have said nothing."""
+        self.close()
+        self.give_up()
+        for end in (*self._senders.values(), *self._receivers.values()):
+            if end.ident is not None:
+                end.join(timeout=2)
+
+
+@atexit.register
+def _leave_all() -> None:
+    """A thread that is inside PyTorch when the interpreter ends would end the process by an abort."""
+    for messages in list(_living):
+        messages.leave()
