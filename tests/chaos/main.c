@@ -103,20 +103,27 @@ static void draw_members(uint64_t number)
         era->slot[place] = (first + place) % SLOTS;
 }
 
+/* One look at what is waited for in vain. False: there is no sense in another. */
+static bool look_again(double until)
+{
+    if (any_bad() || any_ended())
+        return false;
+    if (now() > until) {
+        tell_hang();
+        return false;
+    }
+    nap(1);
+    return true;
+}
+
 /* Whether every process, of the members or of all, is as `there` says. */
 static bool await(bool (*there)(const struct account *), bool members, double until)
 {
     for (int place = 0; place < (members ? world->era.members : SLOTS); place++) {
         int slot = members ? world->era.slot[place] : place;
-        while (world->pid[slot] && !there(&world->account[slot])) {
-            if (any_bad() || any_ended())
+        while (world->pid[slot] && !there(&world->account[slot]))
+            if (!look_again(until))
                 return false;
-            if (now() > until) {
-                tell_hang();
-                return false;
-            }
-            nap(1);
-        }
     }
     return true;
 }
@@ -165,15 +172,9 @@ static void strike(const struct plan *plan)
 /* Who is killed before the others have a meeting point is waited for there until TUTTI_INIT_TIMEOUT: seldom is enough. */
 static bool await_meeting(double until)
 {
-    while (atomic_load(&world->era.id_made[0]) != world->era.number) {
-        if (any_bad() || any_ended())
+    while (atomic_load(&world->era.id_made[0]) != world->era.number)
+        if (!look_again(until))
             return false;
-        if (now() > until) {
-            tell_hang();
-            return false;
-        }
-        nap(1);
-    }
     return true;
 }
 

@@ -119,15 +119,5 @@ static int run(int first, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    int runs = getenv("TUTTI_TEST_QUICK") ? 8 : 40, wrong = 0;
-    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    if (argc < 2)
-        return 2;
-    setenv("TUTTI_TRANSPORT", argv[1], 1);
-    setenv("TUTTI_DEBUG", "none", 0);
-    setenv("TUTTI_TRACE", "0", 1); /* boxes of failed communicators would stay */
-    for (int i = 0; i < runs; i += TOGETHER)
-        wrong += run(i, seed * 1000);
-    printf("%d runs, in %d not all named the killed rank\n", runs, wrong);
-    return wrong != 0;
+    return family_many(argc, argv, TOGETHER, run, "not all named the killed rank");
 }

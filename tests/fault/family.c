@@ -154,3 +154,18 @@ void family_free(struct family *family)
 {
     munmap(family, sizeof *family);
 }
+
+int family_many(int argc, char **argv, int together, int (*run)(int first, uint64_t seed), const char *what)
+{
+    int runs = getenv("TUTTI_TEST_QUICK") ? 8 : 40, wrong = 0;
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    if (argc < 2)
+        return 2;
+    setenv("TUTTI_TRANSPORT", argv[1], 1);
+    setenv("TUTTI_DEBUG", "none", 0);
+    setenv("TUTTI_TRACE", "0", 1); /* boxes of failed communicators would stay */
+    for (int i = 0; i < runs; i += together)
+        wrong += run(i, seed * 1000);
+    printf("%d runs, in %d %s\n", runs, wrong, what);
+    return wrong != 0;
+}

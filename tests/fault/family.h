@@ -50,6 +50,9 @@ void family_free(struct family *family);
 bool family_wait_joined(struct family *family);
 
 void family_nap(int ms);
+/* main() of TRANSPORT [SEED]: 40 runs (8 where time is short), as many at a time as `run` begins, from number `first` on. run() returns how many went wrong,
+ * and `what` says in which way. */
+int family_many(int argc, char **argv, int together, int (*run)(int first, uint64_t seed), const char *what);
 /* Records how the rank's work ended. */
 void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result_t result);
 /* Runs one job to its end, as rank `place` of `nranks`; the result of the first call that failed. Keeps its buffers. */
