@@ -158,19 +158,11 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     bulk_pump(link);
 }
 
-/* Over a network a short queue lets lanes share by their rates. In shared memory the peer must find work whenever it looks: it copies a segment while
- * this rank is busy with its own. */
-static uint32_t window_of(const struct link *link)
-{
-    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
-    return asked ? asked : link->lossless ? 32 : 4;
-}
-
 /* The lane for the next segment, by the policy, among those that are up and have room. */
 static struct link_lane *pick_lane(struct link *link, size_t length)
 {
     struct link_lane_view views[LINK_MAX_LANES];
-    uint32_t window = window_of(link);
+    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW), window = asked ? asked : link->ops->window;
     int count = 0;
     for (int i = 0; i < link->lanes; i++) {
         struct link_lane *lane = &link->lane[i];

@@ -284,6 +284,7 @@ static struct transport_ops script_ops = {
     .name = "script",
     .sent = WIRE_COUNTER_SENT_TCP,
     .received = WIRE_COUNTER_RECEIVED_TCP,
+    .window = 4,
     .open = on_open,
     .close = on_close,
     .reach = on_reach,

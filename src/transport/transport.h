@@ -87,6 +87,7 @@ struct transport_ops {
     uint32_t caps;   /* enum transport_caps */
     size_t max_msg;  /* longest message */
     enum wire_counter sent, received; /* where links count its bytes */
+    uint32_t window; /* puts under way on a lane that keep it busy; more would only keep other lanes from their share */
 
     /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid are
      * set before. TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */

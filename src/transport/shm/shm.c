@@ -223,6 +223,7 @@ const struct transport_ops transport_shm = {
     .max_msg = SHM_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_SHM,
     .received = WIRE_COUNTER_RECEIVED_SHM,
+    .window = SHM_QUEUE, /* the peer copies while this rank is busy with its own, and must find work whenever it looks */
     .open = shm_open_transport,
     .close = shm_close,
     .reach = shm_reach,

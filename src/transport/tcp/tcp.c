@@ -169,6 +169,7 @@ const struct transport_ops transport_tcp = {
     .max_msg = TCP_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_TCP,
     .received = WIRE_COUNTER_RECEIVED_TCP,
+    .window = 4,
     .open = tcp_open,
     .close = tcp_close,
     .reach = tcp_reach,
