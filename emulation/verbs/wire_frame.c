@@ -21,7 +21,7 @@
 #define HOPS        64
 #define UDP_SIZE    8
 #define IP6_SIZE    40
-#define ETHER_LEAST 1024 /* bytes: with small packets as frames, ping-pong by WRITEs sometimes fell into a slow mode (docs/performance.md) */
+#define ETHER_LEAST 1024 /* bytes: with small packets as frames, ping-pong by WRITEs sometimes fell into a slow mode (docs/notebook/emulator.md) */
 #define SEND_BUFFER (8 * 1024 * 1024)
 
 static int frame_fd = -1;

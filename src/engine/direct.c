@@ -33,7 +33,7 @@ static void *write_place(const struct direct_context *c, int32_t block)
     return (char *)c->op->call.out + direct_offset(c, block);
 }
 
-/* Stores around the cache were slower at every size that was measured: docs/performance.md. */
+/* Stores around the cache were slower at every size that was measured: docs/notebook/host.md. */
 static void copy_out(const struct direct_context *c, void *to, const void *from, size_t bytes)
 {
     c->team->work += bytes;
