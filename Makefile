@@ -2,9 +2,10 @@
 # The front door. Everything is built by meson; these are its usual ways. Needs Debian 12 or its like for `make deps`.
 
 # What the build, the tests and the demo need from the distribution: this list is the only one.
-PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev
+PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev \
+  libibverbs-dev libyaml-dev
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
-  libjansson-dev:arm64 libibverbs-dev iproute2 nftables python3-numpy python3-pip python3-setuptools \
+  libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
@@ -14,13 +15,28 @@ TUTTI := $(BUILD)/bin/tutti
 SETUP ?= -Dgpu_archs=80,90
 SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 
-.PHONY: build deps check-deps bench-deps demo check bench bench-diagnosis docs clean torch
+# Where `make install` puts what `make build` has made; DESTDIR stands before it, as packagers are used to.
+PREFIX ?= /usr/local
+
+.PHONY: build install put deps check-deps bench-deps demo check bench bench-diagnosis docs clean torch
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release $(SETUP)
 	@rm -rf $(BUILD)/include/tutti $(BUILD)/include/nccl.h # installed ones would be found before the sources'
 	@ninja -C $(BUILD)
 	@meson install -C $(BUILD) --no-rebuild --quiet
+
+install: build
+	@$(MAKE) --no-print-directory put
+
+# Nothing that is installed knows its place, so files made for one prefix work under any other.
+put:
+	@rm -rf $(BUILD)/stage
+	@meson install -C $(BUILD) --no-rebuild --quiet --destdir $(abspath $(BUILD))/stage
+	@mkdir -p "$(DESTDIR)$(PREFIX)"
+	@cp -R "$(BUILD)/stage$$(meson introspect --buildoptions $(BUILD) | \
+	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." "$(DESTDIR)$(PREFIX)"
+	@rm -rf $(BUILD)/stage
 
 deps:
 	@tests/need.sh $(PACKAGES)

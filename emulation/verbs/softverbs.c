@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define ANSWER_MS 2000
+#define PATHS_LIBRARY "libsoftverbs_paths.so"
 
 static int usage(void)
 {
@@ -26,18 +27,22 @@ static int usage(void)
     return 2;
 }
 
-/* The folder of this program, or of the libraries when they are installed elsewhere (SOFTVERBS_LIB). */
+/* The folder of the libraries: SOFTVERBS_LIB, or that of this program in a build, or the one where they were installed. */
 static const char *library_folder(void)
 {
-    static char folder[4096];
+    static char folder[4096 + sizeof(INSTALLED_LIBRARIES)];
+    char beside[sizeof(folder) + sizeof("/" PATHS_LIBRARY)];
     const char *set = getenv("SOFTVERBS_LIB");
     if (set)
         return set;
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+    ssize_t n = readlink("/proc/self/exe", folder, 4095);
     if (n < 0)
         return NULL;
     folder[n] = 0;
     *strrchr(folder, '/') = 0;
+    snprintf(beside, sizeof(beside), "%s/" PATHS_LIBRARY, folder);
+    if (access(beside, R_OK))
+        strcat(folder, "/" INSTALLED_LIBRARIES);
     return folder;
 }
 
@@ -50,12 +55,12 @@ static void join(char *out, size_t size, const char *first, const char *name)
 
 static int set_environment(char *path, char *preload, size_t size)
 {
-    char paths[4200];
+    char paths[4300];
     const char *folder = library_folder();
     if (!folder)
         return errno;
     join(path, size, folder, "LD_LIBRARY_PATH");
-    snprintf(paths, sizeof(paths), "%s/libsoftverbs_paths.so", folder);
+    snprintf(paths, sizeof(paths), "%s/" PATHS_LIBRARY, folder);
     join(preload, size, paths, "LD_PRELOAD");
     return 0;
 }

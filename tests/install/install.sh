@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# install.sh SOURCES BUILD: what `make install PREFIX=...` leaves, as a stranger uses it: builds against it by pkg-config alone, and runs.
+set -eu
+sources=$1 build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/a/prefix
+
+make -s -C "$sources" put BUILD="$build" PREFIX="$prefix"
+# The folder may be moved afterwards, and has no need of the build.
+mv "$work/a" "$work/b"
+prefix=$work/b/prefix
+pc=$(find "$prefix" -name tutti.pc)
+lib=$(dirname "$(dirname "$pc")")
+cp "$sources"/tests/install/Makefile "$sources"/tests/install/*.c "$work"
+CFLAGS="-Wall -Werror" PKG_CONFIG_PATH=$(dirname "$pc") make -s -C "$work"
+
+expect() {
+    [ "$2" = "$3" ] || { echo "$1: \"$2\" where \"$3\" was expected"; exit 1; }
+}
+expect "two ranks" "$(LD_LIBRARY_PATH=$lib "$prefix/bin/tutti" run -n 2 "$work/sum" | sort)" "[0] sum 3
+[1] sum 3"
+expect "version" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=prefix tutti | xargs realpath)" "$(realpath "$prefix")"
+[ -f "$prefix/include/nccl.h" ] || { echo "nccl.h is not installed"; exit 1; }
+if [ -x "$prefix/bin/softverbs" ]; then
+    expect "a device of the stand-in" "$("$prefix/bin/softverbs" run -- "$work/devices" | tail -n 1)" "soft_lo"
+elif [ -f /usr/include/infiniband/verbs.h ]; then
+    echo "softverbs is not installed, although its headers are there"
+    exit 1
+fi
+# Whatever a program may say of itself: no installed file names the folder that it was made in.
+named=$(grep -rlF "$build" "$prefix" || true)
+expect "files that name the folder of the build" "$named" ""
