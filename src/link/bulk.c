@@ -162,11 +162,11 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
 static struct link_lane *pick_lane(struct link *link, size_t length)
 {
     struct link_lane_view views[LINK_MAX_LANES];
-    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW), window = asked ? asked : link->ops->window;
+    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
     int count = 0;
-    for (int i = 0; i < link->lanes; i++) {
+    for (int i = lanes_first_for_data(link); i < link->lanes; i++) {
         struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_UP && !lane->unconfirmed && lane->puts < window)
+        if (lane->state == LANE_UP && !lane->unconfirmed && lane->puts < (asked ? asked : lane->ops->window))
             views[count++] = (struct link_lane_view){lane->index, lane->puts, lane->completion_ns};
     }
     int position = count ? link->domain->policy->pick(views, count, length) : -1;
@@ -195,7 +195,7 @@ void bulk_give_up(struct link *link, struct link_send *send)
         if (!(send->lane_of[i] & LINK_READING))
             continue;
         struct link_lane *lane = &link->lane[(send->lane_of[i] & ~(unsigned)LINK_READING) - 1];
-        link->ops->give_up(lane->lane, TOKEN(send->id, i));
+        lane->ops->give_up(lane->lane, TOKEN(send->id, i));
         lane->puts -= lane->puts > 0;
         source_read(send, i);
     }
@@ -219,9 +219,10 @@ static bool put_next(struct link *link, struct link_send *send)
     send->in_flight++;
     if (lane->puts++ == 0)
         lane->put_since = clock_ns();
-    tutti_result_t result = link->ops->put(lane->lane, &put);
+    const struct transport_ops *ops = lane->ops;
+    tutti_result_t result = ops->put(lane->lane, &put);
     if (result == TUTTI_SUCCESS) {
-        link_count_sent(link, WIRE_COUNTER_SEGMENTS_SENT, length);
+        link_count_sent(link, ops, WIRE_COUNTER_SEGMENTS_SENT, length);
         return true;
     }
     /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its puts. */
@@ -307,7 +308,7 @@ void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, si
     if (!recv || length != segment_length(recv->length, recv->segment, index))
         return;
     recv->bitmap[index / 64] |= 1ull << (index % 64);
-    link_count_received(link, length);
+    link_count_received(lane, length);
     if (++recv->arrived < recv->segments)
         return;
     struct wire_message head = {.kind = WIRE_DONE, .slot = recv->slot};

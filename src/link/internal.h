@@ -31,6 +31,8 @@ enum lane_state { LANE_NONE, LANE_CONNECTING, LANE_UP, LANE_DEAD };
 
 struct link_lane {
     struct link *link;
+    const struct transport_ops *ops; /* of the transport that the lane is of; NULL: there is no such lane */
+    struct transport *transport;
     struct lane *lane; /* NULL unless connecting or up */
     enum lane_state state;
     uint16_t index;
@@ -68,17 +70,16 @@ struct link {
     struct link_domain *domain;
     struct wire_process peer;
     uint64_t session; /* wire_session() */
-    const struct transport_ops *ops; /* NULL: this process itself */
-    struct transport *transport;
-    int lanes;
+    const struct transport_ops *messages; /* of the lanes that carry messages; NULL: the peer is this process itself */
+    int lanes;                            /* indexes in use are below; not all need be in use */
     struct link_lane lane[LINK_MAX_LANES];
-    int control; /* index of the lane that carries messages, -1: none is up */
+    int control; /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost, bye;
     char reason[480]; /* why it is lost */
     size_t eager;
-    uint64_t down_since; /* since when no lane is up; 0: one is */
-    int refusals;        /* connections refused since a lane was up */
-    uint64_t patience;   /* ns without a lane after which it is lost */
+    uint64_t down_since; /* since when no lane for messages is up; 0: one is */
+    int refusals;        /* connections for messages refused since a lane was up */
+    uint64_t patience;   /* ns without a lane for messages after which it is lost */
     uint64_t heard;
     uint64_t asked, asked_again; /* since when, and when last, link_silence() has asked in vain; 0: it has not */
 
@@ -121,16 +122,16 @@ struct link_domain {
     bool closing;
 };
 
-/* What a link moves, in the black box: `what` counts things, the transport's own counter their bytes. */
-static inline void link_count_sent(const struct link *link, enum wire_counter what, uint64_t bytes)
+/* What a link moves, in the black box: `what` counts things, the counter of the lane's transport their bytes. */
+static inline void link_count_sent(const struct link *link, const struct transport_ops *ops, enum wire_counter what, uint64_t bytes)
 {
     trace_count(link->domain->trace, what, 1);
-    trace_count(link->domain->trace, link->ops->sent, bytes);
+    trace_count(link->domain->trace, ops->sent, bytes);
 }
 
-static inline void link_count_received(const struct link *link, uint64_t bytes)
+static inline void link_count_received(const struct link_lane *lane, uint64_t bytes)
 {
-    trace_count(link->domain->trace, link->ops->received, bytes);
+    trace_count(lane->link->domain->trace, lane->ops->received, bytes);
 }
 
 /* message.c: ordered, repeated when a lane dies */
@@ -211,6 +212,8 @@ void bulk_lane_gone(struct link *link, unsigned lane_index);
 
 /* lanes.c: life and death of lanes */
 void lanes_start(struct link *link);
+/* The first lane that takes segments now: those for messages take them only while no other is up. */
+int lanes_first_for_data(const struct link *link);
 void lanes_dead(struct link_lane *lane, tutti_result_t why);
 void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
 void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);

@@ -16,6 +16,12 @@
 #define MAX_BACKOFF (2 * NS_PER_S)
 #define REFUSALS_OF_A_DEAD_PEER 3
 
+/* Other lanes carry data alone: they neither keep a link nor lose one. */
+static bool carries_messages(const struct link_lane *lane)
+{
+    return lane->ops == lane->link->messages;
+}
+
 /* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */
 static uint64_t since(uint64_t then, uint64_t now)
 {
@@ -61,7 +67,7 @@ static void connect_lane(struct link_lane *lane)
     struct link *link = lane->link;
     lane->epoch = wire_epoch(++lane->attempts, !initiator(link));
     tutti_result_t result =
-        link->ops->lane_open(link->transport, &link->peer, lane->index, lane->epoch, lane->known, link->session, lane,
+        lane->ops->lane_open(lane->transport, &link->peer, lane->index, lane->epoch, lane->known, link->session, lane,
                              &lane->lane);
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DEAD;
     if (lane->state == LANE_DEAD) {
@@ -77,15 +83,23 @@ void lanes_start(struct link *link)
     link->started = true;
     link->down_since = clock_ns();
     for (int i = 0; i < link->lanes; i++)
-        if (link->lane[i].state == LANE_NONE)
+        if (link->lane[i].ops && link->lane[i].state == LANE_NONE)
             connect_lane(&link->lane[i]);
+}
+
+int lanes_first_for_data(const struct link *link)
+{
+    for (int i = LINK_DATA_LANE; i < link->lanes; i++)
+        if (link->lane[i].state == LANE_UP && !link->lane[i].unconfirmed && !carries_messages(&link->lane[i]))
+            return LINK_DATA_LANE;
+    return 0;
 }
 
 static void choose_control(struct link *link)
 {
     link->control = -1;
     for (int i = 0; i < link->lanes && link->control < 0; i++)
-        if (link->lane[i].state == LANE_UP)
+        if (link->lane[i].state == LANE_UP && carries_messages(&link->lane[i]))
             link->control = i;
     if (link->control >= 0)
         message_resend(link);
@@ -97,11 +111,11 @@ static void lane_is_up(struct link_lane *lane)
     lane->state = LANE_UP;
     lane->backoff_ns = lane->retry_at = 0;
     lane->puts = 0;
-    link->down_since = 0;
-    link->refusals = 0;
+    if (carries_messages(lane))
+        link->down_since = link->refusals = 0;
     link->started = true;
     lanes_heard(lane);
-    if (link->control < 0 && !lane->was_up)
+    if (link->control < 0 && !lane->was_up && carries_messages(lane))
         lanes_event(lane, WIRE_EVENT_LINK_UP, (uint64_t)link->lanes, 0);
     lanes_event(lane, lane->was_up ? WIRE_EVENT_LANE_BACK : WIRE_EVENT_LANE_UP, lane->epoch, 0);
     trace_count(link->domain->trace, lane->was_up ? WIRE_COUNTER_LANES_RECONNECTED : WIRE_COUNTER_LANES_UP, 1);
@@ -135,15 +149,20 @@ static void close_lane(struct link_lane *lane)
 
 static void no_lane_left(struct link *link)
 {
+    int count = 0;
     link->control = -1;
-    for (int i = 0; i < link->lanes; i++)
+    for (int i = 0; i < link->lanes; i++) {
+        if (!carries_messages(&link->lane[i]))
+            continue;
         if (link->lane[i].state == LANE_UP)
             return;
+        count++;
+    }
     if (!link->down_since)
         link->down_since = clock_ns();
     if (link->bye)
         lanes_lose(link, error_last());
-    else if (link->refusals >= REFUSALS_OF_A_DEAD_PEER * link->lanes)
+    else if (link->refusals >= REFUSALS_OF_A_DEAD_PEER * count)
         lanes_lose(link, "nobody listens at its address any more");
 }
 
@@ -155,7 +174,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     if (link->lost || link->domain->closing)
         return;
     if (lane->state == LANE_CONNECTING)
-        link->refusals += why == TUTTI_REMOTE_ERROR;
+        link->refusals += why == TUTTI_REMOTE_ERROR && carries_messages(lane);
     lane->state = LANE_DEAD;
     lane->probed = 0;
     schedule_retry(lane);
@@ -164,7 +183,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
         trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
         bulk_lane_gone(link, lane->index);
     }
-    if (link->lossless && was_up) /* what it carried was not kept */
+    if ((lane->ops->caps & TRANSPORT_LOSSLESS) && was_up) /* what it carried was not kept */
         lanes_lose(link, error_last());
     else if (link->control == lane->index || link->control < 0)
         no_lane_left(link);
@@ -220,13 +239,20 @@ static bool welcome(const struct link *link, const struct link_lane *lane, const
     }
 }
 
+/* A lane is of one transport at both ends. The peer may want more than this side does. */
+static bool fits(const struct link *link, unsigned index, const struct transport_ops *ops)
+{
+    const struct link_lane *lane = &link->lane[index];
+    return lane->ops ? lane->ops == ops : link->messages == ops || ((ops->caps & TRANSPORT_DATA) && index >= LINK_DATA_LANE);
+}
+
 /* The link that a hello is for, NULL if it is for none of ours. */
 static struct link *addressee(struct link_domain *domain, const struct lane *lane, const struct wire_hello *hello)
 {
     struct link *link = link_find(domain, hello->from.uuid, hello->session);
     if (!link && link_make(domain, &hello->from, hello->session, &link) != TUTTI_SUCCESS)
         return NULL;
-    bool right = !link->lost && !domain->closing && hello->lane < LINK_MAX_LANES && lane->ops == link->ops;
+    bool right = !link->lost && !domain->closing && hello->lane < LINK_MAX_LANES && fits(link, hello->lane, lane->ops);
     return right ? link : NULL;
 }
 
@@ -255,6 +281,8 @@ bool lanes_accepted(void *context, struct lane *transport_lane, const struct wir
     if (hello->lane >= link->lanes)
         link->lanes = hello->lane + 1;
     lane->lane = transport_lane;
+    lane->ops = transport_lane->ops;
+    lane->transport = transport_lane->transport;
     lane->epoch = lane->known = hello->epoch;
     transport_lane->user = lane;
     if (!link->started)
@@ -352,7 +380,7 @@ static void announce(struct link *link, uint64_t now)
 
 uint64_t lanes_tick(struct link *link, uint64_t now)
 {
-    if (!link->ops || link->lost || !link->started)
+    if (!link->messages || link->lost || !link->started)
         return UINT64_MAX;
     if (link->down_since && since(link->down_since, now) > link->patience) {
         char why[80];
@@ -365,7 +393,7 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         struct link_lane *lane = &link->lane[i];
         if (lane->state == LANE_DEAD)
             retry(lane, now);
-        else if (lane->state == LANE_UP && busy && !link->lossless)
+        else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS))
             probe(lane, now);
         busy |= lane->state == LANE_CONNECTING || lane->retry_at;
     }

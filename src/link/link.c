@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links of this process: made at first use, one for each peer process, over the best transport that reaches it. */
+/*
+ * The links of this process: made at first use, one for each peer process, over the best transport that reaches it. What carries data
+ * alone is used next to one that carries messages.
+ */
 #include "link/internal.h"
 
 #include "base/param.h"
@@ -116,7 +119,7 @@ bool link_all_heard(const struct link_domain *domain)
 {
     list_each (node, (struct list *)&domain->links) {
         const struct link *link = list_entry(node, struct link, node);
-        if (!link->lost && link->ops && !list_empty(&link->outgoing))
+        if (!link->lost && link->messages && !list_empty(&link->outgoing))
             return false;
     }
     return true;
@@ -128,7 +131,7 @@ void link_domain_leave(struct link_domain *domain)
     list_each (node, &domain->links) {
         struct link *link = list_entry(node, struct link, node);
         struct wire_message head = {.kind = WIRE_BYE};
-        if (link->ops && link->started) /* also where no lane is up yet: something may wait for it */
+        if (link->messages && link->started) /* also where no lane is up yet: something may wait for it */
             message_send(link, &head, NULL, 0);
     }
     while (!link_all_heard(domain) && !clock_passed(deadline)) {
@@ -144,7 +147,7 @@ static void link_free(struct link *link)
     snprintf(link->reason, sizeof link->reason, "this process leaves");
     for (int i = 0; i < LINK_MAX_LANES; i++)
         if (link->lane[i].lane)
-            link->ops->lane_close(link->lane[i].lane);
+            link->lane[i].ops->lane_close(link->lane[i].lane);
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);
@@ -186,23 +189,32 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
     return NULL;
 }
 
-static int best_transport(const struct link_domain *domain, const struct wire_process *peer)
+/* Of those that carry messages, or, with `data`, of those that carry data alone. */
+static int best_transport(const struct link_domain *domain, const struct wire_process *peer, bool data, int *cost)
 {
-    int best = -1, cost = 0;
+    int best = -1;
     for (int i = 0; i < domain->transports; i++) {
         int here = domain->ops[i]->reach(domain->transport[i], peer);
-        if (here >= 0 && (best < 0 || here < cost)) {
-            best = i;
-            cost = here;
-        }
+        if (here < 0 || !(domain->ops[i]->caps & TRANSPORT_DATA) == data || (best >= 0 && here >= *cost))
+            continue;
+        best = i;
+        *cost = here;
     }
     return best;
 }
 
+/* What carries the data of a link whose messages transport `messages` carries, at `cost`; -1: the same. */
+static int data_transport(const struct link_domain *domain, const struct wire_process *peer, int cost)
+{
+    int here = 0, best = best_transport(domain, peer, true, &here);
+    return best >= 0 && here < cost ? best : -1;
+}
+
 const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer)
 {
-    int index = best_transport(domain, peer);
-    return index < 0 ? NULL : domain->ops[index];
+    int cost = 0, index = best_transport(domain, peer, false, &cost);
+    int data = index < 0 ? -1 : data_transport(domain, peer, cost);
+    return index < 0 ? NULL : domain->ops[data < 0 ? index : data];
 }
 
 static void init_lists(struct link *link)
@@ -222,23 +234,35 @@ static size_t eager_limit(const struct transport_ops *ops)
     return wanted && wanted < most ? wanted : most;
 }
 
-static void choose_lanes(struct link *link, int index)
+/* Lanes of a transport, from index `first`, at most `most`. */
+static void plan_lanes(struct link *link, int index, int first, int most)
 {
     struct link_domain *domain = link->domain;
-    link->ops = domain->ops[index];
-    link->transport = domain->transport[index];
-    link->lossless = link->ops->caps & TRANSPORT_LOSSLESS;
-    link->eager = eager_limit(link->ops);
+    int count = domain->ops[index]->lanes(domain->transport[index], &link->peer);
+    for (int i = first; i < first + (count < most ? count : most); i++) {
+        link->lane[i].ops = domain->ops[index];
+        link->lane[i].transport = domain->transport[index];
+        link->lanes = i + 1;
+    }
+}
+
+static void choose_lanes(struct link *link, int index, int cost)
+{
+    struct link_domain *domain = link->domain;
+    int data = data_transport(domain, &link->peer, cost);
+    link->messages = domain->ops[index];
+    link->lossless = link->messages->caps & TRANSPORT_LOSSLESS;
+    link->eager = eager_limit(link->messages);
     link->most_early = (size_t)param_int(PARAM_EARLY);
-    link->lanes = link->ops->lanes(link->transport, &link->peer);
-    if (link->lanes > LINK_MAX_LANES)
-        link->lanes = LINK_MAX_LANES;
+    plan_lanes(link, index, 0, data < 0 ? LINK_MAX_LANES : LINK_DATA_LANE);
+    if (data >= 0)
+        plan_lanes(link, data, LINK_DATA_LANE, LINK_MAX_LANES - LINK_DATA_LANE);
 }
 
 tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
 {
     bool self = memcmp(peer->uuid, domain->self.uuid, WIRE_UUID_BYTES) == 0;
-    int index = self ? -1 : best_transport(domain, peer);
+    int cost = 0, index = self ? -1 : best_transport(domain, peer, false, &cost);
     if (!self && index < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
                                              "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)", peer->pid);
@@ -254,7 +278,7 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     for (int i = 0; i < LINK_MAX_LANES; i++)
         link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i};
     if (!self)
-        choose_lanes(link, index);
+        choose_lanes(link, index, cost);
     list_push(&domain->links, &link->node);
     *out = link;
     return TUTTI_SUCCESS;
@@ -264,7 +288,7 @@ tutti_result_t link_get(struct link_domain *domain, const struct wire_process *p
 {
     *out = link_find(domain, peer->uuid, session);
     tutti_result_t result = *out ? TUTTI_SUCCESS : link_make(domain, peer, session, out);
-    if (result == TUTTI_SUCCESS && (*out)->ops)
+    if (result == TUTTI_SUCCESS && (*out)->messages)
         lanes_start(*out);
     return result;
 }
@@ -293,20 +317,20 @@ void link_shared(struct lane *transport_lane, uint64_t key, int fd)
 void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort)
 {
     struct wire_message head = {.kind = WIRE_ABORT, .tag.comm = comm};
-    if (link->ops && !link->lost && link->started)
+    if (link->messages && !link->lost && link->started)
         message_send(link, &head, abort, sizeof *abort);
 }
 
 void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun)
 {
-    if (link->ops && !link->lost)
+    if (link->messages && !link->lost)
         message_send(link, head, begun, sizeof *begun);
 }
 
 void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word)
 {
     struct wire_message head = {.kind = WIRE_WORD, .tag = *tag};
-    if (link->ops && !link->lost)
+    if (link->messages && !link->lost)
         message_send(link, &head, word, sizeof *word);
 }
 
@@ -318,9 +342,9 @@ void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire
 
 tutti_result_t link_share(struct link *link, uint64_t key, int fd)
 {
-    if (link->control < 0 || !(link->ops->caps & TRANSPORT_SHARES))
+    if (link->control < 0 || !(link->messages->caps & TRANSPORT_SHARES))
         return TUTTI_IN_PROGRESS;
-    return link->ops->share(link->lane[link->control].lane, key, fd);
+    return link->messages->share(link->lane[link->control].lane, key, fd);
 }
 
 /* A message of the lane's own: it may be lost with the lane, or find no room, and is repeated. */
@@ -332,7 +356,7 @@ static void ask(struct link *link, uint64_t now)
 
 uint64_t link_silence(struct link *link, uint64_t now)
 {
-    if (!link->ops || link->lost)
+    if (!link->messages || link->lost)
         return 0;
     lanes_start(link);
     if (link->heard >= link->asked)

@@ -14,6 +14,7 @@
 #include "wire/link.h"
 
 #define LINK_MAX_LANES 16
+#define LINK_DATA_LANE  8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
 
 struct link;
 struct link_domain;

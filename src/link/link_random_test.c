@@ -154,7 +154,11 @@ static void shake_lanes(void)
     if (action == SCRIPT_ACTIONS || bad)
         return;
     world->script->newest = draw(2);
-    if (script_act(world->script, (int)draw(2), (int)draw((uint32_t)world->script->shape.lanes), action))
+    const struct script_shape *shape = &world->script->shape;
+    int lane = (int)draw((uint32_t)(shape->lanes + shape->data_lanes));
+    if (lane >= shape->lanes)
+        lane += LINK_DATA_LANE - shape->lanes;
+    if (script_act(world->script, (int)draw(2), lane, action))
         world->killed += action == SCRIPT_KILL;
 }
 
@@ -216,7 +220,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
 {
     struct world fresh = {.state = seed};
     world = &fresh;
-    struct script_shape shape = {.caps = caps, .lanes = 1 + (int)draw(4)};
+    struct script_shape shape = {.caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0};
     fresh.script = script_new(&shape);
     script_join(fresh.script);
     fresh.bounded = draw(3) == 0;
@@ -226,8 +230,8 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
         step();
     finish_all();
     script_free(fresh.script);
-    print_message("seed %llu: %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died\n", (unsigned long long)seed,
-                  shape.lanes, fresh.bounded ? ", bounded" : "",
+    print_message("seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died\n", (unsigned long long)seed,
+                  shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",
                   (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled, (unsigned long long)fresh.killed);
     assert_true(fresh.arrived > 0);
 }

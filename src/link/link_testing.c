@@ -301,12 +301,50 @@ static struct transport_ops script_ops = {
     .disarm = on_disarm,
 };
 
+/* ---- A second transport, whose lanes carry data alone: the first one keeps them ---------------------------------------- */
+
+static tutti_result_t data_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
+                                struct transport **out)
+{
+    *out = opening->side[opening_side].transport;
+    return opening->shape.data_lanes ? TUTTI_SUCCESS : error_note(TUTTI_INVALID_USAGE, "the script has no lanes for data alone");
+}
+
+static void data_close(struct transport *transport)
+{
+}
+
+static int data_reach(struct transport *transport, const struct wire_process *peer)
+{
+    return on_reach(transport, peer) < 0 ? -1 : 0;
+}
+
+static int data_lanes(struct transport *transport, const struct wire_process *peer)
+{
+    return transport->script->shape.data_lanes;
+}
+
+static int data_poll(struct transport *transport)
+{
+    return 0;
+}
+
+static struct transport_ops script_data_ops;
+
 void script_opening(struct script *script, int side)
 {
     opening = script;
     opening_side = side;
     script_ops.caps = script->shape.caps;
     script_ops.max_msg = script->shape.max_msg ? script->shape.max_msg : 16384;
+    script_data_ops = script_ops;
+    script_data_ops.name = "script data";
+    script_data_ops.caps = TRANSPORT_DATA;
+    script_data_ops.open = data_open;
+    script_data_ops.close = data_close;
+    script_data_ops.reach = data_reach;
+    script_data_ops.lanes = data_lanes;
+    script_data_ops.poll = data_poll;
 }
 
 struct transport *script_mute_transport(struct wire_process *self)
@@ -323,13 +361,14 @@ void script_close_mute(struct transport *transport)
 }
 
 /* In place of the library's own. */
-const struct transport_ops *const transport_registry[] = {&script_ops, NULL};
+const struct transport_ops *const transport_registry[] = {&script_ops, &script_data_ops, NULL};
 
 struct script_lane *script_lane_new(struct transport *transport, uint16_t index, uint32_t epoch, void *user)
 {
     struct script_lane *lane = calloc(1, sizeof *lane);
     REQUIRE(lane);
-    lane->lane = (struct lane){.ops = &script_ops, .transport = transport, .user = user};
+    bool data = index >= LINK_DATA_LANE && transport->script->shape.data_lanes;
+    lane->lane = (struct lane){.ops = data ? &script_data_ops : &script_ops, .transport = transport, .user = user};
     lane->index = index;
     lane->epoch = epoch;
     list_init(&lane->flight);

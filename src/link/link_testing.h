@@ -28,6 +28,7 @@ enum script_action {
 struct script_shape {
     uint32_t caps;
     int lanes;
+    int data_lanes; /* so many more, of a transport that carries data alone */
     size_t max_msg; /* 0: 16384 */
     bool alone;     /* side 1 has no domain: what it says comes from script_say() and script_throw() */
 };

@@ -246,7 +246,7 @@ static tutti_result_t send_eager(struct link *link, struct wire_message *head, c
 
 bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length, tutti_result_t *result)
 {
-    if (!link->ops || link->lost || !is_eager(link, length))
+    if (!link->messages || link->lost || !is_eager(link, length))
         return false;
     *result = send_eager(link, head, data, length);
     return true;
@@ -312,7 +312,7 @@ void link_send(struct link *link, struct link_send *send)
     send->in_flight = 0;
     if (link->lost) {
         send->done(send, say_lost(link));
-    } else if (!link->ops) {
+    } else if (!link->messages) {
         send_to_self(link, send);
     } else if (is_eager(link, send->length)) {
         struct wire_message head = {.tag = send->tag, .call = send->call};
@@ -361,14 +361,14 @@ void link_recv(struct link *link, struct link_recv *recv)
         recv->done(recv, say_lost(link));
         return;
     }
-    struct link_send *send = link->ops ? NULL : find_waiting(link, &recv->tag);
+    struct link_send *send = link->messages ? NULL : find_waiting(link, &recv->tag);
     if (send) {
         list_remove(&send->node);
         meet(link, send, recv);
         return;
     }
     tags_add(&link->posted, &recv->tag, &recv->node);
-    if (link->ops && recv->length > link->eager)
+    if (link->messages && recv->length > link->eager)
         bulk_credit(link, recv);
     else
         meet_kept(link, recv);
@@ -385,7 +385,7 @@ void link_cancel_send(struct link *link, struct link_send *send)
 
 void link_cancel_recv(struct link *link, struct link_recv *recv)
 {
-    if (!link->ops)
+    if (!link->messages)
         self_part_recv(link, recv);
     list_remove(&recv->node);
     bulk_burn_recv(link, recv);
@@ -412,7 +412,7 @@ void match_fail_all(struct link *link, tutti_result_t result)
     while ((node = tags_any(&link->waiting)))
         fail_send(link, node, result);
     fail_sends(link, &link->bulk, result);
-    if (!link->ops)
+    if (!link->messages)
         fail_sends(link, &link->domain->copies, result);
     for (uint32_t id = 0; id < link->reading_size; id++)
         if (link->reading[id]) {

@@ -47,9 +47,9 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
     }
     struct iovec part = {message->bytes, message->length};
     size_t length = message->length; /* the link may be lost inside */
-    bool taken = link->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
+    bool taken = lane->ops->msg(lane, &part, 1) == TUTTI_SUCCESS;
     if (taken)
-        link_count_sent(link, WIRE_COUNTER_MESSAGES_SENT, length);
+        link_count_sent(link, link->messages, WIRE_COUNTER_MESSAGES_SENT, length);
     return taken;
 }
 
@@ -82,9 +82,9 @@ bool message_send_now(struct link *link, const struct wire_message *head, const 
     if (!link->lossless || !lane || link->unsent != &link->outgoing)
         return false; /* with a lane it has started */
     struct iovec parts[2] = {{(void *)head, sizeof *head}, {(void *)body, length}};
-    if (link->ops->msg(lane, parts, length ? 2 : 1) != TUTTI_SUCCESS)
+    if (lane->ops->msg(lane, parts, length ? 2 : 1) != TUTTI_SUCCESS)
         return false;
-    link_count_sent(link, WIRE_COUNTER_MESSAGES_SENT, sizeof *head + length);
+    link_count_sent(link, link->messages, WIRE_COUNTER_MESSAGES_SENT, sizeof *head + length);
     return true;
 }
 
@@ -114,7 +114,7 @@ bool message_send_on(struct link_lane *lane, unsigned kind)
     struct wire_message head = {.kind = (uint8_t)kind};
     struct iovec parts[2] = {{&sequence, sizeof sequence}, {&head, sizeof head}};
     return lane->lane &&
-           lane->link->ops->msg(lane->lane, parts + lane->link->lossless, 2 - lane->link->lossless) == TUTTI_SUCCESS;
+           lane->ops->msg(lane->lane, parts + lane->link->lossless, 2 - lane->link->lossless) == TUTTI_SUCCESS;
 }
 
 void message_acknowledge(struct link *link)
@@ -160,7 +160,7 @@ void message_received(struct link *link, struct link_lane *lane, const void *dat
     struct wire_message head;
     lanes_heard(lane);
     trace_count(link->domain->trace, WIRE_COUNTER_MESSAGES_RECEIVED, 1);
-    link_count_received(link, length);
+    link_count_received(lane, length);
     if (!link->lossless && !admit(link, &bytes, &length))
         return;
     if (length < sizeof head)

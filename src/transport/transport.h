@@ -32,6 +32,7 @@ enum transport_caps {
     TRANSPORT_SAME_HOST = 1, /* reaches only processes whose wire_process.host is ours */
     TRANSPORT_LOSSLESS = 2,  /* a lane loses nothing while the peer lives: no copy is kept for repeating */
     TRANSPORT_SHARES = 4,    /* share() works */
+    TRANSPORT_DATA = 16,     /* for data: the messages of a link go over lanes of another transport */
 };
 
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
