@@ -68,6 +68,15 @@ BOTH(barrier, tutti_barrier(comm, NULL))
 MEASURED(send_recv, tutti_send(in, 1, TUTTI_FLOAT64, 1, comm, NULL), tutti_recv(out, 1, TUTTI_FLOAT64, 0, comm, NULL))
 MEASURED(recv_send, tutti_recv(out, 1, TUTTI_FLOAT64, 1, comm, NULL), tutti_send(in, 1, TUTTI_FLOAT64, 0, comm, NULL))
 
+static tutti_result_t exchange(void)
+{
+    must(tutti_group_start());
+    must(tutti_send(in, 1, TUTTI_FLOAT64, 1 - rank, comm, NULL));
+    must(tutti_recv(out, 1, TUTTI_FLOAT64, 1 - rank, comm, NULL));
+    return tutti_group_end();
+}
+BOTH(exchange, exchange())
+
 typedef void step(void);
 
 static void come_first(step *call, step *wait, int times)
@@ -124,6 +133,7 @@ static int play(tutti_unique_id_t *id)
     RUN(barrier);
     RUN(send_recv);
     RUN(recv_send);
+    RUN(exchange);
     must(tutti_comm_destroy(comm));
     return 0;
 }

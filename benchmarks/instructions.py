@@ -19,7 +19,7 @@ import tempfile
 
 TIMES = 64  # as in calls_bench.c
 RUNS = 3
-CALLS = ("allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier", "send_recv", "recv_send")
+CALLS = ("allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier", "send_recv", "recv_send", "exchange")
 
 
 def profile(program, *options):

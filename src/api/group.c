@@ -309,6 +309,25 @@ static tutti_result_t issue_all(void)
     return result;
 }
 
+/* A few messages of one communicator on host memory, as exchanges are: there is nothing to arrange. */
+static bool is_plain(const struct record *record, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (record[i].kind != RECORD_P2P || record[i].comm != record->comm || record[i].stream != record->stream)
+            return false;
+    return count && count <= FEW && !record->comm->fabric;
+}
+
+static tutti_result_t issue_plain(struct record *record, size_t count)
+{
+    struct p2p_item items[FEW];
+    for (size_t i = 0; i < count; i++) {
+        hold(&record[i], -1);
+        items[i] = record[i].item;
+    }
+    return comm_p2p(record->comm, items, (int)count, record->stream);
+}
+
 tutti_result_t tutti_group_start(void)
 {
     group_depth++;
@@ -321,6 +340,11 @@ tutti_result_t tutti_group_end(void)
         return error_set(TUTTI_INVALID_USAGE, "tutti_group_end() without tutti_group_start()");
     if (--group_depth)
         return TUTTI_SUCCESS;
+    if (group.error == TUTTI_SUCCESS && is_plain(group.record, group.count)) {
+        size_t count = group.count;
+        group.count = 0;
+        return issue_plain(group.record, count);
+    }
     let_go_all();
     tutti_result_t result = group.error == TUTTI_SUCCESS ? issue_all() : refuse_splits();
     drop_all();

@@ -175,8 +175,8 @@ static void post(struct p2p_transfer *item, struct link *link)
         link_recv(link, &item->recv);
 }
 
-/* The message rides in the ring. */
-static bool send_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
+/* The message rides in the ring. In line: the lone send is the shortest of all calls. */
+static inline __attribute__((always_inline)) bool send_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
 {
     struct wire_message head = {.tag = tag_of(team, item), .call = call_of(item)};
     tutti_result_t result = TUTTI_SUCCESS;
@@ -222,15 +222,21 @@ static bool receive_at_once(struct team *team, struct link *link, const struct p
     return true;
 }
 
+/* Under the engine's lock. */
+static inline __attribute__((always_inline)) bool pass_one(struct team *team, const struct p2p_item *item)
+{
+    struct link *link = team->link[item->peer];
+    size_t length = item->count * type_size(item->type);
+    return link && (item->sends ? send_at_once(team, link, item, length) : receive_at_once(team, link, item, length));
+}
+
 /* Nothing is queued before it, and the link knows the peer: then a message that can go, or has come, needs no place in the queue.
  * A failure is told by whoever waits, as that of any operation. */
-static bool pass_at_once(struct team *team, const struct p2p_item *item)
+static inline bool pass_at_once(struct team *team, const struct p2p_item *item)
 {
     if (!team_idle(team) || !lock_try(&team->engine->lock))
         return false;
-    struct link *link = team->link[item->peer];
-    size_t length = item->count * type_size(item->type);
-    bool passed = link && (item->sends ? send_at_once(team, link, item, length) : receive_at_once(team, link, item, length));
+    bool passed = pass_one(team, item);
     if (!item->sends)
         engine_met(team->engine);
     lock_release(&team->engine->lock);
@@ -239,11 +245,25 @@ static bool pass_at_once(struct team *team, const struct p2p_item *item)
     return passed;
 }
 
-tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
+/* A group of a send and a receive, of which the send goes at once, is two calls by themselves. Returns how many items are left for the queue; if that
+ * is one, the receive. */
+static __attribute__((noinline)) int pass_pair(struct team *team, const struct p2p_item *send, const struct p2p_item *recv)
+{
+    if (!team_idle(team) || !lock_try(&team->engine->lock))
+        return 2;
+    int left = pass_one(team, send) ? 1 : 2;
+    if (left == 1 && pass_one(team, recv))
+        left = 0;
+    engine_met(team->engine);
+    lock_release(&team->engine->lock);
+    if (!left && !team_idle(team))
+        engine_notice(team->engine);
+    return left;
+}
+
+static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
 {
     struct op *op;
-    if (count == 1 && !stream && pass_at_once(team, items))
-        return TUTTI_SUCCESS;
     tutti_result_t result = team_place(team, false, &op);
     if (result != TUTTI_SUCCESS)
         return result;
@@ -261,6 +281,24 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
     describe(op, p2p, items, bytes);
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
+}
+
+/* What is not a lone message that is over at once. */
+static __attribute__((noinline)) tutti_result_t issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
+{
+    if (count == 2 && !stream && items[0].sends != items[1].sends) {
+        const struct p2p_item *recv = &items[items[0].sends];
+        count = pass_pair(team, &items[!items[0].sends], recv);
+        items = count == 1 ? recv : items;
+    }
+    return count ? enqueue(team, items, count, stream) : TUTTI_SUCCESS;
+}
+
+tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
+{
+    if (count == 1 && !stream && pass_at_once(team, items))
+        return TUTTI_SUCCESS;
+    return issue(team, items, count, stream);
 }
 
 /* Receives first: then a fast peer, or this rank itself, finds them posted. */

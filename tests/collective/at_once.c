@@ -180,6 +180,38 @@ static int run_messages(int rank, int nranks, tutti_comm_t comm)
     return 0;
 }
 
+/* A send and a receive in one group, in either order, one after another and many ahead of who waits: two calls of their own, if there is room. */
+static int run_exchanges(int rank, int nranks, tutti_comm_t comm)
+{
+    static unsigned char out[8][200000], in[8][200000];
+    for (int i = 0; i < 200; i++) {
+        int right = (rank + 1) % nranks, left = (rank + nranks - 1) % nranks, ahead = i % 10 == 9 ? 8 : 1;
+        size_t count = i % 40 == 19 ? sizeof out[0] : (size_t)(i * i) % 3000;
+        if ((i / 2 + rank) % 3 == 0)
+            usleep(100);
+        for (int k = 0; k < ahead; k++) {
+            memset(out[k], i + k + rank, count);
+            memset(in[k], 255, sizeof in[k]);
+            tutti_group_start();
+            for (int half = 0; half < 2; half++)
+                if ((half + i) % 2)
+                    tutti_send(out[k], count, TUTTI_UINT8, right, comm, NULL);
+                else
+                    tutti_recv(in[k], count, TUTTI_UINT8, left, comm, NULL);
+            if (tutti_group_end() != TUTTI_SUCCESS)
+                return complain("an exchange", rank, comm);
+        }
+        if (tutti_comm_synchronize(comm) != TUTTI_SUCCESS)
+            return complain("synchronize", rank, comm);
+        for (int k = 0; k < ahead; k++)
+            for (size_t n = 0; n < sizeof in[k]; n++)
+                if (in[k][n] != (n < count ? (unsigned char)(i + k + left) : 255))
+                    return complain("wrong data", rank, NULL);
+    }
+    atomic_store(&shared->wanted, (uint64_t)(150 * nranks)); /* the sends alone */
+    return 0;
+}
+
 /* One that has come and is of another type than the one that is received. */
 static int run_other_messages(int rank, int nranks, tutti_comm_t comm)
 {
@@ -513,6 +545,7 @@ int main(void)
         {"one behind the other", 2, run_behind},
         {"the order of sums", 5, run_order},
         {"messages", 2, run_messages},
+        {"exchanges", 4, run_exchanges},
         {"messages of another type", 2, run_other_messages},
         {"other calls", 2, run_mismatch},
         {"a killed rank", 2, run_killed, 0, true},

@@ -90,6 +90,26 @@ static void puts_are_queued_then_refused(void **state)
     pair_close(&pair);
 }
 
+/* What goes the other way waits meanwhile, and so does whoever wants the owner's lock. */
+static void one_poll_takes_some_and_not_all(void **state)
+{
+    enum { LENGTH = 512 << 10, MOST = 4 << 20 };
+    struct pair pair;
+    uint64_t count;
+    (void)state;
+    pair_open(&pair);
+    uint8_t *source = calloc(1, LENGTH);
+    queue_puts(&pair, source, LENGTH, &count);
+    for (size_t before = 0; pair.bt->counts[NOTE_ARRIVED] < count; before = pair.bt->counts[NOTE_ARRIVED]) {
+        party_step(&pair.b);
+        assert_true((pair.bt->counts[NOTE_ARRIVED] - before) * LENGTH <= MOST);
+        party_step(&pair.a);
+    }
+    pair_until(&pair, pair.at->counts[NOTE_SENT] == count);
+    free(source);
+    pair_close(&pair);
+}
+
 /* Sends again from inside the upcall: the queue goes on. */
 static void put_again(struct end *end, const struct note *note, const void *bytes)
 {
@@ -189,6 +209,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(keeps_order_from_regions),
     cmocka_unit_test(refuses_when_full_then_writable),
     cmocka_unit_test(puts_are_queued_then_refused),
+    cmocka_unit_test(one_poll_takes_some_and_not_all),
     cmocka_unit_test(puts_from_inside_sent),
     cmocka_unit_test(many_lanes),
 };

@@ -128,10 +128,12 @@ static bool receive_one(struct shm_lane *lane)
     return true;
 }
 
+/* A turn ends with so many bytes, too: what is to go the other way waits meanwhile, and whoever wants the owner's lock. */
 int shm_receive(struct shm_lane *lane)
 {
+    uint64_t before = lane->base.lane.bytes_received;
     int done = 0;
-    while (done < TURN_SLOTS && !carrier_dead(&lane->base) && receive_one(lane)) {
+    while (done < TURN_SLOTS && lane->base.lane.bytes_received - before < SHM_TURN && !carrier_dead(&lane->base) && receive_one(lane)) {
         done++;
         if (lane->unfinished)
             break;
