@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule: ranks that have called different things under one number. The user's bug, told from hardware: the few are odd, not the many. */
+/* Rule: ranks that have called different things under one number. The user's bug, told from hardware: the few are odd,
+ * not the many. */
 #include "diagnosis/scene.h"
 #include "diagnosis/words.h"
 
@@ -16,8 +17,8 @@ static bool is_collective(const struct blackbox_op *op)
 
 static bool has_root(const struct blackbox_op *op)
 {
-    return op->root >= 0 && (op->collective == WIRE_REDUCE || op->collective == WIRE_BROADCAST || op->collective == WIRE_GATHER ||
-                             op->collective == WIRE_SCATTER);
+    return op->root >= 0 && (op->collective == WIRE_REDUCE || op->collective == WIRE_BROADCAST ||
+                             op->collective == WIRE_GATHER || op->collective == WIRE_SCATTER);
 }
 
 static bool same(const struct blackbox_op *a, const struct blackbox_op *b)
@@ -37,7 +38,8 @@ static const struct blackbox_op *find_seq(const struct blackbox_comm *comm, uint
 /* ---- The first number under which two ranks differ ---- */
 
 /* Both lists are in the order of their calls: one walk. False: none before `*seq`. */
-static bool differs_before(struct scene *scene, const struct blackbox_comm *a, const struct blackbox_comm *b, uint64_t *seq)
+static bool differs_before(struct scene *scene, const struct blackbox_comm *a, const struct blackbox_comm *b,
+                           uint64_t *seq)
 {
     size_t i = 0, j = 0;
     scene->steps += a->op_count + b->op_count;
@@ -126,13 +128,15 @@ static bool has_precedent(struct scene *scene, const struct group *group, const 
 }
 
 /* The few are odd; of two that are equally many, the one that nobody has called before. False: no telling. */
-static bool find_odd(struct scene *scene, const struct group *group, const struct votes *votes, uint64_t seq, size_t *odd, size_t *many)
+static bool find_odd(struct scene *scene, const struct group *group, const struct votes *votes, uint64_t seq,
+                     size_t *odd, size_t *many)
 {
     *odd = votes->fewest;
     *many = votes->most;
     if (votes->kinds[*odd].ranks.count < votes->kinds[*many].ranks.count)
         return true;
-    bool first = has_precedent(scene, group, &votes->kinds[0], seq), second = has_precedent(scene, group, &votes->kinds[1], seq);
+    bool first = has_precedent(scene, group, &votes->kinds[0], seq),
+         second = has_precedent(scene, group, &votes->kinds[1], seq);
     *odd = first ? 1 : 0;
     *many = 1 - *odd;
     return votes->count == 2 && first != second;
@@ -141,7 +145,8 @@ static bool find_odd(struct scene *scene, const struct group *group, const struc
 /* ---- Why it may be odd ---- */
 
 /* Did the others, before `seq`, call first `expected` and next `made`? */
-static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct blackbox_op *expected, const struct blackbox_op *made)
+static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct blackbox_op *expected,
+                    const struct blackbox_op *made)
 {
     const struct blackbox_op *last = NULL;
     bool found = false;
@@ -154,15 +159,19 @@ static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct
     return found;
 }
 
-static void prove_why(struct finding *finding, const struct kind_of_call *many, const struct kind_of_call *odd, uint64_t seq)
+static void prove_why(struct finding *finding, const struct kind_of_call *many, const struct kind_of_call *odd,
+                      uint64_t seq)
 {
-    const struct blackbox_op *next = find_seq(odd->first->comm, seq + 1), *theirs = find_seq(many->first->comm, seq + 1);
+    const struct blackbox_op *next = find_seq(odd->first->comm, seq + 1),
+                             *theirs = find_seq(many->first->comm, seq + 1);
     const struct blackbox_op *before = seq ? find_seq(odd->first->comm, seq - 1) : NULL;
     bool skipped = (theirs && same(theirs, odd->op)) || follows(many->first->comm, seq, many->op, odd->op);
     if (next && theirs && same(next, many->op) && same(theirs, odd->op))
         prove(finding, "rank %d makes this call and the next one in the other order", odd->first->comm->rank);
     else if (skipped)
-        prove(finding, "what rank %d called comes next elsewhere: it has skipped a call, or made an earlier one once more", odd->first->comm->rank);
+        prove(finding,
+              "what rank %d called comes next elsewhere: it has skipped a call, or made an earlier one once more",
+              odd->first->comm->rank);
     else if (before && same(before, odd->op))
         prove(finding, "rank %d has made its last call once more, or skipped one", odd->first->comm->rank);
 }
@@ -193,7 +202,8 @@ static void say_kind(struct finding *finding, struct kind_of_call *kind)
 static void prove_difference(struct finding *finding, const struct blackbox_op *odd, const struct blackbox_op *many)
 {
     if (odd->collective != many->collective) {
-        prove(finding, "the collective differs: %s, %s", blackbox_collective_name(odd->collective), blackbox_collective_name(many->collective));
+        prove(finding, "the collective differs: %s, %s", blackbox_collective_name(odd->collective),
+              blackbox_collective_name(many->collective));
         return;
     }
     if (odd->count != many->count && odd->collective != WIRE_ALLTOALLV)
@@ -217,7 +227,8 @@ static void report(struct scene *scene, struct findings *findings, struct group 
     struct finding *finding = finding_add(findings, FINDING_MISMATCH, clear ? CERTAIN : LIKELY, odd->first);
     if (!clear || odd->ranks.count > 1)
         finding->culprit.rank = finding->culprit.world_rank = -1, finding->culprit.pid = 0;
-    say(finding, "call #%" PRIu64 " of communicator %s is not the same on all ranks: ", seq, word_name(group->members->comm));
+    say(finding, "call #%" PRIu64 " of communicator %s is not the same on all ranks: ", seq,
+        word_name(group->members->comm));
     say_kind(finding, odd);
     say(finding, ", ");
     say_kind(finding, many);

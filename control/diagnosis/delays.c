@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: slow links, by the matrix of delays between workers (C4 section 3.1): a point that stands out is a link, a row its source, a column its
- * destination. Only messages of one size are compared, that of which there are most. What is a row is decided by the messages that there
- * are: a rank that sends to two others has a row of two.
+ * Rule: slow links, by the matrix of delays between workers (C4 section 3.1): a point that stands out is a link, a row
+ * its source, a column its destination. Only messages of one size are compared, that of which there are most. What is a
+ * row is decided by the messages that there are: a rank that sends to two others has a row of two.
  */
 #include "diagnosis/scene.h"
 #include "diagnosis/thresholds.h"
@@ -54,7 +54,8 @@ static size_t gather(const struct member *member, struct message *messages)
     for (size_t i = 0; i < comm->op_count; i++) {
         const struct blackbox_op *op = &comm->ops[i];
         uint64_t from = op->begin > over ? op->begin : over;
-        bool whole = op->collective == WIRE_RECV && op->state == WIRE_OP_DONE && !op->result && !op->captured && op->root >= 0;
+        bool whole =
+            op->collective == WIRE_RECV && op->state == WIRE_OP_DONE && !op->result && !op->captured && op->root >= 0;
         if (whole)
             messages[count++] = (struct message){op->root, comm->rank, op->bytes, op->end > from ? op->end - from : 0};
         over = op->end > over ? op->end : over;
@@ -84,7 +85,8 @@ static size_t fill_cells(const struct message *messages, size_t count, struct ce
         for (end = i; end < count && by_pair(&messages[end], &messages[i]) == 0;)
             end++;
         if (end - i >= DELAY_MESSAGES)
-            cells[filled++] = (struct cell){messages[i].from, messages[i].to, end - i, messages[(i + end) / 2].ns, false, false};
+            cells[filled++] =
+                (struct cell){messages[i].from, messages[i].to, end - i, messages[(i + end) / 2].ns, false, false};
     }
     return filled;
 }
@@ -112,10 +114,12 @@ static bool in_line(const struct cell *cell, int rank, bool row)
     return (row ? cell->from : cell->to) == rank;
 }
 
-static void report(struct findings *findings, struct group *group, enum finding_kind kind, int rank, const struct cell *cell, uint64_t median)
+static void report(struct findings *findings, struct group *group, enum finding_kind kind, int rank,
+                   const struct cell *cell, uint64_t median)
 {
     const struct member *member = scene_find(group, rank);
-    struct finding *finding = member ? finding_add(findings, kind, LIKELY, member) : finding_add_rank(findings, kind, group->members->comm, rank);
+    struct finding *finding = member ? finding_add(findings, kind, LIKELY, member)
+                                     : finding_add_rank(findings, kind, group->members->comm, rank);
     if (member)
         say_who(finding, member);
     else
@@ -124,12 +128,15 @@ static void report(struct findings *findings, struct group *group, enum finding_
         finding->culprit.peer = cell->to;
         say(finding, ": what it sends to rank %d of communicator %s", cell->to, word_name(group->members->comm));
     } else {
-        say(finding, ": what it %s in communicator %s", kind == FINDING_SENDER ? "sends" : "receives", word_name(group->members->comm));
+        say(finding, ": what it %s in communicator %s", kind == FINDING_SENDER ? "sends" : "receives",
+            word_name(group->members->comm));
     }
-    say(finding, " takes %s, elsewhere messages of that size take %s", word_time(cell->ns).text, word_time(median).text);
+    say(finding, " takes %s, elsewhere messages of that size take %s", word_time(cell->ns).text,
+        word_time(median).text);
 }
 
-static void judge_line(struct findings *findings, struct group *group, struct cell *cells, size_t count, int rank, bool row, uint64_t median)
+static void judge_line(struct findings *findings, struct group *group, struct cell *cells, size_t count, int rank,
+                       bool row, uint64_t median)
 {
     size_t all = 0, slow = 0;
     const struct cell *one = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is to blame for a hang or a slow job. A snapshot goes in, findings come out: nothing here reads a file, asks the system or looks at a
- * clock, so that the same snapshot always has the same findings. process.h fills in what the system says.
+ * Who is to blame for a hang or a slow job. A snapshot goes in, findings come out: nothing here reads a file, asks the
+ * system or looks at a clock, so that the same snapshot always has the same findings. process.h fills in what the
+ * system says.
  */
 #ifndef TUTTI_DIAGNOSIS_DIAGNOSIS_H
 #define TUTTI_DIAGNOSIS_DIAGNOSIS_H
@@ -21,14 +22,14 @@ enum process_state { PROCESS_UNKNOWN, PROCESS_RUNS, PROCESS_SLEEPS, PROCESS_BLOC
 /* What the system says of the process of a box. All 0: nothing. */
 struct process_facts {
     enum process_state state;
-    uint32_t tracer;       /* the process that stops it by ptrace; 0: unknown */
+    uint32_t tracer; /* the process that stops it by ptrace; 0: unknown */
     char tracer_name[32];
     uint64_t at; /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
     struct thread_facts {
         uint32_t number;
         bool ready;            /* to run, or running */
         uint64_t ran, delayed; /* nanoseconds on a processor, and ready to run without one: counted when that is over */
-    } threads[FACTS_THREADS]; /* the first of them */
+    } threads[FACTS_THREADS];  /* the first of them */
     size_t thread_count;
 };
 
@@ -39,8 +40,8 @@ struct look {
 };
 
 /*
- * A rank stands still when it has been in the same step for `stuck` nanoseconds and, where there is an earlier look, was in that step
- * then. The job is quiet when no rank has moved between the looks: then all that could finish has.
+ * A rank stands still when it has been in the same step for `stuck` nanoseconds and, where there is an earlier look,
+ * was in that step then. The job is quiet when no rank has moved between the looks: then all that could finish has.
  */
 struct snapshot {
     struct look now, before; /* before.count 0: there is one look only */

@@ -7,7 +7,8 @@
 
 struct made_job made_job(size_t processes)
 {
-    struct made_job job = {calloc(processes + 1, sizeof(struct blackbox *)), calloc(processes + 1, sizeof *job.facts), processes};
+    struct made_job job = {calloc(processes + 1, sizeof(struct blackbox *)), calloc(processes + 1, sizeof *job.facts),
+                           processes};
     for (size_t i = 0; i < processes; i++) {
         struct blackbox *box = calloc(1, sizeof *box);
         box->header.pid = (uint32_t)(1000 + i);
@@ -38,7 +39,8 @@ struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *n
 {
     box->comms = realloc(box->comms, (box->comm_count + 1) * sizeof *box->comms);
     struct blackbox_comm *comm = &box->comms[box->comm_count++];
-    *comm = (struct blackbox_comm){.id = id, .rank = rank, .nranks = nranks, .state = WIRE_COMM_OPEN, .opened = 1, .culprit = -1};
+    *comm = (struct blackbox_comm){
+        .id = id, .rank = rank, .nranks = nranks, .state = WIRE_COMM_OPEN, .opened = 1, .culprit = -1};
     snprintf(comm->name, sizeof comm->name, "%s", name);
     return comm;
 }
@@ -79,12 +81,18 @@ struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer
 void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago)
 {
     box->events = realloc(box->events, (box->event_count + 1) * sizeof *box->events);
-    box->events[box->event_count] = (struct blackbox_event){
-        .number = box->event_count, .time = MADE_NOW - ago, .kind = kind, .lane = -1, .peer_rank = rank, .comm = comm, .value1 = (uint64_t)nranks};
+    box->events[box->event_count] = (struct blackbox_event){.number = box->event_count,
+                                                            .time = MADE_NOW - ago,
+                                                            .kind = kind,
+                                                            .lane = -1,
+                                                            .peer_rank = rank,
+                                                            .comm = comm,
+                                                            .value1 = (uint64_t)nranks};
     box->event_count++;
 }
 
-/* The dimension in whose call a rank waits: 0 with the culprit, 1 with those who wait there, 2 with those who wait there; 3: nowhere. */
+/* The dimension in whose call a rank waits: 0 with the culprit, 1 with those who wait there, 2 with those who wait
+ * there; 3: nowhere. */
 static int waits_in(int rank, int culprit, int tp, int pp)
 {
     if (rank == culprit)
@@ -102,8 +110,8 @@ struct made_job made_training(int tp, int pp, int dp, int culprit)
     for (int rank = 0; rank < (int)job.count; rank++)
         for (int d = 0; d < 3; d++) {
             int mine = rank / steps[d] % sizes[d], waits = waits_in(rank, culprit, tp, pp);
-            struct blackbox_comm *comm =
-                made_comm(job.boxes[rank], (uint64_t)d << 32 | (uint64_t)(rank - mine * steps[d]), names[d], mine, sizes[d]);
+            struct blackbox_comm *comm = made_comm(
+                job.boxes[rank], (uint64_t)d << 32 | (uint64_t)(rank - mine * steps[d]), names[d], mine, sizes[d]);
             for (uint64_t seq = 0; seq < 8; seq++)
                 made_call(comm, seq, (20 - seq) * 1000000000, (20 - seq) * 1000000000 - 1000000);
             if (waits < 3 && d < waits)

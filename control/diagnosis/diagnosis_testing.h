@@ -24,7 +24,8 @@ struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t
 struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round);
 void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago);
 
-/* tp x pp x dp ranks, each in a communicator of every dimension; rank `culprit` of all has not called #8 of its first dimension's. */
+/* tp x pp x dp ranks, each in a communicator of every dimension; rank `culprit` of all has not called #8 of its first
+ * dimension's. */
 struct made_job made_training(int tp, int pp, int dp, int culprit);
 
 #endif

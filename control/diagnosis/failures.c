@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule: communicators that have failed. Every rank reports the first cause, so it is enough to ask who was named most. */
+/* Rule: communicators that have failed. Every rank reports the first cause, so it is enough to ask who was named most.
+ */
 #include "diagnosis/scene.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/words.h"
@@ -90,7 +91,8 @@ static void describe(struct finding *finding, const struct member *culprit, stru
         say(finding, "rank %d (no black box here)", comm->culprit);
     else
         say(finding, "no single rank");
-    say(finding, "%s: communicator %s failed: %s", what_it_is(finding->kind), word_name(comm), *comm->sentence ? comm->sentence : "no sentence");
+    say(finding, "%s: communicator %s failed: %s", what_it_is(finding->kind), word_name(comm),
+        *comm->sentence ? comm->sentence : "no sentence");
     prove(finding, "rank%s%s report%s this (%s)%s", reports->ranks.count == 1 ? "" : "s", list_text(&reports->ranks),
           reports->ranks.count == 1 ? "s" : "", error_name((tutti_result_t)comm->result),
           reports->agree == reports->failed ? "" : "; others name others");

@@ -84,7 +84,8 @@ void say_who(struct finding *finding, const struct member *member)
     if (member->box->header.pid)
         say(finding, " (process %u%s", member->box->header.pid, member->box->alive ? "" : ", dead");
     if (world->id != member->comm->id)
-        say(finding, "%srank %d of %s", member->box->header.pid ? "; " : " (", member->comm->rank, word_name(member->comm));
+        say(finding, "%srank %d of %s", member->box->header.pid ? "; " : " (", member->comm->rank,
+            word_name(member->comm));
     if (member->box->header.pid || world->id != member->comm->id)
         say(finding, ")");
 }
@@ -116,7 +117,8 @@ static void advise(struct finding *finding)
         snprintf(number, sizeof number, "%u", finding->culprit.pid);
     size_t used = 0;
     while ((at = strstr(text, "PID")) && used < sizeof finding->remedy) {
-        used += (size_t)snprintf(finding->remedy + used, sizeof finding->remedy - used, "%.*s%s", (int)(at - text), text, number);
+        used += (size_t)snprintf(finding->remedy + used, sizeof finding->remedy - used, "%.*s%s", (int)(at - text),
+                                 text, number);
         text = at + 3;
     }
     if (used < sizeof finding->remedy)
@@ -125,15 +127,17 @@ static void advise(struct finding *finding)
 
 /* ---- The list ---- */
 
-static struct finding *add(struct findings *findings, enum finding_kind kind, enum confidence confidence, const struct blackbox_comm *comm,
-                           int rank)
+static struct finding *add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
+                           const struct blackbox_comm *comm, int rank)
 {
     static struct finding spare; /* written and not read: saves its users a case */
-    struct finding *more = findings->count < FINDINGS_MOST ? realloc(findings->items, (findings->count + 1) * sizeof *more) : NULL;
+    struct finding *more =
+        findings->count < FINDINGS_MOST ? realloc(findings->items, (findings->count + 1) * sizeof *more) : NULL;
     struct finding *finding = more ? &more[findings->count++] : &spare;
     findings->items = more ? more : findings->items;
     findings->left_out += !more;
-    *finding = (struct finding){.kind = kind, .confidence = confidence, .culprit = {.rank = rank, .world_rank = rank, .peer = -1}};
+    *finding = (struct finding){
+        .kind = kind, .confidence = confidence, .culprit = {.rank = rank, .world_rank = rank, .peer = -1}};
     if (comm) {
         finding->culprit.comm = comm->id;
         memcpy(finding->culprit.name, comm->name, sizeof comm->name);
@@ -141,7 +145,8 @@ static struct finding *add(struct findings *findings, enum finding_kind kind, en
     return finding;
 }
 
-struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence, const struct member *about)
+struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
+                            const struct member *about)
 {
     struct finding *finding = add(findings, kind, confidence, about->comm, about->comm->rank);
     finding->culprit.pid = about->box->header.pid;
@@ -150,7 +155,8 @@ struct finding *finding_add(struct findings *findings, enum finding_kind kind, e
     return finding;
 }
 
-struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm, int rank)
+struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm,
+                                 int rank)
 {
     return add(findings, kind, POSSIBLE, comm, rank);
 }
@@ -198,7 +204,8 @@ static bool same_culprit(const struct finding *a, const struct finding *b)
 {
     if (a->culprit.pid || b->culprit.pid)
         return a->culprit.pid == b->culprit.pid && a->culprit.peer == b->culprit.peer;
-    return a->culprit.comm == b->culprit.comm && a->culprit.rank == b->culprit.rank && a->culprit.peer == b->culprit.peer;
+    return a->culprit.comm == b->culprit.comm && a->culprit.rank == b->culprit.rank &&
+           a->culprit.peer == b->culprit.peer;
 }
 
 void findings_confirm(struct findings *now, const struct findings *before)

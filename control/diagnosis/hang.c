@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: what stands still, and where following the waits ends. One finding for each end: the first that stalls, not those who wait for it,
- * in whatever communicator. (ICCL section 6: operation counts; NCCLX section 7.3: what waits for another collective is not the cause.)
+ * Rule: what stands still, and where following the waits ends. One finding for each end: the first that stalls, not
+ * those who wait for it, in whatever communicator. (ICCL section 6: operation counts; NCCLX section 7.3: what waits for
+ * another collective is not the cause.)
  */
 #include "diagnosis/scene.h"
 #include "diagnosis/thresholds.h"
@@ -28,7 +29,8 @@ static bool of_process(enum ending ending)
 static struct victim victim_of(const struct scene *scene, const struct member *member)
 {
     const struct member *end = member->end;
-    struct victim victim = {member, end, end->ending, (uint64_t)(end->group - scene->groups), (uint64_t)end->comm->rank};
+    struct victim victim = {member, end, end->ending, (uint64_t)(end->group - scene->groups),
+                            (uint64_t)end->comm->rank};
     if (of_process(end->ending) || end->ending == MISSES)
         victim.key = end->process, victim.rank = 0;
     else if (end->ending == ABSENT)
@@ -53,7 +55,8 @@ static int by_end(const void *left, const void *right)
     return keys ? keys : a->member < b->member ? -1 : a->member > b->member;
 }
 
-/* How well does this one tell what is waited for? Best one that waits for the end itself, for a call that it has not made. */
+/* How well does this one tell what is waited for? Best one that waits for the end itself, for a call that it has not
+ * made. */
 static int weight_of(const struct victim *victim)
 {
     const struct member *member = victim->member, *end = victim->end;
@@ -86,8 +89,8 @@ static bool same_call(const struct member *a, const struct member *b)
 
 static bool is_end(const struct victim *victim)
 {
-    return victim->member->comm->rank == victim->end->comm->rank && victim->member->group == victim->end->group && victim->ending != ABSENT &&
-           victim->ending != CIRCLE && victim->ending != INVERTED;
+    return victim->member->comm->rank == victim->end->comm->rank && victim->member->group == victim->end->group &&
+           victim->ending != ABSENT && victim->ending != CIRCLE && victim->ending != INVERTED;
 }
 
 /* All that a finding is about; the witness is one of them. */
@@ -121,7 +124,8 @@ static void say_waiters(struct finding *finding, const struct chain *chain, cons
     if (list.count)
         say(finding, "%s rank%s%s", verb, list.count == 1 ? "" : "s", list_text(&list));
     else
-        say(finding, of_process(chain->witness->ending) ? " has stood still" : " stands still and names no rank that it waits for,");
+        say(finding, of_process(chain->witness->ending) ? " has stood still"
+                                                        : " stands still and names no rank that it waits for,");
     say_where(finding, chain->witness->member);
 }
 
@@ -146,7 +150,8 @@ static void say_end(struct finding *finding, const struct victim *victim)
     if (victim->ending == STOPPED)
         say(finding, " is stopped and");
     else if (victim->ending == TRACED && end->facts->tracer)
-        say(finding, " is held by process %u (%s), a debugger or tracer, and", end->facts->tracer, end->facts->tracer_name);
+        say(finding, " is held by process %u (%s), a debugger or tracer, and", end->facts->tracer,
+            end->facts->tracer_name);
     else if (victim->ending == TRACED)
         say(finding, " is held by a debugger or tracer and");
     else if (victim->ending == MISSES && collective && !has_called(end, waiter->op))
@@ -156,7 +161,9 @@ static void say_end(struct finding *finding, const struct victim *victim)
     else if (victim->ending == BROKEN)
         say(finding, " has given up the communicator (%s) and", end->comm->sentence);
     else if (victim->ending == STILL && end != waiter && end->op->device && end->op->state == WIRE_OP_ENQUEUED)
-        say(finding, *end->op->algorithm ? ", whose GPU has not been seen to come to %s," : " has not returned from its call of %s and",
+        say(finding,
+            *end->op->algorithm ? ", whose GPU has not been seen to come to %s,"
+                                : " has not returned from its call of %s and",
             word_call(end->op).text);
 }
 
@@ -164,8 +171,8 @@ static void say_unread(struct finding *finding, const struct chain *chain)
 {
     const struct member *end = chain->witness->end;
     say_who(finding, end);
-    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in round %u already; ", end->next->comm->rank,
-        end->op->wait_round + 1, word_call(end->op).text, end->next->op->wait_round + 1);
+    say(finding, " does not get on, though rank %d, whom it waits for in round %u of %s, is in round %u already; ",
+        end->next->comm->rank, end->op->wait_round + 1, word_call(end->op).text, end->next->op->wait_round + 1);
     say_waiters(finding, chain, "it is waited for by");
     finding->culprit.peer = end->next->comm->rank;
 }
@@ -184,8 +191,8 @@ static void say_inverted(struct finding *finding, const struct member *named)
     say(finding, "ranks use communicators in different order and wait for each other:");
     do {
         if (at->stuck && said++ < CIRCLE_SHOWN)
-            say(finding, "%s rank %d (process %u) in %s of communicator %s", said == 1 ? "" : ",", at->comm->rank, at->box->header.pid,
-                word_call(at->op).text, word_name(at->comm));
+            say(finding, "%s rank %d (process %u) in %s of communicator %s", said == 1 ? "" : ",", at->comm->rank,
+                at->box->header.pid, word_call(at->op).text, word_name(at->comm));
         at = at->next;
     } while (at != named);
 }
@@ -213,7 +220,8 @@ static uint64_t waited(const struct member *waiter)
 /* It was away for about as long before: to save a checkpoint, to evaluate. */
 static bool may_come_yet(const struct victim *victim)
 {
-    return victim->end->box->alive && (double)waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
+    return victim->end->box->alive &&
+           (double)waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
 }
 
 static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
@@ -221,15 +229,17 @@ static void prove_process(const struct scene *scene, struct finding *finding, co
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
     const struct share share = share_of(scene, end);
     if (now->state == PROCESS_STOPPED || now->state == PROCESS_TRACED)
-        prove(finding, "/proc/%u/stat says %s", end->box->header.pid, now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
+        prove(finding, "/proc/%u/stat says %s", end->box->header.pid,
+              now->state == PROCESS_STOPPED ? "T (stopped)" : "t (traced)");
     else if (now->state == PROCESS_BLOCKED && before && before->state == PROCESS_BLOCKED)
-        prove(finding, "/proc/%u/stat says D: it waits in the kernel, for a disk, a network file system or a device", end->box->header.pid);
+        prove(finding, "/proc/%u/stat says D: it waits in the kernel, for a disk, a network file system or a device",
+              end->box->header.pid);
     else if (share.time)
-        prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid, word_time(share.ran).text,
-              word_time(share.time).text,
-              is_starved(&share)                                             ? "is ready to run and gets none"
+        prove(finding, "process %u used %s of processor in the last %s: it %s", end->box->header.pid,
+              word_time(share.ran).text, word_time(share.time).text,
+              is_starved(&share)                                        ? "is ready to run and gets none"
               : (double)share.ran >= COMPUTES_PART * (double)share.time ? "computes"
-                                                                             : "sleeps, or waits for something");
+                                                                        : "sleeps, or waits for something");
 }
 
 /* The other calls that wait for the same: one of each name of communicators, so that the finding stays readable. */
@@ -243,14 +253,14 @@ static void prove_others(struct finding *finding, const struct chain *chain)
         const struct member *other = victims[i].member;
         bool new = !same_call(other, chain->witness->member);
         for (size_t j = 0; j < count; j++)
-            new = new && strcmp(shown[j]->name, other->comm->name) != 0;
+            new = new &&strcmp(shown[j]->name, other->comm->name) != 0;
         for (end = i; end < chain->count && same_call(victims[end].member, other); end++)
             if (!is_end(&victims[end]))
                 list_rank(&list, victims[end].member->comm->rank);
         if (!new || !list.count)
             continue;
-        prove(finding, "held up by that: rank%s%s in %s of communicator %s", list.count == 1 ? "" : "s", list_text(&list), word_call(other->op).text,
-              word_name(other->comm));
+        prove(finding, "held up by that: rank%s%s in %s of communicator %s", list.count == 1 ? "" : "s",
+              list_text(&list), word_call(other->op).text, word_name(other->comm));
         shown[count++] = other->comm;
     }
 }
@@ -260,8 +270,9 @@ static void prove_wait(struct finding *finding, const struct member *waiter)
     const struct blackbox_op *op = waiter->op;
     if (op->device || !op->wait_since || op->wait_peer < 0)
         return;
-    prove(finding, "rank %d waits for rank %d in round %u%s%s of %s, %s", waiter->comm->rank, op->wait_peer, op->wait_round + 1,
-          op->rounds ? " of " : "", op->rounds ? word_number(op->rounds).text : "", word_call(op).text,
+    prove(finding, "rank %d waits for rank %d in round %u%s%s of %s, %s", waiter->comm->rank, op->wait_peer,
+          op->wait_round + 1, op->rounds ? " of " : "", op->rounds ? word_number(op->rounds).text : "",
+          word_call(op).text,
           waiter->box->now > op->wait_since ? word_time(waiter->box->now - op->wait_since).text : "since now");
 }
 
@@ -274,7 +285,8 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
     if (end->box->alive && chain->witness->ending != ABSENT)
         prove_process(scene, finding, end);
     if (chain->witness->ending == MISSES && may_come_yet(chain->witness))
-        prove(finding, "between two calls it was away for %s before: it may come yet", word_time(longest_pause(end->comm)).text);
+        prove(finding, "between two calls it was away for %s before: it may come yet",
+              word_time(longest_pause(end->comm)).text);
     prove_wait(finding, waiter);
     prove_others(finding, chain);
     if (scene->snapshot->before.count && waiter->box->alive)
@@ -286,8 +298,9 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
 static enum finding_kind kind_of(const struct victim *victim)
 {
     static const enum finding_kind kinds[] = {
-        [DEAD] = FINDING_DEAD,     [STOPPED] = FINDING_STOPPED, [TRACED] = FINDING_TRACED,  [BROKEN] = FINDING_FAILED, [STILL] = FINDING_STILL,
-        [ABSENT] = FINDING_ABSENT, [CIRCLE] = FINDING_CIRCLE,   [INVERTED] = FINDING_ORDER, [UNREAD] = FINDING_UNREAD,
+        [DEAD] = FINDING_DEAD,     [STOPPED] = FINDING_STOPPED, [TRACED] = FINDING_TRACED,
+        [BROKEN] = FINDING_FAILED, [STILL] = FINDING_STILL,     [ABSENT] = FINDING_ABSENT,
+        [CIRCLE] = FINDING_CIRCLE, [INVERTED] = FINDING_ORDER,  [UNREAD] = FINDING_UNREAD,
     };
     if (victim->ending != MISSES)
         return kinds[victim->ending];
@@ -313,7 +326,8 @@ static void describe(struct finding *finding, const struct chain *chain)
     const struct victim *witness = chain->witness;
     switch (witness->ending) {
     case ABSENT:
-        say(finding, "rank %d (no black box here: on another host, not traced, or never started)", witness->end->awaited);
+        say(finding, "rank %d (no black box here: on another host, not traced, or never started)",
+            witness->end->awaited);
         say_waiters(finding, chain, " is waited for by");
         break;
     case CIRCLE:
@@ -340,7 +354,8 @@ static bool told(const struct scene *scene, const struct findings *findings, con
         if (findings->items[i].culprit.pid == victim->end->box->header.pid && finding_is_hang(findings->items[i].kind))
             return true;
     /* one that has heard of a failure calls no more, in other communicators either */
-    for (const struct member *at = scene->of_process[victim->end->process]; at && !of_process(victim->ending); at = at->sibling)
+    for (const struct member *at = scene->of_process[victim->end->process]; at && !of_process(victim->ending);
+         at = at->sibling)
         if (at->group->told)
             return true;
     return false;
@@ -358,8 +373,9 @@ static void say_starved(const struct scene *scene, struct finding *finding, cons
     const struct share share = share_of(scene, chain->witness->end);
     finding->kind = FINDING_STARVED;
     say_who(finding, chain->witness->end);
-    say(finding, " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s;", word_time(share.time).text,
-        word_time(share.delayed).text, word_time(share.ran).text);
+    say(finding,
+        " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s;",
+        word_time(share.time).text, word_time(share.delayed).text, word_time(share.ran).text);
     say_waiters(finding, chain, " it is waited for by");
 }
 
@@ -369,8 +385,9 @@ static void find_one(const struct scene *scene, struct findings *findings, const
     if (told(scene, findings, witness))
         return;
     enum finding_kind kind = kind_of(witness);
-    struct finding *finding = witness->ending == ABSENT ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
-                                                        : finding_add(findings, kind, confidence_of(witness), witness->end);
+    struct finding *finding = witness->ending == ABSENT
+                                  ? finding_add_rank(findings, kind, witness->end->comm, witness->end->awaited)
+                                  : finding_add(findings, kind, confidence_of(witness), witness->end);
     finding->victims = chain->count;
     if (witness->ending == CIRCLE || witness->ending == INVERTED)
         finding->culprit = (struct culprit){.comm = witness->end->comm->id, .rank = -1, .world_rank = -1, .peer = -1};
@@ -384,7 +401,8 @@ static void find_one(const struct scene *scene, struct findings *findings, const
 /* One that is stopped may wait for one that is dead: that is another cause. NULL: it does not. */
 static const struct member *dead_behind(const struct member *member)
 {
-    const struct member *peer = (member->ending == STOPPED || member->ending == TRACED) ? scene_find(member->group, member->awaited) : NULL;
+    const struct member *peer =
+        (member->ending == STOPPED || member->ending == TRACED) ? scene_find(member->group, member->awaited) : NULL;
     return peer && peer->dead ? peer : NULL;
 }
 

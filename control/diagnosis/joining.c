@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 struct joiner {
     uint64_t meeting, since, now;
     int rank, nranks;
@@ -25,7 +24,8 @@ static bool is_over(const struct blackbox *box, size_t from)
 {
     const struct blackbox_event *begun = &box->events[from];
     for (size_t i = from + 1; i < box->event_count; i++)
-        if (box->events[i].kind == WIRE_EVENT_JOIN_END && box->events[i].comm == begun->comm && box->events[i].peer_rank == begun->peer_rank)
+        if (box->events[i].kind == WIRE_EVENT_JOIN_END && box->events[i].comm == begun->comm &&
+            box->events[i].peer_rank == begun->peer_rank)
             return true;
     return false;
 }
@@ -35,9 +35,11 @@ static size_t gather(const struct blackbox *box, struct joiner *joiners)
     size_t count = 0;
     for (size_t i = 0; box->alive && i < box->event_count; i++) {
         const struct blackbox_event *event = &box->events[i];
-        bool sane = event->value1 > 0 && event->value1 < 1 << 24 && event->peer_rank >= 0 && (uint64_t)event->peer_rank < event->value1;
+        bool sane = event->value1 > 0 && event->value1 < 1 << 24 && event->peer_rank >= 0 &&
+                    (uint64_t)event->peer_rank < event->value1;
         if (event->kind == WIRE_EVENT_JOIN && sane && !is_over(box, i))
-            joiners[count++] = (struct joiner){event->comm, event->time, box->now, event->peer_rank, (int)event->value1};
+            joiners[count++] =
+                (struct joiner){event->comm, event->time, box->now, event->peer_rank, (int)event->value1};
     }
     return count;
 }
@@ -72,8 +74,9 @@ static void report(struct findings *findings, const struct joiner *joiners, size
     finding->victims = count;
     for (size_t i = 0; i < count; i++)
         list_rank(&here, joiners[i].rank);
-    say(finding, "rank%s%s %s not joined: %zu of %d ranks wait to make a communicator, for %s", list.count == 1 ? "" : "s", list_text(&list),
-        list.count == 1 ? "has" : "have", count, joiners->nranks, word_time(joiners->now - since).text);
+    say(finding, "rank%s%s %s not joined: %zu of %d ranks wait to make a communicator, for %s",
+        list.count == 1 ? "" : "s", list_text(&list), list.count == 1 ? "has" : "have", count, joiners->nranks,
+        word_time(joiners->now - since).text);
     prove(finding, "joining on this host: rank%s%s", here.count == 1 ? "" : "s", list_text(&here));
 }
 
@@ -90,7 +93,8 @@ void rule_joining(struct scene *scene, struct findings *findings)
     if (count)
         qsort(joiners, count, sizeof *joiners, by_meeting);
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && joiners[end].meeting == joiners[i].meeting && joiners[end].nranks == joiners[i].nranks;)
+        for (end = i + 1;
+             end < count && joiners[end].meeting == joiners[i].meeting && joiners[end].nranks == joiners[i].nranks;)
             end++;
         report(findings, joiners + i, end - i);
     }

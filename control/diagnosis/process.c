@@ -126,7 +126,8 @@ static uint32_t outer_pid(const struct wire_box_header *header)
     DIR *all = opendir("/proc");
     for (struct dirent *entry; all && !found && (entry = readdir(all));) {
         uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
-        if (pid && is_in(pid, header->pid_namespace) && inner_pid(pid) == header->pid && boxfile_start_time(pid) == header->start_time)
+        if (pid && is_in(pid, header->pid_namespace) && inner_pid(pid) == header->pid &&
+            boxfile_start_time(pid) == header->start_time)
             found = pid;
     }
     if (all)

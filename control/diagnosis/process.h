@@ -5,7 +5,8 @@
 
 #include "diagnosis/diagnosis.h"
 
-/* Of the living: the others' facts are all 0. Also of processes in PID namespaces below this one. Freed by the caller; NULL: no memory. */
+/* Of the living: the others' facts are all 0. Also of processes in PID namespaces below this one. Freed by the caller;
+ * NULL: no memory. */
 struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count);
 
 #endif

@@ -27,7 +27,8 @@ static struct mark mark_of(const struct blackbox *box, const struct blackbox_com
     mark.calls += comm->unrecorded;
     if (op) {
         mark.position = op->position;
-        mark.waited = (uint64_t)op->wait_round << 32 ^ (uint64_t)op->wait_slice << 16 ^ (uint64_t)(uint32_t)op->wait_peer;
+        mark.waited =
+            (uint64_t)op->wait_round << 32 ^ (uint64_t)op->wait_slice << 16 ^ (uint64_t)(uint32_t)op->wait_peer;
         mark.state = (int)op->state;
     }
     return mark;
@@ -150,9 +151,10 @@ static bool same_boot(const struct blackbox *a, const struct blackbox *b)
     return memcmp(a->header.boot_id, b->header.boot_id, sizeof a->header.boot_id) == 0;
 }
 
-/* Beside a living one; that of another host is not seen to live. Where all are dead, those who went with the last are not the cause: they
- * were ended together. */
-static bool is_dead(const struct group *group, const struct member *member, const struct blackbox *living, uint64_t last)
+/* Beside a living one; that of another host is not seen to live. Where all are dead, those who went with the last are
+ * not the cause: they were ended together. */
+static bool is_dead(const struct group *group, const struct member *member, const struct blackbox *living,
+                    uint64_t last)
 {
     if (member->box->alive || member->comm->state != WIRE_COMM_OPEN)
         return false;

@@ -5,7 +5,8 @@
 
 #include "diagnosis/diagnosis.h"
 
-/* Where following the waits ends. MISSES: at a rank that stands nowhere, so others wait for a call or for data of it. */
+/* Where following the waits ends. MISSES: at a rank that stands nowhere, so others wait for a call or for data of it.
+ */
 enum ending { MISSES, DEAD, STOPPED, TRACED, BROKEN, STILL, ABSENT, CIRCLE, INVERTED, UNREAD };
 
 struct group;
@@ -51,7 +52,8 @@ struct scene {
     uint64_t steps;
 };
 
-/* `stuck`: in place of the snapshot's; a rank that moved between the looks may stand still if `moving`. False: no memory. */
+/* `stuck`: in place of the snapshot's; a rank that moved between the looks may stand still if `moving`. False: no
+ * memory. */
 bool scene_open(struct scene *scene, const struct snapshot *snapshot, uint64_t stuck, bool moving);
 void scene_close(struct scene *scene);
 
@@ -65,7 +67,7 @@ const struct process_facts *facts_before(const struct scene *scene, const struct
 
 /* What a process had of processors between the looks. */
 struct share {
-    uint64_t time; /* between them; 0: it is not known */
+    uint64_t time;         /* between them; 0: it is not known */
     uint64_t ran, delayed; /* on a processor, all threads; ready to run without one, the thread that was so longest */
 };
 struct share share_of(const struct scene *scene, const struct member *member);
@@ -73,9 +75,11 @@ bool is_starved(const struct share *share);
 
 /* ---- Findings in the making ---- */
 
-struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence, const struct member *about);
+struct finding *finding_add(struct findings *findings, enum finding_kind kind, enum confidence confidence,
+                            const struct member *about);
 /* Nobody's box is there: a rank of this communicator. */
-struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm, int rank);
+struct finding *finding_add_rank(struct findings *findings, enum finding_kind kind, const struct blackbox_comm *comm,
+                                 int rank);
 void say(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* One more line of evidence, if there is room. */
 void prove(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rule: the rank that the others wait for, call after call, and the process that has no processor. Collectives bring ranks together: who comes
- * last makes the others wait, and the wait is measured where it happens. Ranks whose clocks compare tell by when they came; others by how long
- * the call took them, as who comes last is through first (C4 section 3.1: durations of the receivers).
+ * Rule: the rank that the others wait for, call after call, and the process that has no processor. Collectives bring
+ * ranks together: who comes last makes the others wait, and the wait is measured where it happens. Ranks whose clocks
+ * compare tell by when they came; others by how long the call took them, as who comes last is through first (C4
+ * section 3.1: durations of the receivers).
  */
 #include "diagnosis/scene.h"
 #include "diagnosis/thresholds.h"
@@ -16,9 +17,9 @@
 /* One collective: when the ranks came to it. */
 struct meeting {
     size_t came;
-    int64_t last; /* nanoseconds since the first that is compared; of durations, negative */
-    double sum;   /* of all; times from outside could overflow integers */
-    size_t who;   /* member that came last */
+    int64_t last;             /* nanoseconds since the first that is compared; of durations, negative */
+    double sum;               /* of all; times from outside could overflow integers */
+    size_t who;               /* member that came last */
     double spent, spent_last; /* in the call: by all, by the last */
 };
 
@@ -45,7 +46,8 @@ static bool common_calls(const struct group *group, struct meetings *meetings)
             return false;
         for (size_t j = 0; j < comm->op_count && oldest == UINT64_MAX; j++)
             if (comm->ops[j].collective < WIRE_SEND)
-                oldest = comm->ops[j].seq, meetings->base = comm->ops[j].begin < meetings->base ? comm->ops[j].begin : meetings->base;
+                oldest = comm->ops[j].seq,
+                meetings->base = comm->ops[j].begin < meetings->base ? comm->ops[j].begin : meetings->base;
         from = oldest > from ? oldest : from;
         to = group->members[i].newest < to ? group->members[i].newest : to;
     }
@@ -77,7 +79,8 @@ static void add_member(struct scene *scene, const struct group *group, size_t wh
         const struct blackbox_op *op = &comm->ops[i];
         uint64_t came = op->begin > over ? op->begin : over;
         over = op->end > over ? op->end : over;
-        if (op->collective >= WIRE_SEND || op->seq < seen || op->seq - meetings->first >= meetings->count || came < meetings->base)
+        if (op->collective >= WIRE_SEND || op->seq < seen || op->seq - meetings->first >= meetings->count ||
+            came < meetings->base)
             continue;
         seen = op->seq + 1;
         if (op->state != WIRE_OP_DONE || op->result || op->device) /* when a GPU came to it is not known */
@@ -106,22 +109,27 @@ static bool recent(const struct group *group, const struct meetings *meetings, c
     return box->now < meetings->base + (uint64_t)meeting->last + SLOW_WINDOW_NS;
 }
 
-static void report(struct scene *scene, struct findings *findings, const struct group *group, size_t who, const struct tally *tally, const struct tally *all)
+static void report(struct scene *scene, struct findings *findings, const struct group *group, size_t who,
+                   const struct tally *tally, const struct tally *all)
 {
     const struct member *member = &group->members[who];
     const struct share share = share_of(scene, member);
     struct finding *finding = finding_add(findings, FINDING_SLOW, LIKELY, member);
     finding->victims = group->count - 1;
     say_who(finding, member);
-    say(finding, " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on average", tally->held,
-        all->held, word_name(member->comm), word_time(tally->waited / tally->held).text);
+    say(finding,
+        " was last in %zu of the last %zu calls of communicator %s in which ranks waited; they waited %s for it on "
+        "average",
+        tally->held, all->held, word_name(member->comm), word_time(tally->waited / tally->held).text);
     if (share.time)
-        prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one", member->box->header.pid,
-              word_time(share.ran).text, word_time(share.time).text, word_time(share.delayed).text);
+        prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one",
+              member->box->header.pid, word_time(share.ran).text, word_time(share.time).text,
+              word_time(share.delayed).text);
 }
 
 /* How much is waited, for whom, and how long all of it took. */
-static struct tally count_waits(const struct group *group, const struct meetings *meetings, struct tally *tallies, uint64_t *took)
+static struct tally count_waits(const struct group *group, const struct meetings *meetings, struct tally *tallies,
+                                uint64_t *took)
 {
     struct tally all = {0};
     int64_t first = INT64_MAX, last = INT64_MIN;
@@ -143,14 +151,16 @@ static struct tally count_waits(const struct group *group, const struct meetings
     return all;
 }
 
-static void judge(struct scene *scene, struct findings *findings, const struct group *group, const struct meetings *meetings)
+static void judge(struct scene *scene, struct findings *findings, const struct group *group,
+                  const struct meetings *meetings)
 {
     uint64_t took;
     struct tally *tallies = calloc(group->count, sizeof *tallies);
     struct tally all = tallies ? count_waits(group, meetings, tallies, &took) : (struct tally){0};
     for (size_t i = 0; all.held && i < group->count; i++) {
         const struct tally *mine = &tallies[i];
-        if (mine->held >= SLOW_CALLS && (double)mine->waited >= SLOW_SHARE * (double)all.waited && (double)mine->waited >= SLOW_PART * (double)took)
+        if (mine->held >= SLOW_CALLS && (double)mine->waited >= SLOW_SHARE * (double)all.waited &&
+            (double)mine->waited >= SLOW_PART * (double)took)
             report(scene, findings, group, i, mine, &all);
     }
     free(tallies);

@@ -14,8 +14,8 @@ static const struct thread_facts *find_thread(const struct process_facts *facts,
     return NULL;
 }
 
-/* Being ready is counted when it is over, perhaps for a time before the first look. Who was so at both looks and hardly ran in between was
- * so all the time. */
+/* Being ready is counted when it is over, perhaps for a time before the first look. Who was so at both looks and hardly
+ * ran in between was so all the time. */
 static uint64_t delay_of(const struct thread_facts *now, const struct thread_facts *then, uint64_t time)
 {
     uint64_t ran = now->ran - then->ran < time ? now->ran - then->ran : time, delayed = now->delayed - then->delayed;
@@ -69,7 +69,8 @@ static size_t waiters_of(struct scene *scene, const struct member *member)
 {
     size_t count = 0;
     for (size_t i = 0; i < member->group->count; i++)
-        count += &member->group->members[i] != member && member->group->members[i].op && member->group->members[i].end->process == member->process;
+        count += &member->group->members[i] != member && member->group->members[i].op &&
+                 member->group->members[i].end->process == member->process;
     scene->steps += member->group->count;
     return count;
 }
@@ -99,7 +100,8 @@ static bool told(const struct findings *findings, const struct member *member)
     return false;
 }
 
-static void report(struct scene *scene, struct findings *findings, const struct member *member, double median, size_t waiters)
+static void report(struct scene *scene, struct findings *findings, const struct member *member, double median,
+                   size_t waiters)
 {
     struct share share = share_of(scene, member);
     bool slow = is_slow(findings, member);
@@ -111,9 +113,11 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     struct finding *finding = finding_add(findings, FINDING_STARVED, LIKELY, member);
     finding->victims = slow ? was.victims : waiters;
     say_who(finding, member);
-    say(finding, " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s", word_time(share.time).text,
-        word_time(share.delayed).text, word_time(share.ran).text);
-    prove(finding, "the processes that it works with were ready without one for %.0f %% of the time, it for %.0f %%", 100 * median, 100 * part_of(&share));
+    say(finding,
+        " gets no processor: in %s a thread of it was ready to run without one for %s, and all of them ran for %s",
+        word_time(share.time).text, word_time(share.delayed).text, word_time(share.ran).text);
+    prove(finding, "the processes that it works with were ready without one for %.0f %% of the time, it for %.0f %%",
+          100 * median, 100 * part_of(&share));
     if (slow)
         prove(finding, "%s", was.sentence);
     else

@@ -5,25 +5,29 @@
 
 #include "base/clock.h"
 
-#define DEAD_BEFORE_NS    NS_PER_S        /* of ranks that are all dead, one that stopped so long before the last is the cause */
-#define PAUSE_TIMES       2.0             /* a rank that was away between calls for half as long before may come yet */
-#define JOIN_NS           (10 * NS_PER_S) /* joining for so long: somebody is missing */
-#define SLOW_LAST         60              /* the newest collectives of a communicator that are compared */
-#define SLOW_WAIT_NS      (2 * NS_PER_MS) /* in one of them the others wait so long on average, at least, to count */
-#define SLOW_CALLS        20              /* of those that count, so many at least are held up by one rank */
-#define SLOW_SHARE        0.8             /* and so large a part of all that is waited */
-#define SLOW_PART         0.2             /* and so large a part of the time from the first to the last of them */
-#define SLOW_WINDOW_NS    (600 * NS_PER_S) /* older collectives do not count */
-#define STARVED_PART      0.75            /* of the time between the looks a thread is ready to run without a processor, and longer than all of them run */
-#define HARDLY_RAN        0.05            /* of the time: a thread that is ready at both looks and ran less was ready all the time */
-#define STARVED_TIMES     2.0             /* as much as the median of the processes that it works with */
-#define STARVED_LOOK_NS   (200 * NS_PER_MS) /* looks closer than this say nothing of a processor */
-#define COMPUTES_PART     0.5             /* of the time between the looks on a processor: it computes */
-#define DELAY_TIMES       3.0             /* a link is slow that takes so many times the median */
-#define DELAY_MORE_NS     (2 * NS_PER_MS) /* and so much longer */
-#define DELAY_MESSAGES    5               /* of equal size between two ranks, to be compared */
-#define DELAY_LINKS       4               /* compared, at least */
-#define DELAY_LINE        0.75            /* of a row or column, the part that is slow, to blame its rank */
-#define FINDINGS_MOST     64              /* more are counted only */
+#define DEAD_BEFORE_NS                                                                                                 \
+    NS_PER_S               /* of ranks that are all dead, one that stopped so long before the last is the cause        \
+                            */
+#define PAUSE_TIMES    2.0 /* a rank that was away between calls for half as long before may come yet */
+#define JOIN_NS        (10 * NS_PER_S)  /* joining for so long: somebody is missing */
+#define SLOW_LAST      60               /* the newest collectives of a communicator that are compared */
+#define SLOW_WAIT_NS   (2 * NS_PER_MS)  /* in one of them the others wait so long on average, at least, to count */
+#define SLOW_CALLS     20               /* of those that count, so many at least are held up by one rank */
+#define SLOW_SHARE     0.8              /* and so large a part of all that is waited */
+#define SLOW_PART      0.2              /* and so large a part of the time from the first to the last of them */
+#define SLOW_WINDOW_NS (600 * NS_PER_S) /* older collectives do not count */
+#define STARVED_PART                                                                                                   \
+    0.75 /* of the time between the looks a thread is ready to run without a processor, and longer than all of them    \
+            run */
+#define HARDLY_RAN      0.05 /* of the time: a thread that is ready at both looks and ran less was ready all the time */
+#define STARVED_TIMES   2.0  /* as much as the median of the processes that it works with */
+#define STARVED_LOOK_NS (200 * NS_PER_MS) /* looks closer than this say nothing of a processor */
+#define COMPUTES_PART   0.5               /* of the time between the looks on a processor: it computes */
+#define DELAY_TIMES     3.0               /* a link is slow that takes so many times the median */
+#define DELAY_MORE_NS   (2 * NS_PER_MS)   /* and so much longer */
+#define DELAY_MESSAGES  5                 /* of equal size between two ranks, to be compared */
+#define DELAY_LINKS     4                 /* compared, at least */
+#define DELAY_LINE      0.75              /* of a row or column, the part that is slow, to blame its rank */
+#define FINDINGS_MOST   64                /* more are counted only */
 
 #endif

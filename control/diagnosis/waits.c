@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom each rank waits for, across communicators. A rank that runs an operation names the rank that it waits for; one that has not come to its
- * operation, or has not called, waits for the operation that its process is in elsewhere (NCCLX section 7.3: what has not started waits for
- * what runs on that rank). Everybody waits for one rank at most, so that following the names ends at a rank or in a circle.
+ * Whom each rank waits for, across communicators. A rank that runs an operation names the rank that it waits for; one
+ * that has not come to its operation, or has not called, waits for the operation that its process is in elsewhere
+ * (NCCLX section 7.3: what has not started waits for what runs on that rank). Everybody waits for one rank at most, so
+ * that following the names ends at a rank or in a circle.
  */
 #include "diagnosis/scene.h"
 
@@ -10,8 +11,8 @@
 
 /* ---- Whom a GPU waits for: nobody says it, the others' calls tell ---- */
 
-/* `member` has called the collective that `waiter` is in: has its GPU, other than the waiter's, not come to it? Copy engines do not say
- * where they are. */
+/* `member` has called the collective that `waiter` is in: has its GPU, other than the waiter's, not come to it? Copy
+ * engines do not say where they are. */
 static bool lags(const struct member *member, const struct blackbox_op *waiter)
 {
     const struct blackbox_op *op = member->op;
@@ -31,7 +32,8 @@ static int first_without_box(struct group *group)
     return rank < group->members->comm->nranks ? rank : -1;
 }
 
-/* A dead rank; one that has not called, the one that is furthest behind; one without a box; one whose GPU is behind; or -1. */
+/* A dead rank; one that has not called, the one that is furthest behind; one without a box; one whose GPU is behind; or
+ * -1. */
 static int missing_in_collective(struct scene *scene, struct group *group, const struct blackbox_op *op)
 {
     if (group->first_dead)
@@ -80,7 +82,8 @@ static bool owes(const struct member *peer, const struct member *at)
 
 enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
 
-/* How surely is this peer the one whose part of a send, receive or group is missing? Without a box it may have done it and left. */
+/* How surely is this peer the one whose part of a send, receive or group is missing? Without a box it may have done it
+ * and left. */
 static enum suspicion suspect(const struct member *peer, const struct member *at)
 {
     if (!peer)
@@ -174,13 +177,15 @@ static void find_next(struct scene *scene, struct member *at)
 /* ---- Circles ---- */
 
 /*
- * What this rank waits for has been sent: its peer waits in a later round of the same operation. It does not take it, or it was lost.
+ * What this rank waits for has been sent: its peer waits in a later round of the same operation. It does not take it,
+ * or it was lost.
  */
 static bool does_not_take(const struct member *at)
 {
     const struct blackbox_op *mine = at->op, *theirs = at->next->op;
-    return at->next->group == at->group && theirs && mine->seq == theirs->seq && mine->collective == theirs->collective &&
-           mine->collective < WIRE_SEND && mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
+    return at->next->group == at->group && theirs && mine->seq == theirs->seq &&
+           mine->collective == theirs->collective && mine->collective < WIRE_SEND &&
+           mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
 }
 
 /* The member of the circle that stands for all: the one to blame, if there is one, else that of the lowest rank. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PICKLE     0x80 /* first byte of a pickle of protocol 2 or later */
-#define BOXES_MOST  (1u << 20)
+#define BOXES_MOST (1u << 20)
 
 void dump_text(char *to, size_t size, const char *from)
 {
@@ -39,7 +39,8 @@ static void *grown(void *array, size_t count, size_t each)
 /* Clocks of two dumps need not compare: each is of a boot of its own. */
 struct blackbox *dump_box(struct dump *dump, int rank)
 {
-    struct blackbox **more = dump->count < BOXES_MOST ? grown(dump->boxes, dump->count, sizeof(struct blackbox *)) : NULL;
+    struct blackbox **more =
+        dump->count < BOXES_MOST ? grown(dump->boxes, dump->count, sizeof(struct blackbox *)) : NULL;
     struct blackbox *box = more ? calloc(1, sizeof *box) : NULL;
     if (more)
         dump->boxes = more;
@@ -73,7 +74,8 @@ struct blackbox_op *dump_op(struct blackbox_comm *comm)
         return NULL;
     comm->ops = more;
     struct blackbox_op *op = &more[comm->op_count];
-    *op = (struct blackbox_op){.position = comm->op_count++, .root = -1, .wait_peer = -1, .op = WIRE_OP_NONE, .type = WIRE_OP_NONE};
+    *op = (struct blackbox_op){
+        .position = comm->op_count++, .root = -1, .wait_peer = -1, .op = WIRE_OP_NONE, .type = WIRE_OP_NONE};
     return op;
 }
 
@@ -83,7 +85,9 @@ static tutti_result_t read_root(struct dump *dump)
         return recorder_read(dump);
     if (ras_knows(dump->root))
         return ras_read(dump);
-    return error_note(TUTTI_INVALID_USAGE, "reading %s: neither a black box, nor a Flight Recorder's dump, nor JSON of NCCL's RAS", dump->path);
+    return error_note(TUTTI_INVALID_USAGE,
+                      "reading %s: neither a black box, nor a Flight Recorder's dump, nor JSON of NCCL's RAS",
+                      dump->path);
 }
 
 static json_t *parse(const char *path, const void *bytes, size_t size)
@@ -93,7 +97,8 @@ static json_t *parse(const char *path, const void *bytes, size_t size)
         return pickle_read(bytes, size, path);
     json_t *root = json_loadb(bytes, size, 0, &error);
     if (!root)
-        error_note(TUTTI_INVALID_USAGE, "reading %s: neither a black box nor a dump: as JSON, line %d: %s", path, error.line, error.text);
+        error_note(TUTTI_INVALID_USAGE, "reading %s: neither a black box nor a dump: as JSON, line %d: %s", path,
+                   error.line, error.text);
     return root;
 }
 

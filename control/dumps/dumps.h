@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other libraries say of themselves, as black boxes: then all that reads boxes reads it. Nothing here opens a file. Dumps may be
- * hostile: whatever comes is a box or a sentence.
+ * What other libraries say of themselves, as black boxes: then all that reads boxes reads it. Nothing here opens a
+ * file. Dumps may be hostile: whatever comes is a box or a sentence.
  */
 #ifndef TUTTI_DUMPS_DUMPS_H
 #define TUTTI_DUMPS_DUMPS_H
@@ -12,8 +12,8 @@
 
 #define DUMP_MOST (512u << 20) /* bytes */
 
-/* The boxes in a dump; what it is tells its content. `path` names the rank, where the dump does not, and is for sentences.
- * TUTTI_INVALID_USAGE, after error_note: it is none, or damaged. Each box and the array are the caller's. */
+/* The boxes in a dump; what it is tells its content. `path` names the rank, where the dump does not, and is for
+ * sentences. TUTTI_INVALID_USAGE, after error_note: it is none, or damaged. Each box and the array are the caller's. */
 tutti_result_t dump_read(const char *path, const void *bytes, size_t size, struct blackbox ***boxes, size_t *count);
 
 /* ---- Between the parts ---- */

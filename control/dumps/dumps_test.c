@@ -43,7 +43,8 @@ static void expect(struct pile *pile, enum finding_kind kind, int rank, const ch
     struct findings found = find(pile);
     assert_int_equal(found.count, 1);
     if (found.items->kind != kind || found.items->culprit.rank != rank || !strstr(found.items->sentence, words))
-        fail_msg("%s, rank %d: %s", finding_row(found.items->kind)->name, found.items->culprit.rank, found.items->sentence);
+        fail_msg("%s, rank %d: %s", finding_row(found.items->kind)->name, found.items->culprit.rank,
+                 found.items->sentence);
     findings_free(&found);
     for (size_t i = 0; i < pile->count; i++)
         blackbox_free(pile->boxes[i]);
@@ -65,14 +66,18 @@ static void record(struct pile *pile, int rank, int calls, int elements, const c
 {
     char text[4096], path[64];
     int used = snprintf(text, sizeof text,
-                        "{\"version\": \"2.10\", \"host_name\": \"node%d\", \"pg_config\": {\"0\": {\"name\": \"0\", \"desc\": \"default_pg\", "
+                        "{\"version\": \"2.10\", \"host_name\": \"node%d\", \"pg_config\": {\"0\": {\"name\": \"0\", "
+                        "\"desc\": \"default_pg\", "
                         "\"ranks\": \"[0, 1, 2, 3]\"}}, \"pg_status\": {}, \"entries\": [",
                         rank);
     for (int i = 1; i <= calls; i++)
         used += snprintf(text + used, sizeof text - (size_t)used,
-                         "%s{\"record_id\": %d, \"process_group\": [\"0\", \"default_pg\"], \"collective_seq_id\": %d, \"p2p_seq_id\": 0, "
-                         "\"profiling_name\": \"nccl:all_reduce\", \"time_created_ns\": 1700000000000000000, \"input_sizes\": [[%d, 10]], "
-                         "\"input_dtypes\": [\"Float\"], \"output_sizes\": [[3]], \"output_dtypes\": [\"Float\"], \"state\": \"%s\", "
+                         "%s{\"record_id\": %d, \"process_group\": [\"0\", \"default_pg\"], \"collective_seq_id\": %d, "
+                         "\"p2p_seq_id\": 0, "
+                         "\"profiling_name\": \"nccl:all_reduce\", \"time_created_ns\": 1700000000000000000, "
+                         "\"input_sizes\": [[%d, 10]], "
+                         "\"input_dtypes\": [\"Float\"], \"output_sizes\": [[3]], \"output_dtypes\": [\"Float\"], "
+                         "\"state\": \"%s\", "
                          "\"is_p2p\": false, \"retired\": false}",
                          i > 1 ? ", " : "", i, i, i == calls ? elements : 5, i < calls ? "completed" : state);
     snprintf(text + used, sizeof text - (size_t)used, "]}");
@@ -85,7 +90,9 @@ static void test_recorder_behind(void **state)
     struct pile pile = {0};
     for (int rank = 0; rank < 4; rank++)
         record(&pile, rank, rank == 2 ? 2 : 3, 5, rank == 2 ? "completed" : "started");
-    expect(&pile, FINDING_BEHIND, 2, "rank 2 has not called allreduce #3 and is waited for by ranks 0 1 3 in allreduce #3 of communicator default_pg");
+    expect(&pile, FINDING_BEHIND, 2,
+           "rank 2 has not called allreduce #3 and is waited for by ranks 0 1 3 in allreduce #3 of communicator "
+           "default_pg");
 }
 
 static void test_recorder_size(void **state)
@@ -107,22 +114,27 @@ static void test_recorder_without_rank(void **state)
 
 /* ---- RAS ---- */
 
-#define RANK(rank, calls) \
-    "{\"rank\": " #rank ", \"host\": \"n\", \"pid\": 10" #rank ", \"status\": {}, \"collective_counts\": {\"AllReduce\": " #calls ", \"Broadcast\": 7}}"
-#define RAS(ranks, missing) \
-    "{\"nccl_version\": \"2.28.3\", \"communicators\": [{\"hash\": \"0xab\", \"size\": 3, \"ranks\": [" ranks "], \"missing_ranks\": [" missing "]}]}"
+#define RANK(rank, calls)                                                                                              \
+    "{\"rank\": " #rank ", \"host\": \"n\", \"pid\": 10" #rank                                                         \
+    ", \"status\": {}, \"collective_counts\": {\"AllReduce\": " #calls ", \"Broadcast\": 7}}"
+#define RAS(ranks, missing)                                                                                            \
+    "{\"nccl_version\": \"2.28.3\", \"communicators\": [{\"hash\": \"0xab\", \"size\": 3, \"ranks\": [" ranks          \
+    "], \"missing_ranks\": [" missing "]}]}"
 
 static void test_ras_counts(void **state)
 {
     static const char text[] = RAS(RANK(0, 9) ", " RANK(1, 8) ", " RANK(2, 9), "");
     struct pile pile = {0};
     add(&pile, "ras.json", text, sizeof text - 1);
-    expect(&pile, FINDING_BEHIND, 1, "rank 1 (process 101) has not called allreduce #16 and is waited for by ranks 0 2");
+    expect(&pile, FINDING_BEHIND, 1,
+           "rank 1 (process 101) has not called allreduce #16 and is waited for by ranks 0 2");
 }
 
 static void test_ras_dead(void **state)
 {
-    static const char text[] = RAS(RANK(0, 9) ", " RANK(2, 9), "{\"rank\": 1, \"host\": \"n\", \"pid\": 101, \"status\": {\"considered_dead\": true}}");
+    static const char text[] =
+        RAS(RANK(0, 9) ", " RANK(2, 9),
+            "{\"rank\": 1, \"host\": \"n\", \"pid\": 101, \"status\": {\"considered_dead\": true}}");
     struct pile pile = {0};
     add(&pile, "ras.json", text, sizeof text - 1);
     expect(&pile, FINDING_DEAD, 1, "rank 1 (process 101, dead) is waited for by ranks 0 2");
@@ -145,11 +157,12 @@ static void test_ras_healthy(void **state)
 
 static void test_pickle(void **state)
 {
-    static const char bytes[] = "\x80\x02}q\x00(X\x01\x00\x00\x00"
-                                "aq\x01K\x05X\x01\x00\x00\x00"
-                                "b]q\x02(J\xff\xff\xff\xff\x8a\x02\xff\x00G?\xf0\x00\x00\x00\x00\x00\x00\x88Nh\x01\x85q\x03"
-                                "eX\x01\x00\x00\x00"
-                                "ch\x02u.";
+    static const char bytes[] =
+        "\x80\x02}q\x00(X\x01\x00\x00\x00"
+        "aq\x01K\x05X\x01\x00\x00\x00"
+        "b]q\x02(J\xff\xff\xff\xff\x8a\x02\xff\x00G?\xf0\x00\x00\x00\x00\x00\x00\x88Nh\x01\x85q\x03"
+        "eX\x01\x00\x00\x00"
+        "ch\x02u.";
     json_t *value = pickle_read(bytes, sizeof bytes - 1, "here");
     if (!value)
         fail_msg("%s", error_last());
@@ -165,14 +178,24 @@ static void test_hostile_pickles(void **state)
 {
     char deep[4096] = "\x80\x02";
     refused(PICKLE("cos\nsystem\n(X\x04\x00\x00\x00trueq\x00tR."), "makes objects or calls code");
-    refused(PICKLE("]q\x00(h\x00" "e."), "a list holds itself");
-    refused(PICKLE("]q\x00]q\x01(h\x00" "ea."), "a list holds itself");
-    refused(PICKLE("X\xff\xff\xff\xff" "ab."), "cut short");
-    refused(PICKLE("\x8d\xff\xff\xff\xff\xff\xff\xff\xff" "ab."), "cut short");
+    refused(PICKLE("]q\x00(h\x00"
+                   "e."),
+            "a list holds itself");
+    refused(PICKLE("]q\x00]q\x01(h\x00"
+                   "ea."),
+            "a list holds itself");
+    refused(PICKLE("X\xff\xff\xff\xff"
+                   "ab."),
+            "cut short");
+    refused(PICKLE("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
+                   "ab."),
+            "cut short");
     refused(PICKLE("e."), "a mark is missing");
     refused(PICKLE("(e."), "the stack is empty");
     refused(PICKLE("((e."), "a mark is in the way");
-    refused(PICKLE("K\x01K\x02" "a."), "no list");
+    refused(PICKLE("K\x01K\x02"
+                   "a."),
+            "no list");
     refused(PICKLE("h\x05."), "not there");
     refused(PICKLE("r\xff\xff\xff\x7f."), "not in order");
     refused(PICKLE("}(]K\x01u."), "neither text nor a number");
@@ -212,7 +235,9 @@ static void test_shared_lists(void **state)
 static void test_noise(void **state)
 {
     static const char seedling[] = RAS(RANK(0, 9) ", " RANK(1, 8), "");
-    static const char pickle[] = "\x80\x02}q\x00(X\x07\x00\x00\x00versionX\x03\x00\x00\x00" "2.1X\x07\x00\x00\x00" "entries](}X\x05\x00\x00\x00stateNs}eu.";
+    static const char pickle[] = "\x80\x02}q\x00(X\x07\x00\x00\x00versionX\x03\x00\x00\x00"
+                                 "2.1X\x07\x00\x00\x00"
+                                 "entries](}X\x05\x00\x00\x00stateNs}eu.";
     unsigned seed = 7;
     for (int round = 0; round < 20000; round++) {
         char bytes[sizeof seedling];
@@ -237,9 +262,16 @@ static void test_noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorder_behind), cmocka_unit_test(test_recorder_size), cmocka_unit_test(test_recorder_without_rank),
-        cmocka_unit_test(test_ras_counts), cmocka_unit_test(test_ras_dead), cmocka_unit_test(test_ras_healthy), cmocka_unit_test(test_pickle),
-        cmocka_unit_test(test_hostile_pickles), cmocka_unit_test(test_shared_lists), cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_recorder_behind),
+        cmocka_unit_test(test_recorder_size),
+        cmocka_unit_test(test_recorder_without_rank),
+        cmocka_unit_test(test_ras_counts),
+        cmocka_unit_test(test_ras_dead),
+        cmocka_unit_test(test_ras_healthy),
+        cmocka_unit_test(test_pickle),
+        cmocka_unit_test(test_hostile_pickles),
+        cmocka_unit_test(test_shared_lists),
+        cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests_name("dumps", tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads pickles of plain values: numbers, texts, lists, tuples, dictionaries, and references to them. The opcodes are documented in Python's
- * pickletools. What makes objects or calls code is refused. Lists that hold themselves cannot be made: what was fetched from the memo is
- * never changed again.
+ * Reads pickles of plain values: numbers, texts, lists, tuples, dictionaries, and references to them. The opcodes are
+ * documented in Python's pickletools. What makes objects or calls code is refused. Lists that hold themselves cannot be
+ * made: what was fetched from the memo is never changed again.
  */
 #include "dumps/dumps.h"
 
@@ -94,7 +94,8 @@ static bool push_value(struct pickle *pickle, json_t *value)
 
 static bool push_container(struct pickle *pickle, json_t *value)
 {
-    if (!value || !grow(pickle, (void **)(void *)&pickle->containers, &pickle->container_room, pickle->made, sizeof *pickle->containers)) {
+    if (!value || !grow(pickle, (void **)(void *)&pickle->containers, &pickle->container_room, pickle->made,
+                        sizeof *pickle->containers)) {
         json_decref(value);
         return refuse(pickle, "there is no memory");
     }
@@ -127,7 +128,8 @@ static bool settle(struct pickle *pickle, const struct item *container, const st
     return outer->height <= HEIGHT_MOST || refuse(pickle, "it is nested too deeply");
 }
 
-static bool put_key(struct pickle *pickle, const struct item *container, const struct item *key, const struct item *value)
+static bool put_key(struct pickle *pickle, const struct item *container, const struct item *key,
+                    const struct item *value)
 {
     char number[32];
     const char *text = json_string_value(key->value);
@@ -136,7 +138,8 @@ static bool put_key(struct pickle *pickle, const struct item *container, const s
         text = number;
     }
     bool fine = text ? settle(pickle, container, value) : refuse(pickle, "a key is neither text nor a number");
-    return fine && (json_object_set(container->value, text, value->value) == 0 || refuse(pickle, "a key cannot be read"));
+    return fine &&
+           (json_object_set(container->value, text, value->value) == 0 || refuse(pickle, "a key cannot be read"));
 }
 
 static bool put_all(struct pickle *pickle, const struct item *container, const struct item *items, size_t count)
@@ -387,6 +390,7 @@ json_t *pickle_read(const void *bytes, size_t size, const char *path)
         value = json_incref(pickle.stack[0].value);
     release(&pickle);
     if (!value)
-        error_note(TUTTI_INVALID_USAGE, "reading the pickle %s: %s", path, pickle.wrong ? pickle.wrong : "it ends in the middle");
+        error_note(TUTTI_INVALID_USAGE, "reading the pickle %s: %s", path,
+                   pickle.wrong ? pickle.wrong : "it ends in the middle");
     return value;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's RAS, as `ncclras -f json` prints it: of each communicator how often every rank has called what, and which ranks do not answer. It does
- * not say who waits: where numbers differ, those who have called most are taken to be in their last call, and where ranks are missing, all.
+ * NCCL's RAS, as `ncclras -f json` prints it: of each communicator how often every rank has called what, and which
+ * ranks do not answer. It does not say who waits: where numbers differ, those who have called most are taken to be in
+ * their last call, and where ranks are missing, all.
  */
 #include "dumps/dumps.h"
 
@@ -19,13 +20,19 @@ struct ras {
 static const struct {
     const char *name;
     int collective;
-} kinds[] = {{"AllReduce", WIRE_ALLREDUCE}, {"Broadcast", WIRE_BROADCAST},          {"Reduce", WIRE_REDUCE},
-             {"AllGather", WIRE_ALLGATHER}, {"ReduceScatter", WIRE_REDUCE_SCATTER}, {"AlltoAll", WIRE_ALLTOALL},
-             {"Gather", WIRE_GATHER},       {"Scatter", WIRE_SCATTER}};
+} kinds[] = {{"AllReduce", WIRE_ALLREDUCE},
+             {"Broadcast", WIRE_BROADCAST},
+             {"Reduce", WIRE_REDUCE},
+             {"AllGather", WIRE_ALLGATHER},
+             {"ReduceScatter", WIRE_REDUCE_SCATTER},
+             {"AlltoAll", WIRE_ALLTOALL},
+             {"Gather", WIRE_GATHER},
+             {"Scatter", WIRE_SCATTER}};
 
 bool ras_knows(const json_t *root)
 {
-    return json_is_array(json_object_get(root, "communicators")) && json_is_string(json_object_get(root, "nccl_version"));
+    return json_is_array(json_object_get(root, "communicators")) &&
+           json_is_string(json_object_get(root, "nccl_version"));
 }
 
 static uint64_t calls_of(const json_t *rank)
@@ -33,15 +40,16 @@ static uint64_t calls_of(const json_t *rank)
     const char *name;
     json_t *count;
     uint64_t calls = 0;
-    json_object_foreach(json_object_get(rank, "collective_counts"), name, count)
-        calls += json_integer_value(count) > 0 ? (uint64_t)json_integer_value(count) : 0;
+    json_object_foreach(json_object_get(rank, "collective_counts"), name, count) calls +=
+        json_integer_value(count) > 0 ? (uint64_t)json_integer_value(count) : 0;
     return calls;
 }
 
 /* The collective of which this rank has called more than that one: what it is in. */
 static int more_of(const json_t *rank, const json_t *than)
 {
-    const json_t *mine = json_object_get(rank, "collective_counts"), *theirs = json_object_get(than, "collective_counts");
+    const json_t *mine = json_object_get(rank, "collective_counts"),
+                 *theirs = json_object_get(than, "collective_counts");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (dump_number(mine, kinds[i].name) > dump_number(theirs, kinds[i].name))
             return kinds[i].collective;
@@ -98,7 +106,8 @@ static void find_extremes(const json_t *ranks, const json_t **least, const json_
     size_t at;
     json_t *rank;
     *least = *most = NULL;
-    json_array_foreach(ranks, at, rank) {
+    json_array_foreach(ranks, at, rank)
+    {
         *least = !*least || calls_of(rank) < calls_of(*least) ? rank : *least;
         *most = !*most || calls_of(rank) > calls_of(*most) ? rank : *most;
     }
@@ -106,19 +115,21 @@ static void find_extremes(const json_t *ranks, const json_t **least, const json_
 
 static bool add_comm(struct ras *ras, const json_t *comm)
 {
-    const json_t *ranks = json_object_get(comm, "ranks"), *missing = json_object_get(comm, "missing_ranks"), *least, *most;
+    const json_t *ranks = json_object_get(comm, "ranks"), *missing = json_object_get(comm, "missing_ranks"), *least,
+                 *most;
     size_t at;
     json_t *rank;
     bool fine = true;
     find_extremes(ranks, &least, &most);
     bool differ = most && calls_of(most) != calls_of(least);
-    json_array_foreach(ranks, at, rank) {
+    json_array_foreach(ranks, at, rank)
+    {
         bool waits = json_array_size(missing) || (differ && calls_of(rank) == calls_of(most));
         fine = fine && add_rank(ras, comm, rank, false) && add_call(ras, rank, least, waits);
     }
-    json_array_foreach(missing, at, rank)
-        if (json_is_true(json_object_get(json_object_get(rank, "status"), "considered_dead")))
-            fine = fine && add_rank(ras, comm, rank, true);
+    json_array_foreach(missing, at,
+                       rank) if (json_is_true(json_object_get(json_object_get(rank, "status"), "considered_dead")))
+        fine = fine && add_rank(ras, comm, rank, true);
     return fine;
 }
 
@@ -128,8 +139,7 @@ tutti_result_t ras_read(struct dump *dump)
     size_t at;
     json_t *comm;
     bool fine = ras.places != NULL;
-    json_array_foreach(json_object_get(dump->root, "communicators"), at, comm)
-        fine = fine && add_comm(&ras, comm);
+    json_array_foreach(json_object_get(dump->root, "communicators"), at, comm) fine = fine && add_comm(&ras, comm);
     json_decref(ras.places);
     return fine ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", dump->path);
 }

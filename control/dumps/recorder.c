@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's Flight Recorder, versions 2.x: what one rank has enqueued, one file each; the rank is the number at the end of the file's name. GPUs
- * carry out what it records: nobody says for whom a rank waits, the others' dumps tell.
+ * PyTorch's Flight Recorder, versions 2.x: what one rank has enqueued, one file each; the rank is the number at the end
+ * of the file's name. GPUs carry out what it records: nobody says for whom a rank waits, the others' dumps tell.
  */
 #include "dumps/dumps.h"
 
@@ -21,20 +21,36 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-    {"all_reduce", WIRE_ALLREDUCE},       {"allreduce", WIRE_ALLREDUCE},
-    {"reduce_scatter", WIRE_REDUCE_SCATTER}, {"_reduce_scatter_base", WIRE_REDUCE_SCATTER},
-    {"reduce", WIRE_REDUCE},              {"broadcast", WIRE_BROADCAST},
-    {"all_gather", WIRE_ALLGATHER},       {"_all_gather_base", WIRE_ALLGATHER},
-    {"all_to_all", WIRE_ALLTOALLV},       {"all_to_allv", WIRE_ALLTOALLV},
-    {"gather", WIRE_GATHER},              {"scatter", WIRE_SCATTER},
-    {"barrier", WIRE_BARRIER},            {"send", WIRE_SEND},
+    {"all_reduce", WIRE_ALLREDUCE},
+    {"allreduce", WIRE_ALLREDUCE},
+    {"reduce_scatter", WIRE_REDUCE_SCATTER},
+    {"_reduce_scatter_base", WIRE_REDUCE_SCATTER},
+    {"reduce", WIRE_REDUCE},
+    {"broadcast", WIRE_BROADCAST},
+    {"all_gather", WIRE_ALLGATHER},
+    {"_all_gather_base", WIRE_ALLGATHER},
+    {"all_to_all", WIRE_ALLTOALLV},
+    {"all_to_allv", WIRE_ALLTOALLV},
+    {"gather", WIRE_GATHER},
+    {"scatter", WIRE_SCATTER},
+    {"barrier", WIRE_BARRIER},
+    {"send", WIRE_SEND},
     {"recv", WIRE_RECV},
 };
 
 static const struct kind types[] = {
-    {"Char", TUTTI_INT8},      {"Byte", TUTTI_UINT8},       {"Int", TUTTI_INT32},           {"UInt32", TUTTI_UINT32},
-    {"Long", TUTTI_INT64},     {"UInt64", TUTTI_UINT64},    {"Half", TUTTI_FLOAT16},        {"Float", TUTTI_FLOAT32},
-    {"Double", TUTTI_FLOAT64}, {"BFloat16", TUTTI_BFLOAT16}, {"Float8_e4m3fn", TUTTI_FLOAT8_E4M3}, {"Float8_e5m2", TUTTI_FLOAT8_E5M2},
+    {"Char", TUTTI_INT8},
+    {"Byte", TUTTI_UINT8},
+    {"Int", TUTTI_INT32},
+    {"UInt32", TUTTI_UINT32},
+    {"Long", TUTTI_INT64},
+    {"UInt64", TUTTI_UINT64},
+    {"Half", TUTTI_FLOAT16},
+    {"Float", TUTTI_FLOAT32},
+    {"Double", TUTTI_FLOAT64},
+    {"BFloat16", TUTTI_BFLOAT16},
+    {"Float8_e4m3fn", TUTTI_FLOAT8_E4M3},
+    {"Float8_e5m2", TUTTI_FLOAT8_E5M2},
 };
 
 /* What is not known is a group: it is compared with nothing. */
@@ -61,7 +77,8 @@ static int rank_of(const char *path)
     const char *base = strrchr(path, '/'), *dot;
     base = base ? base + 1 : path;
     dot = strrchr(base, '.');
-    size_t end = dot && dot > base && !isdigit((unsigned char)dot[1]) ? (size_t)(dot - base) : strlen(base), start = end;
+    size_t end = dot && dot > base && !isdigit((unsigned char)dot[1]) ? (size_t)(dot - base) : strlen(base),
+           start = end;
     while (start > 0 && isdigit((unsigned char)base[start - 1]))
         start--;
     return start < end && end - start < 8 ? atoi(base + start) : -1;
@@ -98,7 +115,9 @@ static struct blackbox_comm *add_comm(struct blackbox *box, const char *key, con
     char *ranks = ranks_text(group);
     int nranks = 0, place = ranks ? place_in(ranks, rank, &nranks) : -1;
     struct blackbox_comm *comm = NULL;
-    const char *name = *dump_string(group, "desc") && strcmp(dump_string(group, "desc"), "undefined") != 0 ? dump_string(group, "desc") : key;
+    const char *name = *dump_string(group, "desc") && strcmp(dump_string(group, "desc"), "undefined") != 0
+                           ? dump_string(group, "desc")
+                           : key;
     if (place >= 0)
         comm = dump_comm(box, hash_bytes(hash_bytes(1, key, strlen(key)), ranks, strlen(ranks)), name, place, nranks);
     free(ranks);
@@ -123,7 +142,8 @@ static uint64_t product(const json_t *sizes)
 static uint64_t count_of(const json_t *entry, int collective)
 {
     bool by_output = collective == WIRE_REDUCE_SCATTER;
-    bool differs = collective == WIRE_GATHER || collective == WIRE_SCATTER || collective == WIRE_ALLTOALLV || collective == WIRE_BARRIER;
+    bool differs = collective == WIRE_GATHER || collective == WIRE_SCATTER || collective == WIRE_ALLTOALLV ||
+                   collective == WIRE_BARRIER;
     return differs ? 0 : product(json_object_get(entry, by_output ? "output_sizes" : "input_sizes"));
 }
 
@@ -194,11 +214,13 @@ static tutti_result_t add_comms(struct blackbox *box, const json_t *root, int ra
 {
     const char *key;
     json_t *group;
-    json_object_foreach(json_object_get(root, "pg_config"), key, group) {
+    json_object_foreach(json_object_get(root, "pg_config"), key, group)
+    {
         struct blackbox_comm *comm = add_comm(box, key, group, rank);
         size_t at = 0;
         json_t *entry;
-        json_array_foreach(json_object_get(root, "entries"), at, entry) {
+        json_array_foreach(json_object_get(root, "entries"), at, entry)
+        {
             const char *name = json_string_value(json_array_get(json_object_get(entry, "process_group"), 0));
             if (comm && name && strcmp(name, key) == 0 && !add_op(box, comm, entry))
                 return error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", box->path);
@@ -211,7 +233,9 @@ tutti_result_t recorder_read(struct dump *dump)
 {
     int rank = rank_of(dump->path);
     if (rank < 0)
-        return error_note(TUTTI_INVALID_USAGE, "reading the Flight Recorder's dump %s: its name must end with the rank, as in trace_rank_3", dump->path);
+        return error_note(TUTTI_INVALID_USAGE,
+                          "reading the Flight Recorder's dump %s: its name must end with the rank, as in trace_rank_3",
+                          dump->path);
     struct blackbox *box = dump_box(dump, rank);
     if (!box)
         return error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", dump->path);

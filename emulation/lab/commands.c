@@ -58,7 +58,8 @@ static tutti_result_t up_or_show(const struct command_line *line, const struct l
     tutti_result_t result = fabric_up(topology, yaml);
     if (result == TUTTI_SUCCESS)
         text_add(&out, "lab %s is up: %d hosts x %d NICs, %d leaves, %d spines, %d links\n", topology->spec.name,
-                 topology->spec.hosts, topology->spec.nics, topology->spec.leaves, topology->spec.spines, topology->link_count);
+                 topology->spec.hosts, topology->spec.nics, topology->spec.leaves, topology->spec.spines,
+                 topology->link_count);
     return print(&out, result);
 }
 
@@ -69,8 +70,9 @@ static int run_up(const struct command_line *line)
     char *data;
     size_t length;
     if (line->name && !config_name_ok(line->name))
-        return fail(error_note(TUTTI_INVALID_ARGUMENT, "\"%s\" is not a name for a lab: a letter, then letters, digits, - or _",
-                               line->name), EXIT_USAGE);
+        return fail(error_note(TUTTI_INVALID_ARGUMENT,
+                               "\"%s\" is not a name for a lab: a letter, then letters, digits, - or _", line->name),
+                    EXIT_USAGE);
     tutti_result_t result = config_read_file(line->words[0], &data, &length);
     if (result != TUTTI_SUCCESS)
         return fail(result, EXIT_FAILURE);
@@ -179,8 +181,10 @@ static int run_link(const struct command_line *line)
         return fail(error_note(TUTTI_INVALID_ARGUMENT, "link %s: write link down NAME or link up NAME", line->words[0]),
                     EXIT_USAGE);
     if (!parse_cut(line, &where) || (!down && (line->at || line->silent)))
-        return fail(error_note(TUTTI_INVALID_ARGUMENT, "link down takes one of --at leaf, --at spine, --at host, --silent; "
-                               "link up takes none of them"), EXIT_USAGE);
+        return fail(error_note(TUTTI_INVALID_ARGUMENT,
+                               "link down takes one of --at leaf, --at spine, --at host, --silent; "
+                               "link up takes none of them"),
+                    EXIT_USAGE);
     tutti_result_t result = open_lab(line, &fabric);
     if (result == TUTTI_SUCCESS) {
         result = down ? fabric_link_down(&fabric, line->words[1], where) : fabric_link_up(&fabric, line->words[1]);
@@ -194,8 +198,11 @@ static int run_rate(const struct command_line *line)
     struct fabric fabric;
     uint64_t rate;
     if (!config_parse_rate(line->words[1], &rate))
-        return fail(error_note(TUTTI_INVALID_ARGUMENT, "\"%s\" is not a rate; write a number from 8kbit to 1000gbit with kbit, "
-                               "mbit or gbit, such as 200mbit, or none", line->words[1]), EXIT_USAGE);
+        return fail(error_note(TUTTI_INVALID_ARGUMENT,
+                               "\"%s\" is not a rate; write a number from 8kbit to 1000gbit with kbit, "
+                               "mbit or gbit, such as 200mbit, or none",
+                               line->words[1]),
+                    EXIT_USAGE);
     tutti_result_t result = open_lab(line, &fabric);
     if (result == TUTTI_SUCCESS) {
         result = fabric_rate(&fabric, line->words[0], rate);
@@ -290,12 +297,14 @@ const struct command commands[] = {
     {"down", "down [NAME]", "End the lab's processes and remove all of it", 0, 1, false, "--name --all", run_down},
     {"list", "list", "Names of the labs that are up", 0, 0, false, "", run_list},
     {"hosts", "hosts", "Hosts, NICs, leaves and addresses", 0, 0, false, "--name --json", run_hosts},
-    {"run", "run NODE -- CMD...", "Run CMD in a host (or leaf, or spine); exits with its code", 1, 1, true, "--name", run_run},
-    {"exec-all", "exec-all -- CMD...", "Run CMD on all hosts at once; ends all when one fails, with its code", 0, 0, true,
-     "--name", run_exec_all},
+    {"run", "run NODE -- CMD...", "Run CMD in a host (or leaf, or spine); exits with its code", 1, 1, true, "--name",
+     run_run},
+    {"exec-all", "exec-all -- CMD...", "Run CMD on all hosts at once; ends all when one fails, with its code", 0, 0,
+     true, "--name", run_exec_all},
     {"link", "link down|up LINK", "Cut or mend links, such as h0.n1, l0.u1, s1.l0u1 or 'l0.*'", 2, 2, false,
      "--name --at --silent", run_link},
-    {"rate", "rate LINK RATE", "Set the rate of links, both ways: 200mbit, 1.5gbit, none", 2, 2, false, "--name", run_rate},
+    {"rate", "rate LINK RATE", "Set the rate of links, both ways: 200mbit, 1.5gbit, none", 2, 2, false, "--name",
+     run_rate},
     {"counters", "counters", "Bytes, packets and drops of each link, and how even the uplinks are", 0, 0, false,
      "--name --json --for --zero", run_counters},
     {"watch", "watch", "Rates of all links, every second", 0, 0, false, "--name --interval --count", run_watch},

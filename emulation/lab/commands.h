@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/* What stands on the command line. Words that are no options are in `words`, up to the first "--"; after it, the command. */
+/* What stands on the command line. Words that are no options are in `words`, up to the first "--"; after it, the
+ * command. */
 struct command_line {
     const char *name;   /* --name, NULL if absent */
     const char *output; /* --output */
@@ -21,8 +22,8 @@ struct command_line {
 struct command {
     const char *name, *usage, *help;
     int min_words, max_words;
-    bool program;         /* wants -- CMD */
-    const char *options;  /* the options it takes, "--name --json" */
+    bool program;        /* wants -- CMD */
+    const char *options; /* the options it takes, "--name --json" */
     int (*run)(const struct command_line *line);
 };
 

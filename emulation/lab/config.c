@@ -30,9 +30,9 @@ static tutti_result_t parse_name(struct config_file *file, yaml_node_t *node, co
 {
     const char *text = config_text(node);
     if (!text || !config_name_ok(text))
-        return config_fail(file, node,
-                           "name: \"%s\" is not a name; write a letter, then letters, digits, - or _, at most 32 in all",
-                           text ? text : "this");
+        return config_fail(
+            file, node, "name: \"%s\" is not a name; write a letter, then letters, digits, - or _, at most 32 in all",
+            text ? text : "this");
     snprintf(out, LAB_NAME_BYTES, "%s", text);
     return TUTTI_SUCCESS;
 }
@@ -99,7 +99,8 @@ static tutti_result_t parse_ports(struct config_file *file, yaml_node_t *node, c
                        text ? text : "this");
 }
 
-static tutti_result_t parse_pattern(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out)
+static tutti_result_t parse_pattern(struct config_file *file, yaml_node_t *node, const struct config_key *key,
+                                    void *out)
 {
     const char *text = config_text(node);
     if (!text || !*text || strlen(text) >= sizeof((struct lab_override *)0)->pattern)
@@ -110,8 +111,8 @@ static tutti_result_t parse_pattern(struct config_file *file, yaml_node_t *node,
 
 #define POLICY(field) offsetof(struct lab_policy, field)
 static const struct config_key policy_keys[] = {
-    {"leaf", parse_leaf, POLICY(leaf), 0, 0},   {"dscp", config_int, POLICY(dscp), 0, 63},
-    {"ports", parse_ports, POLICY(first), 0, 0}, {"dport", config_int, POLICY(dport), 1, 65535},
+    {"leaf", parse_leaf, POLICY(leaf), 0, 0},       {"dscp", config_int, POLICY(dscp), 0, 63},
+    {"ports", parse_ports, POLICY(first), 0, 0},    {"dport", config_int, POLICY(dport), 1, 65535},
     {"uplink", parse_uplink, POLICY(uplink), 0, 0}, {0},
 };
 
@@ -137,7 +138,8 @@ static yaml_node_t *item(struct config_file *file, yaml_node_t *list, int index)
     return yaml_document_get_node(&file->document, list->data.sequence.items.start[index]);
 }
 
-static tutti_result_t parse_policies(struct config_file *file, yaml_node_t *node, const struct config_key *key, void *out)
+static tutti_result_t parse_policies(struct config_file *file, yaml_node_t *node, const struct config_key *key,
+                                     void *out)
 {
     struct lab_spec *spec = out;
     tutti_result_t result =
@@ -157,7 +159,8 @@ static tutti_result_t parse_links(struct config_file *file, yaml_node_t *node, c
     for (int i = 0; result == TUTTI_SUCCESS && i < spec->override_count; i++) {
         result = config_map(file, item(file, node, i), "a link", override_keys, &spec->overrides[i]);
         if (result == TUTTI_SUCCESS && !spec->overrides[i].pattern[0])
-            result = config_fail(file, item(file, node, i), "which link? Add \"link: NAME\", such as l0.u1 or \"l*.u*\"");
+            result =
+                config_fail(file, item(file, node, i), "which link? Add \"link: NAME\", such as l0.u1 or \"l*.u*\"");
     }
     return result;
 }
@@ -187,16 +190,16 @@ static tutti_result_t check_shape(struct config_file *file, yaml_node_t *root, c
     if (!spec->name[0])
         return config_fail(file, root, "the fabric has no name; add a line such as \"name: clos\"");
     if (spec->leaves > 1 && spec->spines == 0)
-        return config_fail(file, config_place(file, root, "spines"), "spines: %d leaves need at least 1 spine between them",
-                           spec->leaves);
+        return config_fail(file, config_place(file, root, "spines"),
+                           "spines: %d leaves need at least 1 spine between them", spec->leaves);
     if (spec->wiring == LAB_RAIL && spec->leaves % spec->nics != 0)
         return config_fail(file, config_place(file, root, "leaves"),
                            "leaves: rail wiring needs one leaf for each of the %d NICs, or a multiple; %d is none",
                            spec->nics, spec->leaves);
     if (uplinks > LAB_MAX_UPLINKS)
         return config_fail(file, config_place(file, root, "uplinks"),
-                           "uplinks: %d spines x %d make %d uplinks of each leaf; at most %d", spec->spines, spec->uplinks,
-                           uplinks, LAB_MAX_UPLINKS);
+                           "uplinks: %d spines x %d make %d uplinks of each leaf; at most %d", spec->spines,
+                           spec->uplinks, uplinks, LAB_MAX_UPLINKS);
     return TUTTI_SUCCESS;
 }
 
@@ -213,11 +216,12 @@ static tutti_result_t check_policies(struct config_file *file, yaml_node_t *root
             return config_fail(file, config_place(file, node, "leaf"), "leaf: there is no l%d; the last leaf is l%d",
                                policy->leaf, spec->leaves - 1);
         if (policy->uplink >= uplinks)
-            return config_fail(file, config_place(file, node, "uplink"), "uplink: there is no u%d; the last uplink is u%d",
-                               policy->uplink, uplinks - 1);
+            return config_fail(file, config_place(file, node, "uplink"),
+                               "uplink: there is no u%d; the last uplink is u%d", policy->uplink, uplinks - 1);
         if (policy->uplink < 0 && policy->last - policy->first + 1 < uplinks)
-            return config_fail(file, config_place(file, node, "ports"), "ports: %d ports cannot be split over %d uplinks",
-                               policy->last - policy->first + 1, uplinks);
+            return config_fail(file, config_place(file, node, "ports"),
+                               "ports: %d ports cannot be split over %d uplinks", policy->last - policy->first + 1,
+                               uplinks);
     }
     return TUTTI_SUCCESS;
 }
@@ -239,11 +243,12 @@ static tutti_result_t check_overrides(struct config_file *file, yaml_node_t *roo
 
 static tutti_result_t build(struct config_file *file, struct lab_topology *out)
 {
-    struct lab_spec spec = {.hosts = 4, .nics = 2, .leaves = 2, .spines = 2, .uplinks = 1, .mtu = 4200,
-                            .queue = 512 << 10, .ipv6 = 1};
+    struct lab_spec spec = {
+        .hosts = 4, .nics = 2, .leaves = 2, .spines = 2, .uplinks = 1, .mtu = 4200, .queue = 512 << 10, .ipv6 = 1};
     yaml_node_t *root = yaml_document_get_root_node(&file->document);
-    tutti_result_t result = root ? config_map(file, root, "a fabric", spec_keys, &spec)
-                                 : config_fail(file, NULL, "the file is empty; begin with a line such as \"name: clos\"");
+    tutti_result_t result =
+        root ? config_map(file, root, "a fabric", spec_keys, &spec)
+             : config_fail(file, NULL, "the file is empty; begin with a line such as \"name: clos\"");
     if (result == TUTTI_SUCCESS)
         result = check_shape(file, root, &spec);
     if (result == TUTTI_SUCCESS)

@@ -67,7 +67,8 @@ static void test_wiring(void **state)
     topology_free(&t);
 }
 
-/* Equations 1 and 2 of CTCCL for 8 uplinks, and its example of access lists; and a range that does not divide evenly. */
+/* Equations 1 and 2 of CTCCL for 8 uplinks, and its example of access lists; and a range that does not divide evenly.
+ */
 static void test_split(void **state)
 {
     struct lab_policy policy = {.first = LAB_PORT_FIRST, .last = LAB_PORT_LAST};
@@ -91,7 +92,8 @@ static void test_rates(void **state)
     assert_true(config_parse_rate("none", &rate) && rate == 0);
     assert_true(config_parse_rate("200mbit", &rate) && rate == 200000000);
     assert_true(config_parse_rate("0.5Gbit", &rate) && rate == 500000000);
-    static const char *const bad[] = {"", "200", "mbit", "-1mbit", "1kbit", "nanmbit", "1e9gbit", "200 mbit", "200mbits"};
+    static const char *const bad[] = {"",        "200",     "mbit",     "-1mbit",  "1kbit",
+                                      "nanmbit", "1e9gbit", "200 mbit", "200mbits"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(config_parse_rate(bad[i], &rate));
     assert_int_equal(rate, 500000000);
@@ -153,7 +155,8 @@ static void test_mistakes(void **state)
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         struct lab_topology t;
         tutti_result_t result = config_parse("t.yaml", mistakes[i].yaml, strlen(mistakes[i].yaml), &t);
-        if (result != TUTTI_INVALID_ARGUMENT || strncmp(error_last(), mistakes[i].place, strlen(mistakes[i].place)) != 0 ||
+        if (result != TUTTI_INVALID_ARGUMENT ||
+            strncmp(error_last(), mistakes[i].place, strlen(mistakes[i].place)) != 0 ||
             !strstr(error_last(), mistakes[i].advice))
             fail_msg("case %zu: %d \"%s\" instead of \"%s ... %s\"", i, (int)result, error_last(), mistakes[i].place,
                      mistakes[i].advice);
@@ -189,7 +192,8 @@ static void test_routes(void **state)
     for (int i = 0; i < 12; i++)
         up[i] = (struct plan_state){true, true};
     plan_routes(&t, topology_node(&t, LAB_LEAF, 0), up, &out);
-    assert_non_null(strstr(out.data, "replace 10.1.0.0/16 nexthop via 172.16.0.1 dev u0 nexthop via 172.16.0.3 dev u1\n"));
+    assert_non_null(
+        strstr(out.data, "replace 10.1.0.0/16 nexthop via 172.16.0.1 dev u0 nexthop via 172.16.0.3 dev u1\n"));
     assert_non_null(strstr(out.data, "replace 10.1.0.0/16 via 172.16.0.1 dev u0 table 100\n"));
     text_clear(&out);
     up[topology_uplink(&t, 0, 0)].lower_up = false;

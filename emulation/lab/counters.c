@@ -32,8 +32,8 @@ static tutti_result_t read_raw(struct fabric *fabric, struct counters *out)
     int count = fabric->topology.link_count;
     struct fabric_link *links = calloc((size_t)count + 1, sizeof *links);
     *out = (struct counters){.topology = &fabric->topology, .links = calloc((size_t)count + 1, sizeof *out->links)};
-    tutti_result_t result = links && out->links ? fabric_read(fabric, links)
-                                                : error_note(TUTTI_SYSTEM_ERROR, "out of memory for counters");
+    tutti_result_t result =
+        links && out->links ? fabric_read(fabric, links) : error_note(TUTTI_SYSTEM_ERROR, "out of memory for counters");
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         out->links[i] = (struct counters_link){side_of(&links[i].lower), side_of(&links[i].upper), state_of(&links[i]),
                                                links[i].lower.rate};
@@ -83,9 +83,10 @@ static tutti_result_t subtract_zero(struct counters *counters, const char *path)
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++) {
         struct counters_side up, down;
         int used = 0;
-        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 "\n%n", &up.bytes, &up.packets,
-                   &up.drops, &down.bytes, &down.packets, &down.drops, &used) != 6)
-            result = error_note(TUTTI_SYSTEM_ERROR, "%s is damaged; write it again with \"tutti-lab counters --zero\"", path);
+        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 "\n%n", &up.bytes,
+                   &up.packets, &up.drops, &down.bytes, &down.packets, &down.drops, &used) != 6)
+            result = error_note(TUTTI_SYSTEM_ERROR, "%s is damaged; write it again with \"tutti-lab counters --zero\"",
+                                path);
         side_subtract(&counters->links[i].up, &up);
         side_subtract(&counters->links[i].down, &down);
         line += used;
@@ -138,8 +139,8 @@ tutti_result_t counters_zero(struct fabric *fabric)
         return result;
     for (int i = 0; i < fabric->topology.link_count; i++) {
         const struct counters_side *up = &counters.links[i].up, *down = &counters.links[i].down;
-        text_add(&text, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", up->bytes, up->packets,
-                 up->drops, down->bytes, down->packets, down->drops);
+        text_add(&text, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", up->bytes,
+                 up->packets, up->drops, down->bytes, down->packets, down->drops);
     }
     result = state_lock(&lock);
     if (result == TUTTI_SUCCESS) {
@@ -164,8 +165,8 @@ static struct balance leaf_balance(const struct counters *counters, int leaf, bo
     return balance_of(values, count);
 }
 
-/* A load is spread over the uplinks of one leaf: of all leaves together this says how well each of them does, not whether they carry
- * alike. */
+/* A load is spread over the uplinks of one leaf: of all leaves together this says how well each of them does, not
+ * whether they carry alike. */
 struct balance counters_balance(const struct counters *counters, int leaf, bool up)
 {
     int leaves = counters->topology->spec.leaves;

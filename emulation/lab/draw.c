@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three rows (spines, leaves, hosts), links as pairs of arrows that meet, and columns that compare the uplinks of each leaf. */
+/* Three rows (spines, leaves, hosts), links as pairs of arrows that meet, and columns that compare the uplinks of each
+ * leaf. */
 #include "draw.h"
 
 #include <math.h>
@@ -47,8 +48,9 @@ static int ports_below(const struct lab_topology *topology, int node, int before
 static double box_width(const struct lab_topology *topology, int node)
 {
     const struct lab_spec *spec = &topology->spec;
-    int above = topology->nodes[node].role == LAB_HOST ? spec->nics
-                : topology->nodes[node].role == LAB_LEAF ? topology_uplinks(spec) : 0;
+    int above = topology->nodes[node].role == LAB_HOST   ? spec->nics
+                : topology->nodes[node].role == LAB_LEAF ? topology_uplinks(spec)
+                                                         : 0;
     int below = ports_below(topology, node, topology->link_count);
     return fmax(70, 20 + 26 * fmax(above, below));
 }
@@ -57,7 +59,8 @@ static struct box box_of(const struct canvas *canvas, int node)
 {
     const struct lab_node *self = &canvas->topology->nodes[node];
     double step = (canvas->width - 2 * MARGIN) / role_count(canvas->topology, self->role);
-    return (struct box){MARGIN + step * (self->index + 0.5), TOP + ROW_HEIGHT * (LAB_SPINE - self->role) + BOX_HEIGHT / 2.0,
+    return (struct box){MARGIN + step * (self->index + 0.5),
+                        TOP + ROW_HEIGHT * (LAB_SPINE - self->role) + BOX_HEIGHT / 2.0,
                         box_width(canvas->topology, node)};
 }
 
@@ -97,8 +100,8 @@ static double load_of(const struct canvas *canvas, int link, const struct counte
 /* Grey without load, then green, yellow, red. */
 static void colour_of(double load, char *out, size_t size)
 {
-    static const double stops[][4] = {{0, 176, 184, 192}, {0.02, 120, 178, 130}, {0.35, 60, 160, 80},
-                                      {0.65, 235, 180, 30}, {1, 205, 35, 40}};
+    static const double stops[][4] = {
+        {0, 176, 184, 192}, {0.02, 120, 178, 130}, {0.35, 60, 160, 80}, {0.65, 235, 180, 30}, {1, 205, 35, 40}};
     int i = 0;
     while (i < 3 && load > stops[i + 1][0])
         i++;
@@ -126,14 +129,15 @@ static void draw_half(const struct canvas *canvas, int link, const struct counte
     struct point neck = {to.x - x * head, to.y - y * head};
     char colour[16];
     colour_of(load, colour, sizeof colour);
-    text_add(canvas->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", from.x, from.y, neck.x,
-             neck.y, colour, width);
-    text_add(canvas->out, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1fZ\" fill=\"%s\"/>\n", to.x, to.y, neck.x - y * head * 0.6,
-             neck.y + x * head * 0.6, neck.x + y * head * 0.6, neck.y - x * head * 0.6, colour);
+    text_add(canvas->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", from.x, from.y,
+             neck.x, neck.y, colour, width);
+    text_add(canvas->out, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1fZ\" fill=\"%s\"/>\n", to.x, to.y,
+             neck.x - y * head * 0.6, neck.y + x * head * 0.6, neck.x + y * head * 0.6, neck.y - x * head * 0.6,
+             colour);
 }
 
-static void draw_label(const struct canvas *canvas, const struct counters_side *side, struct point from, struct point to,
-                       double part)
+static void draw_label(const struct canvas *canvas, const struct counters_side *side, struct point from,
+                       struct point to, double part)
 {
     char amount[32];
     if (canvas->topology->link_count > LABELLED || side->bytes == 0)
@@ -197,15 +201,16 @@ static void draw_chart(const struct canvas *canvas, int leaf, bool up, double x,
         double high = 1 + (CHART_HIGH - 1) * (canvas->most ? (double)side->bytes / (double)canvas->most : 0);
         char colour[16];
         colour_of(load_of(canvas, link, side), colour, sizeof colour);
-        text_add(canvas->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x + u * step,
-                 y + CHART_HIGH - high, step * 0.8, high, colour);
+        text_add(canvas->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
+                 x + u * step, y + CHART_HIGH - high, step * 0.8, high, colour);
         if (step >= 20)
             text_add(canvas->out, "<text class=\"small\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">u%d</text>\n",
                      x + (u + 0.4) * step, (int)y + CHART_HIGH + 13, u);
     }
     text_add(canvas->out,
-             "<text class=\"small\" x=\"%.1f\" y=\"%d\">l%d %s</text><text class=\"small\" x=\"%.1f\" y=\"%d\">max/mean %.2f</text>\n", x,
-             (int)y + CHART_HIGH + 28, leaf, up ? "sent up" : "received", x, (int)y + CHART_HIGH + 42,
+             "<text class=\"small\" x=\"%.1f\" y=\"%d\">l%d %s</text><text class=\"small\" x=\"%.1f\" "
+             "y=\"%d\">max/mean %.2f</text>\n",
+             x, (int)y + CHART_HIGH + 28, leaf, up ? "sent up" : "received", x, (int)y + CHART_HIGH + 42,
              counters_balance(canvas->counters, leaf, up).max_over_mean);
 }
 
@@ -221,7 +226,8 @@ static void draw_charts(const struct canvas *canvas)
     double room = (canvas->width - 2 * MARGIN) / across;
     if (topology_uplinks(&canvas->topology->spec) == 0)
         return;
-    text_add(canvas->out, "<text class=\"head\" x=\"%d\" y=\"%d\">Load of each leaf's uplinks</text>\n", MARGIN, CHART_TOP - 14);
+    text_add(canvas->out, "<text class=\"head\" x=\"%d\" y=\"%d\">Load of each leaf's uplinks</text>\n", MARGIN,
+             CHART_TOP - 14);
     for (int i = 0; i < 2 * canvas->topology->spec.leaves; i++)
         draw_chart(canvas, i / 2, i % 2 == 0, MARGIN + i % across * room, CHART_TOP + i / across * (CHART_HIGH + 60),
                    room * 0.85);
@@ -232,13 +238,16 @@ static void draw_legend(const struct canvas *canvas)
     const struct lab_spec *spec = &canvas->topology->spec;
     double left = canvas->width - MARGIN - 190;
     text_add(canvas->out, "<text class=\"head\" x=\"%d\" y=\"26\">%s</text>", MARGIN, spec->name);
-    text_add(canvas->out, "<text class=\"small\" x=\"%d\" y=\"44\">%d hosts x %d NICs, %d leaves, %d spines; %s that each end sent</text>\n", MARGIN,
-             spec->hosts, spec->nics, spec->leaves, spec->spines,
+    text_add(canvas->out,
+             "<text class=\"small\" x=\"%d\" y=\"44\">%d hosts x %d NICs, %d leaves, %d spines; %s that each end "
+             "sent</text>\n",
+             MARGIN, spec->hosts, spec->nics, spec->leaves, spec->spines,
              canvas->counters->seconds > 0 ? "rates" : "bytes");
     for (int i = 0; i < 40; i++) {
         char colour[16];
         colour_of(i / 39.0, colour, sizeof colour);
-        text_add(canvas->out, "<rect x=\"%.1f\" y=\"18\" width=\"5\" height=\"10\" fill=\"%s\"/>", left + i * 4.75, colour);
+        text_add(canvas->out, "<rect x=\"%.1f\" y=\"18\" width=\"5\" height=\"10\" fill=\"%s\"/>", left + i * 4.75,
+                 colour);
     }
     text_add(canvas->out, "<text class=\"small\" x=\"%.1f\" y=\"44\">idle</text>", left);
     text_add(canvas->out, "<text class=\"small\" text-anchor=\"end\" x=\"%.1f\" y=\"44\">%s</text>\n", left + 190,

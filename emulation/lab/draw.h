@@ -5,8 +5,8 @@
 
 #include "counters.h"
 
-/* Each half of a link is coloured by what the end at it sends: by share of the link's rate if counters were measured over
- * some seconds and the link has a rate, else by share of the busiest link. */
+/* Each half of a link is coloured by what the end at it sends: by share of the link's rate if counters were measured
+ * over some seconds and the link has a rate, else by share of the busiest link. */
 tutti_result_t draw_svg(const struct counters *counters, struct text *out);
 
 #endif

@@ -29,7 +29,8 @@ static void load(const char *yaml, struct lab_topology *topology, struct counter
                                   .links = calloc((size_t)topology->link_count + 1, sizeof *counters->links)};
     assert_non_null(counters->links);
     for (int i = 0; i < topology->link_count; i++)
-        counters->links[i] = (struct counters_link){.up = {(uint64_t)i * 1000000, (uint64_t)i, 0}, .rate = topology->links[i].rate};
+        counters->links[i] =
+            (struct counters_link){.up = {(uint64_t)i * 1000000, (uint64_t)i, 0}, .rate = topology->links[i].rate};
 }
 
 /* Even over the uplinks of the only leaf that sends is even, also where other leaves send nothing. */
@@ -134,7 +135,8 @@ static void test_report(void **state)
     assert_non_null(strstr(out.data, "down at leaf"));
     text_clear(&out);
     report_json(&counters, &out);
-    assert_non_null(strstr(out.data, "{\"of\": \"l1\", \"sent\": {\"mean\": 10500000.0, \"variance\": 250000000000.0, "));
+    assert_non_null(
+        strstr(out.data, "{\"of\": \"l1\", \"sent\": {\"mean\": 10500000.0, \"variance\": 250000000000.0, "));
     text_clear(&out);
     report_hosts(&topology, false, &out);
     assert_non_null(strstr(out.data, "h3   n1   l1   10.1.3.3        fd10:1:3:1::1\n"));
@@ -146,7 +148,7 @@ static void test_report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance), cmocka_unit_test(test_one_way), cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_balance),  cmocka_unit_test(test_one_way), cmocka_unit_test(test_draw),
         cmocka_unit_test(test_subtract), cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One poll loop over the hosts' output and a signalfd; children that must go are asked first and forced two seconds later. */
+/* One poll loop over the hosts' output and a signalfd; children that must go are asked first and forced two seconds
+ * later. */
 #include "everywhere.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -27,7 +28,8 @@ struct stream {
     struct text line;
 };
 
-/* Streams 2i and 2i+1 and polled[2i], polled[2i+1] are output and errors of host i; the last of polled is the signalfd. */
+/* Streams 2i and 2i+1 and polled[2i], polled[2i+1] are output and errors of host i; the last of polled is the signalfd.
+ */
 struct run {
     int hosts, running;
     int code;
@@ -149,7 +151,8 @@ static void attend(struct run *run)
     drain(run);
 }
 
-static void become(const struct lab_topology *topology, int host, int out, int err, const sigset_t *mask, char *const *argv)
+static void become(const struct lab_topology *topology, int host, int out, int err, const sigset_t *mask,
+                   char *const *argv)
 {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setpgid(0, 0);

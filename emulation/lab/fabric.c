@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Up and down: namespaces, links, settings, addresses, rates, rules, routes, in this order; everything is undone on failure. */
+/* Up and down: namespaces, links, settings, addresses, rates, rules, routes, in this order; everything is undone on
+ * failure. */
 #include "fabric.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -62,7 +63,8 @@ static tutti_result_t refuse_foreign(const char *name)
         return result;
     if (count > 0)
         result = error_note(TUTTI_INVALID_USAGE,
-                            "namespace %s exists and is not tutti-lab's; choose another name for the lab with --name", names[0]);
+                            "namespace %s exists and is not tutti-lab's; choose another name for the lab with --name",
+                            names[0]);
     netns_list_free(names, count);
     return result;
 }

@@ -19,7 +19,8 @@ struct fabric_link {
     struct netlink_port lower, upper;
 };
 
-/* Makes the lab that `yaml` describes; what an earlier one of that name left is removed first. If it fails, nothing stays. */
+/* Makes the lab that `yaml` describes; what an earlier one of that name left is removed first. If it fails, nothing
+ * stays. */
 tutti_result_t fabric_up(const struct lab_topology *topology, const struct text *yaml);
 /* Ends the lab's processes and removes everything. Not an error if parts are gone already. */
 tutti_result_t fabric_down(const char *name);
@@ -30,8 +31,8 @@ void fabric_close(struct fabric *fabric);
 /* links[topology.link_count] */
 tutti_result_t fabric_read(struct fabric *fabric, struct fabric_link *links);
 
-/* As fabric_read, once all links that are switched on at both ends carry packets: the kernel takes a moment to see it, and
- * a packet or an IPv6 route before that is lost. */
+/* As fabric_read, once all links that are switched on at both ends carry packets: the kernel takes a moment to see it,
+ * and a packet or an IPv6 route before that is lost. */
 tutti_result_t fabric_settle(struct fabric *fabric, struct fabric_link *links);
 
 /* Where a link is cut. LEAF: seen, and routes avoid it. SPINE, HOST: that end alone. SILENT: no end sees it. */

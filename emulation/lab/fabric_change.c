@@ -8,13 +8,15 @@
 #include <stdlib.h>
 
 /* What is done to each link that matches; `links` is the state before. */
-typedef tutti_result_t (*change_fn)(struct fabric *fabric, int link, const struct fabric_link *links, const void *context);
+typedef tutti_result_t (*change_fn)(struct fabric *fabric, int link, const struct fabric_link *links,
+                                    const void *context);
 
 static tutti_result_t no_such_link(const struct lab_topology *topology, const char *pattern)
 {
     const struct lab_spec *spec = &topology->spec;
-    return error_note(TUTTI_INVALID_ARGUMENT, "lab %s has no link \"%s\"; links are h0.n0 to h%d.n%d and l0.u0 to l%d.u%d",
-                      spec->name, pattern, spec->hosts - 1, spec->nics - 1, spec->leaves - 1, topology_uplinks(spec) - 1);
+    return error_note(TUTTI_INVALID_ARGUMENT,
+                      "lab %s has no link \"%s\"; links are h0.n0 to h%d.n%d and l0.u0 to l%d.u%d", spec->name, pattern,
+                      spec->hosts - 1, spec->nics - 1, spec->leaves - 1, topology_uplinks(spec) - 1);
 }
 
 static tutti_result_t each_link(struct fabric *fabric, const char *pattern, struct fabric_link *links, change_fn change,

@@ -16,7 +16,8 @@ static const struct option_row {
     {"--name", "-n", "NAME", "Which lab; needed only when several are up. With up: instead of the file's name"},
     {"--dry-run", NULL, NULL, "up: show what would be done, change nothing (needs no root)"},
     {"--all", NULL, NULL, "down: every lab"},
-    {"--at", NULL, "END", "link down: which end is switched off: leaf (default; all notice and route around it), spine or host"},
+    {"--at", NULL, "END",
+     "link down: which end is switched off: leaf (default; all notice and route around it), spine or host"},
     {"--silent", NULL, NULL, "link down: both ends stay up, and nothing gets through"},
     {"--json", NULL, NULL, "counters, hosts: for programs"},
     {"--for", NULL, "SECONDS", "counters, draw: measure for so long, instead of since up or the last --zero"},
@@ -42,15 +43,17 @@ static void print_help(void)
                  options[i].value ? options[i].value : "");
         printf("  %-20s %s\n", left, options[i].help);
     }
-    printf("\nExit codes: 0, 1 (failed), 2 (usage); run and exec-all: the command's, 125 (tutti-lab failed), 126 and 127\n"
-           "(the command cannot be run, is not found), 128 + N (ended by signal N).\n");
+    printf(
+        "\nExit codes: 0, 1 (failed), 2 (usage); run and exec-all: the command's, 125 (tutti-lab failed), 126 and 127\n"
+        "(the command cannot be run, is not found), 128 + N (ended by signal N).\n");
 }
 
 static int usage(const struct command *command, const char *complaint, const char *what)
 {
     fprintf(stderr, "tutti-lab: %s%s\n", complaint, what);
     if (command)
-        fprintf(stderr, "usage: tutti-lab %s%s%s\n", command->usage, *command->options ? "   options: " : "", command->options);
+        fprintf(stderr, "usage: tutti-lab %s%s%s\n", command->usage, *command->options ? "   options: " : "",
+                command->options);
     else
         fprintf(stderr, "\"tutti-lab --help\" lists commands and options\n");
     return EXIT_USAGE;
@@ -78,8 +81,11 @@ static bool set_flag(struct command_line *line, const char *name)
     const struct {
         const char *name;
         bool *flag;
-    } flags[] = {{"--dry-run", &line->dry_run}, {"--all", &line->all}, {"--silent", &line->silent},
-                 {"--json", &line->json},       {"--zero", &line->zero}};
+    } flags[] = {{"--dry-run", &line->dry_run},
+                 {"--all", &line->all},
+                 {"--silent", &line->silent},
+                 {"--json", &line->json},
+                 {"--zero", &line->zero}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (strcmp(name, flags[i].name) == 0)
             *flags[i].flag = true;
@@ -154,7 +160,8 @@ static int run(const struct command *command, int count, char **words)
     }
     int code = parse(command, count, words, &line);
     if (code == 0 && geteuid() != 0 && !line.dry_run) {
-        fprintf(stderr, "tutti-lab: %s makes and enters network namespaces, which needs root: try \"sudo tutti-lab %s ...\"\n",
+        fprintf(stderr,
+                "tutti-lab: %s makes and enters network namespaces, which needs root: try \"sudo tutti-lab %s ...\"\n",
                 command->name, command->name);
         code = command->program ? 125 : EXIT_FAILURE;
     } else if (code == 0) {

@@ -90,7 +90,8 @@ typedef void (*message_fn)(const struct nlmsghdr *message, void *context);
 static int take_answers(char *bytes, ssize_t length, message_fn each, void *context)
 {
     size_t left = (size_t)length;
-    for (struct nlmsghdr *message = (struct nlmsghdr *)bytes; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
+    for (struct nlmsghdr *message = (struct nlmsghdr *)bytes; NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
         if (message->nlmsg_type == NLMSG_DONE)
             return 0;
         if (message->nlmsg_type == NLMSG_ERROR)
@@ -201,8 +202,9 @@ tutti_result_t netlink_ports(int fd, struct netlink_port *ports, int room, int *
         code = converse(fd, &request, take_qdisc, &list);
     }
     *count = list.count;
-    return code == 0 ? TUTTI_SUCCESS
-                     : error_note(TUTTI_SYSTEM_ERROR, "asking the kernel for the counters of ports: %s", strerror(-code));
+    return code == 0
+               ? TUTTI_SUCCESS
+               : error_note(TUTTI_SYSTEM_ERROR, "asking the kernel for the counters of ports: %s", strerror(-code));
 }
 
 static void match_ports(struct request *request, const struct netlink_rule *rule)
@@ -232,7 +234,8 @@ static void match_source(struct request *request, struct fib_rule_hdr *header, c
 
 static void rule_request(struct request *request, const struct netlink_rule *rule)
 {
-    struct fib_rule_hdr *header = request_init(request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, sizeof *header);
+    struct fib_rule_hdr *header =
+        request_init(request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, sizeof *header);
     uint32_t priority = (uint32_t)rule->priority, table = (uint32_t)rule->table;
     header->family = (uint8_t)rule->family;
     header->action = FR_ACT_TO_TBL;
@@ -281,10 +284,11 @@ tutti_result_t netlink_add_rule(int fd, const struct netlink_rule *rule)
     if (code == 0 && by_dscp)
         code = check_dscp(fd, rule);
     if (code == -EOPNOTSUPP && by_dscp)
-        return error_note(TUTTI_SYSTEM_ERROR,
-                          "a routing rule for DSCP %d: this kernel cannot match it (Linux 6.13 can); leave dscp out of the policy",
-                          rule->dscp);
+        return error_note(
+            TUTTI_SYSTEM_ERROR,
+            "a routing rule for DSCP %d: this kernel cannot match it (Linux 6.13 can); leave dscp out of the policy",
+            rule->dscp);
     return code == 0 ? TUTTI_SUCCESS
-                     : error_note(TUTTI_SYSTEM_ERROR, "adding routing rule %d for table %d: %s", rule->priority, rule->table,
-                                  strerror(-code));
+                     : error_note(TUTTI_SYSTEM_ERROR, "adding routing rule %d for table %d: %s", rule->priority,
+                                  rule->table, strerror(-code));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says about ports, read by rtnetlink: a socket stays in the namespace where it was opened, so one socket
- * a node serves for good, without entering the namespace again. Also adds the rules that iproute2 6.1 cannot write (DSCP).
+ * What the kernel says about ports, read by rtnetlink: a socket stays in the namespace where it was opened, so one
+ * socket a node serves for good, without entering the namespace again. Also adds the rules that iproute2 6.1 cannot
+ * write (DSCP).
  */
 #ifndef LAB_NETLINK_H
 #define LAB_NETLINK_H

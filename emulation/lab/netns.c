@@ -37,9 +37,10 @@ tutti_result_t netns_enter(const char *lab, const char *node, int *home)
     netns_path(lab, node, path, sizeof path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return error_note(TUTTI_SYSTEM_ERROR,
-                          "opening namespace %s: %s; the lab is incomplete: run \"tutti-lab up\" again, or \"tutti-lab down\"",
-                          path, strerror(errno));
+        return error_note(
+            TUTTI_SYSTEM_ERROR,
+            "opening namespace %s: %s; the lab is incomplete: run \"tutti-lab up\" again, or \"tutti-lab down\"", path,
+            strerror(errno));
     tutti_result_t result = TUTTI_SUCCESS;
     *home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (*home < 0 || setns(fd, CLONE_NEWNET) != 0) {
@@ -56,7 +57,8 @@ tutti_result_t netns_leave(int home)
     int failed = setns(home, CLONE_NEWNET) != 0;
     int code = errno;
     close(home);
-    return failed ? error_note(TUTTI_SYSTEM_ERROR, "returning to the first namespace: %s", strerror(code)) : TUTTI_SUCCESS;
+    return failed ? error_note(TUTTI_SYSTEM_ERROR, "returning to the first namespace: %s", strerror(code))
+                  : TUTTI_SUCCESS;
 }
 
 static bool is_node_of(const char *lab, const char *name)
@@ -169,7 +171,8 @@ tutti_result_t netns_end_processes(char *const *names, int count)
                 signal_until_gone(spaces, known, SIGKILL, FORCE_MS);
     free(spaces);
     return gone ? TUTTI_SUCCESS
-                : error_note(TUTTI_SYSTEM_ERROR, "a process in the lab survives SIGKILL; see \"ip netns pids %s\"", names[0]);
+                : error_note(TUTTI_SYSTEM_ERROR, "a process in the lab survives SIGKILL; see \"ip netns pids %s\"",
+                             names[0]);
 }
 
 tutti_result_t netns_remove(const char *name)

@@ -15,14 +15,15 @@ void plan_spaces(const struct lab_topology *topology, struct text *out)
     for (int i = 0; i < topology->link_count; i++) {
         const struct lab_link *link = &topology->links[i];
         const struct lab_end *lower = &link->lower, *upper = &link->upper;
-        text_add(out, "link add %s netns %s-%s address %s mtu %d type veth peer name %s netns %s-%s address %s mtu %d\n",
+        text_add(out,
+                 "link add %s netns %s-%s address %s mtu %d type veth peer name %s netns %s-%s address %s mtu %d\n",
                  lower->port, lab, topology->nodes[lower->node].name, lower->mac, topology->spec.mtu, upper->port, lab,
                  topology->nodes[upper->node].name, upper->mac, topology->spec.mtu);
     }
 }
 
-/* ECMP by addresses, protocol and ports as switches do it: policy 3 with these five fields. Policy 1 would not do: packets
- * of connected sockets of this kernel carry a random number for a hash, and it would take that. */
+/* ECMP by addresses, protocol and ports as switches do it: policy 3 with these five fields. Policy 1 would not do:
+ * packets of connected sockets of this kernel carry a random number for a hash, and it would take that. */
 #define HASH(family) "net/" family "/fib_multipath_hash_policy 3\nnet/" family "/fib_multipath_hash_fields 55\n"
 
 void plan_settings(const struct lab_topology *topology, int node, struct text *out)
@@ -42,16 +43,18 @@ void plan_settings(const struct lab_topology *topology, int node, struct text *o
         text_add(out, "net/ipv6/conf/all/forwarding 1\n" HASH("ipv6"));
 }
 
-/* Neighbours are fixed: no ARP in the counters, and a silent failure stays silent (no "host unreachable" after a while). */
-void plan_port(const struct lab_topology *topology, const struct lab_link *link, bool lower, bool deaf, struct text *out)
+/* Neighbours are fixed: no ARP in the counters, and a silent failure stays silent (no "host unreachable" after a
+ * while). */
+void plan_port(const struct lab_topology *topology, const struct lab_link *link, bool lower, bool deaf,
+               struct text *out)
 {
     const struct lab_end *own = lower ? &link->lower : &link->upper, *far = lower ? &link->upper : &link->lower;
     char mac[18];
     snprintf(mac, sizeof mac, "%s", own->mac);
     if (deaf)
         memcpy(mac + 3, "ff", 2);
-    text_add(out, "link set dev %s addrgenmode none\nlink set dev %s address %s\nlink set dev %s up\n", own->port, own->port,
-             mac, own->port);
+    text_add(out, "link set dev %s addrgenmode none\nlink set dev %s address %s\nlink set dev %s up\n", own->port,
+             own->port, mac, own->port);
     text_add(out, "addr replace %s/31 dev %s\n", own->ip4, own->port);
     text_add(out, "neigh replace %s lladdr %s dev %s nud permanent\n", far->ip4, far->mac, own->port);
     if (!topology->spec.ipv6)

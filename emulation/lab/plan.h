@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to tell the kernel: batches for `ip` and `tc`, settings and rules, all derived from the topology. Changes nothing. */
+/* What to tell the kernel: batches for `ip` and `tc`, settings and rules, all derived from the topology. Changes
+ * nothing. */
 #ifndef LAB_PLAN_H
 #define LAB_PLAN_H
 
@@ -16,11 +17,14 @@ struct plan_state {
 /* For `ip`, in the first namespace: the namespaces, and the links between them. */
 void plan_spaces(const struct lab_topology *topology, struct text *out);
 
-/* Kernel settings of a node, one "PATH VALUE" a line under /proc/sys; a leading '-' marks those that a kernel may lack. */
+/* Kernel settings of a node, one "PATH VALUE" a line under /proc/sys; a leading '-' marks those that a kernel may lack.
+ */
 void plan_settings(const struct lab_topology *topology, int node, struct text *out);
 
-/* For `ip`, in the node: a port's addresses and its neighbour's. Repeatable. `deaf`: with a MAC address nobody sends to. */
-void plan_port(const struct lab_topology *topology, const struct lab_link *link, bool lower, bool deaf, struct text *out);
+/* For `ip`, in the node: a port's addresses and its neighbour's. Repeatable. `deaf`: with a MAC address nobody sends
+ * to. */
+void plan_port(const struct lab_topology *topology, const struct lab_link *link, bool lower, bool deaf,
+               struct text *out);
 
 /* For `ip`, in the node: all its routes, replacing those there are. */
 void plan_routes(const struct lab_topology *topology, int node, const struct plan_state *state, struct text *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routes: a leaf reaches the prefix of another leaf over all its uplinks (ECMP), a spine reaches it over all its links to
- * that leaf, a host leaves by the NIC whose address it sends from. Rules: a leaf's policies pick a table with one uplink.
+ * Routes: a leaf reaches the prefix of another leaf over all its uplinks (ECMP), a spine reaches it over all its links
+ * to that leaf, a host leaves by the NIC whose address it sends from. Rules: a leaf's policies pick a table with one
+ * uplink.
  */
 #include "plan.h"
 
@@ -27,8 +28,8 @@ static void prefix_of(int leaf, bool uplinks, bool v6, char *out, size_t size)
         snprintf(out, size, "10.%d.0.0/16", leaf);
 }
 
-static void host_routes(const struct lab_topology *topology, int host, const struct plan_state *state,
-                        bool v6, struct text *out)
+static void host_routes(const struct lab_topology *topology, int host, const struct plan_state *state, bool v6,
+                        struct text *out)
 {
     for (int k = 0; k < topology->spec.nics; k++) {
         int at = topology_host_link(topology, host, k);
@@ -80,7 +81,8 @@ static void leaf_to_leaf(const struct lab_topology *topology, int leaf, int targ
     text_free(&hops);
 }
 
-/* A table with one uplink for each; "throw" sends a packet on to the next rule, in the end to ECMP over what is left. */
+/* A table with one uplink for each; "throw" sends a packet on to the next rule, in the end to ECMP over what is left.
+ */
 static void steered_tables(const struct lab_topology *topology, int leaf, int target, const char *prefix,
                            const struct plan_state *state, bool v6, struct text *out)
 {
@@ -102,8 +104,8 @@ static bool has_policy(const struct lab_spec *spec, int leaf)
     return false;
 }
 
-static void leaf_routes(const struct lab_topology *topology, int leaf, const struct plan_state *state,
-                        bool v6, struct text *out)
+static void leaf_routes(const struct lab_topology *topology, int leaf, const struct plan_state *state, bool v6,
+                        struct text *out)
 {
     char prefix[40];
     for (int target = 0; target < topology->spec.leaves; target++) {
@@ -132,8 +134,8 @@ static void spine_to_leaf(const struct lab_topology *topology, int spine, int le
     text_free(&hops);
 }
 
-static void spine_routes(const struct lab_topology *topology, int spine, const struct plan_state *state,
-                         bool v6, struct text *out)
+static void spine_routes(const struct lab_topology *topology, int spine, const struct plan_state *state, bool v6,
+                         struct text *out)
 {
     char prefix[40];
     for (int leaf = 0; leaf < topology->spec.leaves; leaf++) {

@@ -65,8 +65,8 @@ static tutti_result_t explain(const char *program, int status, const struct text
         if (*p == '\n')
             *p = p[1] ? ';' : 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return error_note(TUTTI_SYSTEM_ERROR, "running %s: %s; it is a program of iproute2, which must be installed", program,
-                          said);
+        return error_note(TUTTI_SYSTEM_ERROR, "running %s: %s; it is a program of iproute2, which must be installed",
+                          program, said);
     if (WIFSIGNALED(status))
         return error_note(TUTTI_SYSTEM_ERROR, "%s on %s was ended by signal %d", program, where, WTERMSIG(status));
     refused_line(batch, said, line, sizeof line);

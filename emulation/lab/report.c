@@ -24,7 +24,8 @@ static void table_link(const struct counters *counters, int i, struct text *out)
     char far[40], rate[24];
     far_end(counters->topology, i, far, sizeof far);
     config_format_rate(link->rate, rate, sizeof rate);
-    text_add(out, "%-8s %-9s %-9s %-13s", counters->topology->links[i].name, far, rate, counters_state_name(counters, i));
+    text_add(out, "%-8s %-9s %-9s %-13s", counters->topology->links[i].name, far, rate,
+             counters_state_name(counters, i));
     if (counters->seconds > 0) {
         double up = megabits(&link->up, counters->seconds), down = megabits(&link->down, counters->seconds);
         double full = link->rate ? 100 / ((double)link->rate * 1e-6) : 0;
@@ -59,8 +60,8 @@ void report_table(const struct counters *counters, struct text *out)
         table_link(counters, i, out);
     if (topology_uplinks(spec) == 0)
         return;
-    text_add(out, "\n%-8s %-9s %5s %14s %8s %14s %14s\n", "UPLINKS", "BYTES", "LINKS", "MEAN", "MAX/MEAN", "STD DEVIATION",
-             "VARIANCE");
+    text_add(out, "\n%-8s %-9s %5s %14s %8s %14s %14s\n", "UPLINKS", "BYTES", "LINKS", "MEAN", "MAX/MEAN",
+             "STD DEVIATION", "VARIANCE");
     for (int leaf = spec->leaves > 1 ? -1 : 0; leaf < spec->leaves; leaf++) {
         table_balance(counters, leaf, true, out);
         table_balance(counters, leaf, false, out);
@@ -69,8 +70,8 @@ void report_table(const struct counters *counters, struct text *out)
 
 static void json_side(const char *name, const struct counters_side *side, struct text *out)
 {
-    text_add(out, ", \"%s\": {\"bytes\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"drops\": %" PRIu64 "}", name, side->bytes,
-             side->packets, side->drops);
+    text_add(out, ", \"%s\": {\"bytes\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"drops\": %" PRIu64 "}", name,
+             side->bytes, side->packets, side->drops);
 }
 
 static void json_balance(const struct counters *counters, int leaf, bool up, struct text *out)
@@ -87,9 +88,11 @@ void report_json(const struct counters *counters, struct text *out)
     for (int i = 0; i < topology->link_count; i++) {
         char far[40];
         far_end(topology, i, far, sizeof far);
-        text_add(out, "%s\n  {\"name\": \"%s\", \"far_end\": \"%s\", \"kind\": \"%s\", \"state\": \"%s\", \"rate\": %" PRIu64,
-                 i ? "," : "", topology->links[i].name, far, topology->links[i].uplink ? "uplink" : "host",
-                 counters_state_name(counters, i), counters->links[i].rate);
+        text_add(
+            out,
+            "%s\n  {\"name\": \"%s\", \"far_end\": \"%s\", \"kind\": \"%s\", \"state\": \"%s\", \"rate\": %" PRIu64,
+            i ? "," : "", topology->links[i].name, far, topology->links[i].uplink ? "uplink" : "host",
+            counters_state_name(counters, i), counters->links[i].rate);
         json_side("up", &counters->links[i].up, out);
         json_side("down", &counters->links[i].down, out);
         text_add(out, "}");
@@ -118,7 +121,8 @@ void report_hosts(const struct lab_topology *topology, bool json, struct text *o
         const char *host = topology->nodes[link->lower.node].name, *leaf = topology->nodes[link->upper.node].name;
         const char *ip6 = spec->ipv6 ? link->lower.ip6 : "";
         if (json)
-            text_add(out, "%s\n  {\"host\": \"%s\", \"nic\": \"%s\", \"leaf\": \"%s\", \"ipv4\": \"%s\", \"ipv6\": \"%s\"}",
+            text_add(out,
+                     "%s\n  {\"host\": \"%s\", \"nic\": \"%s\", \"leaf\": \"%s\", \"ipv4\": \"%s\", \"ipv6\": \"%s\"}",
                      i ? "," : "", host, link->lower.port, leaf, link->lower.ip4, ip6);
         else
             text_add(out, "%-4s %-4s %-4s %-15s %s\n", host, link->lower.port, leaf, link->lower.ip4, *ip6 ? ip6 : "-");

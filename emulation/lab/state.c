@@ -80,8 +80,9 @@ tutti_result_t state_remove(const char *name)
         unlink(path);
     }
     state_path(name, "", path, sizeof path);
-    return rmdir(path) == 0 || errno == ENOENT ? TUTTI_SUCCESS
-                                               : error_note(TUTTI_SYSTEM_ERROR, "removing %s: %s", path, strerror(errno));
+    return rmdir(path) == 0 || errno == ENOENT
+               ? TUTTI_SUCCESS
+               : error_note(TUTTI_SYSTEM_ERROR, "removing %s: %s", path, strerror(errno));
 }
 
 tutti_result_t state_write(const char *name, const char *file, const struct text *text)

@@ -72,7 +72,8 @@ void topology_split(const struct lab_policy *policy, int index, int count, int *
 static void end_set(struct lab_end *end, int node, const int octets[4], const char *ip6)
 {
     end->node = node;
-    snprintf(end->ip4, sizeof end->ip4, "%d.%d.%d.%d", octets[0] & 255, octets[1] & 255, octets[2] & 255, octets[3] & 255);
+    snprintf(end->ip4, sizeof end->ip4, "%d.%d.%d.%d", octets[0] & 255, octets[1] & 255, octets[2] & 255,
+             octets[3] & 255);
     snprintf(end->mac, sizeof end->mac, "02:00:%02x:%02x:%02x:%02x", octets[0] & 255, octets[1] & 255, octets[2] & 255,
              octets[3] & 255);
     snprintf(end->ip6, sizeof end->ip6, "%s", ip6);

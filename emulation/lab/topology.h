@@ -23,8 +23,8 @@
 #define LAB_NAME_BYTES  33
 
 /* RoCE's UDP source ports; a `split` divides such a range over the uplinks. */
-#define LAB_PORT_FIRST  0xC000
-#define LAB_PORT_LAST   0xFFFF
+#define LAB_PORT_FIRST 0xC000
+#define LAB_PORT_LAST  0xFFFF
 
 enum lab_role { LAB_HOST, LAB_LEAF, LAB_SPINE };
 enum lab_wiring { LAB_RACK, LAB_RAIL };

@@ -172,12 +172,13 @@ long harness_deliver(int first, int last, int packets, int tos)
     char line[64] = "";
     long arrived = -1;
     char sink[512];
-    snprintf(sink, sizeof sink, "$LAB run -n $NAME h2 -- $UDP sink 10.1.2.1 4791 %d %d", (last - first + 1) * packets, IDLE_MS);
+    snprintf(sink, sizeof sink, "$LAB run -n $NAME h2 -- $UDP sink 10.1.2.1 4791 %d %d", (last - first + 1) * packets,
+             IDLE_MS);
     FILE *pipe = popen(sink, "r");
     if (!pipe || !fgets(line, sizeof line, pipe) || strcmp(line, "ready\n") != 0)
         return -1;
-    int sent = harness_run("$LAB run -n $NAME h0 -- $UDP send 10.0.0.1 10.1.2.1 4791 %d %d %d 1000 %d >/dev/null", first, last,
-                           packets, tos);
+    int sent = harness_run("$LAB run -n $NAME h0 -- $UDP send 10.0.0.1 10.1.2.1 4791 %d %d %d 1000 %d >/dev/null",
+                           first, last, packets, tos);
     if (!fgets(line, sizeof line, pipe) || sscanf(line, "%ld", &arrived) != 1 || sent != 0)
         arrived = -1;
     pclose(pipe);

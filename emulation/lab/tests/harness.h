@@ -14,7 +14,8 @@ extern char harness_folder[64]; /* of our own, for files */
 int harness_begin(void);
 void harness_end(void);
 
-/* Runs a shell command; its exit code. $LAB, $UDP, $NAME and $DIR are tutti-lab, udpflow, the lab's name and our folder. */
+/* Runs a shell command; its exit code. $LAB, $UDP, $NAME and $DIR are tutti-lab, udpflow, the lab's name and our
+ * folder. */
 int harness_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; what it wrote, at most size - 1 bytes. */
 int harness_read(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));

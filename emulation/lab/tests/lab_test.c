@@ -36,9 +36,10 @@ static void zero(void)
 /* A file in our folder that stands in for `ip` or `tc`: counts its calls, and does something else at the given one. */
 static void stand_in(const char *program, int call, const char *action)
 {
-    must(harness_run("mkdir -p $DIR/bin; rm -f $DIR/bin/* $DIR/calls; cat > $DIR/bin/%s <<'E'\n#!/bin/sh\necho >> $DIR/calls\n"
-                     "[ $(wc -l < $DIR/calls) = %d ] && { %s; }\nPATH=${PATH#$DIR/bin:}\nexec %s \"$@\"\nE\nchmod +x $DIR/bin/%s",
-                     program, call, action, program, program));
+    must(harness_run(
+        "mkdir -p $DIR/bin; rm -f $DIR/bin/* $DIR/calls; cat > $DIR/bin/%s <<'E'\n#!/bin/sh\necho >> $DIR/calls\n"
+        "[ $(wc -l < $DIR/calls) = %d ] && { %s; }\nPATH=${PATH#$DIR/bin:}\nexec %s \"$@\"\nE\nchmod +x $DIR/bin/%s",
+        program, call, action, program, program));
 }
 
 static void test_up_and_down(void **state)
@@ -60,7 +61,8 @@ static void test_up_and_down(void **state)
 static void test_down_is_final(void **state)
 {
     must(harness_up(plain));
-    pid_t deaf = harness_start("exec $LAB run l0 -n $NAME -- sh -c 'trap \"\" TERM; echo > $DIR/deaf; while :; do sleep 1; done'");
+    pid_t deaf = harness_start(
+        "exec $LAB run l0 -n $NAME -- sh -c 'trap \"\" TERM; echo > $DIR/deaf; while :; do sleep 1; done'");
     must(harness_run("until [ -e $DIR/deaf ]; do :; done"));
     must(harness_run("$LAB down $NAME"));
     assert_int_equal(harness_wait(deaf), 128 + 9);
@@ -89,7 +91,8 @@ static void test_crash_leaves_nobody(void **state)
     must(harness_run("echo 'name: x' > $DIR/lab.yaml"));
     stand_in("ip", 1, "kill -9 $PPID; until [ -e $DIR/down ]; do sleep 0.05; done; echo > $DIR/late");
     assert_int_equal(harness_run("PATH=$DIR/bin:$PATH; exec $LAB up $DIR/lab.yaml --name $NAME 2>/dev/null"), 137);
-    must(harness_run("$LAB down $NAME; echo > $DIR/down; for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e $DIR/late ] && sleep 0.1; done; sleep 0.2"));
+    must(harness_run("$LAB down $NAME; echo > $DIR/down; for i in 1 2 3 4 5 6 7 8 9 10; do [ ! -e $DIR/late ] && sleep "
+                     "0.1; done; sleep 0.2"));
     assert_false(harness_anything_left());
 }
 
@@ -98,7 +101,8 @@ static void test_failure_undoes(void **state)
     char out[4096];
     must(harness_run("echo 'name: x\nrate: 1gbit' > $DIR/shaped.yaml"));
     stand_in("tc", 3, "echo no such thing >&2; exit 1");
-    assert_int_equal(harness_read(out, sizeof out, "PATH=$DIR/bin:$PATH; exec $LAB up $DIR/shaped.yaml -n $NAME 2>&1"), 1);
+    assert_int_equal(harness_read(out, sizeof out, "PATH=$DIR/bin:$PATH; exec $LAB up $DIR/shaped.yaml -n $NAME 2>&1"),
+                     1);
     assert_non_null(strstr(out, "no such thing"));
     assert_non_null(strstr(out, "is removed again"));
     assert_false(harness_anything_left());
@@ -134,8 +138,9 @@ static void test_run(void **state)
     assert_int_equal(harness_run("$LAB run h0 -n $NAME -- / 2>/dev/null"), 126);
     assert_int_equal(harness_run("$LAB run h9 -n $NAME -- true 2>/dev/null"), 125);
     assert_int_equal(harness_run("$LAB run h0 -n $NAME 2>/dev/null"), 2);
-    must(harness_read(out, sizeof out, "$LAB run h3 -n $NAME -- sh -c 'hostname; echo $LAB_INDEX; ls /sys/class/net; "
-                                       "getent ahostsv4 h2.n1'"));
+    must(harness_read(out, sizeof out,
+                      "$LAB run h3 -n $NAME -- sh -c 'hostname; echo $LAB_INDEX; ls /sys/class/net; "
+                      "getent ahostsv4 h2.n1'"));
     assert_non_null(strstr(out, "h3\n3\nlo\nn0\nn1\n10.1.2.3"));
     assert_int_equal(harness_run("hostname | grep -qx h3"), 1);
     must(harness_read(out, sizeof out, "$LAB hosts -n $NAME"));
@@ -146,7 +151,8 @@ static void test_exec_all(void **state)
 {
     char out[4096];
     must(harness_up(plain));
-    must(harness_read(out, sizeof out, "$LAB exec-all -n $NAME -- sh -c 'echo from $LAB_NODE; printf tail; echo err >&2' 2>&1"));
+    must(harness_read(out, sizeof out,
+                      "$LAB exec-all -n $NAME -- sh -c 'echo from $LAB_NODE; printf tail; echo err >&2' 2>&1"));
     for (int h = 0; h < 4; h++) {
         char line[32];
         snprintf(line, sizeof line, "h%d: from h%d\n", h, h);
@@ -155,9 +161,11 @@ static void test_exec_all(void **state)
         assert_non_null(strstr(out, line));
     }
     assert_non_null(strstr(out, "h2: err\n"));
-    assert_int_equal(harness_run("$LAB exec-all -n $NAME -- sh -c '[ $LAB_NODE = h1 ] && exit 9; sleep 1000 & wait'"), 9);
+    assert_int_equal(harness_run("$LAB exec-all -n $NAME -- sh -c '[ $LAB_NODE = h1 ] && exit 9; sleep 1000 & wait'"),
+                     9);
     assert_int_equal(harness_run("$LAB exec-all -n $NAME -- sh -c '[ $LAB_NODE = h1 ] && exit 9; trap \"\" TERM; "
-                                 "while :; do sleep 1; done'"), 9);
+                                 "while :; do sleep 1; done'"),
+                     9);
     must(harness_run("[ -z \"$(ip netns pids $NAME-h0)\" ]"));
 }
 
@@ -232,7 +240,8 @@ static void test_ecmp_by_ports_alone(void **state)
         int expected = uplink_of(port);
         zero();
         for (int i = 0; i < 2; i++)
-            must(harness_run("$LAB run -n $NAME h0 -- $UDP connect 10.0.0.1 10.1.2.1 4791 %d %d 1 1000 0 >/dev/null", port, port));
+            must(harness_run("$LAB run -n $NAME h0 -- $UDP connect 10.0.0.1 10.1.2.1 4791 %d %d 1 1000 0 >/dev/null",
+                             port, port));
         assert_int_equal(harness_sent(expected ? "l0.u1" : "l0.u0"), 2 * WIRE);
     }
 }
@@ -287,7 +296,8 @@ static void test_many_cuts(void **state)
 {
     must(harness_up("name: x\nuplinks: 2\npolicies:\n  - {uplink: split}\n"));
     must(harness_run("$LAB link down l0.u0 --at spine -n $NAME"));
-    must(harness_run("$LAB link down l1.u3 -n $NAME && $LAB link down h1.n1 -n $NAME && $LAB link down h3.n0 --at host -n $NAME"));
+    must(harness_run(
+        "$LAB link down l1.u3 -n $NAME && $LAB link down h1.n1 -n $NAME && $LAB link down h3.n0 --at host -n $NAME"));
     must(harness_run("$LAB link down 'l0.u*' -n $NAME"));
     assert_int_equal(harness_deliver(0xC000, 0xC003, 1, 0), 0); /* no way is left */
     must(harness_run("$LAB link up '*' -n $NAME"));
@@ -315,7 +325,8 @@ static void test_host_links(void **state)
     assert_int_equal(harness_run("$LAB link sideways l0.u0 -n $NAME 2>/dev/null"), 2);
 }
 
-/* An upper bound that holds however slow the machine is: bucket and queue, and the rate times the time that has passed. */
+/* An upper bound that holds however slow the machine is: bucket and queue, and the rate times the time that has passed.
+ */
 static void test_rate(void **state)
 {
     const uint64_t burst = 72 << 10, queue = 512 << 10, rate = 8000000;
@@ -325,7 +336,8 @@ static void test_rate(void **state)
     zero();
     uint64_t begin = clock_ns();
     must(harness_run("$LAB run -n $NAME h0 -- $UDP send 10.0.0.1 10.1.2.2 9 49152 49152 1 10 0 >/dev/null || true"));
-    must(harness_run("$LAB run -n $NAME h0 -- $UDP send 10.0.0.1 10.1.2.1 4791 49152 49160 1000 1000 0 >/dev/null || true"));
+    must(harness_run(
+        "$LAB run -n $NAME h0 -- $UDP send 10.0.0.1 10.1.2.1 4791 49152 49160 1000 1000 0 >/dev/null || true"));
     uint64_t sent = harness_sent("l0.u0"), ns = clock_ns() - begin;
     assert_true(sent <= burst + queue + rate / 8 * (ns / 1000) / 1000000);
     assert_true(sent >= 10 * WIRE);
@@ -349,7 +361,8 @@ static void test_iperf3(void **state)
     zero();
     must(harness_run("$LAB run h0 -n $NAME -- iperf3 -4 -c h2.n0 -B 10.0.0.1 -n 3M >/dev/null"));
     must(harness_wait(server));
-    assert_true(harness_sent("h0.n0") > 1 << 20); /* iperf3 counts what it writes, and leaves before all of it is sent */
+    assert_true(harness_sent("h0.n0") >
+                1 << 20); /* iperf3 counts what it writes, and leaves before all of it is sent */
     assert_true(harness_sent("l0.u0") + harness_sent("l0.u1") == harness_sent("h0.n0"));
 }
 
@@ -364,7 +377,8 @@ static void test_reports(void **state)
     must(harness_read(out, sizeof out, "$LAB watch --interval 0.05 --count 2 -n $NAME"));
     assert_non_null(strstr(strstr(out, "UP Mbit/s") + 1, "UP Mbit/s"));
     must(harness_run("$LAB draw -o $DIR/x.svg -n $NAME && $LAB draw --for 0.05 -n $NAME > $DIR/y.svg"));
-    must(harness_run("python3 -c 'import sys, xml.dom.minidom as m; [m.parse(f) for f in sys.argv[1:]]' $DIR/x.svg $DIR/y.svg"));
+    must(harness_run(
+        "python3 -c 'import sys, xml.dom.minidom as m; [m.parse(f) for f in sys.argv[1:]]' $DIR/x.svg $DIR/y.svg"));
     must(harness_run("! $LAB draw -o /nonexistent/x.svg -n $NAME 2>/dev/null"));
 }
 
@@ -374,18 +388,28 @@ static void test_usage(void **state)
     must(harness_read(out, sizeof out, "$LAB --help && $LAB up --help"));
     assert_non_null(strstr(out, "exec-all -- CMD"));
     must(harness_run("[ $($LAB up $DIR/lab.yaml --dry-run | grep -c '^netns add') = 8 ]"));
-    static const char *const bad[] = {"", "fly", "up", "up a b", "up a --json", "counters --for", "counters --for soon",
-                                      "watch --count 0", "run h0 --", "list -- x"};
+    static const char *const bad[] = {"",
+                                      "fly",
+                                      "up",
+                                      "up a b",
+                                      "up a --json",
+                                      "counters --for",
+                                      "counters --for soon",
+                                      "watch --count 0",
+                                      "run h0 --",
+                                      "list -- x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(harness_run("$LAB %s >/dev/null 2>&1", bad[i]), 2);
-    assert_int_equal(harness_read(out, sizeof out, "echo 'name: x\nhosts: no' > $DIR/bad.yaml; $LAB up $DIR/bad.yaml 2>&1"), 1);
+    assert_int_equal(
+        harness_read(out, sizeof out, "echo 'name: x\nhosts: no' > $DIR/bad.yaml; $LAB up $DIR/bad.yaml 2>&1"), 1);
     assert_non_null(strstr(out, "/bad.yaml:2:8: hosts: \"no\" is not a whole number"));
 }
 
 static void test_not_root(void **state)
 {
     char out[1024];
-    if (harness_run("command -v setpriv >/dev/null && setpriv --reuid 65534 --clear-groups $LAB --help >/dev/null 2>&1") != 0)
+    if (harness_run(
+            "command -v setpriv >/dev/null && setpriv --reuid 65534 --clear-groups $LAB --help >/dev/null 2>&1") != 0)
         skip();
     assert_int_equal(harness_read(out, sizeof out, "setpriv --reuid 65534 --clear-groups $LAB up x.yaml 2>&1"), 1);
     assert_non_null(strstr(out, "needs root"));
@@ -402,11 +426,28 @@ static int remove_lab(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_up_and_down), LAB_TEST(test_down_is_final), LAB_TEST(test_crash_then_up), LAB_TEST(test_crash_leaves_nobody), LAB_TEST(test_failure_undoes),
-        LAB_TEST(test_two_labs_and_strangers), LAB_TEST(test_run), LAB_TEST(test_exec_all), LAB_TEST(test_steering),
-        LAB_TEST(test_dscp), LAB_TEST(test_ecmp), LAB_TEST(test_ecmp_by_ports_alone), LAB_TEST(test_hash_seed), LAB_TEST(test_link_down_at_leaf),
-        LAB_TEST(test_black_holes), LAB_TEST(test_many_cuts), LAB_TEST(test_host_links), LAB_TEST(test_rate), LAB_TEST(test_iperf3),
-        LAB_TEST(test_reports), LAB_TEST(test_usage), LAB_TEST(test_not_root),
+        LAB_TEST(test_up_and_down),
+        LAB_TEST(test_down_is_final),
+        LAB_TEST(test_crash_then_up),
+        LAB_TEST(test_crash_leaves_nobody),
+        LAB_TEST(test_failure_undoes),
+        LAB_TEST(test_two_labs_and_strangers),
+        LAB_TEST(test_run),
+        LAB_TEST(test_exec_all),
+        LAB_TEST(test_steering),
+        LAB_TEST(test_dscp),
+        LAB_TEST(test_ecmp),
+        LAB_TEST(test_ecmp_by_ports_alone),
+        LAB_TEST(test_hash_seed),
+        LAB_TEST(test_link_down_at_leaf),
+        LAB_TEST(test_black_holes),
+        LAB_TEST(test_many_cuts),
+        LAB_TEST(test_host_links),
+        LAB_TEST(test_rate),
+        LAB_TEST(test_iperf3),
+        LAB_TEST(test_reports),
+        LAB_TEST(test_usage),
+        LAB_TEST(test_not_root),
     };
     int code = harness_begin();
     if (code)

@@ -2,7 +2,8 @@
 /* UDP flows with chosen source ports, and a sink that counts them.
  *   udpflow send FROM TO DPORT FIRST LAST PACKETS SIZE TOS    PACKETS from each source port FIRST..LAST
  *   udpflow connect ...                                       the same by connected sockets
- *   udpflow sink ADDRESS DPORT PACKETS IDLE_MS                prints "ready", then how many came: ends after PACKETS or silence */
+ *   udpflow sink ADDRESS DPORT PACKETS IDLE_MS                prints "ready", then how many came: ends after PACKETS or
+ * silence */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
