@@ -15,7 +15,7 @@ const char *const kernel_names[KERNELS] = {"limits_spin",    "limits_fill",  "li
 
 namespace {
 
-constexpr char SECTION[] = ".nv_fatbin"; /* cuda/include/fatbinary_section.h */
+constexpr char SECTION[] = ".nv_fatbin"; /* CUDA's <fatbinary_section.h> */
 constexpr uint32_t MAGIC = 0xba55ed50;
 
 /* In front of each image of the section. */

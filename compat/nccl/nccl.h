@@ -3,9 +3,9 @@
  * nccl.h: the host interface of NCCL 2.28.9, as tutti's libnccl.so.2 offers it. The names, the numbers and the layouts are
  * those that compiled programs rely on; docs/compat-nccl.md says what each call does here.
  *
- * There is no nccl_device.h: communication from inside a kernel of the program's own is not offered. A program that includes
- * nccl_device.h when the header says 2.28 or newer (nccl-tests) is compiled with -DNCCL_WITHOUT_DEVICE_API: the header then
- * says 2.27.7, of which nccl_device.h was no part. The library answers 2.28.9 all the same.
+ * There is no <nccl_device.h>: communication from inside a kernel of the program's own is not offered. A program that includes
+ * <nccl_device.h> when the header says 2.28 or newer (nccl-tests) is compiled with -DNCCL_WITHOUT_DEVICE_API: the header then
+ * says 2.27.7, of which <nccl_device.h> was no part. The library answers 2.28.9 all the same.
  *
  * Every function has a twin with the prefix p, for tools that put themselves in front of the calls.
  */

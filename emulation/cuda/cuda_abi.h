@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's binary interface as far as the stand-in has it: types, numbers, layouts. tests/abi.sh compares it with cuda.h where that is installed. */
+/* The driver's binary interface as far as the stand-in has it: types, numbers, layouts. tests/abi.sh compares it with <cuda.h> where that is installed. */
 #pragma once
 
 #ifdef EMULATED_CUDA_REAL_HEADER

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects behind the handles of verbs.h. Each begins with its public struct, so that a handle converts by a cast. All fields
+/* The objects behind the handles of <verbs.h>. Each begins with its public struct, so that a handle converts by a cast. All fields
  * are guarded by the engine's lock but those of a completion queue's ring, which have their own. */
 #ifndef VERBS_OBJECT_H
 #define VERBS_OBJECT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the emulator's libibverbs.so.1 exports besides verbs.h: for programs that know that they run on it, and for its libmlx5. */
+/* What the emulator's libibverbs.so.1 exports besides <verbs.h>, for programs that know of it and for its libmlx5. */
 #ifndef SOFTVERBS_H
 #define SOFTVERBS_H
 

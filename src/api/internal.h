@@ -38,7 +38,7 @@ static inline tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item 
  * call would be left out. */
 tutti_result_t group_note(tutti_result_t result);
 
-/* premul.c: resolves an operator value into call->op, premul and scalar. */
+/* operator.c: resolves an operator value into call->op, premul and scalar. */
 tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *call);
 
 /* What is wrong. */

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# install.sh SOURCES BUILD: what `make install PREFIX=...` leaves, as a stranger uses it: builds against it by pkg-config alone, and runs.
+# install.sh SOURCES BUILD: what `make install PREFIX=...` leaves, as a stranger uses it: builds against it by
+# pkg-config alone, and runs.
 set -eu
 sources=$1 build=$2
 work=$(mktemp -d)
