@@ -73,7 +73,8 @@ void bulk_credit(struct link *link, struct link_recv *recv)
     recv->credited = true;
     link->receiving[slot] = recv;
     link->receiving_count++;
-    struct wire_credit credit = {.length = recv->length, .segment = segment};
+    uint64_t lanes = link->domain->policy->credit(link->policy_state, recv->length);
+    struct wire_credit credit = {.length = recv->length, .segment = segment, .lanes = lanes};
     struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
     message_send(link, &head, &credit, sizeof credit);
 }
@@ -145,6 +146,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
         return;
     }
     send->segment = credit->segment;
+    send->wanted = (uint32_t)credit->lanes;
     send->slot = head->slot;
     send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
     send->next = 0;
@@ -158,19 +160,36 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     bulk_pump(link);
 }
 
-/* The lane for the next segment, by the policy, among those that are up and have room. */
-static struct link_lane *pick_lane(struct link *link, size_t length)
+/* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
+static bool has_room(const struct link *link, const struct link_lane *lane, uint32_t queue)
 {
-    struct link_lane_view views[LINK_MAX_LANES];
+    uint32_t window = link->domain->policy->window(link->policy_state, &lane->view);
+    return lane->puts < queue && lane->next_flight - lane->first_flight < LINK_FLIGHTS && (!window || lane->view.segments < window);
+}
+
+/* The lane for the next segment, by the policy. NULL: none now; something is under way, and when it has landed is the time to ask again. */
+static struct link_lane *pick_lane(struct link *link, const struct link_send *send, size_t length, uint64_t now)
+{
+    uint64_t left = send->length - send->segment * send->next;
+    const struct path_lane *lanes[LINK_MAX_LANES];
     uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
-    int count = 0;
-    for (int i = lanes_first_for_data(link); i < link->lanes; i++) {
-        struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_UP && !lane->unconfirmed && lane->puts < (asked ? asked : lane->ops->window))
-            views[count++] = (struct link_lane_view){lane->index, lane->puts, lane->completion_ns};
+    uint32_t set = link->usable & send->wanted ? link->usable & send->wanted : link->usable;
+    uint32_t under_way = 0;
+    int count = 0, spare = -1;
+    for (; set; set &= set - 1) {
+        struct link_lane *lane = &link->lane[__builtin_ctz(set)];
+        lane->view.room = has_room(link, lane, asked ? asked : lane->ops->window);
+        under_way += lane->view.segments + lane->puts;
+        if (lane->view.room)
+            spare = count;
+        lanes[count++] = &lane->view;
     }
-    int position = count ? link->domain->policy->pick(views, count, length) : -1;
-    return position < 0 ? NULL : &link->lane[views[position].index];
+    if (spare < 0)
+        return NULL;
+    int position = link->domain->policy->pick(link->policy_state, lanes, count, length, left, now);
+    if (position < 0 || !lanes[position]->room)
+        position = under_way ? -1 : spare; /* nothing would end the wait */
+    return position < 0 ? NULL : &link->lane[lanes[position]->index];
 }
 
 static void skip_put(struct link_send *send)
@@ -197,6 +216,7 @@ void bulk_give_up(struct link *link, struct link_send *send)
         struct link_lane *lane = &link->lane[(send->lane_of[i] & ~(unsigned)LINK_READING) - 1];
         lane->ops->give_up(lane->lane, TOKEN(send->id, i));
         lane->puts -= lane->puts > 0;
+        flight_give_up(lane, TOKEN(send->id, i));
         source_read(send, i);
     }
 }
@@ -206,7 +226,8 @@ static bool put_next(struct link *link, struct link_send *send)
 {
     uint32_t index = send->next;
     uint64_t length = segment_length(send->length, send->segment, index);
-    struct link_lane *lane = pick_lane(link, length);
+    uint64_t now = clock_ns();
+    struct link_lane *lane = pick_lane(link, send, length, now);
     if (!lane)
         return false;
     struct put put = {.source = (const char *)send->data + send->segment * index,
@@ -215,10 +236,13 @@ static bool put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = TOKEN(send->id, index)};
+    if (!flight_begin(lane, &put, now)) {
+        lanes_lose(link, "no memory for what is under way");
+        return false;
+    }
     send->lane_of[index] = (uint8_t)((lane->index + 1) | LINK_READING);
     send->in_flight++;
-    if (lane->puts++ == 0)
-        lane->put_since = clock_ns();
+    lane->puts++;
     const struct transport_ops *ops = lane->ops;
     tutti_result_t result = ops->put(lane->lane, &put);
     if (result == TUTTI_SUCCESS) {
@@ -228,6 +252,7 @@ static bool put_next(struct link *link, struct link_send *send)
     /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its puts. */
     if (result != TUTTI_REMOTE_ERROR && lane->puts) {
         lane->puts--;
+        flight_give_up(lane, put.token);
         source_read(send, index);
         send->lane_of[index] = 0;
     }
@@ -259,8 +284,7 @@ void bulk_sent(struct lane *transport_lane, uint64_t token)
     uint64_t now = clock_ns();
     if (lane->puts)
         lane->puts--;
-    lane->completion_ns += ((int64_t)(now - lane->put_since) - (int64_t)lane->completion_ns) / 8;
-    lane->put_since = now;
+    flight_sent(lane, token, now);
     lane->heard = now;
     if (send)
         source_read(send, (uint32_t)token & 0xffff);
@@ -269,16 +293,19 @@ void bulk_sent(struct lane *transport_lane, uint64_t token)
     bulk_pump(link);
 }
 
-void bulk_done(struct link *link, uint32_t slot)
+void bulk_done(struct link *link, uint32_t slot, const void *words, size_t length)
 {
     struct link_send *send = slot < link->sending_size ? link->sending[slot] : NULL;
+    flight_hear(link, words, length);
     if (!send)
         return;
+    flight_all_landed(link, slot);
     link->sending[slot] = NULL; /* a credit for another payload may follow while lanes still read this one */
     list_remove(&send->node);
     send->finished = true;
     if (!send->in_flight)
         finish_send(link, send, TUTTI_SUCCESS);
+    bulk_pump(link);
 }
 
 static struct link_recv *receiving(struct link *link, uint32_t imm, uint64_t offset, size_t length)
@@ -305,16 +332,17 @@ void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, si
     struct link_recv *recv = receiving(link, imm, offset, length);
     uint32_t index = imm & 0xffff;
     lanes_heard(lane);
+    flight_arrived(lane, imm);
     if (!recv || length != segment_length(recv->length, recv->segment, index))
         return;
     recv->bitmap[index / 64] |= 1ull << (index % 64);
     link_count_received(lane, length);
     if (++recv->arrived < recv->segments)
         return;
-    struct wire_message head = {.kind = WIRE_DONE, .slot = recv->slot};
+    uint32_t slot = recv->slot;
     list_remove(&recv->node);
     bulk_release_recv(link, recv);
-    message_send(link, &head, NULL, 0);
+    flight_done(link, slot);
     recv->done(recv, TUTTI_SUCCESS);
 }
 
@@ -347,6 +375,7 @@ void bulk_have(struct link *link, uint32_t slot, const void *bitmap, size_t leng
 void bulk_lane_gone(struct link *link, unsigned lane_index)
 {
     link->lane[lane_index].puts = 0;
+    flight_drop_all(&link->lane[lane_index]);
     for (uint32_t id = 0; id < link->reading_size; id++) {
         struct link_send *send = link->reading[id];
         if (!send)

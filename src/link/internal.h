@@ -12,6 +12,9 @@
 
 #define LINK_LISTS       32
 #define MAX_TRANSPORTS 4
+#define LINK_FLIGHTS 128 /* segments under way on a lane, at most */
+#define LINK_LANDED  16  /* words about landed segments that wait to be said */
+#define LINK_NICS    32
 
 /* tags.c: things by tag, each with a list node. Those of one tag are in the order in which they were added. */
 struct tags {
@@ -29,6 +32,20 @@ struct tags {
 
 enum lane_state { LANE_NONE, LANE_CONNECTING, LANE_UP, LANE_DEAD };
 
+/* A segment under way. */
+struct flight {
+    uint64_t posted; /* ns */
+    uint64_t token, length;
+    uint32_t imm;
+    bool over; /* landed, or given up, while one before it has not */
+};
+
+/* How the peer's clock differs from ours, from its words: see flight.c. */
+struct peer_clock {
+    int64_t least, before; /* ns: of this span, of the one before */
+    uint64_t since;        /* when this span began; 0: nothing was heard */
+};
+
 struct link_lane {
     struct link *link;
     const struct transport_ops *ops; /* of the transport that the lane is of; NULL: there is no such lane */
@@ -41,9 +58,11 @@ struct link_lane {
     uint32_t epoch, dead_epoch; /* wire_epoch() */
     uint32_t attempts;          /* of ours to connect it, so far */
     uint32_t known;             /* epoch of the last one that the peer connected and we took */
-    uint32_t puts;          /* unfinished */
-    uint64_t put_since;     /* when the oldest of them began, roughly */
-    uint64_t completion_ns; /* smoothed */
+    uint32_t puts;          /* whose source is still read */
+    bool confirms;          /* TRANSPORT_CONFIRMS */
+    struct path_lane view;
+    struct flight *flights; /* LINK_FLIGHTS of them, by position; NULL: none was ever put */
+    uint64_t first_flight, next_flight;
     uint64_t heard;         /* last sign of life */
     uint64_t probed;        /* when a probe was sent that is not answered; 0: none */
     uint64_t retry_at, backoff_ns;
@@ -73,8 +92,12 @@ struct link {
     const struct transport_ops *messages; /* of the lanes that carry messages; NULL: the peer is this process itself */
     int lanes;                            /* indexes in use are below; not all need be in use */
     struct link_lane lane[LINK_MAX_LANES];
+    int planned[2]; /* the domain's transports for messages and, or -1, for data alone */
+    void *policy_state;
+    uint32_t usable; /* lanes that take segments, with or without room, as bits */
     int control; /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost, bye;
+    bool unplanned; /* started, and the policy has not said yet which lanes to open */
     char reason[480]; /* why it is lost */
     size_t eager;
     uint64_t down_since; /* since when no lane for messages is up; 0: one is */
@@ -104,6 +127,11 @@ struct link {
     struct link_send **reading;                              /* by our id, until no lane reads the source */
     uint32_t receiving_size, sending_size, reading_size, receiving_count;
     bool pumping; /* bulk_pump() is at work */
+    struct peer_clock clock;
+    struct list telling;                    /* in domain->telling, with */
+    struct wire_landed landed[LINK_LANDED]; /* not said yet */
+    uint32_t landed_count;
+    uint64_t landed_said; /* when a word was said last */
 };
 
 struct link_domain {
@@ -111,11 +139,14 @@ struct link_domain {
     struct poller *poller;
     struct trace *trace;
     const struct path_policy *policy;
+    struct path_nic nic[LINK_NICS]; /* the last one stands for all that found no place */
+    int nics;
     struct wire_process self;
     const struct transport_ops *ops[MAX_TRANSPORTS];
     struct transport *transport[MAX_TRANSPORTS];
     int transports;
     struct list links;
+    struct list telling; /* links with arrivals that the peer does not know of */
     struct list copies; /* sends to this very process that are being copied */
     _Atomic int kept; /* payloads and the like that came before they were asked for, on all links */
     bool met; /* a send and a receive of this process, since link_met() */
@@ -145,6 +176,8 @@ void message_acknowledge(struct link *link);
 void message_drop_all(struct link *link);
 /* A message of the lane itself, not repeated. False: it was not taken. */
 bool message_send_on(struct link_lane *lane, unsigned kind);
+/* The same with a body. */
+bool message_say_on(struct link_lane *lane, unsigned kind, const void *body, size_t length);
 
 /* tags.c */
 void tags_init(struct tags *tags, size_t node_offset, size_t tag_offset);
@@ -197,7 +230,8 @@ static inline bool early_held(const struct link *link)
 void bulk_credit(struct link *link, struct link_recv *recv);
 void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit);
 void bulk_pump(struct link *link);
-void bulk_done(struct link *link, uint32_t slot);
+/* The peer has everything of `slot`; `words` as of flight_hear(). */
+void bulk_done(struct link *link, uint32_t slot, const void *words, size_t length);
 void *bulk_target(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 void bulk_arrived(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
 void bulk_sent(struct lane *lane, uint64_t token);
@@ -210,10 +244,30 @@ void bulk_give_up(struct link *link, struct link_send *send);
 void bulk_release_send(struct link *link, struct link_send *send);
 void bulk_lane_gone(struct link *link, unsigned lane_index);
 
+/* flight.c: what is under way on lanes, and when it landed */
+/* A segment is about to be put. False: no memory. */
+bool flight_begin(struct link_lane *lane, const struct put *put, uint64_t now);
+/* The lane needs its source no longer. */
+void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now);
+/* It was refused or given up. */
+void flight_give_up(struct link_lane *lane, uint64_t token);
+/* The lane is down. */
+void flight_drop_all(struct link_lane *lane);
+/* The peer says what has landed: an array of struct wire_landed. */
+void flight_hear(struct link *link, const void *words, size_t length);
+/* The peer has all of `slot`: for segments of which no word came. */
+void flight_all_landed(struct link *link, uint32_t slot);
+/* A segment has arrived on the lane, just now: to be said. */
+void flight_arrived(struct link_lane *lane, uint32_t imm);
+/* Says what has arrived, if that is due. all: before a sleep. */
+void flight_tell(struct link_domain *domain, bool all);
+/* Says DONE, and with it what else has landed. */
+void flight_done(struct link *link, uint32_t slot);
+
 /* lanes.c: life and death of lanes */
+/* Asks the policy which lanes there are to be. */
+void lanes_plan(struct link *link);
 void lanes_start(struct link *link);
-/* The first lane that takes segments now: those for messages take them only while no other is up. */
-int lanes_first_for_data(const struct link *link);
 void lanes_dead(struct link_lane *lane, tutti_result_t why);
 void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
 void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);

@@ -76,39 +76,117 @@ static void connect_lane(struct link_lane *lane)
     }
 }
 
+/* Lanes for data, else those kept for their failure, else what there is. */
+static void choose_usable(struct link *link)
+{
+    uint32_t up = 0, data = 0, backup = 0;
+    for (int i = 0; i < link->lanes; i++) {
+        const struct link_lane *lane = &link->lane[i];
+        uint32_t bit = lane->state == LANE_UP && !lane->unconfirmed ? 1u << i : 0;
+        up |= bit;
+        data |= lane->view.roles & PATH_DATA ? bit : 0;
+        backup |= lane->view.roles & PATH_BACKUP ? bit : 0;
+    }
+    link->usable = data ? data : backup ? backup : up;
+}
+
+/* Lanes of one transport, from index `first`: those that the policy wishes for. False: it does not know yet. */
+static bool plan_lanes(struct link *link, int transport, int first, int most)
+{
+    struct link_domain *domain = link->domain;
+    struct path_wish wishes[LINK_MAX_LANES];
+    struct path_question question = {.peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
+    int likely = question.ops->lanes(domain->transport[transport], &link->peer);
+    question.likely = likely < most ? likely : most;
+    question.data = !first && link->planned[1] < 0;
+    int count = domain->policy->lanes(link->policy_state, &question, wishes);
+    for (int i = 0; i < count && i < most; i++) {
+        struct link_lane *lane = &link->lane[first + i];
+        lane->ops = question.ops;
+        lane->transport = domain->transport[transport];
+        lane->view.roles = wishes[i].roles;
+        if (link->lanes <= first + i)
+            link->lanes = first + i + 1;
+    }
+    return count >= 0;
+}
+
+void lanes_plan(struct link *link)
+{
+    bool data = link->planned[1] >= 0;
+    bool known = plan_lanes(link, link->planned[0], 0, data ? LINK_DATA_LANE : LINK_MAX_LANES);
+    known &= !data || plan_lanes(link, link->planned[1], LINK_DATA_LANE, LINK_MAX_LANES - LINK_DATA_LANE);
+    link->unplanned = !known;
+    choose_usable(link);
+}
+
+static void open_lanes(struct link *link)
+{
+    if (link->unplanned)
+        lanes_plan(link);
+    for (int i = 0; !link->unplanned && i < link->lanes; i++)
+        if (link->lane[i].ops && link->lane[i].state == LANE_NONE)
+            connect_lane(&link->lane[i]);
+}
+
 void lanes_start(struct link *link)
 {
     if (link->started)
         return;
     link->started = true;
     link->down_since = clock_ns();
-    for (int i = 0; i < link->lanes; i++)
-        if (link->lane[i].ops && link->lane[i].state == LANE_NONE)
-            connect_lane(&link->lane[i]);
+    open_lanes(link);
 }
 
-int lanes_first_for_data(const struct link *link)
-{
-    for (int i = LINK_DATA_LANE; i < link->lanes; i++)
-        if (link->lane[i].state == LANE_UP && !link->lane[i].unconfirmed && !carries_messages(&link->lane[i]))
-            return LINK_DATA_LANE;
-    return 0;
-}
-
+/* The lane that is for messages first; any that can carry them if that is down. */
 static void choose_control(struct link *link)
 {
     link->control = -1;
-    for (int i = 0; i < link->lanes && link->control < 0; i++)
-        if (link->lane[i].state == LANE_UP && carries_messages(&link->lane[i]))
+    for (int i = 0; i < link->lanes; i++) {
+        const struct link_lane *lane = &link->lane[i];
+        if (lane->state == LANE_UP && carries_messages(lane) && (link->control < 0 || (lane->view.roles & PATH_CONTROL)))
             link->control = i;
+    }
     if (link->control >= 0)
         message_resend(link);
+}
+
+static struct path_nic *find_nic(struct link_domain *domain, const struct lane *lane)
+{
+    for (int i = 0; i < domain->nics; i++)
+        if (domain->nic[i].ops == lane->ops && domain->nic[i].device == lane->device)
+            return &domain->nic[i];
+    if (domain->nics < LINK_NICS)
+        domain->nic[domain->nics++] = (struct path_nic){.ops = lane->ops, .device = lane->device};
+    return &domain->nic[domain->nics - 1];
+}
+
+/* The policy and the NIC learn that the lane works. */
+static void begin_use(struct link_lane *lane)
+{
+    struct link *link = lane->link;
+    lane->confirms = lane->lane->ops->caps & TRANSPORT_CONFIRMS;
+    lane->view.nic = find_nic(link->domain, lane->lane);
+    lane->view.nic->lanes++;
+    choose_usable(link);
+    link->domain->policy->up(link->policy_state, &lane->view);
+}
+
+/* It does not any more, and holds nothing. */
+static void end_use(struct link_lane *lane)
+{
+    struct link *link = lane->link;
+    bulk_lane_gone(link, lane->index);
+    lane->view.nic->lanes--;
+    choose_usable(link);
+    link->domain->policy->down(link->policy_state, &lane->view);
 }
 
 static void lane_is_up(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->state = LANE_UP;
+    begin_use(lane);
     lane->backoff_ns = lane->retry_at = 0;
     lane->puts = 0;
     if (carries_messages(lane))
@@ -181,7 +259,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     if (was_up) {
         lanes_event(lane, WIRE_EVENT_LANE_DOWN, why, lane->puts);
         trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
-        bulk_lane_gone(link, lane->index);
+        end_use(lane);
     }
     if ((lane->ops->caps & TRANSPORT_LOSSLESS) && was_up) /* what it carried was not kept */
         lanes_lose(link, error_last());
@@ -220,6 +298,7 @@ void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch)
     if (index >= (unsigned)link->lanes || !link->lane[index].unconfirmed || link->lane[index].dead_epoch != epoch)
         return;
     link->lane[index].unconfirmed = false;
+    choose_usable(link);
     bulk_put_again(link, index);
 }
 
@@ -280,6 +359,8 @@ bool lanes_accepted(void *context, struct lane *transport_lane, const struct wir
     }
     if (hello->lane >= link->lanes)
         link->lanes = hello->lane + 1;
+    if (!lane->ops) /* one that we would not have opened */
+        lane->view.roles = PATH_DATA;
     lane->lane = transport_lane;
     lane->ops = transport_lane->ops;
     lane->transport = transport_lane->transport;
@@ -300,9 +381,11 @@ void lanes_lose(struct link *link, const char *why)
     link->domain->self.losses += !link->bye;
     link->control = -1;
     for (int i = 0; i < link->lanes; i++) {
+        bool was_up = link->lane[i].state == LANE_UP;
         close_lane(&link->lane[i]);
         link->lane[i].state = LANE_DEAD;
-        bulk_lane_gone(link, (unsigned)i);
+        if (was_up)
+            end_use(&link->lane[i]);
     }
     message_drop_all(link);
     lanes_event(&link->lane[0], WIRE_EVENT_LINK_LOST, TUTTI_REMOTE_ERROR, 0);
@@ -388,7 +471,9 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         lanes_lose(link, why);
         return UINT64_MAX;
     }
-    bool busy = link->down_since || expects(link);
+    if (link->unplanned)
+        open_lanes(link);
+    bool busy = link->down_since || link->unplanned || expects(link);
     for (int i = 0; i < link->lanes && !link->lost; i++) {
         struct link_lane *lane = &link->lane[i];
         if (lane->state == LANE_DEAD)

@@ -103,6 +103,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->self.pid = (uint32_t)getpid();
     list_init(&domain->links);
     list_init(&domain->copies);
+    list_init(&domain->telling);
     tutti_result_t result = random_bytes(domain->self.uuid, sizeof domain->self.uuid);
     if (result == TUTTI_SUCCESS)
         result = random_bytes(domain->self.secret, sizeof domain->self.secret);
@@ -152,12 +153,16 @@ static void link_free(struct link *link)
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);
     list_remove(&link->node);
+    list_remove(&link->telling);
     tags_close(&link->posted);
     tags_close(&link->arrived);
     tags_close(&link->waiting);
     free(link->receiving);
     free(link->sending);
     free(link->reading);
+    for (int i = 0; i < LINK_MAX_LANES; i++)
+        free(link->lane[i].flights);
+    free(link->policy_state);
     free(link);
 }
 
@@ -220,6 +225,7 @@ const struct transport_ops *link_domain_reach(struct link_domain *domain, const 
 static void init_lists(struct link *link)
 {
     list_init(&link->outgoing);
+    list_init(&link->telling);
     list_init(&link->bulk);
     link->unsent = &link->outgoing;
     tags_of(&link->posted, struct link_recv, node, tag);
@@ -234,18 +240,6 @@ static size_t eager_limit(const struct transport_ops *ops)
     return wanted && wanted < most ? wanted : most;
 }
 
-/* Lanes of a transport, from index `first`, at most `most`. */
-static void plan_lanes(struct link *link, int index, int first, int most)
-{
-    struct link_domain *domain = link->domain;
-    int count = domain->ops[index]->lanes(domain->transport[index], &link->peer);
-    for (int i = first; i < first + (count < most ? count : most); i++) {
-        link->lane[i].ops = domain->ops[index];
-        link->lane[i].transport = domain->transport[index];
-        link->lanes = i + 1;
-    }
-}
-
 static void choose_lanes(struct link *link, int index, int cost)
 {
     struct link_domain *domain = link->domain;
@@ -254,9 +248,9 @@ static void choose_lanes(struct link *link, int index, int cost)
     link->lossless = link->messages->caps & TRANSPORT_LOSSLESS;
     link->eager = eager_limit(link->messages);
     link->most_early = (size_t)param_int(PARAM_EARLY);
-    plan_lanes(link, index, 0, data < 0 ? LINK_MAX_LANES : LINK_DATA_LANE);
-    if (data >= 0)
-        plan_lanes(link, data, LINK_DATA_LANE, LINK_MAX_LANES - LINK_DATA_LANE);
+    link->planned[0] = index;
+    link->planned[1] = data;
+    lanes_plan(link);
 }
 
 tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
@@ -267,8 +261,13 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
         return error_set(TUTTI_SYSTEM_ERROR, "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
                                              "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)", peer->pid);
     struct link *link = calloc(1, sizeof *link);
-    if (!link)
+    void *state = calloc(1, domain->policy->state_bytes + 1);
+    if (!link || !state) {
+        free(link);
+        free(state);
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a link");
+    }
+    link->policy_state = state;
     link->domain = domain;
     link->peer = *peer;
     link->session = session;
@@ -276,7 +275,7 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     link->patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     init_lists(link);
     for (int i = 0; i < LINK_MAX_LANES; i++)
-        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i};
+        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view.index = (uint16_t)i};
     if (!self)
         choose_lanes(link, index, cost);
     list_push(&domain->links, &link->node);
@@ -420,6 +419,8 @@ int link_poll(struct link_domain *domain)
     int done = self_poll(domain);
     for (int i = 0; i < domain->transports; i++)
         done += domain->ops[i]->poll(domain->transport[i]);
+    if (!list_empty(&domain->telling))
+        flight_tell(domain, false);
     return done;
 }
 
@@ -436,6 +437,8 @@ uint64_t link_tick(struct link_domain *domain, uint64_t now)
 bool link_arm(struct link_domain *domain)
 {
     bool quiet = !link_copies(domain);
+    if (!list_empty(&domain->telling))
+        flight_tell(domain, true);
     for (int i = 0; i < domain->transports; i++)
         quiet &= domain->ops[i]->arm(domain->transport[i]);
     return quiet;

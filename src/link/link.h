@@ -10,11 +10,11 @@
 #define TUTTI_LINK_LINK_H
 
 #include "base/list.h"
+#include "link/policy.h"
 #include "transport/transport.h"
 #include "wire/link.h"
 
-#define LINK_MAX_LANES 16
-#define LINK_DATA_LANE  8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
+#define LINK_DATA_LANE 8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
 
 struct link;
 struct link_domain;
@@ -37,6 +37,7 @@ struct link_send {
     uint32_t in_flight; /* puts whose source the lanes still read */
     uint16_t slot;      /* the peer's, until it says DONE */
     uint16_t id;        /* ours, until no lane reads the source */
+    uint32_t wanted;    /* lanes on which the peer wants it, as bits; 0: any */
     bool credited, finished, announced;
     struct link_recv *partner; /* in this process: where it is being copied to, */
     size_t copied;             /* and how much is */
@@ -78,17 +79,6 @@ struct link_owner {
     void (*called)(void *context, struct link *link, const struct wire_message *head, const struct wire_begun *begun);
     /* A rank of the peer says something: WIRE_WORD. May be NULL. */
     void (*worded)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word);
-};
-
-/* Which lane takes the next segment: the seam of src/path. Lanes that are not up, or full, are not offered. */
-struct link_lane_view {
-    uint16_t index;
-    uint32_t in_flight;      /* bytes are segments here: unfinished puts */
-    uint64_t completion_ns;  /* smoothed time of a put */
-};
-struct path_policy {
-    const char *name;
-    int (*pick)(const struct link_lane_view *lanes, int count, size_t length); /* position in lanes, or -1 to wait */
 };
 
 struct trace;

@@ -33,7 +33,7 @@ static void on_shared(void *context, struct link *link, uint64_t key, int fd)
 {
 }
 
-static int pick(const struct link_lane_view *lanes, int count, size_t length)
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
 {
     return 0;
 }
@@ -86,7 +86,15 @@ static void part(struct link_domain *domain)
 
 static void test_crossing(void **state)
 {
-    static const struct path_policy policy = {"first", pick};
+    static const struct path_policy policy = {.name = "first",
+                                              .lanes = path_all_data,
+                                              .window = path_no_window,
+                                              .pick = pick,
+                                              .posted = path_ignore_posted,
+                                              .landed = path_ignore_landed,
+                                              .up = path_ignore_lane,
+                                              .down = path_ignore_lane,
+                                              .credit = path_any_lane};
     static const struct link_owner owner = {.lost = on_lost, .aborted = on_aborted, .shared = on_shared};
     uint64_t deadline = clock_deadline_ms(PATIENCE_MS);
     for (int i = 0; i < DOMAINS; i++) {

@@ -158,7 +158,8 @@ static void test_segments_are_spread_within_the_window(void **state)
     assert_int_equal(link->lane[0].puts, 2);
     assert_int_equal(link->lane[1].puts, 2);
     assert_int_equal(script_act_all(script, 0, SCRIPT_DELIVER), 4);
-    assert_int_equal(script_act_all(script, 1, SCRIPT_DELIVER), 0); /* no DONE yet */
+    script_act_all(script, 1, SCRIPT_DELIVER); /* what has landed, perhaps, but no DONE */
+    assert_int_equal(pair[0]->send.in_flight, 4);
     assert_true(script_act(script, 0, 1, SCRIPT_SENT));
     assert_int_equal(link->lane[1].puts, 2); /* the next one went there */
     assert_int_equal(pair[0]->done + pair[1]->done, 0);
@@ -256,7 +257,8 @@ static void test_done_before_sent(void **state)
     payload_pair(script, 0, 1, 2 * SEGMENT, pair);
     deliver_credit_and_segments(script);
     assert_int_equal(pair[1]->done, 1);
-    assert_int_equal(script_act_all(script, 1, SCRIPT_DELIVER), 1); /* DONE */
+    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0); /* DONE, and words about what landed */
+    assert_true(pair[0]->send.finished);
     assert_int_equal(pair[0]->done, 0);
     assert_true(script_act(script, 0, 0, SCRIPT_SENT));
     assert_int_equal(pair[0]->done, 0);
@@ -276,7 +278,8 @@ static void test_slot_again_before_sent(void **state)
     assert_int_equal(first[1]->done, 1);
     payload_pair(script, 0, 2, 2 * SEGMENT - 1, second);
     assert_int_equal(second[1]->recv.slot, first[0]->send.slot);
-    assert_int_equal(script_act_all(script, 1, SCRIPT_DELIVER), 2); /* DONE, and the credit of the second */
+    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) >= 2); /* DONE, and the credit of the second */
+    assert_true(first[0]->send.finished);
     assert_int_equal(first[0]->done, 0);
     assert_int_equal(second[0]->done, 0);
     assert_true(script_act(script, 0, 0, SCRIPT_SENT));

@@ -30,6 +30,7 @@ struct script_shape {
     int lanes;
     int data_lanes; /* so many more, of a transport that carries data alone */
     size_t max_msg; /* 0: 16384 */
+    const struct path_policy *policy; /* NULL: lanes in turn */
     bool alone;     /* side 1 has no domain: what it says comes from script_say() and script_throw() */
 };
 
@@ -92,6 +93,9 @@ bool script_throw(struct script *script, int index, uint32_t imm, uint64_t offse
 void script_opening(struct script *script, int side);
 struct transport *script_mute_transport(struct wire_process *self);
 void script_close_mute(struct transport *transport);
+
+/* The policy of scripts that name none: lanes in turn. Tests start from a copy. */
+extern const struct path_policy script_policy;
 
 /* ---- Payloads ---- */
 

@@ -209,6 +209,13 @@ int script_settle(struct script *script)
         for (int side = 0; side < 2; side++)
             for (size_t i = 0; i < sizeof good / sizeof *good; i++)
                 done += script_act_all(script, side, good[i]);
+        for (int side = 0; !done && side < 2; side++) {
+            struct link_domain *domain = script->side[side].domain;
+            if (!domain || list_empty(&domain->telling))
+                continue;
+            flight_tell(domain, true); /* as before a sleep */
+            done += list_empty(&domain->telling);
+        }
         total += done;
     }
     return total;

@@ -48,16 +48,24 @@ static void on_shared(void *context, struct link *link, uint64_t key, int fd)
 }
 
 /* The lanes in turn: then a test knows where segments are. */
-static int pick(const struct link_lane_view *lanes, int count, size_t length)
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
 {
-    int best = 0;
-    for (int i = 1; i < count; i++)
-        if (lanes[i].in_flight < lanes[best].in_flight)
+    int best = -1;
+    for (int i = 0; i < count; i++)
+        if (lanes[i]->room && (best < 0 || lanes[i]->segments < lanes[best]->segments))
             best = i;
     return best;
 }
 
-static const struct path_policy turns = {"turns", pick};
+const struct path_policy script_policy = {.name = "turns",
+                                          .lanes = path_all_data,
+                                          .window = path_no_window,
+                                          .pick = pick,
+                                          .posted = path_ignore_posted,
+                                          .landed = path_ignore_landed,
+                                          .up = path_ignore_lane,
+                                          .down = path_ignore_lane,
+                                          .credit = path_any_lane};
 
 static void open_side(struct script *script, int index)
 {
@@ -69,7 +77,7 @@ static void open_side(struct script *script, int index)
         return;
     }
     require(poller_open(&side->poller) == TUTTI_SUCCESS, "no poller");
-    require(link_domain_open(&owner, side->poller, NULL, &turns, &side->domain) == TUTTI_SUCCESS, "no domain");
+    require(link_domain_open(&owner, side->poller, NULL, script->shape.policy ? script->shape.policy : &script_policy, &side->domain) == TUTTI_SUCCESS, "no domain");
     side->self = *link_domain_self(side->domain);
 }
 
@@ -95,6 +103,7 @@ void script_free(struct script *script)
             link_domain_close(script->side[i].domain);
         else if (script->side[i].transport)
             script_close_mute(script->side[i].transport);
+        script->side[i].domain = NULL; /* script_settle() may look for it */
         if (script->side[i].poller)
             poller_close(script->side[i].poller);
     }

@@ -177,7 +177,7 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         credited(link, head, body, length);
         break;
     case WIRE_DONE:
-        bulk_done(link, head->slot);
+        bulk_done(link, head->slot, body, length);
         break;
     case WIRE_ANNOUNCE:
         announced(link, head, body, length);
@@ -200,6 +200,10 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         break;
     case WIRE_LANE_DEAD_OK:
         lanes_confirmed(link, head->slot, head->tag.seq);
+        break;
+    case WIRE_LANDED:
+        flight_hear(link, body, length);
+        bulk_pump(link);
         break;
     case WIRE_PROBE:
         message_send_on(lane, WIRE_PROBE_ANSWER);

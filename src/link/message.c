@@ -108,13 +108,18 @@ void message_send(struct link *link, const struct wire_message *head, const void
     message_flush(link);
 }
 
-bool message_send_on(struct link_lane *lane, unsigned kind)
+bool message_say_on(struct link_lane *lane, unsigned kind, const void *body, size_t length)
 {
     struct wire_sequence sequence = {0, lane->link->received};
     struct wire_message head = {.kind = (uint8_t)kind};
-    struct iovec parts[2] = {{&sequence, sizeof sequence}, {&head, sizeof head}};
-    return lane->lane &&
-           lane->ops->msg(lane->lane, parts + lane->link->lossless, 2 - lane->link->lossless) == TUTTI_SUCCESS;
+    struct iovec parts[3] = {{&sequence, sizeof sequence}, {&head, sizeof head}, {(void *)body, length}};
+    int first = lane->link->lossless, end = length ? 3 : 2;
+    return lane->lane && lane->ops->msg(lane->lane, parts + first, end - first) == TUTTI_SUCCESS;
+}
+
+bool message_send_on(struct link_lane *lane, unsigned kind)
+{
+    return message_say_on(lane, kind, NULL, 0);
 }
 
 void message_acknowledge(struct link *link)

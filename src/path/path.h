@@ -3,7 +3,7 @@
 #ifndef TUTTI_PATH_PATH_H
 #define TUTTI_PATH_PATH_H
 
-#include "link/link.h"
+#include "link/policy.h"
 
 /* The lane that will be free first: the fewest unfinished segments, weighed by how long its segments take. C4P section 3.2 sends
  * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each: the link's window. */

@@ -1,20 +1,121 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Striping by expected completion. */
+/* Striping by expected arrival. */
 #include "path/path.h"
 
-static uint64_t expected(const struct link_lane_view *lane)
+#include "base/clock.h"
+
+#define UNKNOWN 2            /* segments under way on a lane of which none has landed yet */
+#define FORGET  (4 * NS_PER_S) /* without news of a lane, half of what it was slower than the best is forgotten */
+#define SCALE   1048576      /* costs are ns for so many bytes */
+
+struct stripe_lane {
+    uint64_t cost;   /* smoothed; 0: nothing has landed */
+    uint64_t landed; /* when the latest segment did */
+};
+
+struct stripe {
+    struct stripe_lane lane[LINK_MAX_LANES];
+};
+
+static uint64_t cost_of(const struct stripe *stripe, const struct path_lane *lane, uint64_t best, uint64_t now)
 {
-    return (lane->in_flight + 1) * (lane->completion_ns + 1);
+    const struct stripe_lane *mine = &stripe->lane[lane->index];
+    uint64_t excess = mine->cost > best ? mine->cost - best : 0, old = (now - mine->landed) / FORGET;
+    if (!lane->segments && now > mine->landed)
+        excess = old < 64 ? excess >> old : 0;
+    return best + excess;
 }
 
-static int pick(const struct link_lane_view *lanes, int count, size_t length)
+/* A lane of which nothing is known is as good as the best, and tried with little. */
+static uint64_t best_cost(const struct stripe *stripe, const struct path_lane *const *lanes, int count)
 {
-    (void)length;
-    int best = 0;
-    for (int i = 1; i < count; i++)
-        if (expected(&lanes[i]) < expected(&lanes[best]))
-            best = i;
-    return best;
+    uint64_t best = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t cost = stripe->lane[lanes[i]->index].cost;
+        if (cost && (!best || cost < best))
+            best = cost;
+    }
+    return best ? best : 1;
 }
 
-const struct path_policy path_stripe = {.name = "stripe", .pick = pick};
+/* The lanes of one choice: when `length` more bytes would be at the peer, in ns times SCALE of time to come, and the cost by which. */
+struct choice {
+    const struct path_lane *const *lanes;
+    int count;
+    double time[LINK_MAX_LANES], cost[LINK_MAX_LANES];
+};
+
+static bool better(const struct choice *choice, int i, int than)
+{
+    const struct path_nic *mine = choice->lanes[i]->nic, *other = choice->lanes[than]->nic;
+    return choice->time[i] < choice->time[than] ||
+           (choice->time[i] == choice->time[than] && mine != other && mine->outstanding < other->outstanding);
+}
+
+/* The lane that is done first, of all or of those with room; -1: there is none. */
+static int first_done(const struct choice *choice, bool room)
+{
+    int chosen = -1;
+    for (int i = 0; i < choice->count; i++)
+        if (choice->time[i] >= 0 && (!room || choice->lanes[i]->room) && (chosen < 0 || better(choice, i, chosen)))
+            chosen = i;
+    return chosen;
+}
+
+/* When the other lanes would have carried all the rest. */
+static double without(const struct choice *choice, int lane, uint64_t rest)
+{
+    double bytes = (double)rest, rate = 0;
+    for (int i = 0; i < choice->count; i++) {
+        if (i == lane)
+            continue;
+        bytes += (double)choice->lanes[i]->outstanding;
+        rate += 1 / choice->cost[i];
+    }
+    return bytes / rate;
+}
+
+/* The lane that is done with the segment first. While that is full another one may take it that is done before the payload is. */
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+{
+    const struct stripe *stripe = state;
+    struct choice choice = {lanes, count};
+    if (count == 1)
+        return 0;
+    uint64_t best = best_cost(stripe, lanes, count);
+    for (int i = 0; i < count; i++) {
+        bool tried = !stripe->lane[lanes[i]->index].cost && lanes[i]->segments >= UNKNOWN;
+        choice.cost[i] = (double)cost_of(stripe, lanes[i], best, now);
+        choice.time[i] = tried ? -1 : (double)(lanes[i]->outstanding + length) * choice.cost[i];
+    }
+    int first = first_done(&choice, false), open = first_done(&choice, true);
+    if (open < 0 || first == open || choice.time[open] <= without(&choice, open, left - length))
+        return open;
+    return -1;
+}
+
+/* A lane serves one segment after the other: this one since it was put, or since the one before had landed. */
+static void landed(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t when)
+{
+    struct stripe_lane *mine = &((struct stripe *)state)->lane[lane->index];
+    uint64_t since = posted > mine->landed ? posted : mine->landed, time = when > since ? when - since : 0;
+    uint64_t cost = (uint64_t)((double)time * SCALE / (double)length) + 1;
+    mine->cost = mine->cost ? mine->cost - mine->cost / 8 + cost / 8 + 1 : cost;
+    mine->landed = when;
+}
+
+static void up(void *state, const struct path_lane *lane)
+{
+    ((struct stripe *)state)->lane[lane->index] = (struct stripe_lane){0};
+}
+
+const struct path_policy path_stripe = {.name = "stripe",
+                                        .state_bytes = sizeof(struct stripe),
+                                        .lanes = path_all_data,
+                                        .window = path_no_window,
+                                        .pick = pick,
+                                        .posted = path_ignore_posted,
+                                        .landed = landed,
+                                        .up = up,
+                                        .down = path_ignore_lane,
+                                        .credit = path_any_lane};

@@ -32,6 +32,7 @@ enum transport_caps {
     TRANSPORT_SAME_HOST = 1, /* reaches only processes whose wire_process.host is ours */
     TRANSPORT_LOSSLESS = 2,  /* a lane loses nothing while the peer lives: no copy is kept for repeating */
     TRANSPORT_SHARES = 4,    /* share() works */
+    TRANSPORT_CONFIRMS = 8,  /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
     TRANSPORT_DATA = 16,     /* for data: the messages of a link go over lanes of another transport */
 };
 
@@ -72,6 +73,7 @@ struct lane {
     struct transport *transport;
     void *user;
     uint64_t bytes_sent, bytes_received; /* payload, kept by the transport */
+    unsigned device; /* our interface that it goes by, as the transport numbers them; known when it is up */
 };
 
 struct put {

@@ -11,7 +11,7 @@
 enum wire_message_kind {
     WIRE_EAGER = 1,     /* body: the whole payload */
     WIRE_CREDIT,        /* receiver: put `tag`'s payload into slot; body: struct wire_credit */
-    WIRE_DONE,          /* receiver: everything of `slot` has arrived */
+    WIRE_DONE,          /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
     WIRE_ANNOUNCE,      /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
     WIRE_ABORT,         /* communicator `tag.comm` has failed; body: struct wire_abort */
     WIRE_LANE_DEAD,     /* lane `slot`, epoch `extra` is closed at my end: close yours */
@@ -29,6 +29,7 @@ enum wire_message_kind {
     WIRE_ASK,           /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed there? Body: struct
                            wire_begun, of no meaning */
     WIRE_WORD,          /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body: struct wire_word */
+    WIRE_LANDED,        /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says the rest */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are compared as bytes. */
@@ -73,6 +74,16 @@ struct wire_begun {
 struct wire_credit {
     uint64_t length;
     uint64_t segment; /* bytes of a segment, the last may be shorter */
+    uint64_t lanes;   /* on which it is to come, as bits; 0: any */
+};
+
+/* A segment has arrived. Also the body of DONE: what has arrived and was not said yet, of any payload. */
+struct wire_landed {
+    uint64_t when;  /* ns of the receiver's clock, of which only differences mean something */
+    uint32_t epoch; /* of the lane on which it came, */
+    uint32_t lane;
+    uint32_t imm; /* with the put */
+    uint32_t reserved;
 };
 
 #define WIRE_ABORT_TEXT 720 /* so that messages of all transports hold it */

@@ -219,7 +219,7 @@ static void shm_disarm(struct transport *transport)
 
 const struct transport_ops transport_shm = {
     .name = "shm",
-    .caps = TRANSPORT_SAME_HOST | TRANSPORT_LOSSLESS | TRANSPORT_SHARES,
+    .caps = TRANSPORT_SAME_HOST | TRANSPORT_LOSSLESS | TRANSPORT_SHARES | TRANSPORT_CONFIRMS,
     .max_msg = SHM_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_SHM,
     .received = WIRE_COUNTER_RECEIVED_SHM,

@@ -121,6 +121,50 @@ static bool send_whole(int fd, const void *bytes, size_t size)
     return true;
 }
 
+static bool to_net(const struct wire_address *from, struct net_address *to)
+{
+    memset(to, 0, sizeof *to);
+    if (from->family == 4) {
+        to->v4.sin_family = AF_INET;
+        memcpy(&to->v4.sin_addr, from->bytes, 4);
+    } else if (from->family == 6) {
+        to->v6.sin6_family = AF_INET6;
+        to->v6.sin6_scope_id = from->scope;
+        memcpy(&to->v6.sin6_addr, from->bytes, 16);
+    } else {
+        return false;
+    }
+    net_set_port(to, from->port);
+    return true;
+}
+
+int tcp_addresses(const struct wire_process *process)
+{
+    int count = 0;
+    while (count < WIRE_ADDRESSES && process->tcp[count].family)
+        count++;
+    return count;
+}
+
+/* Which of our interfaces the socket's address is of: the routes may have chosen. */
+static void find_device(struct tcp_lane *lane)
+{
+    const struct wire_process *self = &lane->base.lane.transport->self;
+    struct net_address mine, other;
+    socklen_t size = sizeof mine;
+    char text[NET_TEXT], its[NET_TEXT];
+    if (getsockname(lane->source.fd, &mine.any, &size) != 0)
+        return;
+    net_set_port(&mine, 0);
+    for (int i = 0; i < tcp_addresses(self); i++) {
+        if (!to_net(&self->tcp[i], &other))
+            continue;
+        net_set_port(&other, 0);
+        if (strcmp(net_format(&mine, text), net_format(&other, its)) == 0)
+            lane->base.lane.device = (unsigned)i;
+    }
+}
+
 /* The socket is connected: say who we are. */
 static void say_hello(struct tcp_lane *lane)
 {
@@ -168,6 +212,7 @@ static void read_welcome(struct tcp_lane *lane)
     transport_timer_clear(lane->base.lane.transport, &lane->deadline);
     lane->state = TCP_OPEN;
     lane->base.up = true;
+    find_device(lane);
     tcp_lane_touch(lane);
     lane->base.lane.transport->owner.up(&lane->base.lane);
 }
@@ -206,31 +251,6 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
     lane->index = index;
     lane->epoch = epoch;
     return lane;
-}
-
-static bool to_net(const struct wire_address *from, struct net_address *to)
-{
-    memset(to, 0, sizeof *to);
-    if (from->family == 4) {
-        to->v4.sin_family = AF_INET;
-        memcpy(&to->v4.sin_addr, from->bytes, 4);
-    } else if (from->family == 6) {
-        to->v6.sin6_family = AF_INET6;
-        to->v6.sin6_scope_id = from->scope;
-        memcpy(&to->v6.sin6_addr, from->bytes, 16);
-    } else {
-        return false;
-    }
-    net_set_port(to, from->port);
-    return true;
-}
-
-int tcp_addresses(const struct wire_process *process)
-{
-    int count = 0;
-    while (count < WIRE_ADDRESSES && process->tcp[count].family)
-        count++;
-    return count;
 }
 
 /*
@@ -370,6 +390,7 @@ void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     lane->source.fd = fd;
     lane->state = TCP_OPEN;
     lane->base.up = lane->welcome_due = true;
+    find_device(lane);
     memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
     if (poller_add(transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         tcp_lane_bury(&lane->base.lane);

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a link asks its path policy, and what it tells: over scripted lanes. */
+#include "link/link_testing.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEGMENT SCRIPT_SEGMENT
+
+/* A policy of which a test sees what it was told, and says what it answers. Of side 0: that link is made first. */
+static struct {
+    int lanes;   /* wished for; -1: not known */
+    int asked;   /* how often for lanes */
+    uint16_t roles[LINK_MAX_LANES];
+    uint32_t window;
+    int pick;    /* lane index; -1: in turn; -2: wait */
+    uint64_t credit;
+    int ups, downs;
+    uint32_t posted, landed[LINK_MAX_LANES];
+    size_t bytes;
+    uint64_t last_posted, last_landed;
+} told;
+
+static int wish(void *state, const struct path_question *question, struct path_wish *wishes)
+{
+    told.asked++;
+    for (int i = 0; i < told.lanes; i++)
+        wishes[i].roles = told.roles[i];
+    return told.lanes;
+}
+
+static uint32_t window(void *state, const struct path_lane *lane)
+{
+    return told.window;
+}
+
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+{
+    if (told.pick == -1)
+        return script_policy.pick(state, lanes, count, length, left, now);
+    for (int i = 0; i < count; i++)
+        if (lanes[i]->index == told.pick)
+            return i;
+    return -1;
+}
+
+static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
+{
+    *(uint32_t *)state += 1;
+    told.posted++;
+}
+
+static void landed(void *state, const struct path_lane *lane, size_t length, uint64_t when_posted, uint64_t when)
+{
+    told.landed[lane->index]++;
+    told.bytes += length;
+    told.last_posted = when_posted;
+    told.last_landed = when;
+}
+
+static void up(void *state, const struct path_lane *lane)
+{
+    told.ups++;
+}
+
+static void down(void *state, const struct path_lane *lane)
+{
+    assert_int_equal(lane->segments, 0);
+    assert_int_equal(lane->outstanding, 0);
+    told.downs++;
+}
+
+static uint64_t credit(void *state, size_t length)
+{
+    return told.credit;
+}
+
+static const struct path_policy teller = {"teller", sizeof(uint32_t), wish, window, pick, posted, landed, up, down, credit};
+
+static struct script *start(int lanes)
+{
+    struct script_shape shape = {.lanes = lanes, .policy = &teller};
+    memset(&told, 0, sizeof told);
+    told.lanes = lanes;
+    told.pick = -1;
+    for (int i = 0; i < lanes; i++)
+        told.roles[i] = PATH_DATA | (i ? 0 : PATH_CONTROL);
+    return script_new(&shape);
+}
+
+static struct script *start_joined(int lanes)
+{
+    struct script *script = start(lanes);
+    script_join(script);
+    return script;
+}
+
+static void finish(struct script *script, struct payload *pair[2])
+{
+    for (int i = 0; i < 20 && !pair[0]->done; i++) {
+        script_settle(script);
+        usleep(200);
+        link_poll(script->side[1].domain); /* says what has landed */
+    }
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_free(script);
+}
+
+static void test_told_of_each_segment(void **state)
+{
+    struct script *script = start_joined(2);
+    struct payload *pair[2];
+    assert_int_equal(told.ups, 4); /* two lanes, two ends */
+    uint64_t before = clock_ns();
+    payload_pair(script, 0, 1, 10 * SEGMENT - 1, pair);
+    script_settle(script);
+    assert_int_equal(told.posted, 10);
+    assert_int_equal(told.landed[0] + told.landed[1], 10);
+    assert_int_equal(told.bytes, 10 * SEGMENT - 1);
+    assert_true(told.last_posted >= before && told.last_landed >= told.last_posted && told.last_landed <= clock_ns());
+    struct link *link = script->side[0].link;
+    assert_int_equal(link->lane[0].view.segments + link->lane[1].view.segments, 0);
+    assert_int_equal(link->lane[0].view.nic->outstanding, 0);
+    assert_int_equal(link->lane[0].view.nic->landed, 10 * SEGMENT - 1);
+    assert_int_equal(link->lane[0].view.nic->lanes, 2);
+    finish(script, pair);
+}
+
+/* A lane that has read the source has not delivered: the time is when the peer has it, also if it says so late. */
+static void test_true_time(void **state)
+{
+    struct script *script = start_joined(1);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 2 * SEGMENT, pair);
+    assert_int_equal(script_act_all(script, 1, SCRIPT_DELIVER), 1); /* the credit */
+    assert_true(script_act(script, 0, 0, SCRIPT_SENT));
+    assert_true(script_act(script, 0, 0, SCRIPT_SENT));
+    struct link_lane *lane = &script->side[0].link->lane[0];
+    assert_int_equal(lane->puts, 0);
+    assert_int_equal(told.landed[0], 0);
+    assert_int_equal(lane->view.segments, 2);
+    assert_int_equal(lane->view.outstanding, 2 * SEGMENT);
+    usleep(5000);
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
+    link_poll(script->side[1].domain);
+    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* its word, at once: the quickest, by which clocks are compared */
+    assert_int_equal(told.landed[0], 1);
+    assert_true(told.last_landed - told.last_posted >= 5000000);
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
+    uint64_t arrived = clock_ns();
+    usleep(20000);
+    assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
+    assert_int_equal(told.landed[0], 2);
+    assert_true(told.last_landed < arrived + 10000000);
+    finish(script, pair);
+}
+
+static void test_window(void **state)
+{
+    struct script *script = start_joined(1);
+    struct payload *pair[2];
+    struct link_lane *lane = &script->side[0].link->lane[0];
+    told.window = 1;
+    payload_pair(script, 0, 1, 3 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(told.posted, i);
+        assert_true(script_act(script, 0, 0, SCRIPT_SENT));
+        assert_int_equal(told.posted, i); /* the peer does not have it yet */
+        assert_int_equal(lane->view.segments, 1);
+        assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
+        link_arm(script->side[1].domain);
+        link_disarm(script->side[1].domain);
+        assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
+    }
+    finish(script, pair);
+}
+
+static void test_wait_for_a_full_lane(void **state)
+{
+    struct script *script = start_joined(2);
+    struct payload *pair[2];
+    told.pick = 1;
+    payload_pair(script, 0, 1, 6 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    struct link *link = script->side[0].link;
+    assert_int_equal(link->lane[0].puts, 0);
+    assert_int_equal(link->lane[1].puts, 2); /* full: the rest waits for it */
+    assert_true(script_act(script, 0, 1, SCRIPT_SENT));
+    assert_int_equal(link->lane[1].puts, 2);
+    assert_int_equal(link->lane[0].puts, 0);
+    finish(script, pair);
+}
+
+static void test_nobody_waits_for_nothing(void **state)
+{
+    struct script *script = start_joined(2);
+    struct payload *pair[2];
+    told.pick = -2;
+    payload_pair(script, 0, 1, 6 * SEGMENT, pair);
+    finish(script, pair);
+}
+
+static void test_answer_comes_later(void **state)
+{
+    struct script *script = start(2);
+    struct payload *pair[2];
+    told.lanes = -1;
+    script_get_link(script, 0);
+    script_get_link(script, 1);
+    payload_pair(script, 0, 1, 6 * SEGMENT, pair);
+    script_settle(script);
+    assert_int_equal(script->opened, 0);
+    int asked = told.asked;
+    script_tick(script, 20);
+    assert_true(told.asked > asked);
+    assert_int_equal(pair[1]->done, 0);
+    told.lanes = 2;
+    script_tick(script, 20);
+    script_settle(script);
+    assert_int_equal(script->side[0].link->lanes, 2);
+    finish(script, pair);
+}
+
+static void test_backup_waits_for_its_turn(void **state)
+{
+    struct script *script = start(3);
+    struct payload *pair[2];
+    told.roles[0] = PATH_CONTROL;
+    told.roles[1] = PATH_DATA;
+    told.roles[2] = PATH_BACKUP;
+    script_join(script);
+    struct link *link = script->side[0].link;
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    assert_int_equal(told.landed[1], 4);
+    assert_int_equal(link->control, 0);
+    assert_true(script_act(script, 0, 1, SCRIPT_KILL));
+    assert_true(script_act(script, 0, 1, SCRIPT_DOWN));
+    assert_int_equal(told.downs, 1);
+    payload_pair(script, 0, 2, 4 * SEGMENT, pair);
+    script_settle(script);
+    assert_int_equal(told.landed[2], 4);
+    assert_int_equal(told.landed[0], 0);
+    finish(script, pair);
+}
+
+static void test_receiver_chooses(void **state)
+{
+    struct script *script = start_joined(3);
+    struct payload *pair[2];
+    told.credit = 1 << 2;
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    assert_int_equal(told.landed[2], 4);
+    told.credit = 1u << 9 | 1ull << 40; /* no lane that there is: then any */
+    payload_pair(script, 0, 2, 4 * SEGMENT, pair);
+    finish(script, pair);
+    assert_int_equal(told.landed[0] + told.landed[1] + told.landed[2], 8);
+}
+
+static void test_what_was_under_way_is_forgotten(void **state)
+{
+    struct script *script = start_joined(2);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    struct link *link = script->side[0].link;
+    assert_int_equal(link->lane[0].view.nic->outstanding, 4 * SEGMENT);
+    assert_true(script_act(script, 0, 0, SCRIPT_KILL));
+    assert_true(script_act(script, 0, 0, SCRIPT_DOWN));
+    assert_int_equal(link->lane[1].view.nic->outstanding, 2 * SEGMENT);
+    assert_int_equal(link->usable, 2);
+    finish(script, pair);
+}
+
+static void test_cancelled(void **state)
+{
+    struct script *script = start_joined(1);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    struct link_lane *lane = &script->side[0].link->lane[0];
+    assert_int_equal(lane->view.segments, 2);
+    payload_cancel(pair[0], script->side[0].link);
+    assert_int_equal(lane->view.segments, 0);
+    assert_int_equal(lane->first_flight, lane->next_flight);
+    payload_cancel(pair[1], script->side[1].link);
+    payload_pair_free(pair);
+    script_free(script);
+}
+
+/* Words of a peer that lies about what has landed, or when. */
+static void test_lies(void **state)
+{
+    struct script *script = start_joined(1);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    struct link *link = script->side[0].link;
+    struct wire_landed words[] = {{.when = 1, .epoch = link->lane[0].epoch, .lane = 0, .imm = 77},
+                                  {.when = UINT64_MAX, .epoch = link->lane[0].epoch, .lane = 0xffffffff},
+                                  {.when = 1ull << 63, .epoch = link->lane[0].epoch, .lane = LINK_MAX_LANES},
+                                  {.when = 5, .epoch = link->lane[0].epoch + 2, .lane = 0, .imm = 0}};
+    flight_hear(link, words, sizeof words);
+    flight_hear(link, words, sizeof words - 1);
+    flight_hear(link, words, 3);
+    assert_int_equal(told.landed[0], 0);
+    assert_int_equal(link->lane[0].view.segments, 2);
+    finish(script, pair);
+}
+
+#define CASE(test) cmocka_unit_test(test)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_told_of_each_segment),
+        CASE(test_true_time),
+        CASE(test_window),
+        CASE(test_wait_for_a_full_lane),
+        CASE(test_nobody_waits_for_nothing),
+        CASE(test_answer_comes_later),
+        CASE(test_backup_waits_for_its_turn),
+        CASE(test_receiver_chooses),
+        CASE(test_what_was_under_way_is_forgotten),
+        CASE(test_cancelled),
+        CASE(test_lies),
+    };
+    script_settings();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a link asks a path policy: the seam of src/path. The link has the mechanism (segments, lanes, what is under way); a policy
+ * decides which lanes there are, how much may be under way on each, and which takes the next segment. Calls come under the
+ * engine's lock and must not call the link. Times are nanoseconds of CLOCK_MONOTONIC of this process.
+ */
+#ifndef TUTTI_LINK_POLICY_H
+#define TUTTI_LINK_POLICY_H
+
+#include "transport/transport.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINK_MAX_LANES 16
+
+/* An interface of this process, as all links share it. */
+struct path_nic {
+    const struct transport_ops *ops;
+    unsigned device;      /* struct lane's */
+    int lanes;            /* that are up, of all links */
+    uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
+    uint64_t landed;      /* bytes that peers have, ever */
+};
+
+/* What a lane is for. One with neither of the first two carries nothing of its own accord. */
+enum path_role {
+    PATH_DATA = 1,    /* segments */
+    PATH_CONTROL = 2, /* messages; while it is down, another lane carries them */
+    PATH_BACKUP = 4,  /* segments while no lane for data is up */
+};
+
+/* A lane as a policy sees it; kept by the link. */
+struct path_lane {
+    uint16_t index;       /* below LINK_MAX_LANES; also where a policy's state of it is */
+    uint16_t roles;       /* enum path_role */
+    bool room;            /* takes a segment now: else it will, later */
+    uint32_t segments;    /* put, and not at the peer yet */
+    uint64_t outstanding; /* their bytes */
+    struct path_nic *nic; /* of its latest life */
+};
+
+/* Lanes of which transport to open? A link has lanes of one for messages, and perhaps of another for data alone. */
+struct path_question {
+    const struct wire_process *peer;
+    const struct transport_ops *ops;
+    bool messages; /* its lanes carry messages */
+    bool data;     /* messages, and there is no other transport for data */
+    int likely;    /* so many the transport finds worth having */
+    int most;      /* room for wishes */
+};
+
+struct path_wish {
+    uint16_t roles; /* enum path_role */
+};
+
+struct path_policy {
+    const char *name;
+    size_t state_bytes; /* of the state that each link has, zeroed when the link is made; handed to every call */
+
+    /* Which lanes to open: writes wishes for the first, second, ... of this transport and returns how many; negative: not known yet, to
+     * be asked again within 20 ms. Before it has answered the link stands still, but for lanes that the peer opens. */
+    int (*lanes)(void *state, const struct path_question *question, struct path_wish *wishes);
+    /* So many segments may be under way on the lane, at least 1: no more is put before the peer has one. 0: as many as fit. */
+    uint32_t (*window)(void *state, const struct path_lane *lane);
+    /* Position of the lane for the next segment, or -1: wait. left: bytes of the payload that wait to be put, with this segment's. All
+     * lanes that are up, with and without room; to choose one without is to wait for it. After a wait it is asked again when a segment
+     * was sent or has landed; where none is under way it may not wait. */
+    int (*pick)(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now);
+    /* A segment was put. */
+    void (*posted)(void *state, const struct path_lane *lane, size_t length, uint64_t now);
+    /* The peer has it, since `landed`: segments of a lane in the order of their puts. */
+    void (*landed)(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t landed);
+    /* The lane works, from now on or again; it does not, and what was under way has come to nothing. */
+    void (*up)(void *state, const struct path_lane *lane);
+    void (*down)(void *state, const struct path_lane *lane);
+    /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the sender, who keeps
+     * to it while one of them is up. */
+    uint64_t (*credit)(void *state, size_t length);
+};
+
+/* As many as the transport finds worth having. All carry data, but those for messages only while no other does, if there are others; the
+ * first carries messages. */
+int path_all_data(void *state, const struct path_question *question, struct path_wish *wishes);
+/* Answers for a policy to which the question means nothing. */
+uint32_t path_no_window(void *state, const struct path_lane *lane);
+void path_ignore_posted(void *state, const struct path_lane *lane, size_t length, uint64_t now);
+void path_ignore_landed(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t landed);
+void path_ignore_lane(void *state, const struct path_lane *lane);
+uint64_t path_any_lane(void *state, size_t length);
+
+#endif

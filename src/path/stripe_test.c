@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unequal lanes share by their rates: path_stripe against lanes that a clock of the test serves, each at its own rate. */
+#include "path/path.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT 524288
+#define QUEUE   4 /* segments that a lane takes before it is full */
+#define DEEP    64
+
+struct served {
+    struct path_lane view;
+    double rate; /* bytes for each ns */
+    uint64_t latency;
+    uint64_t free_at; /* when it has served all */
+    uint64_t posted[DEEP], lands[DEEP];
+    int first, count;
+    uint64_t bytes;
+};
+
+static struct path_nic nic;
+
+static void post(void *state, struct served *lane, uint64_t now)
+{
+    int at = (lane->first + lane->count++) % DEEP;
+    uint64_t begin = lane->free_at > now ? lane->free_at : now;
+    lane->free_at = begin + (uint64_t)(SEGMENT / lane->rate);
+    lane->posted[at] = now;
+    lane->lands[at] = lane->free_at + lane->latency;
+    lane->view.segments++;
+    lane->view.outstanding += SEGMENT;
+    lane->bytes += SEGMENT;
+    path_stripe.posted(state, &lane->view, SEGMENT, now);
+}
+
+/* The next segment that lands, on whichever lane. */
+static struct served *next(struct served *lanes, int count)
+{
+    struct served *best = NULL;
+    for (int i = 0; i < count; i++)
+        if (lanes[i].count && (!best || lanes[i].lands[lanes[i].first] < best->lands[best->first]))
+            best = &lanes[i];
+    return best;
+}
+
+static uint64_t land(void *state, struct served *lane)
+{
+    uint64_t when = lane->lands[lane->first], posted = lane->posted[lane->first];
+    lane->first = (lane->first + 1) % DEEP;
+    lane->count--;
+    lane->view.segments--;
+    lane->view.outstanding -= SEGMENT;
+    path_stripe.landed(state, &lane->view, SEGMENT, posted, when);
+    return when;
+}
+
+static void pump(void *state, struct served *lanes, int count, int *left, uint64_t now)
+{
+    while (*left > 0) {
+        const struct path_lane *views[LINK_MAX_LANES];
+        for (int i = 0; i < count; i++) {
+            lanes[i].view.room = lanes[i].count < QUEUE;
+            views[i] = &lanes[i].view;
+        }
+        int position = path_stripe.pick(state, views, count, SEGMENT, (uint64_t)*left * SEGMENT, now);
+        if (position < 0 || !views[position]->room)
+            return;
+        post(state, &lanes[position], now);
+        --*left;
+    }
+}
+
+/* Sends `segments` and returns when all have landed. */
+static uint64_t carry(void *state, struct served *lanes, int count, int segments, uint64_t now)
+{
+    struct served *lane;
+    pump(state, lanes, count, &segments, now);
+    while ((lane = next(lanes, count))) {
+        now = land(state, lane);
+        pump(state, lanes, count, &segments, now);
+    }
+    assert_int_equal(segments, 0);
+    return now;
+}
+
+static void *begin(struct served *lanes, const double *rates, int count)
+{
+    void *state = calloc(1, path_stripe.state_bytes);
+    memset(lanes, 0, (size_t)count * sizeof *lanes);
+    for (int i = 0; i < count; i++) {
+        lanes[i].view = (struct path_lane){.index = (uint16_t)i, .roles = PATH_DATA, .nic = &nic};
+        lanes[i].rate = rates[i];
+        lanes[i].latency = 20000;
+        path_stripe.up(state, &lanes[i].view);
+    }
+    return state;
+}
+
+/* Of the sum of rates, in percent. */
+static double share(const double *rates, int count, int segments, int before)
+{
+    struct served lanes[LINK_MAX_LANES];
+    void *state = begin(lanes, rates, count);
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += rates[i];
+    uint64_t now = 1000000000, start = before ? carry(state, lanes, count, before, now) : now;
+    uint64_t end = carry(state, lanes, count, segments, start);
+    free(state);
+    return 100 * (double)segments * SEGMENT / (double)(end - start) / sum;
+}
+
+static void test_unequal_lanes_share_by_rate(void **state)
+{
+    static const double pairs[][2] = {{1, 1}, {1, 0.5}, {0.3, 1}, {1, 0.1}, {0.05, 1}, {1, 0.02}, {10, 0.1}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        double cold = share(pairs[i], 2, 512, 0), warm = share(pairs[i], 2, 512, 64);
+        print_message("%g and %g GB/s: %.1f%% of the sum at first, %.1f%% later\n", pairs[i][0], pairs[i][1], cold, warm);
+        assert_true(cold >= 80);
+        assert_true(warm >= 90);
+    }
+}
+
+static void test_many_lanes(void **state)
+{
+    static const double rates[] = {1, 0.7, 0.05, 1, 0.3, 0.9, 0.01, 1};
+    assert_true(share(rates, 8, 1024, 64) >= 90);
+}
+
+/* A short payload does not wait for a slow lane. */
+static void test_short_payloads_take_the_fast_lane(void **state)
+{
+    static const double rates[] = {0.01, 1};
+    struct served lanes[2];
+    void *stripe = begin(lanes, rates, 2);
+    uint64_t now = carry(stripe, lanes, 2, 16, 1000000000);
+    uint64_t slow = lanes[0].bytes, start = now;
+    for (int i = 0; i < 100; i++)
+        now = carry(stripe, lanes, 2, 2, now);
+    assert_int_equal(lanes[0].bytes, slow);
+    assert_true(now - start < 100 * (2 * SEGMENT + 2 * 20000 + 1000));
+    free(stripe);
+}
+
+/* A lane that was slow is tried again, and gets its part when it is fast. */
+static void test_recovery(void **state)
+{
+    static const double rates[] = {0.01, 1};
+    struct served lanes[2];
+    void *stripe = begin(lanes, rates, 2);
+    uint64_t now = carry(stripe, lanes, 2, 256, 1000000000);
+    lanes[0].rate = 1;
+    now = carry(stripe, lanes, 2, 512, now);
+    uint64_t before = lanes[0].bytes;
+    now = carry(stripe, lanes, 2, 512, now);
+    assert_in_range(lanes[0].bytes - before, 230ull * SEGMENT, 282ull * SEGMENT);
+    free(stripe);
+}
+
+static void test_forgets(void **state)
+{
+    static const double rates[] = {0.001, 1};
+    struct served lanes[2];
+    void *stripe = begin(lanes, rates, 2);
+    uint64_t now = carry(stripe, lanes, 2, 16, 1000000000), slow = lanes[0].bytes;
+    carry(stripe, lanes, 2, 2, now + 1000000000);
+    assert_int_equal(lanes[0].bytes, slow);
+    carry(stripe, lanes, 2, 2, now + 60000000000ull);
+    assert_true(lanes[0].bytes > slow);
+    free(stripe);
+}
+
+/* Lanes of which nothing is known yet: that of the NIC with less under way, for other links, too. */
+static void test_nic(void **state)
+{
+    struct path_nic busy = {.outstanding = 1000}, idle = {0};
+    struct path_lane lanes[2] = {{.index = 0, .room = true, .nic = &busy}, {.index = 1, .room = true, .nic = &idle}};
+    const struct path_lane *views[] = {&lanes[0], &lanes[1]};
+    void *stripe = calloc(1, path_stripe.state_bytes);
+    assert_int_equal(path_stripe.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 1);
+    idle.outstanding = 2000;
+    assert_int_equal(path_stripe.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 0);
+    free(stripe);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unequal_lanes_share_by_rate),
+        cmocka_unit_test(test_many_lanes),
+        cmocka_unit_test(test_short_payloads_take_the_fast_lane),
+        cmocka_unit_test(test_recovery),
+        cmocka_unit_test(test_forgets),
+        cmocka_unit_test(test_nic),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
