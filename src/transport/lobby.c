@@ -87,9 +87,10 @@ static void forget(struct lobby_guest *guest)
 
 static void show_out(struct lobby_guest *guest)
 {
+    int fd = guest->source.fd;
     close_all(guest->fds);
-    close(guest->source.fd);
-    forget(guest);
+    forget(guest); /* before the close: while a forked child has a copy of it, a closed descriptor stays in the poller */
+    close(fd);
 }
 
 static void guest_expired(struct transport_timer *timer)

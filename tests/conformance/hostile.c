@@ -9,14 +9,18 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool is_shm(void)
@@ -120,6 +124,33 @@ static void silent_guests_do_not_block(void **state)
     for (int i = 0; i < GUESTS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    pair_close(&pair);
+}
+
+/* Of a guest that hangs up nothing is left, also while a child that ran no fork handlers has a copy of its descriptor. */
+static void guest_leaves_beside_a_child(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int guest = knock(&pair.b.self);
+    for (int i = 0; i < 2000; i++)
+        pair_step(&pair);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    assert_int_equal(shutdown(guest, SHUT_RDWR), 0);
+    for (int i = 0; i < 2000; i++)
+        pair_step(&pair);
+    assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(guest);
     pair_close(&pair);
 }
 
@@ -246,7 +277,7 @@ static void shares_descriptors_in_order(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_secret_is_refused),    cmocka_unit_test(garbage_is_shown_out),
-    cmocka_unit_test(silent_guests_do_not_block), cmocka_unit_test(survives_want_of_descriptors),
+    cmocka_unit_test(silent_guests_do_not_block), cmocka_unit_test(guest_leaves_beside_a_child), cmocka_unit_test(survives_want_of_descriptors),
     cmocka_unit_test(shares_descriptors_in_order), cmocka_unit_test(works_without_abstract_sockets),
 };
 const struct group hostile_group = {"hostile", tests, sizeof tests / sizeof *tests};

@@ -17,7 +17,7 @@ static int failures, life[2]; /* a pipe that the test holds open while the child
 static bool copied;           /* this process is the child of one that had threads */
 
 /* The leak checker asks here at exit. In such a child the stacks of the parent's threads are gone, and with them what only they knew. */
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return copied;
