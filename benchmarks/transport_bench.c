@@ -145,7 +145,7 @@ static void open_side(struct side *side, int fd)
     side->self.pid = (uint32_t)getpid();
     side->self.uid = geteuid();
     if (random_bytes(side->self.uuid, 16) || random_bytes(side->self.secret, 16) || poller_open(&side->poller) ||
-        side->ops->open(&owner, side->poller, &side->self, &side->transport))
+        side->ops->open(side->ops, &owner, side->poller, &side->self, &side->transport))
         die("open");
     exchange(fd, &side->self, &side->peer, sizeof side->self);
     if (side->first && side->ops->lane_open(side->transport, &side->peer, 0, 1, 0, 0, side, &side->lane))

@@ -8,6 +8,7 @@
 #include "base/param.h"
 #include "base/random.h"
 #include "trace/trace.h"
+#include "transport/pass/pass.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static tutti_result_t open_transports(struct link_domain *domain)
         if (only ? strcmp(only, ops->name) != 0 : (ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off())
             continue;
         struct transport *transport;
-        if (ops->open(&owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)
+        if (!(ops = pass_over(ops)) || ops->open(ops, &owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)
             continue;
         domain->ops[domain->transports] = ops;
         domain->transport[domain->transports++] = transport;

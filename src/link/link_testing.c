@@ -91,8 +91,8 @@ void script_bury(struct script *script)
     }
 }
 
-static tutti_result_t on_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
-                              struct transport **out)
+static tutti_result_t on_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
+                              struct wire_process *self, struct transport **out)
 {
     struct transport *transport = calloc(1, sizeof *transport);
     REQUIRE(transport && opening);
@@ -303,8 +303,8 @@ static struct transport_ops script_ops = {
 
 /* ---- A second transport, whose lanes carry data alone: the first one keeps them ---------------------------------------- */
 
-static tutti_result_t data_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
-                                struct transport **out)
+static tutti_result_t data_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
+                                struct wire_process *self, struct transport **out)
 {
     *out = opening->side[opening_side].transport;
     return opening->shape.data_lanes ? TUTTI_SUCCESS : error_note(TUTTI_INVALID_USAGE, "the script has no lanes for data alone");
@@ -351,7 +351,7 @@ struct transport *script_mute_transport(struct wire_process *self)
 {
     static const struct transport_owner nobody;
     struct transport *transport = NULL;
-    on_open(&nobody, NULL, self, &transport);
+    on_open(&script_ops, &nobody, NULL, self, &transport);
     return transport;
 }
 

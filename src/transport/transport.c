@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static tutti_result_t no_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
-                              struct transport **out)
+static tutti_result_t no_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
+                              struct wire_process *self, struct transport **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport is not part of this build");
 }

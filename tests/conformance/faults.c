@@ -100,7 +100,7 @@ static bool open_stub(struct stub *stub)
     for (int i = 0; i < WIRE_UUID_BYTES; i++)
         stub->self.uuid[i] = (uint8_t)((stub == &left) + 10 * i);
     return poller_open(&stub->poller) == TUTTI_SUCCESS &&
-           under_test->open(&owner, stub->poller, &stub->self, &stub->transport) == TUTTI_SUCCESS;
+           under_test->open(under_test, &owner, stub->poller, &stub->self, &stub->transport) == TUTTI_SUCCESS;
 }
 
 static void close_stub(struct stub *stub)

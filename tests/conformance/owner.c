@@ -130,7 +130,7 @@ void party_open_as(struct party *party, const uint8_t *uuid)
     memcpy(party->self.uuid, uuid, sizeof party->self.uuid);
     assert_int_equal(random_bytes(party->self.secret, sizeof party->self.secret), TUTTI_SUCCESS);
     assert_int_equal(poller_open(&party->poller), TUTTI_SUCCESS);
-    assert_int_equal(under_test->open(&owner, party->poller, &party->self, &party->transport), TUTTI_SUCCESS);
+    assert_int_equal(under_test->open(under_test, &owner, party->poller, &party->self, &party->transport), TUTTI_SUCCESS);
 }
 
 void party_close(struct party *party)

@@ -85,7 +85,7 @@ static void open_side(struct side *side, uint8_t name)
         abort();
     side->self.uid = geteuid();
     side->self.secret[0] = name;
-    if (poller_open(&side->poller) || transport_shm.open(&owner, side->poller, &side->self, &side->transport))
+    if (poller_open(&side->poller) || transport_shm.open(&transport_shm, &owner, side->poller, &side->self, &side->transport))
         abort();
 }
 

@@ -82,7 +82,7 @@ static void start(void)
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
     setenv("TUTTI_DEBUG", "none", 1);
     memset(self.secret, 7, sizeof self.secret);
-    if (poller_open(&poller) || transport_tcp.open(&owner, poller, &self, &transport))
+    if (poller_open(&poller) || transport_tcp.open(&transport_tcp, &owner, poller, &self, &transport))
         abort();
 }
 

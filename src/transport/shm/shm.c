@@ -110,8 +110,8 @@ static void shm_close(struct transport *transport)
     free(shm);
 }
 
-static tutti_result_t shm_open_transport(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
-                                         struct transport **out)
+static tutti_result_t shm_open_transport(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
+                                         struct wire_process *self, struct transport **out)
 {
     if (transport_shm_is_off())
         return error_note(TUTTI_INVALID_USAGE, "shared memory is switched off by %s", param_source(PARAM_SHM_DISABLE));

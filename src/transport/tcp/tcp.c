@@ -60,8 +60,8 @@ static void tcp_close(struct transport *transport)
     free(tcp);
 }
 
-static tutti_result_t tcp_open(const struct transport_owner *owner, struct poller *poller, struct wire_process *self,
-                               struct transport **out)
+static tutti_result_t tcp_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
+                               struct wire_process *self, struct transport **out)
 {
     struct tcp_transport *tcp = calloc(1, sizeof *tcp);
     if (!tcp)
