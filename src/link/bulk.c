@@ -136,7 +136,7 @@ static bool register_send(struct link *link, struct link_send *send)
     return true;
 }
 
-void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit)
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit, uint64_t since)
 {
     list_init(&send->node);
     if (credit->length != send->length || head->call.signature != send->call.signature) {
@@ -147,6 +147,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     }
     send->segment = credit->segment;
     send->wanted = (uint32_t)credit->lanes;
+    send->credit_since = since;
     send->slot = head->slot;
     send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
     send->next = 0;
@@ -236,7 +237,7 @@ static bool put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = TOKEN(send->id, index)};
-    if (!flight_begin(lane, &put, now)) {
+    if (!flight_begin(lane, send, &put, now)) {
         lanes_lose(link, "no memory for what is under way");
         return false;
     }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(LINK_FLIGHTS <= WIRE_BOX_SEGMENTS, "what is under way has a record");
+
 #define BATCH      4                 /* segments told in one word, unless */
 #define OVERDUE    (100 * NS_PER_US) /* the last word was so long ago: of a lane that is slow each segment is news */
 #define CLOCK_SPAN NS_PER_S  /* clocks drift apart: differences older than two of these are forgotten, */
@@ -23,11 +25,20 @@ static struct flight *flight_at(const struct link_lane *lane, uint64_t position)
     return &lane->flights[position % LINK_FLIGHTS];
 }
 
-bool flight_begin(struct link_lane *lane, const struct put *put, uint64_t now)
+static void record(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
+{
+    const struct wire_tag *tag = &send->tag;
+    const struct trace_payload payload = {tag->comm, tag->seq, tag->to, (uint16_t)tag->slice, (uint16_t)tag->round, send->since, send->credit_since};
+    trace_segment_post(lane->trace, lane->next_flight, &payload, put->length, now);
+}
+
+bool flight_begin(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
 {
     const struct path_policy *policy = lane->link->domain->policy;
     if (!lane->flights && !(lane->flights = malloc(LINK_FLIGHTS * sizeof *lane->flights)))
         return false;
+    if (lane->trace)
+        record(lane, send, put, now);
     *flight_at(lane, lane->next_flight++) = (struct flight){now, put->token, put->length, put->imm, false};
     lane->view.segments++;
     lane->view.outstanding += put->length;
@@ -37,8 +48,10 @@ bool flight_begin(struct link_lane *lane, const struct put *put, uint64_t now)
 }
 
 /* It is under way no more. */
-static void end(struct link_lane *lane, struct flight *flight)
+static void end(struct link_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
 {
+    struct flight *flight = flight_at(lane, position);
+    trace_segment_end(lane->trace, position, status, when);
     flight->over = true;
     lane->view.segments--;
     lane->view.outstanding -= flight->length;
@@ -47,21 +60,23 @@ static void end(struct link_lane *lane, struct flight *flight)
         lane->first_flight++;
 }
 
-static void land(struct link_lane *lane, struct flight *flight, uint64_t when)
+static void land(struct link_lane *lane, uint64_t position, uint64_t when)
 {
     const struct path_policy *policy = lane->link->domain->policy;
+    const struct flight *flight = flight_at(lane, position);
     if (flight->over)
         return;
-    end(lane, flight);
+    when = when < flight->posted ? flight->posted : when;
+    end(lane, position, WIRE_SEGMENT_LANDED, when);
     lane->view.nic->landed += flight->length;
-    policy->landed(lane->link->policy_state, &lane->view, flight->length, flight->posted, when < flight->posted ? flight->posted : when);
+    policy->landed(lane->link->policy_state, &lane->view, flight->length, flight->posted, when);
 }
 
 void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now)
 {
     for (uint64_t i = lane->first_flight; lane->confirms && i < lane->next_flight; i++)
         if (flight_at(lane, i)->token == token && !flight_at(lane, i)->over) {
-            land(lane, flight_at(lane, i), now);
+            land(lane, i, now);
             return;
         }
 }
@@ -71,7 +86,7 @@ void flight_give_up(struct link_lane *lane, uint64_t token)
 {
     for (uint64_t i = lane->next_flight; i > lane->first_flight; i--)
         if (flight_at(lane, i - 1)->token == token && !flight_at(lane, i - 1)->over) {
-            end(lane, flight_at(lane, i - 1));
+            end(lane, i - 1, WIRE_SEGMENT_GIVEN_UP, clock_ns());
             return;
         }
 }
@@ -79,14 +94,14 @@ void flight_give_up(struct link_lane *lane, uint64_t token)
 void flight_drop_all(struct link_lane *lane)
 {
     while (lane->first_flight < lane->next_flight)
-        end(lane, flight_at(lane, lane->first_flight));
+        end(lane, lane->first_flight, WIRE_SEGMENT_LOST, clock_ns());
 }
 
 /* Segments of a lane arrive in the order in which they were put: those before have landed, too, or were given up. */
 static void land_before(struct link_lane *lane, uint64_t end, uint64_t when)
 {
     for (uint64_t i = lane->first_flight; i < end; i++)
-        land(lane, flight_at(lane, i), when);
+        land(lane, i, when);
 }
 
 /* A word that says when a segment arrived before it was put is of an earlier one in the same slot, known to have landed by other ways. */

@@ -63,6 +63,7 @@ struct link_lane {
     struct path_lane view;
     struct flight *flights; /* LINK_FLIGHTS of them, by position; NULL: none was ever put */
     uint64_t first_flight, next_flight;
+    struct trace_lane *trace; /* NULL: its segments are not recorded */
     uint64_t heard;         /* last sign of life */
     uint64_t probed;        /* when a probe was sent that is not answered; 0: none */
     uint64_t retry_at, backoff_ns;
@@ -74,6 +75,12 @@ struct message {
     uint64_t sequence;
     size_t length;
     unsigned char bytes[];
+};
+
+/* What is kept of a credit that came before its send. */
+struct early_credit {
+    struct wire_credit credit;
+    uint64_t since; /* when it came */
 };
 
 /* A payload that came before it was asked for. */
@@ -228,7 +235,8 @@ static inline bool early_held(const struct link *link)
 
 /* bulk.c: credits and segments */
 void bulk_credit(struct link *link, struct link_recv *recv);
-void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit);
+/* since: when the credit came. */
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit, uint64_t since);
 void bulk_pump(struct link *link);
 /* The peer has everything of `slot`; `words` as of flight_hear(). */
 void bulk_done(struct link *link, uint32_t slot, const void *words, size_t length);
@@ -246,7 +254,7 @@ void bulk_lane_gone(struct link *link, unsigned lane_index);
 
 /* flight.c: what is under way on lanes, and when it landed */
 /* A segment is about to be put. False: no memory. */
-bool flight_begin(struct link_lane *lane, const struct put *put, uint64_t now);
+bool flight_begin(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now);
 /* The lane needs its source no longer. */
 void flight_sent(struct link_lane *lane, uint64_t token, uint64_t now);
 /* It was refused or given up. */

@@ -168,6 +168,11 @@ static void begin_use(struct link_lane *lane)
     lane->confirms = lane->lane->ops->caps & TRANSPORT_CONFIRMS;
     lane->view.nic = find_nic(link->domain, lane->lane);
     lane->view.nic->lanes++;
+    if (!lane->trace) {
+        const struct trace_about about = {.lane = lane->index, .peer_pid = link->peer.pid, .peer_host = link->peer.host};
+        lane->trace = trace_lane_open(link->domain->trace, &about, lane->ops->name);
+    }
+    trace_lane_state(lane->trace, WIRE_LANE_UP, lane->lane->device);
     choose_usable(link);
     link->domain->policy->up(link->policy_state, &lane->view);
 }
@@ -177,6 +182,7 @@ static void end_use(struct link_lane *lane)
 {
     struct link *link = lane->link;
     bulk_lane_gone(link, lane->index);
+    trace_lane_state(lane->trace, WIRE_LANE_DOWN, lane->view.nic->device);
     lane->view.nic->lanes--;
     choose_usable(link);
     link->domain->policy->down(link->policy_state, &lane->view);

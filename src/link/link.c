@@ -161,8 +161,10 @@ static void link_free(struct link *link)
     free(link->receiving);
     free(link->sending);
     free(link->reading);
-    for (int i = 0; i < LINK_MAX_LANES; i++)
+    for (int i = 0; i < LINK_MAX_LANES; i++) {
+        trace_lane_close(link->lane[i].trace);
         free(link->lane[i].flights);
+    }
     free(link->policy_state);
     free(link);
 }

@@ -31,7 +31,8 @@ struct link_send {
 
     /* The link's own. */
     struct list node;
-    uint64_t since; /* when it began to wait for a credit */
+    uint64_t since;        /* when it was given to the link, to wait for a credit */
+    uint64_t credit_since; /* when that had come */
     uint64_t segment;
     uint32_t segments, next;
     uint32_t in_flight; /* puts whose source the lanes still read */

@@ -118,17 +118,17 @@ void match_announce(struct link *link, struct link_send *send)
 
 static void credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
-    struct wire_credit credit;
-    if (length != sizeof credit)
+    struct early_credit early = {.since = clock_ns()};
+    if (length != sizeof early.credit)
         return;
-    memcpy(&credit, body, sizeof credit);
+    memcpy(&early.credit, body, sizeof early.credit);
     struct link_send *send = find_waiting(link, &head->tag);
     if (!send) {
-        early_keep(link, head, body, length);
+        early_keep(link, head, &early, sizeof early);
         return;
     }
     list_remove(&send->node);
-    bulk_start(link, send, head, &credit);
+    bulk_start(link, send, head, &early.credit, early.since);
 }
 
 static void eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -332,12 +332,12 @@ void link_send(struct link *link, struct link_send *send)
                 match_announce(link, send);
             return;
         }
-        struct wire_credit credit;
+        struct early_credit early;
         struct wire_message head = item->head;
-        memcpy(&credit, item->body, sizeof credit);
+        memcpy(&early, item->body, sizeof early);
         early_take(link, item);
         free(item);
-        bulk_start(link, send, &head, &credit);
+        bulk_start(link, send, &head, &early.credit, early.since);
     }
 }
 

@@ -119,7 +119,7 @@ bool trace_file_room(struct trace_file *file, size_t offset, size_t bytes)
 {
     int code = allocate(file->fd, offset, bytes);
     if (code && !file->full)
-        log_warn("communicator is not in the black box %s: room for %zu bytes: %s", file->path, bytes, strerror(code));
+        log_warn("something is not in the black box %s: room for %zu bytes: %s", file->path, bytes, strerror(code));
     file->full = file->full || code;
     return code == 0;
 }

@@ -18,11 +18,17 @@ struct place {
     bool used;
 };
 
+struct lane_place {
+    struct trace_lane lane;
+    bool used;
+};
+
 struct box {
     struct trace public;
     struct trace_file file;
     pthread_mutex_t lock; /* over the tables and the events ring */
     struct place places[WIRE_BOX_COMMS];
+    struct lane_place lanes[WIRE_BOX_LANES];
     uint64_t events; /* written so far */
     bool failed;     /* a communicator failed: keep the file */
     uint32_t generation; /* in which it was made: a forked child may have its parent's pid in a namespace of its own */
@@ -70,6 +76,8 @@ static void fill_header(struct box *box)
     header->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS};
     header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, WIRE_BOX_COMMS};
     header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
+    header->lanes = (struct wire_box_section){WIRE_BOX_LANE_AT, WIRE_BOX_LANE_BYTES, WIRE_BOX_LANES};
+    header->segments = (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
     header->counters = (struct wire_box_section){WIRE_BOX_COUNTER_AT, sizeof(uint64_t), WIRE_COUNTER_COUNT};
     snprintf(header->library, sizeof header->library, "tutti %d.%d.%d", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
              TUTTI_VERSION_PATCH);
@@ -327,4 +335,91 @@ void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq)
     trace_store(&comm->record->unrecorded, trace_load(&comm->record->unrecorded) + 1);
     if (seq)
         trace_store(&comm->record->newest_unrecorded, seq);
+}
+
+/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+
+static void lane_begin(struct wire_box_lane *record)
+{
+    trace_store(&record->stamp, record->stamp + 1);
+    trace_fence();
+}
+
+static void lane_end(struct wire_box_lane *record)
+{
+    __atomic_store_n(&record->stamp, record->stamp + 1, __ATOMIC_RELEASE);
+}
+
+/* A new place is better than one with a past; of those, the one that was opened longest ago. Under the lock. */
+static struct lane_place *claim_lane(struct box *box)
+{
+    struct lane_place *best = NULL;
+    for (int i = 0; i < WIRE_BOX_LANES && (!best || best->lane.record); i++) {
+        struct lane_place *place = &box->lanes[i];
+        if (!place->used && (!best || !place->lane.record || place->lane.record->opened < best->lane.record->opened))
+            best = place;
+    }
+    if (!best || best->lane.record)
+        return best;
+    size_t at = WIRE_BOX_LANE_AT + (size_t)(best - box->lanes) * WIRE_BOX_LANE_BYTES;
+    if (!trace_file_room(&box->file, at, WIRE_BOX_LANE_BYTES))
+        return NULL;
+    char *start = box->file.base + at;
+    best->lane = (struct trace_lane){(struct wire_box_segment *)(void *)(start + WIRE_BOX_SEGMENT_AT), (struct wire_box_lane *)(void *)start,
+                                     &box->public};
+    return best;
+}
+
+static void fill_lane(struct trace_lane *lane, const struct trace_about *about, const char *transport)
+{
+    struct wire_box_lane *record = lane->record;
+    lane_begin(record);
+    for (int i = 0; i < WIRE_BOX_SEGMENTS; i++)
+        trace_store(&lane->ring[i].stamp, 0);
+    record->peer_host = about->peer_host;
+    record->peer_pid = about->peer_pid;
+    record->index = (uint32_t)about->lane;
+    record->device = 0;
+    record->state = WIRE_LANE_DOWN;
+    record->opened = trace_now();
+    copy_text(record->transport.text, sizeof record->transport.text, transport);
+    lane_end(record);
+}
+
+struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport)
+{
+    struct box *box = (struct box *)trace;
+    if (!box || !param_int(PARAM_TRACE_SEGMENTS))
+        return NULL;
+    pthread_mutex_lock(&box->lock);
+    struct lane_place *place = claim_lane(box);
+    if (place) {
+        place->used = true;
+        fill_lane(&place->lane, about, transport);
+    } else {
+        trace_count(trace, WIRE_COUNTER_LANES_UNRECORDED, 1);
+    }
+    pthread_mutex_unlock(&box->lock);
+    return place ? &place->lane : NULL;
+}
+
+void trace_lane_state(struct trace_lane *lane, enum wire_lane_state state, unsigned device)
+{
+    if (!lane)
+        return;
+    lane_begin(lane->record);
+    lane->record->state = state;
+    lane->record->device = device;
+    lane_end(lane->record);
+}
+
+void trace_lane_close(struct trace_lane *lane)
+{
+    if (!lane)
+        return;
+    struct box *box = (struct box *)lane->trace;
+    pthread_mutex_lock(&box->lock);
+    trace_lane_state(lane, WIRE_LANE_CLOSED, lane->record->device);
+    ((struct lane_place *)lane)->used = false;
+    pthread_mutex_unlock(&box->lock);
 }

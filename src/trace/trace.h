@@ -85,6 +85,30 @@ void trace_comm_aborted(struct trace_comm *comm);
 /* It holds so many bytes for this purpose from now on. */
 void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t bytes);
 
+/* ---- Lanes and their segments -------------------------------------------------------------------------------------- */
+
+/* A lane's place. The calls on one lane: one at a time. */
+struct trace_lane {
+    struct wire_box_segment *ring;
+    struct wire_box_lane *record;
+    struct trace *trace;
+};
+
+/* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and peer_host. */
+struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport);
+/* It is up again, by this interface, or down. */
+void trace_lane_state(struct trace_lane *lane, enum wire_lane_state state, unsigned device);
+/* Frees the place. What it did stays readable until the place is needed. */
+void trace_lane_close(struct trace_lane *lane);
+
+/* What of a segment is the same for all of its payload. */
+struct trace_payload {
+    uint64_t comm;
+    uint32_t seq, peer;
+    uint16_t slice, round;
+    uint64_t ready, credit; /* ns of CLOCK_MONOTONIC */
+};
+
 /* ---- Operations ---------------------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -143,6 +167,37 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
 
 /* No record was free: the operations of a whole ring are unfinished. They tell more than this one. seq: of a collective, or 0. */
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
+
+/* A segment was put. position: its number among those of the lane, from 0 on without a gap. */
+static inline void trace_segment_post(struct trace_lane *lane, uint64_t position, const struct trace_payload *of, uint64_t length, uint64_t now)
+{
+    if (!lane)
+        return;
+    struct wire_box_segment *record = &lane->ring[position & (WIRE_BOX_SEGMENTS - 1)];
+    uint32_t bytes = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+    trace_store(&record->stamp, 0);
+    trace_fence();
+    trace_store(&record->comm, of->comm);
+    __atomic_store_n(&record->seq, of->seq, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->slice, of->slice, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->round, of->round, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->peer, of->peer, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->length, bytes, __ATOMIC_RELAXED);
+    trace_store(&record->ready, of->ready);
+    trace_store(&record->credit, of->credit);
+    trace_store(&record->posted, now);
+    __atomic_store_n(&record->stamp, (position + 1) << 8 | WIRE_SEGMENT_POSTED, __ATOMIC_RELEASE);
+}
+
+/* It is under way no more. Of the last WIRE_BOX_SEGMENTS segments. */
+static inline void trace_segment_end(struct trace_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
+{
+    if (!lane)
+        return;
+    struct wire_box_segment *record = &lane->ring[position & (WIRE_BOX_SEGMENTS - 1)];
+    trace_store(&record->completed, when);
+    __atomic_store_n(&record->stamp, (position + 1) << 8 | status, __ATOMIC_RELEASE);
+}
 
 /* `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum. root_or_peer: -1 where there is none. */
 static inline uint64_t trace_what(enum wire_collective collective, int type, int op, int root_or_peer)

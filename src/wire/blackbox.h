@@ -2,7 +2,7 @@
 /*
  * The black box of a process: the layout of its file. src/trace writes it, blackbox_read() in wire/boxread.h reads it.
  *
- *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ...
+ *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ... | lane 0: record + ring of segments | lane 1 | ...
  *
  * Byte order and word size are the writer's; the magic tells. Times are ticks: see struct wire_box_clock. A stamp of 0 marks a
  * record that was never written or is being written. New fields take reserved space or the ends of records, whose size the
@@ -14,12 +14,14 @@
 #include <stdint.h>
 
 #define WIRE_BOX_MAGIC        0x584f424954545554ull /* "TUTTIBOX" */
-#define WIRE_BOX_VERSION      2
+#define WIRE_BOX_VERSION      3
 #define WIRE_BOX_PAGE         4096
 #define WIRE_BOX_COMMS        128  /* communicators with a place in the box */
 #define WIRE_BOX_OPS          256  /* operations remembered for each: a power of 2 */
 #define WIRE_BOX_EVENTS       512  /* a power of 2 */
 #define WIRE_BOX_COUNTERS     64
+#define WIRE_BOX_LANES        256  /* lanes with a place in the box */
+#define WIRE_BOX_SEGMENTS     128  /* segments remembered for each: a power of 2 */
 #define WIRE_BOX_NAME         64
 #define WIRE_BOX_SENTENCE     256
 #define WIRE_BOX_MEMORY       16 /* rows of a communicator's ledger */
@@ -110,6 +112,8 @@ struct wire_box_header {
     char host[WIRE_BOX_NAME];
     char command[128];
     char library[32]; /* version of the writer */
+    struct wire_box_section lanes;    /* bytes: record and ring together */
+    struct wire_box_section segments; /* offset: from the start of the lane's place */
 };
 
 enum wire_comm_state { WIRE_COMM_OPEN = 1, WIRE_COMM_CLOSED = 2, WIRE_COMM_FAILED = 3, WIRE_COMM_ABORTED = 4 };
@@ -193,17 +197,60 @@ struct wire_box_event {
     uint64_t value1, value2;
 };
 
+enum wire_lane_state { WIRE_LANE_UP = 1, WIRE_LANE_DOWN = 2, WIRE_LANE_CLOSED = 3 };
+
+/* A lane to another process. Stamp as of a communicator. */
+struct wire_box_lane {
+    uint64_t stamp;
+    uint64_t peer_host;
+    uint32_t peer_pid;
+    uint32_t index;  /* in its link */
+    uint32_t device; /* its interface here, as the transport numbers them */
+    uint32_t state;  /* enum wire_lane_state */
+    uint64_t opened; /* ticks */
+    struct wire_name transport;
+    uint64_t reserved[2];
+};
+
+enum wire_segment_status {
+    WIRE_SEGMENT_POSTED = 1,
+    WIRE_SEGMENT_LANDED = 2,
+    WIRE_SEGMENT_LOST = 3,     /* with its lane: what of it the peer has is found out, and the rest put again */
+    WIRE_SEGMENT_GIVEN_UP = 4, /* with its operation */
+};
+
+/*
+ * A segment that was put on a lane. Stamp: position + 1 (56 bits) | status (8); the position counts the segments of the lane, its low bits
+ * are the record's index. Times are nanoseconds of CLOCK_MONOTONIC. `completed` holds when the status is not POSTED.
+ */
+struct wire_box_segment {
+    uint64_t stamp;
+    uint64_t comm;
+    uint32_t seq;
+    uint16_t slice, round; /* their low bits; slice 0xffff: of a send or receive */
+    uint32_t peer;         /* the rank that receives it */
+    uint32_t length;       /* bytes; 0xffffffff: that, or more */
+    uint64_t ready;        /* the payload was given to the link */
+    uint64_t credit;       /* the receiver's credit had come */
+    uint64_t posted, completed;
+};
+
 _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS, "the header page holds the counters too");
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 72, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
 _Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
 _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");
 
 #define WIRE_BOX_COMM_BYTES (WIRE_BOX_PAGE + WIRE_BOX_OPS * sizeof(struct wire_box_op))
 #define WIRE_BOX_EVENT_AT   WIRE_BOX_PAGE
 #define WIRE_BOX_COMM_AT    (WIRE_BOX_EVENT_AT + WIRE_BOX_EVENTS * sizeof(struct wire_box_event))
-#define WIRE_BOX_BYTES      (WIRE_BOX_COMM_AT + WIRE_BOX_COMMS * WIRE_BOX_COMM_BYTES)
+#define WIRE_BOX_LANE_AT    (WIRE_BOX_COMM_AT + WIRE_BOX_COMMS * WIRE_BOX_COMM_BYTES)
+#define WIRE_BOX_SEGMENT_AT 128 /* in a lane's place */
+#define WIRE_BOX_LANE_BYTES (WIRE_BOX_SEGMENT_AT + WIRE_BOX_SEGMENTS * sizeof(struct wire_box_segment))
+#define WIRE_BOX_BYTES      (WIRE_BOX_LANE_AT + WIRE_BOX_LANES * WIRE_BOX_LANE_BYTES)
 #define WIRE_BOX_COUNTER_AT (WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS)
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot of a black box: the header's check, its clock, its counters and events. Communicators: boxcomm.c. */
+/* A snapshot of a black box: the header's check, its clock, its counters and events. Communicators: boxcomm.c. Lanes: boxlane.c. */
 #include "wire/boxread.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -18,6 +18,7 @@
 #define MAX_FILE   (64ull << 20)
 #define MAX_COMMS  4096u
 #define MAX_RING   65536u
+#define MAX_LANES  65536u
 #define MAX_RECORD (1u << 20)
 
 bool box_source_read(const struct box_source *source, uint64_t offset, void *to, size_t length)
@@ -101,6 +102,11 @@ static const char *misfit(const struct wire_box_header *header, uint64_t size)
     if (!section_fits(&header->ops, sizeof(struct wire_box_op), MAX_RING, header->comms.bytes) || !power_of_2(header->ops.count) ||
         header->ops.offset < sizeof(struct wire_box_comm))
         return "its operations do not fit";
+    if (!section_fits(&header->lanes, sizeof(struct wire_box_lane), MAX_LANES, header->file_bytes))
+        return "its lanes do not fit";
+    if (!section_fits(&header->segments, sizeof(struct wire_box_segment), MAX_RING, header->lanes.bytes) ||
+        !power_of_2(header->segments.count) || header->segments.offset < sizeof(struct wire_box_lane))
+        return "its segments do not fit";
     return NULL;
 }
 
@@ -263,6 +269,9 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
                 read_events(box, source, &rate);
     for (unsigned i = 0; fine && i < box->header.comms.count; i++)
         fine = box_read_comm(box, source, &rate, i);
+    fine = fine && (box->lanes = calloc(box->header.lanes.count + 1, sizeof *box->lanes));
+    for (unsigned i = 0; fine && i < box->header.lanes.count; i++)
+        fine = box_read_lane(box, source, &rate, i);
     if (!fine)
         return error_note(TUTTI_SYSTEM_ERROR, "reading the black box %s: no memory", path);
     box->now = box->alive ? clock_ns() : last_sign(box);
@@ -309,6 +318,9 @@ void blackbox_free(struct blackbox *box)
         return;
     for (size_t i = 0; i < box->comm_count; i++)
         free(box->comms[i].ops);
+    for (size_t i = 0; i < box->lane_count; i++)
+        free(box->lanes[i].segments);
+    free(box->lanes);
     free(box->comms);
     free(box->events);
     free(box->path);

@@ -53,6 +53,26 @@ struct blackbox_event {
     uint64_t peer_host, comm, value1, value2;
 };
 
+struct blackbox_segment {
+    uint64_t position; /* of the lane's segments */
+    uint64_t comm;
+    uint32_t seq, peer, length;
+    uint16_t slice, round;
+    enum wire_segment_status status;
+    uint64_t ready, credit, posted, completed; /* completed: 0 while under way */
+};
+
+struct blackbox_lane {
+    unsigned place;
+    uint64_t peer_host;
+    uint32_t peer_pid, index, device;
+    enum wire_lane_state state;
+    uint64_t opened;
+    char transport[17];
+    struct blackbox_segment *segments; /* in the order of their puts */
+    size_t segment_count;
+};
+
 struct blackbox {
     char *path;
     struct wire_box_header header; /* texts are terminated */
@@ -63,6 +83,8 @@ struct blackbox {
     size_t comm_count;
     struct blackbox_event *events; /* oldest first */
     size_t event_count;
+    struct blackbox_lane *lanes;
+    size_t lane_count;
     uint64_t counters[WIRE_BOX_COUNTERS];
     size_t counter_count;
     size_t torn; /* records left out because they were being written, or make no sense */

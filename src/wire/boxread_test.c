@@ -17,7 +17,9 @@
 #include <cmocka.h>
 
 #define COMMS 2
-#define BYTES (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+#define LANES 2
+#define LANE_AT (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+#define BYTES (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
 #define RUN   (WIRE_OP_RUNNING | WIRE_OP_HAS_START | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME)
 
 static uint8_t *bytes;
@@ -35,6 +37,16 @@ static struct wire_box_comm *comm(int index)
 static struct wire_box_op *op(int index, int number)
 {
     return (struct wire_box_op *)(void *)((uint8_t *)comm(index) + WIRE_BOX_PAGE) + number;
+}
+
+static struct wire_box_lane *lane(int index)
+{
+    return (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)index * WIRE_BOX_LANE_BYTES);
+}
+
+static struct wire_box_segment *segment(int index, int number)
+{
+    return (struct wire_box_segment *)(void *)((uint8_t *)lane(index) + WIRE_BOX_SEGMENT_AT) + number;
 }
 
 static struct wire_box_event *event(int number)
@@ -57,7 +69,15 @@ static int build(void **state)
                                          .events = {WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS},
                                          .comms = {WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS},
                                          .ops = {WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS},
-                                         .counters = {WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT}};
+                                         .counters = {WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT},
+                                         .lanes = {LANE_AT, WIRE_BOX_LANE_BYTES, LANES},
+                                         .segments = {WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS}};
+    *lane(1) = (struct wire_box_lane){.stamp = 2, .peer_pid = 7, .index = 1, .device = 3, .state = WIRE_LANE_UP, .opened = 250};
+    memcpy(lane(1)->transport.text, "a\ncarrier of wide", 16);
+    for (uint64_t i = 0; i < 3; i++)
+        *segment(1, (int)i) = (struct wire_box_segment){.stamp = (i + 129) << 8 | (i < 2 ? WIRE_SEGMENT_LANDED : WIRE_SEGMENT_POSTED),
+                                                        .seq = (uint32_t)i, .length = 4096, .posted = 100 + i, .completed = 200 + i};
+    *segment(1, 127) = (struct wire_box_segment){.stamp = 128 << 8 | WIRE_SEGMENT_LOST, .seq = 99, .completed = 99};
     for (int i = 0; i < COMMS; i++) {
         *comm(i) = (struct wire_box_comm){.stamp = 2, .id = (uint64_t)i, .nranks = 2, .state = WIRE_COMM_OPEN, .culprit = -1};
         for (int j = 0; j < 3; j++)
@@ -96,6 +116,58 @@ static void test_reads_it(void **state)
     assert_true(box->comms[1].op_count == 3 && box->comms[1].ops[2].seq == 2 && box->comms[1].ops[2].start == 200);
     assert_true(box->realtime_offset == 5000 && box->now == 300);
     blackbox_free(box);
+}
+
+static void test_reads_lanes(void **state)
+{
+    struct blackbox *box = must_parse();
+    assert_int_equal(box->lane_count, 1); /* the other place was never used */
+    const struct blackbox_lane *only = &box->lanes[0];
+    assert_true(only->place == 1 && only->index == 1 && only->peer_pid == 7 && only->device == 3 && only->state == WIRE_LANE_UP);
+    assert_string_equal(only->transport, "a?carrier of wid");
+    assert_int_equal(only->segment_count, 4);
+    assert_true(only->segments[0].seq == 99 && only->segments[0].position == 127 && only->segments[0].status == WIRE_SEGMENT_LOST);
+    assert_true(only->segments[1].seq == 0 && only->segments[1].posted == 100 && only->segments[1].completed == 200);
+    assert_true(only->segments[3].status == WIRE_SEGMENT_POSTED && only->segments[3].completed == 0);
+    blackbox_free(box);
+}
+
+static void test_odd_lanes(void **state)
+{
+    segment(1, 0)->stamp = 0;
+    segment(1, 1)->stamp += 1 << 8; /* in the place of another */
+    segment(1, 2)->stamp |= 0x10;   /* of no status */
+    struct blackbox *box = must_parse();
+    assert_true(box->lanes[0].segment_count == 1 && box->torn == 2);
+    blackbox_free(box);
+    lane(1)->stamp = 3;
+    box = must_parse();
+    assert_true(box->lane_count == 0 && box->torn == 1);
+    blackbox_free(box);
+    lane(1)->stamp = 4;
+    lane(1)->state = 9;
+    box = must_parse();
+    assert_true(box->lane_count == 0 && box->torn == 1);
+    blackbox_free(box);
+}
+
+static void test_lanes_that_do_not_fit(void **state)
+{
+    header()->lanes.count = LANES + 1;
+    assert_refused("its lanes do not fit");
+    header()->lanes.count = LANES;
+    header()->segments.count = 100;
+    assert_refused("its segments do not fit");
+    header()->segments.count = 256;
+    assert_refused("its segments do not fit");
+    header()->segments.count = 128;
+    header()->segments.offset = 8;
+    assert_refused("its segments do not fit");
+    header()->segments.offset = UINT64_MAX - 63;
+    assert_refused("its segments do not fit");
+    header()->segments.offset = WIRE_BOX_SEGMENT_AT;
+    header()->lanes.offset = 1ull << 60;
+    assert_refused("its lanes do not fit");
 }
 
 /* ---- Records that are being written ---- */
@@ -199,7 +271,7 @@ static void test_not_a_box(void **state)
 static void test_other_version(void **state)
 {
     header()->version = WIRE_BOX_VERSION + 1;
-    assert_refused("version 3, want 2");
+    assert_refused("version 4, want 3");
 }
 
 static void test_lies_about_sizes(void **state)
@@ -385,7 +457,8 @@ static void test_names_of_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_reads_it), CASE(test_record_in_the_making), CASE(test_communicator_in_the_making),
+        CASE(test_reads_it), CASE(test_reads_lanes), CASE(test_odd_lanes), CASE(test_lanes_that_do_not_fit),
+        CASE(test_record_in_the_making), CASE(test_communicator_in_the_making),
         CASE(test_record_in_the_wrong_place), CASE(test_senseless_communicators), CASE(test_wait_slots),
         CASE(test_unterminated_texts), CASE(test_operations_of_gpus), CASE(test_not_a_box), CASE(test_other_version), CASE(test_lies_about_sizes),
         CASE(test_longer_events), CASE(test_ticks_of_another_host), CASE(test_hostile_clocks), CASE(test_random_damage),

@@ -30,6 +30,9 @@ void box_source_barrier(void);
 /* Appends the communicator in `place`, if there ever was one. False: no memory. */
 bool box_read_comm(struct blackbox *box, const struct box_source *source, const struct box_rate *rate, unsigned place);
 
+/* The same for a lane. */
+bool box_read_lane(struct blackbox *box, const struct box_source *source, const struct box_rate *rate, unsigned place);
+
 /* Copies text from outside: ends at the first zero or at the end, and holds no control characters. */
 void box_copy_text(char *to, size_t to_size, const char *from, size_t from_size);
 

@@ -11,7 +11,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define COMMS 3
-#define BYTES (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+#define LANES 3
+#define LANE_AT (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
+#define BYTES (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
 
 static void build(uint8_t *bytes)
 {
@@ -23,6 +25,15 @@ static void build(uint8_t *bytes)
     header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS};
     header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
     header->counters = (struct wire_box_section){WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT};
+    header->lanes = (struct wire_box_section){LANE_AT, WIRE_BOX_LANE_BYTES, LANES};
+    header->segments = (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
+    for (int i = 0; i < LANES; i++) {
+        struct wire_box_lane *lane = (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
+        struct wire_box_segment *segments = (struct wire_box_segment *)(void *)((uint8_t *)lane + WIRE_BOX_SEGMENT_AT);
+        *lane = (struct wire_box_lane){.stamp = 2, .peer_pid = 1, .state = WIRE_LANE_UP};
+        for (uint64_t j = 0; j < WIRE_BOX_SEGMENTS; j++)
+            segments[j] = (struct wire_box_segment){.stamp = (j + 1) << 8 | WIRE_SEGMENT_LANDED, .length = 4096, .posted = j * 100, .completed = j * 100 + 90};
+    }
     for (int i = 0; i < COMMS; i++) {
         struct wire_box_comm *comm = (struct wire_box_comm *)(void *)(bytes + WIRE_BOX_COMM_AT + (size_t)i * WIRE_BOX_COMM_BYTES);
         struct wire_box_op *ops = (struct wire_box_op *)(void *)((uint8_t *)comm + WIRE_BOX_PAGE);
@@ -32,11 +43,11 @@ static void build(uint8_t *bytes)
     }
 }
 
-/* Where most decisions hang: the header, an event, a communicator, an operation. */
+/* Where most decisions hang: the header, an event, a communicator, an operation, a lane. */
 static size_t place(uint8_t kind, uint16_t offset)
 {
-    static const size_t starts[] = {0, WIRE_BOX_EVENT_AT, WIRE_BOX_COMM_AT, WIRE_BOX_COMM_AT + WIRE_BOX_PAGE};
-    size_t at = starts[kind & 3] + (kind & 0x80 ? offset : offset % 512);
+    static const size_t starts[] = {0, WIRE_BOX_EVENT_AT, WIRE_BOX_COMM_AT, WIRE_BOX_COMM_AT + WIRE_BOX_PAGE, LANE_AT};
+    size_t at = starts[(kind & 0x7f) % 5] + (kind & 0x80 ? offset : offset % 512);
     return at < BYTES - 8 ? at : 0;
 }
 
@@ -55,6 +66,11 @@ static uint64_t visit(const struct blackbox *box)
             sum += op->begin + op->end + op->head_since + op->sends_to + strlen(op->algorithm) + strlen(blackbox_collective_name(op->collective)) +
                    strlen(blackbox_type_name(op->type)) + strlen(blackbox_op_name(op->op));
         }
+    }
+    for (size_t i = 0; i < box->lane_count; i++) {
+        sum += strlen(box->lanes[i].transport) + box->lanes[i].opened;
+        for (size_t j = 0; j < box->lanes[i].segment_count; j++)
+            sum += box->lanes[i].segments[j].position + box->lanes[i].segments[j].completed;
     }
     return sum;
 }

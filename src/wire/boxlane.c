@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads one lane of a black box and its ring of segments, while its owner may be writing them. */
+#include "wire/boxsource.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The record, if it held still for one of some readings. False: it never did. */
+static bool read_record(const struct box_source *source, uint64_t at, struct wire_box_lane *out)
+{
+    for (int i = 0; i < BOX_TRIES; i++) {
+        uint64_t after;
+        if (!box_source_read(source, at, out, sizeof *out))
+            return false;
+        box_source_barrier();
+        if (!box_source_read(source, at, &after, sizeof after))
+            return false;
+        if (after == out->stamp && !(after & 1))
+            return true;
+    }
+    return false;
+}
+
+static int by_position(const void *left, const void *right)
+{
+    uint64_t a = ((const struct blackbox_segment *)left)->position, b = ((const struct blackbox_segment *)right)->position;
+    return a < b ? -1 : a > b;
+}
+
+static void decode(struct blackbox_segment *out, const struct wire_box_segment *in)
+{
+    *out = (struct blackbox_segment){.position = (in->stamp >> 8) - 1,
+                                     .comm = in->comm,
+                                     .seq = in->seq,
+                                     .peer = in->peer,
+                                     .length = in->length,
+                                     .slice = in->slice,
+                                     .round = in->round,
+                                     .status = (enum wire_segment_status)(in->stamp & 0xff),
+                                     .ready = in->ready,
+                                     .credit = in->credit,
+                                     .posted = in->posted};
+    if (out->status != WIRE_SEGMENT_POSTED)
+        out->completed = in->completed;
+}
+
+/* Reads the ring twice and keeps what did not change meanwhile. A segment that lands between the readings keeps all but its end. */
+static bool read_ring(struct blackbox *box, struct blackbox_lane *lane, const struct box_source *source, uint64_t at)
+{
+    const struct wire_box_section *section = &box->header.segments;
+    size_t bytes = (size_t)section->bytes * section->count;
+    uint8_t *first = malloc(2 * bytes);
+    lane->segments = malloc(section->count * sizeof *lane->segments);
+    bool fine = first && lane->segments;
+    if (fine && box_source_read(source, at + section->offset, first, bytes)) {
+        box_source_barrier();
+        if (!box_source_read(source, at + section->offset, first + bytes, bytes))
+            memset(first + bytes, 0, bytes);
+        for (uint32_t i = 0; i < section->count; i++) {
+            struct wire_box_segment a, b;
+            memcpy(&a, first + (size_t)i * section->bytes, sizeof a);
+            memcpy(&b, first + bytes + (size_t)i * section->bytes, sizeof b);
+            uint64_t number = a.stamp >> 8;
+            unsigned status = a.stamp & 0xff;
+            if (number && number == b.stamp >> 8 && ((number - 1) & (section->count - 1)) == i && status >= WIRE_SEGMENT_POSTED &&
+                status <= WIRE_SEGMENT_GIVEN_UP)
+                decode(&lane->segments[lane->segment_count++], &a);
+            else if (a.stamp || b.stamp)
+                box->torn++;
+        }
+        qsort(lane->segments, lane->segment_count, sizeof *lane->segments, by_position);
+    }
+    free(first);
+    return fine;
+}
+
+bool box_read_lane(struct blackbox *box, const struct box_source *source, const struct box_rate *rate, unsigned place)
+{
+    uint64_t at = box->header.lanes.offset + (uint64_t)place * box->header.lanes.bytes;
+    struct wire_box_lane record;
+    uint64_t stamp = 0;
+    if (!box_source_read(source, at, &stamp, sizeof stamp) || !stamp)
+        return true; /* nobody was ever here */
+    if (!read_record(source, at, &record) || record.state < WIRE_LANE_UP || record.state > WIRE_LANE_CLOSED) {
+        box->torn++;
+        return true;
+    }
+    struct blackbox_lane *lane = &box->lanes[box->lane_count++];
+    *lane = (struct blackbox_lane){.place = place,
+                                   .peer_host = record.peer_host,
+                                   .peer_pid = record.peer_pid,
+                                   .index = record.index,
+                                   .device = record.device,
+                                   .state = (enum wire_lane_state)record.state,
+                                   .opened = box_rate_ns(rate, record.opened)};
+    box_copy_text(lane->transport, sizeof lane->transport, record.transport.text, sizeof record.transport.text);
+    return read_ring(box, lane, source, at);
+}
