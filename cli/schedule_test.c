@@ -85,6 +85,10 @@ static void proof_and_price(void **state)
 {
     expect(0, "allreduce tree -n 13 --quiet --no-svg --check", "proved in place");
     assert_non_null(strstr(output, "proved out of place"));
+    expect(0, "allreduce two-shot -n 4 --quiet --no-svg --check", "proved in place");
+    expect(0, "reduce bulk -n 8 --root 3 --quiet --no-svg --check", "proved in place");
+    expect(0, "broadcast fan -n 5 --root 2 --quiet --no-svg --check", "proved out of place");
+    expect(0, "allreduce OneShot -n 4 -r 0 --no-svg", "allreduce one-shot: 4 ranks");
     expect(0, "alltoall bruck --quiet --no-svg --check", "proved out of place");
     assert_null(strstr(output, "in place"));
     expect(0, "allreduce ring -n 131072 --quiet --cost 1G --alpha 1e-6 --overhead 0 --beta 0 --gamma 0",
@@ -107,7 +111,7 @@ static void wrong_use(void **state)
     expect(2, "allreduce", "want one collective and one algorithm");
     expect(2, "allreduce ring more", "want one collective and one algorithm");
     expect(2, "alreduce ring", "no such collective: alreduce");
-    expect(2, "allreduce rinng", "allreduce has no algorithm rinng, but direct, oneshot");
+    expect(2, "allreduce rinng", "allreduce has no algorithm rinng, but direct, one-shot");
     expect(2, "allreduce ring -n 0", "not a number in range: 0");
     expect(2, "allreduce ring -n x", "not a number in range: x");
     expect(2, "allreduce ring --alpha -1", "not a number in range: -1");

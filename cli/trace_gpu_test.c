@@ -2,7 +2,7 @@
 /* tutti trace on communicators whose operations GPUs carry out: nobody says whom a GPU waits for, the others' calls tell. */
 #include "trace_stage.h"
 
-static const struct wire_name by_kernel = {"reduce_one"}, by_copy = {"copy"};
+static const struct wire_name by_kernel = {"one-shot"}, by_copy = {"copy"};
 
 static struct trace_op *call(struct trace_comm *comm, uint64_t seq)
 {
@@ -12,7 +12,7 @@ static struct trace_op *call(struct trace_comm *comm, uint64_t seq)
 static struct trace_op *issue(struct trace_comm *comm, uint64_t seq, bool waits)
 {
     struct trace_op *op = call(comm, seq);
-    trace_op_issued(op, &by_kernel);
+    trace_op_issued(op, &by_kernel, 0, 0);
     if (waits)
         trace_op_seen_waiting(op);
     return op;
@@ -26,7 +26,7 @@ static void done_until(struct trace_comm *comm, uint64_t seq)
 
 static void group(struct trace_comm *comm, uint64_t seq, uint64_t sends, uint64_t receives)
 {
-    trace_op_issued(trace_op_call(comm, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, sends | receives << 32), &by_copy);
+    trace_op_issued(trace_op_call(comm, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, sends | receives << 32), &by_copy, 0, 0);
 }
 
 /* ---- Collectives --------------------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void test_furthest_behind(void **state)
     assert_shows("; its last: allreduce #5, done");
     assert_shows("running");
     assert_shows("issued");
-    assert_shows("reduce_one");
+    assert_shows("one-shot");
 }
 
 static void test_nothing_wrong_yet(void **state)
@@ -101,7 +101,7 @@ static void test_call_that_does_not_return(void **state)
 static void all_copy(struct trace *trace, struct trace_comm *world, int rank)
 {
     struct trace_op *op = call(world, 1);
-    trace_op_issued(op, &by_copy);
+    trace_op_issued(op, &by_copy, 0, 0);
     if (rank == 0)
         trace_op_seen_waiting(op);
 }
@@ -186,7 +186,7 @@ static void done_in_part(struct trace *trace, struct trace_comm *world, int rank
 {
     for (uint64_t seq = 1; seq <= (rank == 2 ? 1 : 2); seq++) {
         struct trace_op *op = trace_op_call(world, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, 1ull << (rank + 1) % 3 | 1ull << ((rank + 2) % 3 + 32));
-        trace_op_issued(op, &by_copy);
+        trace_op_issued(op, &by_copy, 0, 0);
         if (rank || seq == 1)
             trace_op_seen_done(op, TUTTI_SUCCESS);
     }
@@ -204,7 +204,7 @@ static void test_ring_that_one_has_done(void **state)
 static void chain(struct trace *trace, struct trace_comm *world, int rank)
 {
     if (rank == 2)
-        trace_op_issued(trace_op_call(world, 1, WIRE_RECV, TUTTI_INT8, -1, 3, 9, 9, 8ull << 32), &by_kernel);
+        trace_op_issued(trace_op_call(world, 1, WIRE_RECV, TUTTI_INT8, -1, 3, 9, 9, 8ull << 32), &by_kernel, 0, 0);
     if (rank != 3)
         issue(world, 1, rank < 2);
     if (rank == 3)
@@ -250,8 +250,8 @@ static void life(struct trace *trace, struct trace_comm *world, int rank)
     trace_comm_memory(world, WIRE_MEMORY_BOARD, 2048);
     done_until(world, 3);
     for (uint64_t seq = 4; seq < 7; seq++)
-        trace_op_captured(world, call(world, seq), &by_kernel);
-    trace_op_captured(NULL, NULL, &by_kernel);
+        trace_op_captured(world, call(world, seq), &by_kernel, 0, 0);
+    trace_op_captured(NULL, NULL, &by_kernel, 0, 0);
     trace_op_seen_done(call(world, 7), TUTTI_INVALID_USAGE);
 }
 

@@ -51,8 +51,6 @@ static void add_device(json_t *out, const struct blackbox *box, const struct bla
     json_object_set_new(out, "head_ns", time_json(box, op->head_since));
     json_object_set_new(out, "device", json_true());
     json_object_set_new(out, "captured", json_boolean(op->captured));
-    if (op->collective < WIRE_SEND)
-        return;
     json_object_set_new(out, "sends_to", ranks_json(op->sends_to));
     json_object_set_new(out, "receives_from", ranks_json(op->recvs_from));
 }

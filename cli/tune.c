@@ -42,7 +42,7 @@ static int candidates(struct tune_case *c)
     struct shape shape = {.coll = c->coll, .nranks = c->ranks};
     c->count = 0;
     for (int i = 0; (row = algorithm_row(i)) && c->count < 16; i++)
-        if (schedule_fits(row, &shape))
+        if (schedule_fits(row, &shape) && !(row->flags & ALGORITHM_GPU)) /* host memory is measured here */
             c->algorithms[c->count++] = row;
     return c->count;
 }

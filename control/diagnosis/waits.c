@@ -20,7 +20,7 @@ static bool lags(const struct member *member, const struct blackbox_op *waiter)
         return false;
     if (op->collective >= WIRE_SEND || op->seq < waiter->seq)
         return true;
-    bool kernel = strcmp(op->algorithm, "copy") != 0 && strcmp(op->algorithm, "copy_chain") != 0;
+    bool kernel = strcmp(op->algorithm, "copy") != 0 && strcmp(op->algorithm, "copy-chain") != 0;
     return op->seq == waiter->seq && op->state == WIRE_OP_ENQUEUED && waiter->state == WIRE_OP_RUNNING && kernel;
 }
 
@@ -58,9 +58,14 @@ static int asked_in_collective(struct scene *scene, struct group *group, const s
     return group->answer;
 }
 
+static bool is_message(const struct blackbox_op *op)
+{
+    return op->collective >= WIRE_SEND;
+}
+
 static bool talks_with(const struct blackbox_op *op, int peer)
 {
-    return peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
+    return is_message(op) && peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
 }
 
 /* Operations in which a rank, as far as it remembers, sends to another. */
@@ -70,7 +75,7 @@ static size_t messages(const struct member *from, const struct member *to, bool 
     int other = as_sender ? to->comm->rank : from->comm->rank;
     size_t count = 0;
     for (size_t i = 0; i < comm->op_count && other < 32; i++)
-        count += (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
+        count += is_message(&comm->ops[i]) && (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
     return count;
 }
 

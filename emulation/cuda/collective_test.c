@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels, launched on emulated devices: at once, in order, replayed by graphs, given up. */
+#include "cuda/kernels/follow.h"
 #include "tests/check.h"
 
 #include "device/cuda/launch.h"
@@ -95,6 +96,7 @@ static void launch_reduce(int r, enum kernel_id kernel)
     struct kernel_launch how;
     struct kernel_reduce what = {.team = team_of(r), .in = AT(rank->in), .out = AT(rank->out), .count = COUNT,
                                  .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
+    follow_reduce(kernel, 0, &what);
     CUfunction function = kernel == KERNEL_REDUCE_ONE ? rank->one : kernel == KERNEL_REDUCE_TWO ? rank->two : rank->bulk;
     kernel_shape_reduce(kernel, COUNT * sizeof(float), kernel_room(132, 0, 0), &how);
     what.stripes = how.stripes;
@@ -154,7 +156,8 @@ static void launch_broadcast(int r, int root, int fan)
 {
     struct kernel_launch how;
     struct kernel_chain what = {.team = team_of(r), .in = AT(ranks[r].in), .out = AT(ranks[r].out), .bytes = COUNT * sizeof(float),
-                                .chunk = 512, .root = root, .fan = fan};
+                                .chunk = 512};
+    follow_chain(fan ? WAY_FAN : WAY_CHAIN, root, &what);
     kernel_choose_chain(what.bytes * 8, kernel_room(132, 0, 0), &how); /* more blocks than it would have */
     enter(r);
     launch(ranks[r].chain, &how, ranks[r].stream, &what);

@@ -5,25 +5,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static const struct algorithm *const rows[] = {
-    &algorithm_direct_allreduce,      &algorithm_direct_reduce,
-    &algorithm_direct_broadcast,      &algorithm_direct_allgather,
-    &algorithm_direct_reduce_scatter, &algorithm_direct_alltoall,
-    &algorithm_direct_gather,         &algorithm_direct_scatter,
-    &algorithm_direct_barrier,        &algorithm_oneshot_allreduce,
-    &algorithm_ring_allreduce,        &algorithm_ring_reduce,
-    &algorithm_ring_broadcast,        &algorithm_ring_allgather,
-    &algorithm_ring_reduce_scatter,   &algorithm_doubling_allreduce,
-    &algorithm_doubling_allgather,    &algorithm_doubling_barrier,
-    &algorithm_pairwise_alltoall,     &algorithm_pairwise_reduce_scatter,
-    &algorithm_binomial_reduce,       &algorithm_binomial_broadcast,
-    &algorithm_binomial_gather,       &algorithm_binomial_scatter,
-    &algorithm_halving_allreduce,     &algorithm_halving_reduce_scatter,
-    &algorithm_bruck_allgather,       &algorithm_bruck_alltoall,
-    &algorithm_tree_allreduce,        &algorithm_tree_reduce,
-    &algorithm_tree_broadcast,        &algorithm_scatter_allgather_broadcast,
+#define LIST_ROW(symbol) &algorithm_##symbol,
+    ALGORITHM_ROWS(LIST_ROW)
+#undef LIST_ROW
 };
 
 int algorithm_count(void)
@@ -38,7 +24,7 @@ const struct algorithm *algorithm_row(int index)
 
 static bool named(const struct algorithm *row, const char *name, size_t length)
 {
-    return strlen(row->name) == length && strncasecmp(row->name, name, length) == 0;
+    return schedule_same_name(row->name, name, length);
 }
 
 const struct algorithm *algorithm_find(enum coll coll, const char *name, size_t length)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of algorithms. Adding one: write a file that gives rows, name them in rows.h, and list them in algorithm.c.
- */
+/* The table of algorithms. Adding one: write a file that gives rows, and list them in rows.h. */
 #ifndef TUTTI_ALGORITHM_ALGORITHM_H
 #define TUTTI_ALGORITHM_ALGORITHM_H
 
@@ -10,7 +9,7 @@
 int algorithm_count(void);
 const struct algorithm *algorithm_row(int index);
 
-/* The algorithm of that name for a collective, NULL if none. Case does not matter. */
+/* The algorithm of that name for a collective, NULL if none. Case, '-' and '_' do not matter. */
 const struct algorithm *algorithm_find(enum coll coll, const char *name, size_t length);
 
 /* Does any collective have an algorithm of that name? */

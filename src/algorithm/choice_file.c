@@ -3,7 +3,7 @@
  * Tuned tables as JSON:
  *   {"version": 1, "comment": "where and when", "rules": [
  *     {"collective": "allreduce", "class": "shm", "direct": true, "min_ranks": 2, "max_ranks": 8, "max_bytes": 65536,
- *      "algorithm": "oneshot"}]}
+ *      "algorithm": "one-shot"}]}
  * class is "shm", "tcp" or "any". Only collective and algorithm are required; a limit that is absent does not limit.
  */
 #include "algorithm/algorithm.h"

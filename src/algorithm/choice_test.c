@@ -94,7 +94,7 @@ static void defaults_cover_everything(void **state)
 
 static void direct_needs_the_capability(void **state)
 {
-    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, CHOICE_DIRECT), "oneshot");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, CHOICE_DIRECT), "one-shot");
     assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 4, 1024, 0), "doubling");
 }
 
@@ -143,7 +143,7 @@ static void refused_override(const char *text, const char *sentence)
 
 static void wrong_overrides(void **state)
 {
-    refused_override("rinng", "no algorithm is called 'rinng'; want one of direct, oneshot, ring");
+    refused_override("rinng", "no algorithm is called 'rinng'; want one of direct, one-shot, ring");
     refused_override("ring,,tree", "is called ''");
     refused_override("allreduce:", "name is missing");
     refused_override("^", "name is missing");
@@ -156,7 +156,7 @@ static const char *const good_file =
     "{\"collective\": \"allreduce\", \"class\": \"tcp\", \"algorithm\": \"tree\"},"
     "{\"collective\": \"allreduce\", \"class\": \"shm\", \"min_ranks\": 4, \"max_ranks\": 8, \"max_bytes\": 100,"
     " \"algorithm\": \"halving\"},"
-    "{\"collective\": \"allreduce\", \"direct\": true, \"algorithm\": \"oneshot\"}]}";
+    "{\"collective\": \"allreduce\", \"direct\": true, \"algorithm\": \"one-shot\"}]}";
 
 static void rules_of_a_file(void **state)
 {
@@ -166,7 +166,7 @@ static void rules_of_a_file(void **state)
     assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 8, 101, 0), "doubling");
     assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 9, 100, 0), "doubling");
     assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 3, 100, 0), "doubling");
-    assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 9, 1 << 30, CHOICE_DIRECT), "oneshot");
+    assert_string_equal(pick_with("", path, COLL_ALLREDUCE, 9, 1 << 30, CHOICE_DIRECT), "one-shot");
     assert_string_equal(pick_with("ring", path, COLL_ALLREDUCE, 4, 100, 0), "ring");
 }
 
@@ -201,7 +201,7 @@ static void wrong_files(void **state)
     refused_rule("7", "an object");
     refused_rule("{\"collective\": \"allreduse\", \"algorithm\": \"ring\"}", "\"collective\"");
     refused_rule("{\"algorithm\": \"ring\"}", "\"collective\"");
-    refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"pairwise\"}", "direct, oneshot, ring");
+    refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"pairwise\"}", "direct, one-shot, ring");
     refused_rule("{\"collective\": \"allreduce\"}", "\"algorithm\"");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"class\": \"ib\"}", "\"class\"");
     refused_rule("{\"collective\": \"allreduce\", \"algorithm\": \"ring\", \"class\": 1}", "\"class\"");
@@ -326,7 +326,7 @@ static void from_the_home_folder(void **state)
 static void names_of_algorithms(void **state)
 {
     char text[256], small[12];
-    assert_string_equal(algorithm_names(COLL_BARRIER, text, sizeof text), "direct, doubling");
+    assert_string_equal(algorithm_names(COLL_BARRIER, text, sizeof text), "direct, doubling, exchange");
     assert_string_equal(algorithm_names(COLL_ALLREDUCE, small, sizeof small), "direct, one");
     assert_null(algorithm_row(-1));
     assert_null(algorithm_row(algorithm_count()));

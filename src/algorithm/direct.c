@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Direct: everyone exchanges with everyone at once. Fewest rounds, most messages: for peers that load and store each
- * other's memory, and for few ranks. Allreduce comes in two: "oneshot" (all send everything, one exchange) and "direct"
+ * other's memory, and for few ranks. Allreduce comes in two: "one-shot" (all send everything, one exchange) and "direct"
  * (two exchanges: reduce my block of all, give it to all). Peers are taken in rotated order, so that rank 0 is not
  * everyone's first.
  */
@@ -207,24 +207,52 @@ static struct cost_terms barrier_cost(const struct shape *shape)
     return exchange_cost(shape, 1, 0, 0);
 }
 
+/* A schedule may have several names: ways of GPUs (ALGORITHM_GPU) that move the same blocks between the same ranks. */
 #define DIRECT ALGORITHM_DIRECT
-ALGORITHM(oneshot_allreduce, "oneshot", COLL_BIT(ALLREDUCE), DIRECT, two, one, scratch_ranks, all_actions,
+#define GPU    ALGORITHM_GPU
+#define OWN_BLOCKS(way, name, flags)                                                                                   \
+    ALGORITHM(way##_allreduce, name, COLL_BIT(ALLREDUCE), flags, two, nranks, scratch_ranks, all_actions,              \
+              allreduce_round, allreduce_cost)
+OWN_BLOCKS(direct, "direct", DIRECT)
+OWN_BLOCKS(two_shot, "two-shot", GPU)
+OWN_BLOCKS(bulk, "bulk", GPU)
+OWN_BLOCKS(peer_load, "peer-load", GPU)
+OWN_BLOCKS(bulk_copy, "bulk-copy", GPU)
+
+#define TO_ROOT(way, name, flags)                                                                                      \
+    ALGORITHM(way##_reduce, name, COLL_BIT(REDUCE), flags, two, one, scratch_ranks_at_root, all_actions, reduce_round, \
+              oneshot_cost)
+TO_ROOT(direct, "direct", DIRECT)
+TO_ROOT(one_shot, "one-shot", GPU)
+
+#define SCATTERED(way, name, flags)                                                                                    \
+    ALGORITHM(way##_reduce_scatter, name, COLL_BIT(REDUCE_SCATTER), flags, two, nranks, scratch_ranks, all_actions,    \
+              reduce_scatter_round, reduce_scatter_cost)
+SCATTERED(direct, "direct", DIRECT)
+SCATTERED(one_shot, "one-shot", GPU)
+SCATTERED(bulk, "bulk", GPU)
+SCATTERED(peer_load, "peer-load", GPU)
+
+ALGORITHM(one_shot_allreduce, "one-shot", COLL_BIT(ALLREDUCE), DIRECT, two, one, scratch_ranks, all_actions,
           oneshot_round, oneshot_cost)
-ALGORITHM(direct_allreduce, "direct", COLL_BIT(ALLREDUCE), DIRECT, two, nranks, scratch_ranks, all_actions,
-          allreduce_round, allreduce_cost)
-ALGORITHM(direct_reduce, "direct", COLL_BIT(REDUCE), DIRECT, two, one, scratch_ranks_at_root, all_actions, reduce_round,
-          oneshot_cost)
-ALGORITHM(direct_broadcast, "direct", COLL_BIT(BROADCAST), DIRECT, one, one, no_scratch, all_actions, broadcast_round,
-          broadcast_cost)
-ALGORITHM(direct_allgather, "direct", COLL_BIT(ALLGATHER), DIRECT, one, nranks, no_scratch, all_actions,
-          allgather_round, block_each_cost)
-ALGORITHM(direct_reduce_scatter, "direct", COLL_BIT(REDUCE_SCATTER), DIRECT, two, nranks, scratch_ranks, all_actions,
-          reduce_scatter_round, reduce_scatter_cost)
-ALGORITHM(direct_alltoall, "direct", COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), DIRECT, one, nranks, no_scratch,
-          all_actions, alltoall_round, block_each_cost)
-ALGORITHM(direct_gather, "direct", COLL_BIT(GATHER), DIRECT, one, nranks, no_scratch, all_actions, gather_round,
-          block_each_cost)
-ALGORITHM(direct_scatter, "direct", COLL_BIT(SCATTER), DIRECT, one, nranks, no_scratch, all_actions, scatter_round,
-          block_each_cost)
-ALGORITHM(direct_barrier, "direct", COLL_BIT(BARRIER), DIRECT, one, zero, no_scratch, all_actions, barrier_round,
-          barrier_cost)
+
+#define EXCHANGES(way, name, flags)                                                                                    \
+    ALGORITHM(way##_broadcast, name, COLL_BIT(BROADCAST), flags, one, one, no_scratch, all_actions, broadcast_round,   \
+              broadcast_cost)                                                                                          \
+    ALGORITHM(way##_allgather, name, COLL_BIT(ALLGATHER), flags, one, nranks, no_scratch, all_actions,                 \
+              allgather_round, block_each_cost)                                                                        \
+    ALGORITHM(way##_alltoall, name, COLL_BIT(ALLTOALL) | COLL_BIT(ALLTOALLV), flags, one, nranks, no_scratch,          \
+              all_actions, alltoall_round, block_each_cost)                                                            \
+    ALGORITHM(way##_gather, name, COLL_BIT(GATHER), flags, one, nranks, no_scratch, all_actions, gather_round,         \
+              block_each_cost)                                                                                         \
+    ALGORITHM(way##_scatter, name, COLL_BIT(SCATTER), flags, one, nranks, no_scratch, all_actions, scatter_round,      \
+              block_each_cost)
+EXCHANGES(direct, "direct", DIRECT)
+EXCHANGES(exchange, "exchange", GPU)
+EXCHANGES(copy, "copy", GPU)
+
+#define EXCHANGE_WORDS(way, name, flags)                                                                               \
+    ALGORITHM(way##_barrier, name, COLL_BIT(BARRIER), flags, one, zero, no_scratch, all_actions, barrier_round,        \
+              barrier_cost)
+EXCHANGE_WORDS(direct, "direct", DIRECT)
+EXCHANGE_WORDS(exchange, "exchange", GPU)

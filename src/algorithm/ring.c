@@ -147,6 +147,10 @@ ALGORITHM(ring_allgather, "ring", COLL_BIT(ALLGATHER), 0, once_around, nranks, n
           allgather_cost)
 ALGORITHM(ring_reduce_scatter, "ring", COLL_BIT(REDUCE_SCATTER), 0, once_around, nranks, reduce_scatter_scratch, three,
           reduce_scatter_round, reduce_scatter_cost)
-ALGORITHM(ring_broadcast, "ring", COLL_BIT(BROADCAST), 0, once_around, one, no_scratch, three, broadcast_round,
-          broadcast_cost)
+#define CHAIN(symbol, name, flags)                                                                                     \
+    ALGORITHM(symbol, name, COLL_BIT(BROADCAST), flags, once_around, one, no_scratch, three, broadcast_round,          \
+              broadcast_cost)
+CHAIN(ring_broadcast, "ring", 0)
+CHAIN(chain_broadcast, "chain", ALGORITHM_GPU)
+CHAIN(copy_chain_broadcast, "copy-chain", ALGORITHM_GPU)
 ALGORITHM(ring_reduce, "ring", COLL_BIT(REDUCE), 0, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)

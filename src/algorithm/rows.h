@@ -5,19 +5,25 @@
 
 #include "schedule/schedule.h"
 
-extern const struct algorithm algorithm_direct_allreduce, algorithm_direct_reduce, algorithm_direct_broadcast,
-    algorithm_direct_allgather, algorithm_direct_reduce_scatter, algorithm_direct_alltoall, algorithm_direct_gather,
-    algorithm_direct_scatter, algorithm_direct_barrier, algorithm_oneshot_allreduce;
-extern const struct algorithm algorithm_ring_allreduce, algorithm_ring_reduce, algorithm_ring_broadcast,
-    algorithm_ring_allgather, algorithm_ring_reduce_scatter;
-extern const struct algorithm algorithm_doubling_allreduce, algorithm_doubling_allgather, algorithm_doubling_barrier;
-extern const struct algorithm algorithm_pairwise_alltoall, algorithm_pairwise_reduce_scatter;
-extern const struct algorithm algorithm_binomial_reduce, algorithm_binomial_broadcast, algorithm_binomial_gather,
-    algorithm_binomial_scatter;
-extern const struct algorithm algorithm_halving_allreduce, algorithm_halving_reduce_scatter;
-extern const struct algorithm algorithm_bruck_allgather, algorithm_bruck_alltoall;
-extern const struct algorithm algorithm_tree_allreduce, algorithm_tree_reduce, algorithm_tree_broadcast;
-extern const struct algorithm algorithm_scatter_allgather_broadcast;
+/* All rows, in the order in which they are listed: X(symbol). Ways of GPUs come last. */
+#define ALGORITHM_ROWS(ROW)                                                                                            \
+    ROW(direct_allreduce) ROW(direct_reduce) ROW(direct_broadcast) ROW(direct_allgather)                               \
+    ROW(direct_reduce_scatter) ROW(direct_alltoall) ROW(direct_gather) ROW(direct_scatter) ROW(direct_barrier)         \
+    ROW(one_shot_allreduce) ROW(ring_allreduce) ROW(ring_reduce) ROW(ring_broadcast) ROW(ring_allgather)               \
+    ROW(ring_reduce_scatter) ROW(doubling_allreduce) ROW(doubling_allgather) ROW(doubling_barrier)                     \
+    ROW(pairwise_alltoall) ROW(pairwise_reduce_scatter) ROW(binomial_reduce) ROW(binomial_broadcast)                   \
+    ROW(binomial_gather) ROW(binomial_scatter) ROW(halving_allreduce) ROW(halving_reduce_scatter)                      \
+    ROW(bruck_allgather) ROW(bruck_alltoall) ROW(tree_allreduce) ROW(tree_reduce) ROW(tree_broadcast)                  \
+    ROW(scatter_allgather_broadcast) ROW(one_shot_reduce) ROW(one_shot_reduce_scatter) ROW(two_shot_allreduce)         \
+    ROW(two_shot_reduce) ROW(bulk_allreduce) ROW(bulk_reduce) ROW(bulk_reduce_scatter) ROW(bulk_copy_allreduce)        \
+    ROW(peer_load_allreduce) ROW(peer_load_reduce) ROW(peer_load_reduce_scatter) ROW(fan_broadcast)                    \
+    ROW(chain_broadcast) ROW(copy_chain_broadcast) ROW(exchange_broadcast) ROW(exchange_allgather)                     \
+    ROW(exchange_alltoall) ROW(exchange_gather) ROW(exchange_scatter) ROW(exchange_barrier) ROW(copy_broadcast)        \
+    ROW(copy_allgather) ROW(copy_alltoall) ROW(copy_gather) ROW(copy_scatter)
+
+#define DECLARE_ROW(symbol) extern const struct algorithm algorithm_##symbol;
+ALGORITHM_ROWS(DECLARE_ROW)
+#undef DECLARE_ROW
 
 #define COLL_BIT(name) (1u << COLL_##name)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
 #include "fabric/internal.h"
+#include "fabric/steps.h"
 
 #include "base/error.h"
 #include "base/param.h"
@@ -40,18 +41,17 @@ static bool by_chain_of_copies(const struct fabric *fabric, const struct call *c
 /* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
 static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *call, CUstream stream)
 {
+    const struct flow *flow = record_way(fabric, WAY_COPY_CHAIN, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
     uint64_t bytes = call_bytes(call), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
-    int n = fabric->nranks, place = (fabric->rank - call->root + n) % n;
-    int before = place ? (fabric->rank + n - 1) % n : -1, after = place < n - 1 ? (fabric->rank + 1) % n : -1;
-    if (after >= 0) {
-        tutti_result_t needs = fabric_needs(fabric, 1u << after);
-        if (needs != TUTTI_SUCCESS)
-            return needs;
-    }
-    record_way(fabric, &record_chain);
+    int before = flow->source[0], after = flow->next[0] ? __builtin_ctz(flow->next[0]) : -1;
+    tutti_result_t result = fabric_needs(fabric, flow->next[0]);
+    if (result != TUTTI_SUCCESS)
+        return result;
     piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
-    tutti_result_t result = copy_chain(fabric, place ? call->out : call->in, call->out, bytes, piece, before, after, stream);
-    if (result == TUTTI_SUCCESS && !place && call->in != call->out)
+    result = copy_chain(fabric, before < 0 ? call->in : call->out, call->out, bytes, piece, before, after, stream);
+    if (result == TUTTI_SUCCESS && before < 0 && call->in != call->out)
         result = fabric_copy(fabric, stream, device_address(call->out), device_address(call->in), bytes);
     return result;
 }
@@ -59,18 +59,20 @@ static tutti_result_t chain_of_copies(struct fabric *fabric, const struct call *
 /* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
 static tutti_result_t chain_kernel(struct fabric *fabric, const struct call *call, CUstream stream)
 {
-    struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = call_bytes(call), .root = call->root,
-                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK), .fan = call_bytes(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN)};
+    bool fan = call_bytes(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN);
+    const struct flow *flow = record_way(fabric, fan ? WAY_FAN : WAY_CHAIN, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
+    struct kernel_chain what = {.team = fabric->kernels, .in = call->in, .out = call->out, .bytes = call_bytes(call),
+                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK)};
     struct kernel_launch how;
+    steps_chain(flow, &what);
     kernel_choose_chain(what.bytes, fabric->room, &how);
     uint32_t to = kernel_chain_receivers(&what, how.blocks);
     tutti_result_t result = fabric_needs(fabric, to);
     if (result == TUTTI_SUCCESS)
         result = scratch_take_bulk(fabric, 1u << fabric->rank | to);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    record_way(fabric, record_kernel(how.kernel));
-    return order_launch(fabric, &how, TUTTI_UINT8, &what.team, stream);
+    return result == TUTTI_SUCCESS ? order_launch(fabric, &how, TUTTI_UINT8, &what.team, stream) : result;
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------------------------------- */
@@ -96,11 +98,6 @@ tutti_result_t fabric_prepare(struct fabric *fabric, const struct call *call)
 
 /* ---- Exchanges ----------------------------------------------------------------------------------------------------- */
 
-static const char *block(const void *base, size_t size, int index)
-{
-    return (const char *)base + size * (size_t)index;
-}
-
 static void send_to(struct kernel_exchange *what, int peer, const void *from, uint64_t bytes)
 {
     what->send[peer] = from;
@@ -113,48 +110,37 @@ static void recv_from(struct kernel_exchange *what, int peer, const void *to, ui
     what->recv_bytes[peer] = bytes;
 }
 
-static void describe_vector(const struct fabric *fabric, const struct call *call, struct kernel_exchange *what)
+/* A message's memory. Where a schedule's message is empty (of a barrier) words go behind this rank's own window, which nobody reads. */
+struct piece {
+    const char *at;
+    uint64_t bytes;
+};
+
+static struct piece piece_of(const struct fabric *fabric, const struct call *call, const struct flow_place *place, int peer, bool sends)
 {
-    size_t size = type_size(call->type);
-    for (int peer = 0; peer < fabric->nranks; peer++) {
-        send_to(what, peer, (const char *)call->in + call->send_offsets[peer] * size, call->send_counts[peer] * size);
-        recv_from(what, peer, (const char *)call->out + call->recv_offsets[peer] * size, call->recv_counts[peer] * size);
+    size_t size = type_size(call->type), block = (size_t)place->block;
+    if (!place->nblocks) {
+        const unsigned char *words = fabric->kernels.window[fabric->rank] + kernel_window_bytes(fabric->nranks);
+        return (struct piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
     }
+    const char *base = place->buffer == BUFFER_IN ? call->in : call->out;
+    if (call->coll != COLL_ALLTOALLV)
+        return (struct piece){base + block * call->count * size, (uint64_t)place->nblocks * call->count * size};
+    const size_t *offsets = sends ? call->send_offsets : call->recv_offsets, *counts = sends ? call->send_counts : call->recv_counts;
+    return (struct piece){base + offsets[block] * size, counts[block] * size};
 }
 
-/* Everybody hears of everybody, by words behind this rank's own window that nobody reads. */
-static void describe_barrier(const struct fabric *fabric, struct kernel_exchange *what)
+static void describe(const struct fabric *fabric, const struct call *call, const struct flow *flow, struct kernel_exchange *what)
 {
-    const unsigned char *scratch = fabric->kernels.window[fabric->rank] + kernel_window_bytes(fabric->nranks);
-    for (int peer = 0; peer < fabric->nranks; peer++)
-        if (peer != fabric->rank) {
-            send_to(what, peer, scratch, 4);
-            recv_from(what, peer, scratch + 64 * (peer + 1), 4);
-        }
-}
-
-static void describe(const struct fabric *fabric, const struct call *call, struct kernel_exchange *what)
-{
-    size_t bytes = call->count * type_size(call->type);
-    int me = fabric->rank, root = call->root;
     memset(what, 0, sizeof *what);
-    if (call->coll == COLL_ALLTOALLV)
-        describe_vector(fabric, call, what);
-    if (call->coll == COLL_BARRIER)
-        describe_barrier(fabric, what);
     for (int peer = 0; peer < fabric->nranks; peer++) {
-        bool all = call->coll == COLL_ALLGATHER || call->coll == COLL_ALLTOALL;
-        if (all || (call->coll == COLL_GATHER && peer == root))
-            send_to(what, peer, call->coll == COLL_ALLTOALL ? block(call->in, bytes, peer) : call->in, bytes);
-        if (all || (call->coll == COLL_GATHER && me == root))
-            recv_from(what, peer, block(call->out, bytes, peer), bytes);
-        if (me == root && call->coll == COLL_SCATTER)
-            send_to(what, peer, block(call->in, bytes, peer), bytes);
-        if (me == root && call->coll == COLL_BROADCAST)
-            send_to(what, peer, call->in, bytes);
+        const struct flow_peer *with = &flow->peer[peer];
+        struct piece out = piece_of(fabric, call, &with->send, peer, true), in = piece_of(fabric, call, &with->recv, peer, false);
+        if (with->send.used)
+            send_to(what, peer, out.at, out.bytes);
+        if (with->recv.used)
+            recv_from(what, peer, in.at, in.bytes);
     }
-    if (call->coll == COLL_SCATTER || call->coll == COLL_BROADCAST)
-        recv_from(what, root, call->out, bytes);
 }
 
 static tutti_result_t exchange(struct fabric *fabric, const struct call *call, CUstream stream, bool capturing)
@@ -164,7 +150,10 @@ static tutti_result_t exchange(struct fabric *fabric, const struct call *call, C
         return chain_of_copies(fabric, call, stream);
     if (by_chain_kernel(fabric, call))
         return chain_kernel(fabric, call, stream);
-    describe(fabric, call, &what);
+    const struct flow *flow = record_way(fabric, WAY_EXCHANGE, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
+    describe(fabric, call, flow, &what);
     return exchange_issue(fabric, &what, true, stream, capturing);
 }
 

@@ -81,7 +81,7 @@ tutti_result_t copy_exchange(struct fabric *fabric, const struct kernel_exchange
     int count = 0, n = fabric->nranks;
     tutti_result_t result = TUTTI_SUCCESS;
     if (sends | recvs)
-        record_way(fabric, &record_copy);
+        record_copies(fabric);
     for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
         result = begin_pair(fabric, what, ways, (fabric->rank - k + n) % n, (fabric->rank + k) % n, in_turn ? &last : NULL, list, &count,
                             stream);

@@ -43,7 +43,8 @@ tutti_result_t direct_issue(struct fabric *fabric, const struct call *call, stru
     if (fetched)
         what->out = (char *)(uintptr_t)fabric->stand_in + param_int(PARAM_DIRECT_MOST);
     kernel_shape_reduce(KERNEL_REDUCE_DIRECT, call_in_bytes(fabric, call), fabric->room, &how);
-    record_way(fabric, record_kernel(how.kernel));
+    if (result == TUTTI_SUCCESS && !reduce_follow(fabric, call, how.kernel, what))
+        result = TUTTI_INTERNAL_ERROR;
     if (result == TUTTI_SUCCESS)
         result = order_launch(fabric, &how, call->type, &what->team, stream);
     if (result != TUTTI_SUCCESS || !fetched)

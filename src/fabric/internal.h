@@ -11,6 +11,7 @@
 #include "fabric/board.h"
 #include "fabric/fabric.h"
 #include "fabric/staged.h"
+#include "fabric/ways.h"
 #include "device/type.h"
 #include "wire/blackbox.h"
 
@@ -101,6 +102,7 @@ struct fabric {
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
 
     struct record *record;    /* NULL: there is no black box */
+    struct way_flows flows;   /* what this rank does in each collective, as it was last carried out */
     /* order.c */
     const _Atomic uint32_t *over; /* pinned: the ticket of the last operation that is over */
     CUdeviceptr over_device;
@@ -190,15 +192,16 @@ tutti_result_t graphs_end(struct fabric *fabric, CUstream stream);
 void graphs_close(struct fabric *fabric);
 
 /* record.c: what the black box shows of this rank */
-extern const struct wire_name record_exchange, record_copy, record_chain; /* ways to carry an operation */
-const struct wire_name *record_kernel(enum kernel_id kernel);
 /* The fabric is made. Whatever fails here leaves the fabric without records. */
 void record_open(struct fabric *fabric);
 void record_close(struct fabric *fabric);
 /* A call begins; it has returned, and has its ticket. Between the two: how it is carried. */
 void record_call(struct fabric *fabric, const struct call *call);
 void record_p2p(struct fabric *fabric, const struct p2p_item *items, int count);
-void record_way(struct fabric *fabric, const struct wire_name *way);
+/* The call goes this way: returns what this rank does in its schedule, which is what the black box shows. NULL: it cannot, with a sentence. */
+const struct flow *record_way(struct fabric *fabric, enum way way, const struct call *call);
+/* Of an exchange: copy engines carry messages of it. */
+void record_copies(struct fabric *fabric);
 void record_returned(struct fabric *fabric, tutti_result_t result);
 /* Notes what is over. */
 void record_look(struct fabric *fabric);
@@ -236,6 +239,8 @@ void scratch_sweep(struct fabric *fabric);
 /* reduce.c */
 tutti_result_t reduce_issue(struct fabric *fabric, const struct call *call, bool capturing, CUstream stream);
 bool reduce_needs_bulk(const struct fabric *fabric, const struct call *call);
+/* The kernel's peers and parts, from the schedule that it carries out. False: there is none, with a sentence. */
+bool reduce_follow(struct fabric *fabric, const struct call *call, enum kernel_id kernel, struct kernel_reduce *what);
 
 /* direct.c: reductions of users' memory where it lies */
 bool direct_wanted(const struct fabric *fabric, const struct call *call);

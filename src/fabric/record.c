@@ -6,6 +6,7 @@
  */
 #include "fabric/internal.h"
 
+#include "base/error.h"
 #include "base/futex.h"
 #include "base/log.h"
 #include "device/type.h"
@@ -21,7 +22,9 @@
 struct record {
     struct trace_comm *trace;
     struct trace_op *call;       /* being issued; NULL: not recorded */
-    const struct wire_name *way;
+    enum way way;
+    uint32_t rounds;             /* of its schedule; 0 of sends and receives */
+    uint64_t peers;              /* ranks sent to (bits 0..31) and received from (32..63); 0: as the call has said */
 
     /* issued and not seen to be over, oldest first: at most as many as the box holds. Filled by calls, emptied under the lock */
     struct pending {
@@ -37,22 +40,6 @@ struct record {
     _Atomic uint32_t news; /* what it sleeps on */
     uint64_t asked;        /* 1 + head of when the kernel was asked; 0: it was not */
 };
-
-const struct wire_name record_exchange = {"exchange"}, record_copy = {"copy"}, record_chain = {"copy_chain"};
-
-const struct wire_name *record_kernel(enum kernel_id kernel)
-{
-    static const struct wire_name names[KERNEL_COUNT] = {
-        [KERNEL_EXCHANGE] = {"exchange"},
-        [KERNEL_REDUCE_ONE] = {"reduce_one"},
-        [KERNEL_REDUCE_TWO] = {"reduce_two"},
-        [KERNEL_REDUCE_BULK] = {"reduce_bulk"},
-        [KERNEL_REDUCE_DIRECT] = {"reduce_direct"},
-        [KERNEL_CHAIN] = {"chain"},
-        [KERNEL_COURIER] = {"courier"},
-    };
-    return kernel < KERNEL_COUNT ? &names[kernel] : &record_exchange;
-}
 
 /* ---- What is over -------------------------------------------------------------------------------------------------- */
 
@@ -210,7 +197,7 @@ void record_call(struct fabric *fabric, const struct call *call)
     bool rooted = call->coll == COLL_REDUCE || call->coll == COLL_BROADCAST || call->coll == COLL_GATHER || call->coll == COLL_SCATTER;
     if (!records(fabric))
         return;
-    fabric->record->way = &record_exchange;
+    fabric->record->way = WAY_EXCHANGE;
     fabric->record->call = trace_op_call(fabric->record->trace, seq, (enum wire_collective)call->coll, (int)call->type,
                                          call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
                                          team_vector_bytes(fabric->team, call), 0);
@@ -228,15 +215,33 @@ void record_p2p(struct fabric *fabric, const struct p2p_item *items, int count)
         bytes += items[i].count * type_size(items[i].type);
         peers |= 1ull << (items[i].peer + (items[i].sends ? 0 : 32));
     }
-    fabric->record->way = &record_exchange;
+    fabric->record->way = WAY_EXCHANGE;
+    fabric->record->rounds = 0;
+    fabric->record->peers = 0;
     fabric->record->call = trace_op_call(fabric->record->trace, seq, count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV,
                                          (int)items[0].type, -1, count == 1 ? items[0].peer : -1, items[0].count, bytes, peers);
 }
 
-void record_way(struct fabric *fabric, const struct wire_name *way)
+const struct flow *record_way(struct fabric *fabric, enum way way, const struct call *call)
 {
-    if (fabric->record)
-        fabric->record->way = way;
+    struct record *record = fabric->record;
+    const struct way_flow *found = way_find(&fabric->flows, way, call->coll, call->root, fabric->rank, fabric->nranks);
+    if (!found) {
+        error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll), way_name(way)->text, fabric->nranks);
+        return NULL;
+    }
+    if (record) {
+        record->way = way;
+        record->rounds = (uint32_t)found->flow.rounds;
+        record->peers = (found->flow.to | found->flow.gives) | (uint64_t)(found->flow.from | found->flow.takes) << 32;
+    }
+    return &found->flow;
+}
+
+void record_copies(struct fabric *fabric)
+{
+    if (fabric->record && fabric->record->way == WAY_EXCHANGE)
+        fabric->record->way = WAY_COPY;
 }
 
 static void wake(struct record *record)
@@ -259,12 +264,13 @@ void record_returned(struct fabric *fabric, tutti_result_t result)
     struct record *record = fabric->record;
     if (!record)
         return;
+    const struct wire_name *name = way_name(record->way);
     if (result != TUTTI_SUCCESS) {
         trace_op_seen_done(record->call, result);
     } else if (fabric->capturing) {
-        trace_op_captured(record->trace, record->call, record->way);
+        trace_op_captured(record->trace, record->call, name, record->rounds, record->peers);
     } else if (record->call) {
-        trace_op_issued(record->call, record->way);
+        trace_op_issued(record->call, name, record->rounds, record->peers);
         push(record, atomic_load_explicit(&fabric->ticket, memory_order_relaxed));
     }
     record->call = NULL;

@@ -4,6 +4,7 @@
  * carry the parts to the others, without any processor of the GPU and faster than kernels store.
  */
 #include "fabric/internal.h"
+#include "fabric/steps.h"
 
 #include "base/error.h"
 #include "base/param.h"
@@ -36,9 +37,17 @@ static void choose(const struct fabric *fabric, const struct call *call, enum ke
     kernel_choose_reduce(mode, fabric->nranks, call_bytes(call), fabric->room, fabric->in_host, how);
 }
 
+bool reduce_follow(struct fabric *fabric, const struct call *call, enum kernel_id kernel, struct kernel_reduce *what)
+{
+    const struct flow *flow = record_way(fabric, steps_way(kernel, (enum kernel_mode)what->mode), call);
+    if (flow)
+        steps_reduce(flow, kernel, fabric->nranks, what);
+    return flow != NULL;
+}
+
 static tutti_result_t launch(struct fabric *fabric, const struct call *call, enum kernel_mode mode, CUstream stream)
 {
-    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode, .root = call->root,
+    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)mode,
                                  .op = call->op, .premul = call->premul, .scalar = call->scalar, .scalar_at = call->scalar_at,
                                  .chunk = (uint64_t)param_int(PARAM_BULK_CHUNK)};
     struct kernel_launch how;
@@ -49,29 +58,38 @@ static tutti_result_t launch(struct fabric *fabric, const struct call *call, enu
     if (!what.chunk)
         what.chunk = how.chunk;
     tutti_result_t result = TUTTI_SUCCESS;
+    if (!reduce_follow(fabric, call, how.kernel, &what))
+        return TUTTI_INTERNAL_ERROR;
     if (how.kernel == KERNEL_REDUCE_BULK)
         result = scratch_take_bulk(fabric, everybody(fabric));
-    record_way(fabric, record_kernel(how.kernel));
     return result == TUTTI_SUCCESS ? order_launch(fabric, &how, call->type, &what.team, stream) : result;
 }
 
-/* Each rank's part of `out` to the others'. */
+/* Each owner's part of `out` to who gets its results. */
 static tutti_result_t gather_parts(struct fabric *fabric, const struct call *call, CUstream stream)
 {
     struct kernel_exchange what;
-    uint64_t bytes = call_bytes(call), each = kernel_part_bytes(bytes, fabric->nranks), part[KERNEL_RANKS];
+    const struct flow *flow = record_way(fabric, WAY_BULK_COPY, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
+    uint64_t bytes = call_bytes(call), each = kernel_part_bytes(bytes, flow->blocks), length[KERNEL_RANKS];
     char *at[KERNEL_RANKS];
     memset(&what, 0, sizeof what);
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        uint64_t begin = each * (uint64_t)rank < bytes ? each * (uint64_t)rank : bytes;
+        uint64_t before = each * (uint64_t)flow->peer[rank].send.about, begin = before < bytes ? before : bytes;
         at[rank] = (char *)call->out + begin;
-        part[rank] = bytes - begin < each ? bytes - begin : each;
+        length[rank] = bytes - begin < each ? bytes - begin : each;
     }
     for (int rank = 0; rank < fabric->nranks; rank++) {
-        what.send[rank] = at[fabric->rank];
-        what.send_bytes[rank] = part[fabric->rank];
-        what.recv[rank] = at[rank];
-        what.recv_bytes[rank] = part[rank];
+        bool own = rank == fabric->rank;
+        if (own || flow->gives >> rank & 1) {
+            what.send[rank] = at[fabric->rank];
+            what.send_bytes[rank] = length[fabric->rank];
+        }
+        if (own || flow->takes >> rank & 1) {
+            what.recv[rank] = at[rank];
+            what.recv_bytes[rank] = length[rank];
+        }
     }
     return exchange_issue(fabric, &what, true, stream, false);
 }

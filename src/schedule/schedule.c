@@ -30,7 +30,7 @@ static const char *skip_joiners(const char *text, const char *end)
     return text;
 }
 
-static bool same_word(const char *a, const char *b, size_t length)
+bool schedule_same_name(const char *a, const char *b, size_t length)
 {
     const char *a_end = a + strlen(a), *b_end = b + length;
     for (;;) {
@@ -46,7 +46,7 @@ static bool same_word(const char *a, const char *b, size_t length)
 enum coll schedule_coll_find(const char *name, size_t length)
 {
     int coll = 0;
-    while (coll < COLL_COUNT && !same_word(coll_names[coll], name, length))
+    while (coll < COLL_COUNT && !schedule_same_name(coll_names[coll], name, length))
         coll++;
     return (enum coll)coll;
 }

@@ -104,8 +104,9 @@ struct cost_terms {
 
 enum algorithm_flags {
     ALGORITHM_POWER_OF_TWO = 1, /* only for n = 2^k */
-    ALGORITHM_DIRECT = 2 /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a
-                            REDUCE reads can be a pointer, and the REDUCE a fused kernel */
+    ALGORITHM_DIRECT = 2, /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a
+                             REDUCE reads can be a pointer, and the REDUCE a fused kernel */
+    ALGORITHM_GPU = 4     /* a way of GPUs, by kernels or copy engines; host memory can take it too */
 };
 
 /* A row of the table in algorithm/algorithm.h. All functions are pure. */
@@ -126,6 +127,8 @@ const char *schedule_coll_name(enum coll coll);
 /* The collective of that name ('-' and '_' and case do not matter, so NCCL's ReduceScatter is one), COLL_COUNT if none.
  */
 enum coll schedule_coll_find(const char *name, size_t length);
+/* Is `a` the first `length` characters of `b`, if case, '-' and '_' do not matter? */
+bool schedule_same_name(const char *a, const char *b, size_t length);
 const char *schedule_kind_name(enum action_kind kind);
 
 static inline bool schedule_in_set(enum coll coll, uint32_t set)

@@ -346,18 +346,26 @@ static inline struct trace_op *trace_op_call(struct trace_comm *comm, uint64_t s
     return (struct trace_op *)record;
 }
 
-/* Its call has returned; the GPU has it. */
-static inline void trace_op_issued(struct trace_op *op, const struct wire_name *way)
+static inline void trace_op_route(struct wire_box_op *record, const struct wire_name *way, uint32_t rounds, uint64_t peers)
+{
+    if (peers)
+        trace_store(&record->peers, peers);
+    trace_op_describe(record, way, rounds, 0);
+}
+
+/* Its call has returned; the GPU has it. rounds: of the schedule. peers: as above, of all rounds; 0: as the call said. */
+static inline void trace_op_issued(struct trace_op *op, const struct wire_name *way, uint32_t rounds, uint64_t peers)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
     if (!record)
         return;
-    trace_op_describe(record, way, 0, 0);
+    trace_op_route(record, way, rounds, peers);
     trace_op_mark(record, WIRE_OP_HAS_NAME, WIRE_OP_ENQUEUED);
 }
 
 /* Its call has returned; a graph has it, and nothing more is seen of it. */
-static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way)
+static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way, uint32_t rounds,
+                                     uint64_t peers)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
     if (!comm)
@@ -365,7 +373,7 @@ static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *o
     trace_store(&comm->record->captured, trace_load(&comm->record->captured) + 1);
     if (!record)
         return;
-    trace_op_describe(record, way, 0, 0);
+    trace_op_route(record, way, rounds, peers);
     trace_op_mark(record, WIRE_OP_HAS_NAME | WIRE_OP_CAPTURED, WIRE_OP_DONE);
 }
 

@@ -174,7 +174,7 @@ static void test_ring_wraps(void **state)
 /* What a GPU carries out is called, issued, perhaps seen waiting, and seen to be over. */
 static void test_on_a_gpu(void **state)
 {
-    static const struct wire_name kernel = {"reduce_one"};
+    static const struct wire_name kernel = {"one-shot"};
     struct trace *trace = trace_open();
     struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 2, 2);
     struct trace_op *op[4];
@@ -183,19 +183,20 @@ static void test_on_a_gpu(void **state)
         assert_int_equal(trace_op_place(comm, op[i]), i);
     }
     for (int i = 0; i < 3; i++)
-        trace_op_issued(op[i], &kernel);
+        trace_op_issued(op[i], &kernel, 2, i == 2 ? 5ull | 3ull << 32 : 0);
     trace_op_seen_waiting(op[0]);
     trace_op_seen_done(op[0], TUTTI_REMOTE_ERROR);
     trace_op_seen_waiting(op[1]);
     trace_op_seen_waiting(op[1]);
-    trace_op_captured(comm, begin(comm, 4), &kernel);
+    trace_op_captured(comm, begin(comm, 4), &kernel, 0, 0);
     struct blackbox *box = must_read(trace_path(trace));
     const struct blackbox_op *seen = box->comms[0].ops;
     assert_true(seen[0].device && seen[0].state == WIRE_OP_DONE && seen[0].result == TUTTI_REMOTE_ERROR && seen[0].sends_to == 6);
     assert_true(seen[0].recvs_from == 9 && seen[0].start >= seen[0].begin && seen[0].end >= seen[0].start && !seen[0].head_since);
     assert_true(seen[1].state == WIRE_OP_RUNNING && seen[1].start && seen[1].head_since == seen[0].end);
     assert_true(seen[2].state == WIRE_OP_ENQUEUED && seen[3].state == WIRE_OP_ENQUEUED && !seen[2].start);
-    assert_string_equal(seen[2].algorithm, "reduce_one");
+    assert_string_equal(seen[2].algorithm, "one-shot");
+    assert_true(seen[2].rounds == 2 && seen[2].sends_to == 5 && seen[2].recvs_from == 3);
     assert_string_equal(seen[3].algorithm, "");
     assert_true(seen[4].captured && !seen[4].device && !seen[4].sends_to && seen[4].state == WIRE_OP_DONE && box->comms[0].captured == 1);
     blackbox_free(box);

@@ -181,7 +181,7 @@ struct wire_box_op {
     struct wire_name algorithm;
     uint32_t rounds;
     uint32_t slices;
-    uint64_t peers; /* of a send, receive or group: ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32 */
+    uint64_t peers; /* ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32; of a collective, once it has a name */
 };
 
 /* Stamp: 1 + number of the event, whose low bits are the record's index. */

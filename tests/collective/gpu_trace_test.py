@@ -158,7 +158,7 @@ class Life(unittest.TestCase):
         self.assertEqual((last["collective"], last["state"]), ("barrier", "done"))
         self.assertEqual([op["state"] for op in comm["operations"][-3:-1]], ["captured"] * 2)
         self.assertTrue(all(op["state"] == "done" and op["device"] for op in comm["operations"][:-3] if op["collective"] == "allreduce"))
-        self.assertEqual(comm["operations"][-4]["algorithm"], "reduce_bulk")
+        self.assertEqual(comm["operations"][-4]["algorithm"], "bulk")
         numbers = [op["seq"] for op in comm["operations"]]
         self.assertEqual(numbers, sorted(set(numbers)))
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The broadcast kernel on the CPU, ranks as threads: roots, ways, chunks, blocks, alignments; alone and among reductions. */
+#include "cuda/kernels/follow.h"
 #include "cuda/kernels/draw.h"
 #include "cuda/kernels/team.h"
 
@@ -60,7 +61,8 @@ static void make_broadcast(struct broadcast *b, struct job *job)
             b->in = in;
         job->grid[p] = (struct cuda_index){blocks, 1, 1};
         job->params[p].chain = (struct kernel_chain){.team = team_of(&team, p), .in = p == root || in_place ? in : NULL, .out = b->out[p],
-                                                     .bytes = bytes, .chunk = chunk, .root = root, .fan = fan};
+                                                     .bytes = bytes, .chunk = chunk};
+        follow_chain(fan ? WAY_FAN : WAY_CHAIN, root, &job->params[p].chain);
     }
     for (size_t i = 0; i < bytes; i++)
         b->in[i] = (unsigned char)random_next();
@@ -116,6 +118,7 @@ static void make_sum(struct sum *s, struct job *job)
         job->grid[p] = (struct cuda_index){blocks, 1, 1};
         job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p), .in = s->in[p], .out = s->out[p], .count = s->count,
                                                        .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
+        follow_reduce(KERNEL_REDUCE_BULK, 0, &job->params[p].reduce);
     }
 }
 
@@ -155,6 +158,14 @@ static void test_broadcasts_among_reductions(void **state)
     }
 }
 
+/* From each root along the chain and by the fan in turn. */
+static struct kernel_chain broadcast_of(int n, int rank, int i)
+{
+    struct kernel_chain what = {.team = {.rank = rank, .nranks = n}};
+    follow_chain(i % 2 ? WAY_FAN : WAY_CHAIN, i / 2, &what);
+    return what;
+}
+
 /* Whom a rank sends to knows that it does, and everybody gets every stripe once. */
 static void test_ways_of_broadcasts(void **state)
 {
@@ -163,13 +174,13 @@ static void test_ways_of_broadcasts(void **state)
             for (uint32_t stripe = 0; stripe < 9; stripe++) {
                 uint32_t receivers = 0;
                 for (int p = 0; p < n; p++) {
-                    const struct kernel_chain what = {.team = {.rank = p, .nranks = n}, .root = i / 2, .fan = i % 2};
-                    const uint32_t next = kernel_chain_next(&what, stripe);
+                    const struct kernel_chain what = broadcast_of(n, p, i);
+                    const uint32_t next = what.next[stripe % (uint32_t)what.parts];
                     assert_int_equal(next & (receivers | 1u << i / 2), 0);
                     receivers |= next;
                     for (int q = 0; q < n; q++) {
-                        const struct kernel_chain theirs = {.team = {.rank = q, .nranks = n}, .root = i / 2, .fan = i % 2};
-                        assert_int_equal(kernel_chain_source(&theirs, stripe) == p, next >> q & 1);
+                        const struct kernel_chain theirs = broadcast_of(n, q, i);
+                        assert_int_equal(theirs.source[stripe % (uint32_t)theirs.parts] == p, next >> q & 1);
                     }
                     assert_int_equal(next & ~kernel_chain_receivers(&what, stripe + 1), 0);
                 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of large reductions and of exchanges beside one another: blocks of several threads, one process a rank. */
+#include "cuda/kernels/follow.h"
 #include "cuda/kernels/threads/threads.h"
 
 #include "base/random.h"
@@ -114,7 +115,9 @@ static bool run_one(int rank, unsigned number)
     const struct operation o = operation_of(number);
     size_t words = o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)ranks : o.count;
     struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort}, .in = in + o.shift, .count = o.count,
-                                 .mode = o.mode, .root = o.root, .op = TUTTI_SUM, .chunk = o.chunk, .stripes = o.stripes};
+                                 .mode = o.mode, .op = TUTTI_SUM, .chunk = o.chunk, .stripes = o.stripes};
+    bool one = o.kernel == threads_reduce_one_int32, two = o.kernel == threads_reduce_two_int32;
+    follow_reduce(one ? KERNEL_REDUCE_ONE : two ? KERNEL_REDUCE_TWO : KERNEL_REDUCE_BULK, o.root, &what);
     for (int p = 0; p < ranks; p++) {
         what.team.window[p] = world->window[p];
         what.team.bulk[p] = world->bulk[p];

@@ -55,7 +55,8 @@ static CUdeviceptr reach(const struct rank *user, const struct rank *owner, stru
 static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
 {
     struct rank *rank = &ranks[me];
-    struct kernel_reduce params = {.team = {.rank = me, .nranks = RANKS}, .count = COUNT, .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
+    struct kernel_reduce params = {.team = {.rank = me, .nranks = RANKS}, .count = COUNT, .mode = KERNEL_ALLREDUCE, .wants = 1,
+                                   .gives = 1u << !me, .takes = 1u << !me, .op = TUTTI_SUM};
     struct kernel_launch how;
     params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
     params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;

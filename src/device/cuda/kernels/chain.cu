@@ -51,11 +51,12 @@ DEVICE struct chain_run chain_run_of(const struct kernel_chain &what)
 {
     const struct span mine = span_part(what.bytes, blockIdx.x, gridDim.x);
     const uint32_t halves = (gridDim.x + 1) / 2; /* one half of the blocks has the slots of each family */
-    const bool root = what.team.rank == what.root;
+    const uint32_t part = blockIdx.x % (uint32_t)what.parts;
+    const bool root = what.source[part] < 0;
     struct chain_run r = {what.team, root ? (const unsigned char *)what.in + mine.begin : NULL,
                           root && what.in == what.out ? NULL : (unsigned char *)what.out + mine.begin, mine.end - mine.begin, 0,
                           KERNEL_BULK_BYTES / halves & ~(uint64_t)127, 0, blockIdx.x,
-                          kernel_chain_next(&what, blockIdx.x), kernel_chain_source(&what, blockIdx.x)};
+                          what.next[part], what.source[part]};
     const uint64_t wanted = round_up_16(r.length / CHAIN_STEPS), fewest = round_up_16(what.chunk ? what.chunk : KERNEL_CHAIN_CHUNK);
     r.chunk = least(wanted < fewest ? fewest : wanted, r.room);
     r.steps = (uint32_t)((r.length + r.chunk - 1) / r.chunk);

@@ -70,7 +70,9 @@ struct kernel_team {
 /*
  * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. KERNEL_REDUCE_OWN (of bulk
  * kernels) is an allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
- * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. premul: each
+ * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. wants: this rank
+ * gets a result; gives, takes: the other ranks that get this one's results, and whose results it gets (of the kernel one: contributions).
+ * part[p]: which of the `parts` parts of the vector rank p owns, -1: none. premul: each
  * contribution is first multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
  * The kernels for small vectors (one, two) count bytes in 32 bits.
  */
@@ -79,7 +81,10 @@ struct kernel_reduce {
     const void *in;
     void *out;
     uint64_t count;
-    int32_t mode, root, op, premul;
+    int32_t mode, wants, op, premul;
+    uint32_t gives, takes;
+    int32_t parts;
+    int8_t part[KERNEL_RANKS];
     uint64_t scalar;
     const void *scalar_at;
     uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */
@@ -108,15 +113,18 @@ struct kernel_exchange {
 };
 
 /*
- * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out. fan, chunk (0:
- * the default): how, the same on all ranks. Needs bulk and two ranks or more.
+ * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out. Stripes take turns
+ * with `parts` ways: this rank gets its stripe of part i from rank source[i] (-1: it is the root) and passes it on to the ranks next[i].
+ * chunk (0: the default) and parts are the same on all ranks. Needs bulk and two ranks or more.
  */
 struct kernel_chain {
     struct kernel_team team;
     const void *in;
     void *out;
     uint64_t bytes, chunk;
-    int32_t root, fan;
+    int32_t parts;
+    int8_t source[KERNEL_RANKS];
+    uint32_t next[KERNEL_RANKS];
 };
 
 /* A copy that the host wants of a kernel; in pinned host memory. Where the job is another than before, the host first makes it nobody's; then comes
@@ -155,24 +163,6 @@ struct kernel_courier {
 KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
 {
     return (bytes / (uint64_t)nranks + (bytes % (uint64_t)nranks != 0) + 255) & ~(uint64_t)255;
-}
-
-/*
- * Ranks that own parts of a large vector. A root gets all results, which is as much as its link carries: it owns nothing if there are two others
- * or more. Of two ranks each owns a half: one alone would reduce all.
- */
-KERNEL_SHARED int kernel_owners(const struct kernel_reduce *what)
-{
-    const int n = what->team.nranks;
-    return what->mode != KERNEL_REDUCE || n <= 2 ? n : n - 1;
-}
-
-/* Which part a rank owns; -1: none. */
-KERNEL_SHARED int kernel_owner(const struct kernel_reduce *what, int rank)
-{
-    if (what->mode != KERNEL_REDUCE || what->team.nranks <= 2)
-        return rank;
-    return rank == what->root ? -1 : rank - (rank > what->root);
 }
 
 /* Bytes of the scratch of the bulk kernels in each rank's device memory: two families, every source but the own. */
@@ -229,40 +219,12 @@ KERNEL_SHARED uint64_t kernel_plain_chunk(uint64_t bytes, int nranks)
     return chunk < slot ? chunk : slot;
 }
 
-/* The rank that a broadcast comes to in a stripe of a fan, before the others. */
-KERNEL_SHARED int32_t kernel_chain_middle(const struct kernel_chain *what, uint32_t stripe)
-{
-    return (what->root + 1 + (int32_t)(stripe % (uint32_t)(what->team.nranks - 1))) % what->team.nranks;
-}
-
-/* The ranks that this one sends a stripe of a broadcast to. */
-KERNEL_SHARED uint32_t kernel_chain_next(const struct kernel_chain *what, uint32_t stripe)
-{
-    const int32_t me = what->team.rank, n = what->team.nranks, next = (me + 1) % n, middle = kernel_chain_middle(what, stripe);
-    if (!what->fan)
-        return next == what->root ? 0 : 1u << next;
-    if (me == what->root)
-        return 1u << middle;
-    return me == middle ? ((1u << n) - 1) & ~(1u << me | 1u << what->root) : 0;
-}
-
-/* The rank that this one gets it from; -1: none, it is the root. */
-KERNEL_SHARED int32_t kernel_chain_source(const struct kernel_chain *what, uint32_t stripe)
-{
-    const int32_t me = what->team.rank, n = what->team.nranks, middle = kernel_chain_middle(what, stripe);
-    if (me == what->root)
-        return -1;
-    if (!what->fan)
-        return (me + n - 1) % n;
-    return me == middle ? what->root : middle;
-}
-
 /* The ranks that this one sends any of `stripes` stripes to. */
 KERNEL_SHARED uint32_t kernel_chain_receivers(const struct kernel_chain *what, uint32_t stripes)
 {
     uint32_t ranks = 0;
     for (uint32_t stripe = 0; stripe < stripes; stripe++)
-        ranks |= kernel_chain_next(what, stripe);
+        ranks |= what->next[stripe % (uint32_t)what->parts];
     return ranks;
 }
 

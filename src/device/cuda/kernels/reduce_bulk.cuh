@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions. Each rank owns a part of the vector (but see kernel_owners()); each block has a stripe of every part, cut into chunks. Three stages work
+ * Large reductions. Ranks own parts of the vector; each block has a stripe of every part, cut into chunks. Three stages work
  * on a stripe, each at its own pace, by warps of its own (stages.cuh): contributions are pushed to their owners; the owner reduces
  * them, stores results and pushes them to who wants them; results are copied from where others have pushed them.
  *
@@ -55,15 +55,14 @@ DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uin
     const struct span mine = span_part(part, blockIdx.x, gridDim.x);
     const uint64_t length = mine.end - mine.begin, room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
     const uint64_t wanted = round_up_16((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
-    const bool all = what.mode == KERNEL_ALLREDUCE;
     s->chunk = least(what.chunk ? round_up_16(what.chunk) : wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST : wanted, room);
     s->slot = (uint64_t)(n - 1) * KERNEL_BULK_BYTES;
     s->steps = (uint32_t)((length + s->chunk - 1) / s->chunk);
     s->stripe = blockIdx.x;
     s->others = all_ranks_but(n, me);
-    s->wants = what.mode != KERNEL_REDUCE || what.root == me;
-    s->gives = all ? s->others : what.mode == KERNEL_REDUCE ? s->others & 1u << what.root : 0;
-    s->takes = all || (what.mode == KERNEL_REDUCE && s->wants) ? s->others : 0;
+    s->wants = what.wants;
+    s->gives = what.gives;
+    s->takes = what.takes;
 }
 
 DEVICE unsigned char *bulk_slots(const struct kernel_team &team, int family, int owner, int source)
@@ -80,7 +79,7 @@ DEVICE void bulk_find(struct bulk_end *end, const struct kernel_reduce &what, ui
     const struct window *mine = window_of(team, team.rank);
     const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
     const struct span stripe = span_part(part, blockIdx.x, gridDim.x);
-    const int owner = kernel_owner(&what, p);
+    const int owner = what.part[p];
     const uint64_t first = scatter ? 0 : owner < 0 ? bytes : least(part * (uint64_t)owner, bytes);
     const uint64_t begin = least(first + stripe.begin, bytes);
     end->in = (const unsigned char *)what.in + (scatter ? bytes * (uint64_t)p : 0) + begin;
@@ -351,7 +350,7 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
     __shared__ struct bulk_shape s;
     __shared__ struct stages_state state;
     const uint64_t bytes = what.count * E::BYTES;
-    const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, kernel_owners(&what));
+    const uint64_t part = what.mode == KERNEL_REDUCE_SCATTER ? bytes : kernel_part_bytes(bytes, what.parts);
     const arithmetic<E> a = arithmetic_of<E>(what);
     const bulk_run<E> r = {what.team, a, s};
     const bulk_work<E> work = {r};

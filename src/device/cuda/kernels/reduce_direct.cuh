@@ -176,17 +176,17 @@ template <class E> DEVICE void direct_span(const direct_run<E> &r, const struct 
 template <class E> DEVICE void reduce_direct(const struct kernel_reduce &what)
 {
     __shared__ struct direct_places at;
-    const int n = what.team.nranks, me = what.team.rank;
+    const int me = what.team.rank;
     const uint64_t bytes = what.count * E::BYTES;
     const arithmetic<E> a = arithmetic_of<E>(what);
     const bool scatter = what.mode == KERNEL_REDUCE_SCATTER;
-    const uint32_t gives = scatter ? 1u << me : what.mode == KERNEL_REDUCE ? 1u << what.root : (1u << n) - 1;
+    const uint32_t gives = what.gives | (uint32_t)what.wants << me;
     const direct_run<E> r = {what.team, at, a, gives};
     struct window *window = window_of(what.team, me);
     const uint32_t last = window->direct_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
-    const int owner = kernel_owner(&what, me);
+    const int owner = what.part[me];
     const struct span whole = {0, bytes}, none = {0, 0};
-    const struct span part = scatter ? whole : owner < 0 ? none : span_part(bytes, (uint32_t)owner, (uint32_t)kernel_owners(&what));
+    const struct span part = scatter ? whole : owner < 0 ? none : span_part(bytes, (uint32_t)owner, (uint32_t)what.parts);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
     if (!direct_meet(what, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
         return;

@@ -377,11 +377,8 @@ template <class E, int N> DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N
 template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, const arithmetic<E> &a, uint32_t stripe)
 {
     const int n = what.team.nranks, me = what.team.rank;
-    const uint32_t others = all_ranks_but(n, me);
-    const bool rooted = what.mode == KERNEL_REDUCE, wants = !rooted || what.root == me;
-    const uint32_t gives = rooted ? others & 1u << what.root : others;
-    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, stripe, others, gives,
-                         wants ? others : 0, wants, rooted};
+    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, stripe, all_ranks_but(n, me), what.gives,
+                         what.takes, what.wants != 0, what.mode == KERNEL_REDUCE};
     return r;
 }
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests of kernels: their peers and parts, from the schedules that they carry out, as the library takes them. */
+#ifndef TUTTI_EMULATION_CUDA_KERNELS_FOLLOW_H
+#define TUTTI_EMULATION_CUDA_KERNELS_FOLLOW_H
+
+#include "fabric/steps.h"
+
+#include <stdlib.h>
+
+/* The team and the mode of `what` are known already. */
+static inline void follow_reduce(enum kernel_id kernel, int root, struct kernel_reduce *what)
+{
+    struct way_flows flows = {0};
+    enum kernel_mode mode = (enum kernel_mode)what->mode;
+    const struct way_flow *found =
+        way_find(&flows, steps_way(kernel, mode), steps_coll(mode), root, what->team.rank, what->team.nranks);
+    if (!found)
+        abort();
+    steps_reduce(&found->flow, kernel, what->team.nranks, what);
+}
+
+static inline void follow_chain(enum way way, int root, struct kernel_chain *what)
+{
+    struct way_flows flows = {0};
+    const struct way_flow *found = way_find(&flows, way, COLL_BROADCAST, root, what->team.rank, what->team.nranks);
+    if (!found)
+        abort();
+    steps_chain(&found->flow, what);
+}
+
+#endif

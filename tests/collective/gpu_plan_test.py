@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gpu_plan_test.py TUTTI DRIVER_FOLDER: what the black box shows of a call on GPUs is the plan that tutti schedule prints.
+Every way of GPUs runs on the stand-in driver; algorithm, rounds and peers of each rank are compared."""
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TUTTI = DRIVER = ""
+EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
+RANKS, ROOT = 3, 1
+DEADLINE = 50  # seconds
+SCRATCH = {"TUTTI_DIRECT_MOST": "0"}  # the ranks are of one process: nothing is reduced where it lies
+WAYS = [  # way, collectives, bytes, settings
+    ("exchange", "broadcast allgather alltoall alltoallv gather scatter", "3K", {}),
+    ("copy", "allgather alltoall gather scatter", "192K", {"TUTTI_COPY_FROM": "1K"}),
+    ("one-shot", "allreduce reduce reduce_scatter", "3K", SCRATCH),
+    ("two-shot", "allreduce reduce", "384K", SCRATCH),
+    ("bulk", "allreduce reduce reduce_scatter", "1536K", SCRATCH),
+    ("bulk-copy", "allreduce", "1536K", {"TUTTI_GATHER_FROM": "1M", "TUTTI_COPY_FROM": "1K", **SCRATCH}),
+    ("peer-load", "allreduce reduce reduce_scatter", "1536K", {}),
+    ("fan", "broadcast", "768K", {}),
+    ("chain", "broadcast", "768K", {"TUTTI_CHAIN_FAN": "1"}),
+    ("copy-chain", "broadcast", "768K", {"TUTTI_CHAIN_COPY_FROM": "512K", "TUTTI_COPY_FROM": "1K"}),
+]
+
+
+def tutti(*words):
+    return subprocess.run([*EMULATOR, TUTTI, *words], capture_output=True, text=True, timeout=DEADLINE, check=False).stdout
+
+
+def plan(collective, way, rank):
+    """Rounds and peers as printed for a rank."""
+    text = tutti("schedule", collective, way, "-n", str(RANKS), "--root", str(ROOT), "-r", str(rank), "--no-svg")
+    rounds = int(re.search(r"(\d+) rounds?,", text).group(1))
+    return rounds, {int(to) for to in re.findall(r" to (\d+)", text)}, {int(peer) for peer in re.findall(r"recv.*? from (\d+)", text)}
+
+
+class Plans(unittest.TestCase):
+    def shown(self, folder, collective, way, process):
+        """The last operation of that collective of each rank, once all have one that goes that way."""
+        end, seen = time.monotonic() + DEADLINE, {}
+        while len(seen) < RANKS:
+            self.assertLess(time.monotonic(), end, f"no {collective} by {way} was seen, but {seen}")
+            self.assertIsNone(process.poll(), "the ranks have ended")
+            text = tutti("trace", "--dead", "--json", "--dir", folder)
+            for comm in [comm for one in json.loads(text)["processes"] for comm in one["communicators"]] if text else []:
+                for op in comm["operations"]:
+                    if comm["nranks"] == RANKS and op["collective"].replace("-", "_") == collective and op["algorithm"] == way:
+                        seen[comm["rank"]] = op
+        return seen
+
+    def compare(self, way, collective, size, settings):
+        path = f"{DRIVER}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        with tempfile.TemporaryDirectory(prefix="tutti-gpu-plan-") as folder:
+            env = dict(os.environ, TUTTI_TRACE_DIR=folder, TUTTI_EMULATED_GPUS="4", LD_LIBRARY_PATH=path, **settings)
+            command = [*EMULATOR, TUTTI, "perf", collective, "--gpu", "-g", str(RANKS), "-b", size, "-e", size, "-r", str(ROOT), "-n", "1000000"]
+            with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as process:
+                try:
+                    for rank, op in self.shown(folder, collective, way, process).items():
+                        shown = op["rounds"], set(op["sends_to"]), set(op["receives_from"])
+                        self.assertEqual(shown, plan(collective, way, rank), f"{collective} {way}, rank {rank}")
+                finally:
+                    process.kill()
+
+
+def add(way, collectives, size, settings):
+    def test(self):
+        for collective in collectives.split():
+            with self.subTest(collective=collective):
+                self.compare(way, collective, size, settings)
+    setattr(Plans, "test_" + way.replace("-", "_"), test)
+
+
+for row in WAYS:
+    add(*row)
+
+if __name__ == "__main__":
+    TUTTI, DRIVER = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
