@@ -126,7 +126,8 @@ typedef struct tutti_config {
 TUTTI_API tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id);
 
 /* Joins the communicator `id` as `rank` of `nranks`; returns when all have joined, or with an error that names who did not
- * within TUTTI_INIT_TIMEOUT. Several ranks may live in one process: call it from one thread each, or inside a group.
+ * within TUTTI_INIT_TIMEOUT: one that dies before it has reached rank 0 is missed only when 15/16 of that have passed (a log line names it
+ * after 10 s). Several ranks may live in one process: call it from one thread each, or inside a group.
  * config may be NULL. Mechanism: docs/bootstrap.md (NCCLX section 7.1: log n control allgather, back-off). */
 TUTTI_API tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank,
                                               const tutti_config_t *config);
@@ -151,7 +152,9 @@ TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *c
 
 /* Called by every rank that is not in `excluded` (count ranks of `comm`, the same list everywhere): a communicator of the
  * remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have failed. If lists
- * differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain fail and name it, and may try again. */
+ * differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain fail and name it, and may try again.
+ * A rank that dies in the very last step may be found by the first call on the child: then shrink once more. A living rank that the
+ * others exclude must not call: it would wait until they destroy `comm`. */
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
                                            const tutti_config_t *config);
 

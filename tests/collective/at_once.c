@@ -46,7 +46,7 @@ static int complain(const char *what, int rank, tutti_comm_t comm)
     return 1;
 }
 
-static uint64_t count_at_once(void)
+static uint64_t read_counter(int which)
 {
     struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
     struct blackbox *box;
@@ -55,9 +55,14 @@ static uint64_t count_at_once(void)
     snprintf(path, sizeof path, "%s/%s", folder, base);
     if (blackbox_read(path, &box) != TUTTI_SUCCESS)
         return 0;
-    uint64_t count = box->counters[WIRE_COUNTER_OPERATIONS_AT_ONCE];
+    uint64_t count = box->counters[which];
     blackbox_free(box);
     return count;
+}
+
+static uint64_t count_at_once(void)
+{
+    return read_counter(WIRE_COUNTER_OPERATIONS_AT_ONCE);
 }
 
 static tutti_result_t sum(uint64_t *value, tutti_comm_t comm)
@@ -133,6 +138,32 @@ static int run_behind(int rank, int nranks, tutti_comm_t comm)
     }
     atomic_store(&shared->wanted, 20);
     return 0;
+}
+
+/* What making communicators costs in operations of the library's own, which docs/comm.md and docs/trace.md tell. */
+static int run_making(int rank, int nranks, tutti_comm_t comm)
+{
+    const struct {
+        const char *what;
+        uint64_t operations;
+    } expected[] = {{"making it", 1}, {"a split that has this rank", 4}, {"a split that has it not", 3}, {"a shrink", 2}};
+    uint64_t before = 0;
+    for (int i = 0; i < 4; i++) {
+        tutti_comm_t child = NULL;
+        int color = i == 1 || rank ? 0 : TUTTI_SPLIT_NOCOLOR;
+        tutti_result_t result = i == 0   ? TUTTI_SUCCESS
+                                : i == 3 ? tutti_comm_shrink(comm, NULL, 0, &child, NULL)
+                                         : tutti_comm_split(comm, color, rank, &child, NULL);
+        uint64_t now = read_counter(WIRE_COUNTER_OPERATIONS);
+        if (result != TUTTI_SUCCESS || tutti_comm_destroy(child) != TUTTI_SUCCESS)
+            return complain(expected[i].what, rank, comm);
+        if (now - before != expected[i].operations && (i != 2 || !rank)) {
+            fprintf(stderr, "  rank %d: %s took %llu operations\n", rank, expected[i].what, (unsigned long long)(now - before));
+            return 1;
+        }
+        before = now;
+    }
+    return nranks < 2;
 }
 
 /* Sums that depend on the order: from rank 0 on, on all ranks. */
@@ -543,6 +574,7 @@ int main(void)
         {"results of 3 ranks", 3, run_results},
         {"results of 8 ranks", 8, run_results},
         {"one behind the other", 2, run_behind},
+        {"making", 3, run_making},
         {"the order of sums", 5, run_order},
         {"messages", 2, run_messages},
         {"exchanges", 4, run_exchanges},

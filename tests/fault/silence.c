@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `silence shm|tcp`: rank 1 is stopped, or late but alive. Who waits for a stopped one is told within the communicator's time of patience, which
- * the config or TUTTI_TIMEOUT gives; who waits for a late one waits on.
+ * the config or TUTTI_TIMEOUT gives, and of which a child has its parent's; who waits for a late one waits on.
  */
 #include "tutti/tutti.h"
 
@@ -13,18 +13,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum child { NO_CHILD, BY_SPLIT, BY_DUPLICATE, BY_SHRINK };
+
 struct scene {
     const char *name;
     int config_ms;       /* config.timeout_ms */
     const char *setting; /* TUTTI_TIMEOUT */
     bool message;        /* not a collective */
     bool stops;          /* else rank 1 is late */
+    enum child child;    /* what they talk on */
 };
 
 static const struct scene scenes[] = {
     {"an allreduce with a stopped rank, by the config", 600, "1000s", false, true},
     {"an allreduce with a stopped rank, by the variable", 0, "600ms", false, true},
     {"a message of a stopped rank, by the config", 600, "1000s", true, true},
+    {"an allreduce of a half with a stopped rank, by the parent's config", 600, "1000s", false, true, BY_SPLIT},
+    {"a message of a stopped rank of a twin, by the parent's config", 600, "1000s", true, true, BY_DUPLICATE},
+    {"an allreduce of those that remain with a stopped rank, by the parent's config", 600, "1000s", false, true, BY_SHRINK},
     {"an allreduce with a late rank", 300, "300ms", false, false},
     {"a message of a late rank, more patient than the variable", 100000, "300ms", true, false},
 };
@@ -52,6 +58,16 @@ static int judge(const struct scene *scene, tutti_result_t result, tutti_comm_t 
     return 5;
 }
 
+/* In the place of its parent. */
+static tutti_result_t make_child(enum child by, int rank, tutti_comm_t *comm)
+{
+    tutti_comm_t parent = *comm;
+    tutti_result_t result = by == BY_SPLIT       ? tutti_comm_split(parent, 0, rank, comm, NULL)
+                            : by == BY_DUPLICATE ? tutti_comm_duplicate(parent, comm, NULL)
+                                                 : tutti_comm_shrink(parent, NULL, 0, comm, NULL);
+    return result == TUTTI_SUCCESS ? tutti_comm_destroy(parent) : result;
+}
+
 static int run_rank(const struct scene *scene, int rank)
 {
     tutti_unique_id_t id;
@@ -65,6 +81,8 @@ static int run_rank(const struct scene *scene, int rank)
         return 3;
     if (tutti_comm_init_rank(&comm, 2, &id, rank, &config) != TUTTI_SUCCESS)
         return 4;
+    if (scene->child && make_child(scene->child, rank, &comm) != TUTTI_SUCCESS)
+        return 8;
     struct scene before = {.message = false};
     if (talk(&before, rank, comm) != TUTTI_SUCCESS)
         return 6;

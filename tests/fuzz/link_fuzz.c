@@ -13,6 +13,7 @@
 #define PAYLOADS 8
 #define STEPS    400
 #define LANES    3
+#define KINDS    24 /* of messages: all that there are, and some that are none */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -122,9 +123,14 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
     case WIRE_ABORT:
         memset(out, 'x', sizeof(struct wire_abort));
         return sizeof(struct wire_abort);
+    case WIRE_CALL:
+    case WIRE_ASK:
+        take(&w->in, out, sizeof(struct wire_begun));
+        return sizeof(struct wire_begun) + byte(&w->in) % 2;
     case WIRE_WORD:
-        memset(out, byte(&w->in) % 5, sizeof(struct wire_word));
-        return sizeof(struct wire_word);
+        memset(out, 'x', sizeof(struct wire_word));
+        memcpy(out, &(uint32_t){byte(&w->in) % 6}, sizeof(uint32_t));
+        return sizeof(struct wire_word) - byte(&w->in) % 2;
     default: {
         uint64_t length = number(&w->in);
         memset(out, 1, room);
@@ -133,12 +139,47 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
     }
 }
 
+/* ---- What the owner is told ---------------------------------------------------------------------------------------- */
+
+static void aborted(void *context, uint64_t comm, const struct wire_abort *abort_)
+{
+    (void)context;
+    (void)comm;
+    if (strnlen(abort_->text, sizeof abort_->text) == sizeof abort_->text)
+        abort();
+}
+
+static void called(void *context, struct link *link, const struct wire_message *said, const struct wire_begun *begun)
+{
+    (void)context;
+    (void)begun;
+    if (said->kind != WIRE_CALL && said->kind != WIRE_ASK)
+        abort();
+    link_call(link, said, begun); /* whoever is asked may ask back */
+}
+
+static void worded(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word)
+{
+    struct wire_word answer = {.kind = WIRE_WORD_LEAVE, .yours = word->visit};
+    (void)context;
+    if (word->kind == WIRE_WORD_LEAVE && strnlen(word->why.text, sizeof word->why.text) == sizeof word->why.text)
+        abort();
+    link_word(link, tag, &answer);
+}
+
+static void listen_to(struct link_domain *domain)
+{
+    domain->owner.aborted = aborted;
+    domain->owner.called = called;
+    domain->owner.worded = worded;
+}
+
 static void say(struct world *w)
 {
     unsigned char bytes[SCRIPT_SEGMENT];
-    uint8_t how = byte(&w->in), what = byte(&w->in);
+    uint8_t how = byte(&w->in), what = byte(&w->in), kind = byte(&w->in) % KINDS;
     struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->received + 1, .received = what & 0x20 ? w->link->next_sequence : 0};
-    struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = (how & 15) % (WIRE_WORD + 1), .call.signature = how & 0x40 ? 7 : 8};
+    struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = kind, .call.signature = how & 0x40 ? 7 : 8};
     size_t skip = w->link->lossless ? 0 : sizeof sequence, used = skip + sizeof head;
     if (how & 0x80)
         head.tag.slice = 0;
@@ -246,12 +287,6 @@ static void step(struct world *w)
     }
 }
 
-/* What a cancelled send waits for. */
-static int read_sources(struct script *script)
-{
-    return script_act_all(script, 0, SCRIPT_SENT) + script_act_all(script, 0, SCRIPT_DOWN);
-}
-
 static void check(const struct world *w)
 {
     struct link *link = w->link;
@@ -276,13 +311,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t how = byte(&w.in);
     struct script_shape shape = {.caps = how & 1 ? TRANSPORT_LOSSLESS : 0, .lanes = 1 + how / 2 % LANES, .alone = true};
     w.script = script_new(&shape);
-    w.script->poll = read_sources;
     if (how & 0x80)
         for (int i = 0; i < shape.lanes; i++)
             script_dial(w.script, i, 0);
     script_get_link(w.script, 0);
     w.link = w.script->side[0].link;
     w.link->most_early = 30000;
+    listen_to(w.script->side[0].domain);
     for (int i = 0; i < STEPS && w.in.left; i++) {
         step(&w);
         check(&w);
