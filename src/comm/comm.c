@@ -130,6 +130,7 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
+    atomic_store(&comm->team->ending, !comm->fabric); /* which issues for what it has been called for */
     tutti_result_t result = comm_wait(comm, true);
     team_end_calls(comm->team);
     atomic_store(&comm->state, COMM_FINALIZED);

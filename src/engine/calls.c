@@ -82,6 +82,18 @@ static void compare(struct team *team, const struct wire_message *said)
         team_refuse(team, *mine, (int)said->tag.from, said->call, seq);
 }
 
+/* This rank waits for the end of its own calls, and none of them is the one that the peer waits for: it never comes. */
+static void miss(struct team *team, const struct wire_message *said)
+{
+    uint32_t from = said->tag.from;
+    char call[WIRE_CALL_TEXT + 60], sentence[TEAM_SENTENCE];
+    if (!atomic_load(&team->ending) || begun(said, (struct wire_begun){team->sent[from], team->received[from]}, team->seq))
+        return;
+    snprintf(sentence, sizeof sentence, "rank %d finalizes or destroys the communicator without the call that rank %u waits for in %s", team->rank,
+             from, text_of(said, call, sizeof call));
+    team_fail(team, TUTTI_INVALID_USAGE, team->rank, sentence);
+}
+
 void calls_hear(struct team *team, const struct wire_message *said, const struct wire_begun *begun)
 {
     team->calls.said = *said;
@@ -90,6 +102,7 @@ void calls_hear(struct team *team, const struct wire_message *said, const struct
     if (!lock_try(&team->lock))
         return; /* who has it looks again, or the peer says it again */
     compare(team, said);
+    miss(team, said);
     lock_release(&team->lock);
 }
 

@@ -136,6 +136,7 @@ struct team {
     uint64_t timeout_ms; /* silence of a peer after which operations fail; TUTTI_TIMEOUT unless set behind team_open() */
     struct watch watch;  /* under the lock */
     struct calls calls;  /* likewise */
+    _Atomic bool ending; /* this rank makes no more calls: it waits for those that it has made */
     bool one_process; /* all ranks live in it */
     bool crowded;   /* more ranks than processors here: yield, do not spin */
     struct wire_process *process; /* by rank */
