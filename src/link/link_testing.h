@@ -77,6 +77,8 @@ void script_get_link(struct script *script, int side);
 
 /* False: there was nothing that this could happen to. */
 bool script_act(struct script *script, int side, int index, enum script_action action);
+/* The same for the lane of this epoch. */
+bool script_act_at(struct script *script, int side, int index, uint32_t epoch, enum script_action action);
 /* The same for all indexes. Returns how often it happened. */
 int script_act_all(struct script *script, int side, enum script_action action);
 /* Everything that goes well happens, until nothing is left to happen. */

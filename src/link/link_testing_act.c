@@ -191,6 +191,17 @@ bool script_act(struct script *script, int side, int index, enum script_action a
     return false;
 }
 
+bool script_act_at(struct script *script, int side, int index, uint32_t epoch, enum script_action action)
+{
+    script_bury(script);
+    list_each (node, &script->side[side].transport->lanes) {
+        struct script_lane *lane = list_entry(node, struct script_lane, node);
+        if (lane->epoch == epoch && act_on(lane, index, action))
+            return true;
+    }
+    return false;
+}
+
 int script_act_all(struct script *script, int side, enum script_action action)
 {
     int done = 0;
