@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Source ports that load the uplinks of a fabric alike: the plan, the switches' configuration, and whether counters
+ * agree with both. The fabric is a file of the lab's format.
+ */
+#ifndef PATHS_H
+#define PATHS_H
+
+#include "text.h"
+#include "topology.h"
+
+#define PATHS_ROCE_PORT 4791 /* UDP destination port of RoCEv2 */
+
+struct paths_request {
+    const struct lab_topology *topology;
+    unsigned lanes; /* of each NIC to each peer, at least 1 */
+    int dscp;       /* that lanes carry; -1: any */
+};
+
+/* How many lanes of a leaf's NICs each of its uplinks carries. */
+struct paths_load {
+    unsigned nics, least, most, lane[LAB_MAX_UPLINKS];
+};
+
+struct paths_load paths_load(const struct paths_request *request, int leaf);
+
+/* Lanes with their ports and uplinks, loads, and whether there are lanes for all uplinks. False: there are not. */
+bool paths_plan(const struct paths_request *request, struct text *out);
+
+/* What to enter on a leaf or spine, on all of them if `node` is NULL. TUTTI_INVALID_ARGUMENT: there is no such vendor,
+ * or node. */
+tutti_result_t paths_acl(const struct paths_request *request, const char *vendor, const char *node, struct text *out);
+
+/* Compares the bytes that leaves sent on their uplinks, as `tutti-lab counters --json` tells them, with the plan:
+ * shares of a leaf's traffic may differ from the planned ones by `within` (0.02: 2% of the planned share). *agree: they
+ * do. */
+tutti_result_t paths_verify(const struct paths_request *request, const char *json, double within, bool *agree,
+                            struct text *out);
+
+#endif

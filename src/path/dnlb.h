@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UDP source ports of RoCE lanes that load all uplinks of a leaf alike, when the leaf forwards by ranges of source
+ * ports (CTCCL section 3.2, equations 1 to 4). Pure arithmetic: who opens lanes, who configures switches and who checks
+ * the links' counters must agree on it.
+ *
+ * Where the paper multiplies a rounded step, shares here begin at the product, rounded: with 6 uplinks a step of 2730
+ * would leave 4 ports to nobody. And lanes are counted modulo the uplinks: the paper's modulus over ports drifts off
+ * the shares unless the uplinks divide their number.
+ */
+#ifndef TUTTI_PATH_DNLB_H
+#define TUTTI_PATH_DNLB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DNLB_FIRST 0xC000u /* of the source ports that RoCE uses */
+#define DNLB_PORTS 0x4000u /* so many */
+
+/* The share of `uplink` of `uplinks` (1 to DNLB_PORTS), both ends included. */
+void dnlb_share(unsigned uplink, unsigned uplinks, uint16_t *first, uint16_t *last);
+
+/* Uplink of a lane, counted over the NICs of one leaf: `index` of the NIC there (0, 1, ...), `lane` of its `lanes`. */
+unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
+
+/* Its source port: the first of the uplink's share. */
+uint16_t dnlb_port(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
+
+/* Equation 4: are there lanes for all uplinks? */
+bool dnlb_covers(unsigned nics, unsigned lanes, unsigned uplinks);
+
+#endif
