@@ -29,6 +29,7 @@ static const struct command commands[] = {
     {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
     {"trace", cmd_trace, "Read the black boxes of running and dead processes"},
     {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},
+    {"export", cmd_export, "Serve metrics of all processes for Prometheus"},
     {"version", cmd_version, "Print the version"},
     {"help", cmd_help, "Explain a command"},
 };

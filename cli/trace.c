@@ -29,7 +29,6 @@ static const char help[] =
     "  -f, --follow                print operations and events as they happen, until the processes end\n"
     "  -j, --json                  everything, for programs\n"
     "      --counters              what the processes counted\n"
-    "      --prometheus            the same as Prometheus text\n"
     "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
     "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as PyTorch's Flight Recorder writes "
     "them: JSON\n"
@@ -41,7 +40,7 @@ static const char help[] =
     "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no such process,\n"
     "communicator or file, 4 nothing to show, 5 with --summary: something stands still or has failed.\n";
 
-enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PROMETHEUS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR };
+enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR };
 
 static const struct option longs[] = {
     {"all-ops", no_argument, NULL, 'a'},
@@ -53,7 +52,6 @@ static const struct option longs[] = {
     {"follow", no_argument, NULL, 'f'},
     {"json", no_argument, NULL, 'j'},
     {"counters", no_argument, NULL, OPT_COUNTERS},
-    {"prometheus", no_argument, NULL, OPT_PROMETHEUS},
     {"perfetto", required_argument, NULL, OPT_PERFETTO},
     {"flight-recorder", required_argument, NULL, OPT_RECORDER},
     {"pickle", no_argument, NULL, OPT_PICKLE},
@@ -91,9 +89,6 @@ static enum parsed parse_long(int option, struct view_options *options)
         return parse_stuck(optarg, options);
     case OPT_COUNTERS:
         options->counters = true;
-        return RUN;
-    case OPT_PROMETHEUS:
-        options->prometheus = true;
         return RUN;
     case OPT_PERFETTO:
         options->perfetto = optarg;
@@ -211,7 +206,7 @@ static int show(const struct view_options *options)
         status |= view_perfetto(options, &set);
     if (options->recorder)
         status |= view_recorder(options, &set);
-    if (options->counters || options->prometheus)
+    if (options->counters)
         status |= view_show_counters(options, &set);
     else if (options->json)
         status |= view_json(options, &set);

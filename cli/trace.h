@@ -24,8 +24,9 @@ struct view_options {
     int64_t pid;      /* 0: all */
     const char *comm; /* name or hexadecimal id, NULL: all */
     uint64_t stuck;   /* unfinished for so long: a hang */
+    bool quiet; /* boxes that cannot be read are only counted */
     bool dead; /* dead processes that no living one has to do with, too */
-    bool all_ops, json, follow, counters, prometheus, clean, pickle, summary;
+    bool all_ops, json, follow, counters, clean, pickle, summary;
     const char *perfetto, *recorder;
 };
 
@@ -35,6 +36,7 @@ struct view_set {
     size_t hidden;  /* dead, and not asked for */
     size_t missing; /* files named that are not there */
     size_t broken;  /* files named that cannot be read */
+    size_t unreadable; /* of all */
 };
 
 enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING, VIEW_HANGS, VIEW_SLOW };

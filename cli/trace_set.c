@@ -146,7 +146,9 @@ static void add(struct view_set *set, const char *path, const struct view_option
     bool there = access(path, F_OK) == 0;
     set->broken += there && options->file_count; /* in the folder it may be in the making */
     set->missing += !there && options->file_count;
-    fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
+    set->unreadable += there;
+    if (!options->quiet)
+        fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
 }
 
 static bool meet(const struct blackbox *one, const struct blackbox *other)

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP side of tutti export. libmicrohttpd is loaded when it is needed, so that the program starts without. */
+#include "cli.h"
+#include "export.h"
+
+#include "base/error.h"
+#include "base/net.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HTTP_LIBRARY     "libmicrohttpd.so.12"
+#define HTTP_CONNECTIONS 16 /* at a time */
+#define HTTP_TIMEOUT     10 /* seconds that a silent connection is kept */
+
+static const char page[] = "Metrics of tutti for Prometheus are at /metrics\n";
+static const char type_openmetrics[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+static const char type_text[] = "text/plain; version=0.0.4; charset=utf-8";
+
+static struct {
+    __typeof__(&MHD_start_daemon) start;
+    __typeof__(&MHD_stop_daemon) stop;
+    __typeof__(&MHD_get_daemon_info) info;
+    __typeof__(&MHD_lookup_connection_value) header;
+    __typeof__(&MHD_create_response_from_buffer) response;
+    __typeof__(&MHD_add_response_header) add_header;
+    __typeof__(&MHD_queue_response) queue;
+    __typeof__(&MHD_destroy_response) destroy;
+} http;
+
+static bool load_library(void)
+{
+    struct {
+        void *to;
+        const char *name;
+    } symbols[] = {
+        {&http.start, "MHD_start_daemon"},        {&http.stop, "MHD_stop_daemon"},
+        {&http.info, "MHD_get_daemon_info"},      {&http.header, "MHD_lookup_connection_value"},
+        {&http.response, "MHD_create_response_from_buffer"},
+        {&http.add_header, "MHD_add_response_header"},
+        {&http.queue, "MHD_queue_response"},      {&http.destroy, "MHD_destroy_response"},
+    };
+    void *library = dlopen(HTTP_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; library && i < sizeof symbols / sizeof *symbols; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+        if (!symbol)
+            return false;
+        memcpy(symbols[i].to, &symbol, sizeof symbol);
+    }
+    return library;
+}
+
+/* Takes `body`, which malloc gave. */
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body,
+                              size_t length)
+{
+    struct MHD_Response *response = http.response(length, body, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(body);
+        return MHD_NO;
+    }
+    http.add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        http.add_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    enum MHD_Result result = http.queue(connection, status, response);
+    http.destroy(response);
+    return result;
+}
+
+static enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned status, const char *text)
+{
+    char *body = strdup(text);
+    return body ? answer(connection, status, "text/plain; charset=utf-8", body, strlen(body)) : MHD_NO;
+}
+
+static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct exporter *exporter)
+{
+    char *body = NULL;
+    size_t length = 0;
+    const char *accept = http.header(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    bool open = accept && strstr(accept, "application/openmetrics-text");
+    FILE *out = open_memstream(&body, &length);
+    bool fine = out && export_write(exporter, open ? EXPORT_OPENMETRICS : EXPORT_TEXT, out);
+    if (out)
+        fine = fclose(out) == 0 && fine;
+    if (fine)
+        return answer(connection, MHD_HTTP_OK, open ? type_openmetrics : type_text, body, length);
+    free(body);
+    return answer_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "The black boxes cannot be read: see tutti export\n");
+}
+
+/* One thread answers all, so nothing here is shared. */
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **state)
+{
+    static char begun;
+    if (!*state) { /* the headers are here, the body is not */
+        *state = &begun;
+        return MHD_YES;
+    }
+    if (*upload_size) {
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return answer_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and HEAD\n");
+    if (strcmp(url, "/metrics") == 0)
+        return answer_metrics(connection, cls);
+    bool root = strcmp(url, "/") == 0;
+    return answer_text(connection, root ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND, root ? page : "There is only /metrics\n");
+}
+
+static struct MHD_Daemon *start(struct exporter *exporter, const struct net_address *at)
+{
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | (at->any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+    return http.start(flags, 0, NULL, NULL, on_request, exporter, MHD_OPTION_SOCK_ADDR, &at->any,
+                      MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, HTTP_TIMEOUT,
+                      MHD_OPTION_END);
+}
+
+int export_serve(struct exporter *exporter, const char *address)
+{
+    struct net_address at;
+    char text[NET_TEXT];
+    sigset_t ends;
+    int signal_number;
+    if (!load_library())
+        return failure("export", "cannot load " HTTP_LIBRARY ": install libmicrohttpd12, or use --once");
+    if (net_parse("--listen", address, &at) != TUTTI_SUCCESS)
+        return failure("export", "%s", error_last());
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads that would take them */
+    errno = 0;
+    struct MHD_Daemon *daemon = start(exporter, &at);
+    if (!daemon)
+        return failure("export", "cannot serve at %s: %s", net_format(&at, text), strerror(errno));
+    const union MHD_DaemonInfo *bound = http.info(daemon, MHD_DAEMON_INFO_BIND_PORT);
+    if (bound)
+        net_set_port(&at, bound->port);
+    printf("Metrics are served at http://%s/metrics\n", net_format(&at, text));
+    int code = fflush(stdout) == 0 ? EXIT_OK : failure("export", "cannot write the output: %s", strerror(errno));
+    if (code == EXIT_OK)
+        sigwait(&ends, &signal_number);
+    http.stop(daemon);
+    return code;
+}

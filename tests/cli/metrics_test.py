@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tutti export over a running job, read by Prometheus' own programs where they are. Usage: metrics_test.py TUTTI SOURCE_ROOT"""
+import http.client
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.parse
+import urllib.request
+
+TUTTI = ""
+ROOT = ""
+EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
+DEADLINE = 60
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def tutti(*args, **more):
+    done = subprocess.run([*EMULATOR, TUTTI, *args], capture_output=True, text=True, timeout=DEADLINE, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def wait_for(condition):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    return None
+
+
+def examples(name):
+    return os.path.join(ROOT, "examples", "metrics", name)
+
+
+class Job(unittest.TestCase):
+    """Two ranks that reduce until they are killed; their boxes lie in a folder of their own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tutti-metrics-")
+        cls.env = {**os.environ, "TUTTI_TRACE_DIR": cls.folder, "TUTTI_TRANSPORT": "tcp"}
+        cls.job = subprocess.Popen(
+            [*EMULATOR, TUTTI, "run", "-n", "2", "--", *EMULATOR, TUTTI, "perf", "allreduce", "-b", "64K", "-e", "64K",
+             "-n", "100000000", "-c", "0"], env=cls.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.running = wait_for(lambda: (cls.value('tutti_operations_total{program="tutti",rank="1",slot="0"}') or 0) > 10)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.job.terminate()
+        cls.job.wait(DEADLINE)
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def once(cls, *args):
+        code, out, err = tutti("export", "--once", *args, env=cls.env)
+        if code or err:
+            raise AssertionError(f"exit status {code}: {err}")
+        return out
+
+    @classmethod
+    def value(cls, series):
+        found = re.search("^" + re.escape(series) + " (.*)$", cls.once(), re.M)
+        return float(found.group(1)) if found else None
+
+    def setUp(self):
+        self.assertTrue(self.running, "the job does not run")
+
+
+class Once(Job):
+    def test_values(self):
+        series = 'tutti_sent_bytes_total{program="tutti",rank="0",slot="0",transport="tcp"}'
+        before = self.value(series)
+        self.assertTrue(wait_for(lambda: self.value(series) > before))
+        self.assertEqual(self.value('tutti_processes{state="alive"}'), 2)
+        self.assertEqual(self.value('tutti_processes{state="dead"}'), 0)
+        self.assertTrue(wait_for(lambda: self.value(
+            'tutti_latest_operation_bus_bytes_per_second{program="tutti",rank="1",slot="0",collective="allreduce"}')))
+        self.assertGreaterEqual(self.value('tutti_communicators_open{program="tutti",rank="0",slot="0"}'), 1)
+
+    def test_openmetrics_parser(self):
+        try:
+            from prometheus_client.openmetrics import parser
+        except ImportError:
+            self.skipTest("python3-prometheus-client is not installed")
+        families = {family.name: family for family in parser.text_string_to_metric_families(self.once())}
+        self.assertEqual(families["tutti_operations"].type, "counter")
+        self.assertEqual(families["tutti_sent_bytes"].unit, "bytes")
+        self.assertEqual(families["tutti_process"].type, "info")
+        for family in families.values():
+            names = [set(sample.labels) for sample in family.samples]
+            allowed = {"program", "rank", "slot", "transport", "way", "collective", "where", "purpose", "state", "class"}
+            if family.name == "tutti_process":
+                allowed |= {"pid", "library"}
+            self.assertLessEqual(set().union(*names), allowed, family.name)
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
+    def test_promtool_check_metrics(self):
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.once("--format", "text"), text=True,
+                              capture_output=True, timeout=DEADLINE)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_dashboard_and_alerts_name_what_is_exported(self):
+        exported = set(re.findall(r"^# TYPE (\w+)", self.once("--format", "text"), re.M))
+        with open(examples("dashboard.json"), encoding="utf-8") as file:
+            board = json.load(file)
+        queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+        with open(examples("alerts.yml"), encoding="utf-8") as file:
+            queries += re.findall(r"expr: (.*)", file.read())
+        self.assertGreater(len(queries), 15)
+        for query in queries:
+            names = set(re.findall(r"tutti_\w+", query))
+            self.assertTrue(names)
+            self.assertLessEqual(names, exported, query)
+
+    def test_stopped_rank(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-metrics-") as folder:
+            env = {**self.env, "TUTTI_TRACE_DIR": folder}
+            job = subprocess.Popen(
+                [*EMULATOR, TUTTI, "run", "-n", "2", "--", "sh", "-c",
+                 f"echo $$ >{folder}/pid$RANK; exec {shlex.join([*EMULATOR, TUTTI])} perf allreduce -b 64K -e 64K "
+                 "-n 100000000 -c 0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                def export():
+                    return tutti("export", "--once", "--stuck", "100ms", env=env)[1]
+                self.assertTrue(wait_for(lambda: re.search(r'operations_total\{.*rank="1".*\} [1-9]', export())))
+                os.kill(int(self.read(f"{folder}/pid1")), signal.SIGSTOP)
+                self.assertTrue(wait_for(lambda: re.search(r'findings\{class="other hang"\} [1-9]', export())), export())
+                self.assertRegex(export(), r'peer_wait_seconds\{program="tutti",rank="0",slot="0"\} [0-9.]*[1-9]')
+            finally:
+                job.kill()
+                job.wait(DEADLINE)
+
+    @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+
+class Served(Job):
+    def serve(self, *args):
+        server = subprocess.Popen([*EMULATOR, TUTTI, "export", "--listen", "127.0.0.1:0", *args], env=self.env,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.stderr.close)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait, DEADLINE)
+        self.addCleanup(server.terminate)
+        found = re.fullmatch(r"Metrics are served at http://127\.0\.0\.1:([0-9]+)/metrics\n", server.stdout.readline())
+        if not found:
+            error = server.stderr.read()
+            if "without libmicrohttpd" in error:
+                self.skipTest("this build has no libmicrohttpd")
+            self.fail(error)
+        return server, int(found.group(1))
+
+    def ask(self, port, method, path, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, answer.getheader("Content-Type"), body
+
+    def test_both_forms(self):
+        server, port = self.serve()
+        status, kind, body = self.ask(port, "GET", "/metrics", Accept=OPENMETRICS)
+        self.assertEqual((status, kind.split(";")[0]), (200, "application/openmetrics-text"))
+        self.assertTrue(body.endswith("# EOF\n"))
+        self.assertIn('tutti_operations_total{program="tutti",rank="0",slot="0"} ', body)
+        status, kind, body = self.ask(port, "GET", "/metrics")
+        self.assertEqual((status, kind.split(";")[0]), (200, "text/plain"))
+        self.assertIn("# TYPE tutti_operations_total counter\n", body)
+        self.assertNotIn("# EOF", body)
+        self.assertEqual(self.ask(port, "GET", "/")[0], 200)
+        self.assertEqual(self.ask(port, "GET", "/other")[0], 404)
+        self.assertEqual(self.ask(port, "POST", "/metrics")[0], 405)
+        server.terminate()
+        self.assertEqual((server.wait(DEADLINE), server.stderr.read()), (0, ""))
+
+    def test_boxes_that_are_gone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, port = self.serve("--dir", os.path.join(folder, "none"))
+            self.assertEqual(self.ask(port, "GET", "/metrics")[0], 500)
+
+    def test_port_in_use(self):
+        _, port = self.serve()
+        code, out, err = tutti("export", "--listen", f"127.0.0.1:{port}")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"cannot serve at 127.0.0.1:{port}: Address already in use", err)
+
+    @unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
+    def test_prometheus_scrapes(self):
+        _, port = self.serve()
+        with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            own = probe.getsockname()[1]
+            probe.close()
+            with open(examples("prometheus.yml"), encoding="utf-8") as file:
+                config = file.read().replace("127.0.0.1:9797", f"127.0.0.1:{port}").replace("15s", "1s")
+            shutil.copy(examples("alerts.yml"), folder)
+            with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as file:
+                file.write(config)
+            server = subprocess.Popen(
+                ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+                 f"--web.listen-address=127.0.0.1:{own}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                def query(text):
+                    url = f"http://127.0.0.1:{own}/api/v1/query?" + urllib.parse.urlencode({"query": text})
+                    try:
+                        with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
+                            return json.load(answer)["data"]["result"]
+                    except OSError:
+                        return []
+                rates = wait_for(lambda: query("rate(tutti_operations_total[10s]) > 0"))
+                self.assertEqual({series["metric"]["rank"] for series in rates}, {"0", "1"})
+            finally:
+                server.terminate()
+                server.wait(DEADLINE)
+
+
+class Files(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
+    def test_promtool_takes_the_rules(self):
+        for command in (["check", "config", "prometheus.yml"], ["test", "rules", "alerts_test.yml"]):
+            done = subprocess.run(["promtool", *command], cwd=examples(""), capture_output=True, text=True,
+                                  timeout=DEADLINE)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_wrong_usage(self):
+        for args in (["more"], ["--what"], ["--format", "text"], ["--once", "--format", "xml"], ["--stuck", "soon"],
+                     ["--once", "--listen", "127.0.0.1:0"]):
+            with self.subTest(args=args):
+                code, out, err = tutti("export", *args)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn("tutti help export", err)
+
+    def test_failures(self):
+        code, _, err = tutti("export", "--once", "--dir", "/nonexistent/folder")
+        self.assertEqual(code, 1)
+        self.assertIn("/nonexistent/folder", err)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([*EMULATOR, TUTTI, "export", "--once"], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tutti export: cannot write the output: No space left on device", done.stderr)
+        code, _, err = tutti("export", "--listen", "nowhere")
+        self.assertEqual(code, 1)
+        self.assertRegex(err, "--listen=nowhere is not an address|without libmicrohttpd")
+
+    def test_damaged_box_is_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/tutti-{os.getuid()}-1-1.box", "wb") as file:
+                file.write(b"TUTTIBOX" + b"\xff" * 10000)
+            code, out, err = tutti("export", "--once", "--dir", folder)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("\ntutti_boxes_unreadable 1\n", out)
+
+
+if __name__ == "__main__":
+    TUTTI, ROOT = os.path.abspath(sys.argv[1]), sys.argv[2]
+    del Job  # has no tests of its own
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
