@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "diagnosis/process.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -186,7 +187,7 @@ static bool print_json(const struct view_set *set, const struct findings *findin
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);
     if (!fine)
-        fprintf(stderr, "tutti diagnose: writing JSON to standard output failed\n");
+        fprintf(stderr, "tutti diagnose: cannot write the output: %s\n", strerror(errno));
     return fine;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/param.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +132,8 @@ static int print_all(bool all)
     if (shown < PARAM_COUNT)
         printf("%d of %d parameters are at their default (tutti env --all shows them).\n", PARAM_COUNT - shown,
                PARAM_COUNT);
-    fflush(stdout);
+    if (fflush(stdout) == EOF) /* before warnings */
+        return failure("env", "cannot write the output: %s", strerror(errno));
     return param_check() == TUTTI_SUCCESS ? EXIT_OK : EXIT_FAILED;
 }
 

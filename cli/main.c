@@ -127,8 +127,11 @@ int main(int argc, char **argv)
         return cmd_help(1, argv);
     if (strcmp(argv[1], "--version") == 0)
         return cmd_version(1, argv);
+    const char *name = argv[1]; /* commands put another one there, for getopt */
     int code = dispatch(argc - 1, argv + 1);
     if (fflush(stdout) == EOF)
-        return failure(argv[1], "cannot write the output: %s", strerror(errno));
+        return failure(name, "cannot write the output: %s", strerror(errno));
+    if (ferror(stdout) && code == EXIT_OK)
+        return failure(name, "a part of the output could not be written");
     return code;
 }

@@ -99,6 +99,8 @@ struct perf_options {
     int processes;      /* to start; 0: none, be one */
     bool gpu;           /* buffers are in the memory of GPUs */
     int replays;        /* of the captured iterations; 0: they are not captured */
+    int timeout;        /* seconds for a size; 0: none */
+    int calls_only;     /* 1: time what calls take, not what operations take */
     const char *json;
 };
 

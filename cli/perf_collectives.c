@@ -6,6 +6,8 @@
  */
 #include "perf.h"
 
+#include <string.h>
+
 static double factor_one(int size)
 {
     return 1;
@@ -208,12 +210,15 @@ const struct collective collectives[] = {
 };
 const int collective_count = sizeof collectives / sizeof *collectives;
 
-/* '-' is as good as '_'. */
+/* '-' and '_' join words only: all_reduce, all_reduce_perf and reduce-scatter are names, too. */
 static bool same_name(const char *a, const char *b)
 {
-    for (; *a && (*a == *b || (*a == '_' && *b == '-')); a++)
-        b++;
-    return *a == *b;
+    for (;; a++, b++) {
+        a += strspn(a, "_-");
+        b += strspn(b, "_-");
+        if (!*a || *a != *b)
+            return !*a && (!*b || strcmp(b, "perf") == 0);
+    }
 }
 
 const struct collective *collective_find(const char *name)

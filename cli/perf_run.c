@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a measurement: what each thread does for each size, out of place and in place. */
+#include "cli.h"
 #include "perf.h"
 
 #include "base/clock.h"
 
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
 
 int perf_first_rank(const struct worker *worker)
 {
@@ -150,8 +154,9 @@ static double time_iterations(struct worker *worker)
     } else {
         uint64_t start = clock_ns();
         iterate(worker);
+        uint64_t called = clock_ns();
         synchronize(worker);
-        seconds = (double)(clock_ns() - start) / 1e9;
+        seconds = (double)((options->calls_only ? called : clock_ns()) - start) / 1e9;
     }
     worker->rotation = 0;
     return seconds / options->iterations / options->aggregate;
@@ -344,6 +349,27 @@ static struct measure measure(struct worker *worker, const struct shape *shape, 
     return result;
 }
 
+static char timeout_sentence[160];
+
+static void on_timeout(int number)
+{
+    ssize_t ignored = write(STDERR_FILENO, timeout_sentence, strlen(timeout_sentence));
+    (void)ignored;
+    _exit(EXIT_FAILED);
+}
+
+/* One clock for all threads of the process, wound by the first. */
+static void wind_clock(const struct worker *worker, const struct shape *shape)
+{
+    const struct perf_options *options = &worker->perf->options;
+    if (!options->timeout || worker->index != 0)
+        return;
+    snprintf(timeout_sentence, sizeof timeout_sentence, "tutti perf: not done after %d s: %s of %zu bytes\n",
+             options->timeout, shape->collective->name, shape->count * type_rows[shape->type].size);
+    signal(SIGALRM, on_timeout);
+    alarm((unsigned)options->timeout);
+}
+
 static void row(struct worker *worker, struct shape *shape, int64_t bytes)
 {
     const struct perf *perf = worker->perf;
@@ -351,9 +377,12 @@ static void row(struct worker *worker, struct shape *shape, int64_t bytes)
     size_t count = (size_t)bytes / type_rows[shape->type].size;
     shape->part = collective_part(shape->collective, count, perf->size);
     shape->count = shape->collective->splits ? shape->part * (size_t)perf->size : count;
+    wind_clock(worker, shape);
     results[0] = measure(worker, shape, false);
     if (shape->collective->in_place)
         results[1] = measure(worker, shape, true);
+    if (worker->index == 0)
+        alarm(0);
     if (worker->index == 0)
         report_row(perf->report, shape, results);
 }

@@ -9,7 +9,6 @@
 #include "schedule/cost.h"
 #include "schedule/printer.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -23,14 +22,12 @@ enum { OK, FAILED, USAGE };
 static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
                            "       tutti schedule --list\n"
                            "\n"
-                           "Prints what each rank does in each round of a collective, and draws it.\n"
+                           "Prints what each rank does in each round of a collective, or draws it.\n"
                            "\n"
                            "  -n, --ranks N        number of ranks (8)\n"
                            "  -r, --rank R         print this rank only\n"
                            "      --root R         root of a rooted collective (0)\n"
-                           "      --svg FILE       where to draw (COLLECTIVE-ALGORITHM-N.svg in this folder; - is "
-                           "standard output, without the table)\n"
-                           "      --no-svg         do not draw\n"
+                           "      --svg FILE       draw it in FILE (- is standard output, without the table)\n"
                            "      --quiet          do not print the table\n"
                            "      --check          prove it: in place and not\n"
                            "      --cost BYTES     price a vector of BYTES (64K, 1M, ...)\n"
@@ -47,7 +44,7 @@ struct request {
     struct shape shape;
     int rank, slices;
     const char *svg;
-    bool draw, quiet, check, list, help;
+    bool quiet, check, list, help;
     int64_t bytes;
     struct cost_model model;
 };
@@ -82,7 +79,6 @@ static bool to_seconds(const char *text, double *out)
 enum {
     OPTION_ROOT = 256,
     OPTION_SVG,
-    OPTION_NO_SVG,
     OPTION_QUIET,
     OPTION_CHECK,
     OPTION_COST,
@@ -99,7 +95,6 @@ static const struct option options[] = {
     {"rank", required_argument, NULL, 'r'},
     {"root", required_argument, NULL, OPTION_ROOT},
     {"svg", required_argument, NULL, OPTION_SVG},
-    {"no-svg", no_argument, NULL, OPTION_NO_SVG},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"check", no_argument, NULL, OPTION_CHECK},
     {"cost", required_argument, NULL, OPTION_COST},
@@ -141,9 +136,6 @@ static bool set_number(struct request *request, int option, const char *text)
 static bool set_flag(struct request *request, int option)
 {
     switch (option) {
-    case OPTION_NO_SVG:
-        request->draw = false;
-        return true;
     case OPTION_QUIET:
         return request->quiet = true;
     case OPTION_CHECK:
@@ -213,21 +205,12 @@ static int print(const struct request *request)
     return FAILED;
 }
 
-/* ALLREDUCE-ring-8.svg */
-static void default_name(const struct request *request, char *out, size_t size)
-{
-    snprintf(out, size, "%s-%s-%d.svg", schedule_coll_name(request->shape.coll), request->algorithm->name,
-             request->shape.nranks);
-    for (char *c = out; *c && c < out + strlen(schedule_coll_name(request->shape.coll)); c++)
-        *c = (char)toupper((unsigned char)*c);
-}
-
 static int draw_file(const struct request *request, const char *name)
 {
     struct stat facts;
     FILE *file = fopen(name, "w");
     if (!file) {
-        fprintf(stderr, "tutti schedule: %s: %s; name another with --svg, or give --no-svg\n", name, strerror(errno));
+        fprintf(stderr, "tutti schedule: %s: %s\n", name, strerror(errno));
         return FAILED;
     }
     tutti_result_t result = printer_svg(file, request->algorithm, &request->shape);
@@ -246,24 +229,14 @@ static int draw_file(const struct request *request, const char *name)
 
 static int draw(const struct request *request)
 {
-    char name[128];
-    const char *file = request->svg;
-    if (!request->draw)
+    if (!request->svg)
         return OK;
-    if (file && strcmp(file, "-") == 0) {
-        if (printer_svg(stdout, request->algorithm, &request->shape) == TUTTI_SUCCESS)
-            return OK;
-        fprintf(stderr, "tutti schedule: %s\n", error_last());
-        return FAILED;
-    }
-    bool too_large =
-        request->shape.nranks > PRINTER_SVG_RANKS || request->algorithm->rounds(&request->shape) > PRINTER_SVG_ROUNDS;
-    if (!file && too_large) {
-        printf("too large to draw\n");
+    if (strcmp(request->svg, "-") != 0)
+        return draw_file(request, request->svg);
+    if (printer_svg(stdout, request->algorithm, &request->shape) == TUTTI_SUCCESS)
         return OK;
-    }
-    default_name(request, name, sizeof name);
-    return draw_file(request, file ? file : name);
+    fprintf(stderr, "tutti schedule: %s\n", error_last());
+    return FAILED;
 }
 
 static int check(const struct request *request)
@@ -305,7 +278,6 @@ int cmd_schedule(int argc, char **argv)
     struct request request = {.shape = {.nranks = 8},
                               .rank = -1,
                               .slices = 1,
-                              .draw = true,
                               .bytes = -1,
                               .model = {.alpha = 5e-6, .overhead = 5e-7, .beta = 1e-10, .gamma = 2e-11}};
     int status = read_options(&request, argc, argv);

@@ -2,9 +2,11 @@
 /* tutti schedule as its user sees it: exit status, text, files. */
 #include "schedule.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,16 +68,27 @@ static void expect(int status, const char *line, const char *text)
         fail_msg("'%s': status %d, wanted %d with '%s', said: %s", line, got, status, text, output);
 }
 
+/* Nothing is written unasked into the folder where the program runs. */
+static bool folder_is_empty(void)
+{
+    int entries = 0;
+    DIR *folder = opendir(".");
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        entries += entry->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return folder && entries == 0;
+}
+
 static void table_and_drawing(void **state)
 {
     expect(0, "allreduce ring -n 4", "OUT[3] = IN[3] op recv from 3");
-    assert_non_null(strstr(output, "drawn in ALLREDUCE-ring-4.svg"));
-    assert_int_equal(access("ALLREDUCE-ring-4.svg", R_OK), 0);
-    assert_int_equal(unlink("ALLREDUCE-ring-4.svg"), 0);
+    assert_null(strstr(output, "drawn"));
+    assert_true(folder_is_empty());
     expect(0, "ReduceScatter Ring --svg x.svg --quiet", "drawn in x.svg");
     assert_null(strstr(output, "round"));
     assert_int_equal(unlink("x.svg"), 0);
-    expect(0, "broadcast binomial --root 3 -r 3 --no-svg", "rank 3");
+    expect(0, "broadcast binomial --root 3 -r 3", "rank 3");
     assert_null(strstr(output, "rank 2"));
     expect(0, "broadcast tree --svg -", "<svg ");
     assert_int_equal(strncmp(output, "<svg ", 5), 0);
@@ -83,18 +96,17 @@ static void table_and_drawing(void **state)
 
 static void proof_and_price(void **state)
 {
-    expect(0, "allreduce tree -n 13 --quiet --no-svg --check", "proved in place");
+    expect(0, "allreduce tree -n 13 --quiet --check", "proved in place");
     assert_non_null(strstr(output, "proved out of place"));
-    expect(0, "allreduce two-shot -n 4 --quiet --no-svg --check", "proved in place");
-    expect(0, "reduce bulk -n 8 --root 3 --quiet --no-svg --check", "proved in place");
-    expect(0, "broadcast fan -n 5 --root 2 --quiet --no-svg --check", "proved out of place");
-    expect(0, "allreduce OneShot -n 4 -r 0 --no-svg", "allreduce one-shot: 4 ranks");
-    expect(0, "alltoall bruck --quiet --no-svg --check", "proved out of place");
+    expect(0, "allreduce two-shot -n 4 --quiet --check", "proved in place");
+    expect(0, "reduce bulk -n 8 --root 3 --quiet --check", "proved in place");
+    expect(0, "broadcast fan -n 5 --root 2 --quiet --check", "proved out of place");
+    expect(0, "allreduce OneShot -n 4 -r 0", "allreduce one-shot: 4 ranks");
+    expect(0, "alltoall bruck --quiet --check", "proved out of place");
     assert_null(strstr(output, "in place"));
     expect(0, "allreduce ring -n 131072 --quiet --cost 1G --alpha 1e-6 --overhead 0 --beta 0 --gamma 0",
            "262142.000 us");
-    assert_non_null(strstr(output, "too large to draw"));
-    expect(0, "broadcast ring -n 3 --quiet --no-svg --cost 2K --slices 2 --alpha 0 --overhead 0 --beta 1e-6 --gamma 0",
+    expect(0, "broadcast ring -n 3 --quiet --cost 2K --slices 2 --alpha 0 --overhead 0 --beta 1e-6 --gamma 0",
            "2048 bytes in 2 slices: 3072.000 us");
 }
 

@@ -2,6 +2,8 @@
 /* Everything in the boxes as JSON: times in nanoseconds of CLOCK_REALTIME, null where there is none. */
 #include "trace.h"
 
+#include <errno.h>
+#include <string.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -149,6 +151,6 @@ int view_json(const struct view_options *options, const struct view_set *set)
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);
     if (!fine)
-        fprintf(stderr, "tutti trace: writing JSON to standard output failed\n");
+        fprintf(stderr, "tutti trace: cannot write the output: %s\n", strerror(errno));
     return fine ? 0 : 1;
 }

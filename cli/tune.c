@@ -8,6 +8,7 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +172,21 @@ static bool make_folders(const char *path)
     return true;
 }
 
+/* An output that is there is not touched, and what was made to see whether it can be made is taken away. */
+static bool can_write(const char *path)
+{
+    if (!make_folders(path))
+        return false;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd >= 0)
+        unlink(path);
+    else if (errno == EEXIST)
+        fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static int save(const char *path, const struct rules *rules)
 {
     char comment[300], host[64] = "", when[32] = "";
@@ -181,8 +197,6 @@ static int save(const char *path, const struct rules *rules)
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
     snprintf(comment, sizeof comment, "tutti tune %d.%d.%d on %s, %s", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
              TUTTI_VERSION_PATCH, host, when);
-    if (!make_folders(path))
-        return failure("tune", "cannot make the folder of %s: %s", path, strerror(errno));
     if (choice_save(path, comment, rules->list, rules->count) != TUTTI_SUCCESS)
         return failure("tune", "%s", error_last());
     printf("%d rules written to %s\n", rules->count, path);
@@ -196,10 +210,15 @@ int cmd_tune(int argc, char **argv)
     int code = tune_parse(argc, argv, &options);
     if (code >= 0)
         return code;
+    if (!options.output && !options.gpu) {
+        if (!choice_default_path(path, sizeof path))
+            return usage_error("tune", "HOME is not set: give -o FILE");
+        options.output = path;
+    }
+    if (options.output && !can_write(options.output))
+        return failure("tune", "cannot write %s, so nothing is measured: %s", options.output, strerror(errno));
     if (options.gpu)
         return tune_gpu(&options);
-    if (!options.output && !choice_default_path(path, sizeof path))
-        return usage_error("tune", "HOME is not set: give -o FILE");
     struct job job = {.rules.list = calloc(MOST_RULES, sizeof *job.rules.list)};
     if (!job.rules.list)
         return failure("tune", "out of memory");
@@ -211,7 +230,7 @@ int cmd_tune(int argc, char **argv)
     if (job.out_of_room)
         failure("tune", "more than %d rules: those of the last cases are left out; give fewer numbers of ranks",
                 MOST_RULES);
-    code = job.rules.count ? save(options.output ? options.output : path, &job.rules)
+    code = job.rules.count ? save(options.output, &job.rules)
                            : failure("tune", "nothing could be measured: no table is written");
     free(job.rules.list);
     return code;

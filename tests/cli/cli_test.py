@@ -315,6 +315,20 @@ class Topo(unittest.TestCase):
         self.assertIn("/nonexistent/x.svg", err)
 
 
+class Tune(unittest.TestCase):
+    def test_looks_whether_it_can_write(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "file")
+            open(file, "w", encoding="utf-8").close()
+            for gpu in ([], ["--gpu"]):
+                for path in (folder, file + "/table.json", file + "/below/table.json"):
+                    with self.subTest(path=path, gpu=gpu):
+                        code, out, err = tutti("tune", "-o", path, *gpu)
+                        self.assertEqual((code, out), (1, ""))
+                        self.assertIn(f"tutti tune: cannot write {path}, so nothing is measured: ", err)
+            self.assertEqual(os.listdir(folder), ["file"])
+
+
 class Program(unittest.TestCase):
     def test_version(self):
         with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as file:
@@ -344,6 +358,20 @@ class Program(unittest.TestCase):
             os.chmod(path, 0o755)
             code, out, _ = tutti("hello", "arg", env={"PATH": folder + ":" + os.environ["PATH"]})
         self.assertEqual((code, out), (5, "external arg\n"))
+
+    def test_full_device(self):
+        """Every command that prints says so, by its name, and fails."""
+        with tempfile.TemporaryDirectory() as folder:
+            for args in (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"],
+                         ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"], ["trace", "--json"],
+                         ["schedule", "allreduce", "ring"], ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"],
+                         ["diagnose", "--json"], ["export", "--once"], ["perf", "--help"], ["tune", "--help"],
+                         ["run", "--help"], ["diagnose", "--help"], ["export", "--help"]):
+                with self.subTest(args=args), open("/dev/full", "w", encoding="utf-8") as full:
+                    done = subprocess.run([*EMULATOR, TUTTI, *args], stdout=full, stderr=subprocess.PIPE, text=True,
+                                          timeout=DEADLINE, env={**os.environ, "TUTTI_TRACE_DIR": folder})
+                    self.assertEqual(done.returncode, 1)
+                    self.assertRegex(done.stderr, f"^tutti {args[0]}: .*No space left on device")
 
     def test_every_command_has_help(self):
         commands = re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M)

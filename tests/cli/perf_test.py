@@ -66,6 +66,34 @@ class Verified(unittest.TestCase):
 
 
 class Output(unittest.TestCase):
+    def results(self, *args):
+        with tempfile.NamedTemporaryFile() as file:
+            code, _, err = perf(*args, "--json", file.name)
+            self.assertEqual(code, 0, err)
+            return json.load(file)
+
+    def test_names_of_nccl_tests(self):
+        for name, ours in (("all_reduce", "allreduce"), ("all_reduce_perf", "allreduce"), ("all_gather", "allgather"),
+                           ("reduce-scatter", "reduce_scatter"), ("reducescatter_perf", "reduce_scatter")):
+            with self.subTest(name=name):
+                result = self.results(name, "-t", "2", "-b", "1K", "-e", "1K", "-n", "2")
+                self.assertEqual(result["collective"], ours)
+        for name in ("all_reduce_perfect", "all", "", "_", "perf"):
+            with self.subTest(name=name):
+                self.assertEqual(perf(name)[0], 2)
+
+    def test_timeout(self):
+        code, _, err = perf("allreduce", "-t", "2", "-b", "1M", "-e", "1M", "-n", "1000000000", "-T", "1")
+        self.assertEqual(code, 1)
+        self.assertIn("tutti perf: not done after 1 s: allreduce of 1048576 bytes\n", err)
+
+    def test_time_of_calls(self):
+        """A call returns at once; a megabyte takes longer."""
+        options = ("allreduce", "-t", "2", "-b", "4M", "-e", "4M", "-n", "1", "-w", "0")
+        def least(c):  # of a few, because others use the processors, too
+            return min(self.results(*options, "-C", c)["rows"][0]["out_of_place"]["time_us"] for _ in range(4))
+        self.assertLess(least("1"), least("0") / 2)
+
     def test_json(self):
         with tempfile.NamedTemporaryFile() as file:
             code, out, _ = perf("allgather", "-t", "2", "-b", "64", "-e", "1K", "-f", "4", "-n", "2", "--json", file.name)
@@ -94,7 +122,7 @@ class Output(unittest.TestCase):
     def test_wrong_usage(self):
         for args in ([], ["allreduc"], ["allreduce", "-b", "x"], ["allreduce", "-b", "8", "-e", "4"], ["allreduce", "-o", "xor"],
                      ["allreduce", "-d", "float9"], ["allreduce", "-n", "0"], ["allreduce", "-t", "0"], ["allreduce", "gather"],
-                     ["allreduce", "-np", "0"], ["allreduce", "--what"], ["allreduce", "-b"]):
+                     ["allreduce", "-np", "0"], ["allreduce", "-T", "-1"], ["allreduce", "-C", "2"], ["allreduce", "--what"], ["allreduce", "-b"]):
             with self.subTest(args=args):
                 code, out, err = perf(*args)
                 self.assertEqual((code, out), (2, ""))

@@ -37,7 +37,7 @@ def tutti(*words):
 
 def plan(collective, way, rank):
     """Rounds and peers as printed for a rank."""
-    text = tutti("schedule", collective, way, "-n", str(RANKS), "--root", str(ROOT), "-r", str(rank), "--no-svg")
+    text = tutti("schedule", collective, way, "-n", str(RANKS), "--root", str(ROOT), "-r", str(rank))
     rounds = int(re.search(r"(\d+) rounds?,", text).group(1))
     return rounds, {int(to) for to in re.findall(r" to (\d+)", text)}, {int(peer) for peer in re.findall(r"recv.*? from (\d+)", text)}
 
