@@ -303,6 +303,15 @@ class Topo(unittest.TestCase):
         self.assertEqual(sum(n["kind"] == "PU" for n in nodes), len(nodes[0]["cpus"]))
         self.assertTrue(all(n["parent"] < i for i, n in enumerate(nodes)))
 
+    def test_without_hwloc(self):
+        """The dynamic linker refuses a library that is an empty file, so whoever is linked with hwloc does not start."""
+        with tempfile.TemporaryDirectory() as folder:
+            open(os.path.join(folder, "libhwloc.so.15"), "w", encoding="utf-8").close()
+            code, out, err = tutti("topo", env={"LD_LIBRARY_PATH": folder})
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(out.startswith("Machine "))
+        self.assertTrue(out.endswith("Processors as sysfs tells.\n"))
+
     def test_picture(self):
         code, out, _ = tutti("topo", "--svg", "-")
         self.assertEqual(code, 0)
@@ -358,6 +367,32 @@ class Program(unittest.TestCase):
             os.chmod(path, 0o755)
             code, out, _ = tutti("hello", "arg", env={"PATH": folder + ":" + os.environ["PATH"]})
         self.assertEqual((code, out), (5, "external arg\n"))
+
+    def completions(self, *words):
+        script = (f'source {shlex.quote(ROOT)}/cli/completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tutti; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", TUTTI, *words], capture_output=True, text=True,
+                              timeout=DEADLINE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    @unittest.skipIf(EMULATOR, "the shell cannot start a program of another processor")
+    def test_completion(self):
+        commands = re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M)
+        self.assertEqual(self.completions(""), commands)
+        self.assertEqual(self.completions("tra"), ["trace"])
+        self.assertEqual(self.completions("help", "di"), ["diagnose"])
+        self.assertEqual(self.completions("topo", "--"), ["--json", "--svg", "--help"])
+        self.assertEqual(self.completions("run", "-n"), ["-n"])
+        self.assertEqual(self.completions("env", "TUTTI_SPI"), ["TUTTI_SPIN"])
+        self.assertEqual(self.completions("perf", "all"), ["allreduce", "allgather", "alltoall", "alltoallv"])
+        self.assertEqual(self.completions("topo", "fi"), [])
+        for command in commands:
+            with self.subTest(command=command):
+                options = self.completions(command, "-")
+                for option in options:
+                    self.assertIn(option, tutti("help", command)[1])
+                self.assertEqual(bool(options), command not in ("help", "version"))
 
     def test_full_device(self):
         """Every command that prints says so, by its name, and fails."""
