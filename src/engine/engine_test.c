@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/poller.h"
 #include "engine/engine.h"
+#include "engine/team.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -129,12 +130,33 @@ static void one_happening_wakes_each_sleeper_once(void **state)
     engine_release(engine);
 }
 
+/* Ranks that a launcher or a container binds to the same processors share them, whatever the machine has. */
+static void bound_ranks_are_a_crowd(void **state)
+{
+    struct wire_process ranks[4] = {{.host = 1}, {.host = 1}, {.host = 1}, {.host = 2}};
+    (void)state;
+    assert_int_equal(team_crowd(ranks, 4, 0, 2), 150); /* not known: of the machine */
+    assert_int_equal(team_crowd(ranks, 4, 3, 2), 50);
+    for (int i = 0; i < 4; i++)
+        ranks[i].processors = 1;
+    assert_int_equal(team_crowd(ranks, 4, 0, 64), 300); /* all on the same one */
+    assert_int_equal(team_crowd(ranks, 4, 3, 64), 100);
+    for (int i = 0; i < 4; i++)
+        ranks[i].processor_set = (uint16_t)i;
+    assert_int_equal(team_crowd(ranks, 4, 0, 4), 100); /* each has its own */
+    assert_int_equal(team_crowd(ranks, 4, 0, 2), 150);
+    ranks[1] = ranks[0];
+    ranks[0].processors = ranks[1].processors = 2;
+    assert_int_equal(team_crowd(ranks, 4, 0, 64), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_polling_rank_passes_on_what_woke_a_sleeping_one),
                                        cmocka_unit_test(the_thread_hears_of_operations_though_another_polls),
                                        cmocka_unit_test(the_thread_is_not_woken_for_each_operation_that_is_waited_for),
-                                       cmocka_unit_test(one_happening_wakes_each_sleeper_once)};
+                                       cmocka_unit_test(one_happening_wakes_each_sleeper_once),
+                                       cmocka_unit_test(bound_ranks_are_a_crowd)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
 /* The beginning and the end of a team. */
 #include "engine/team.h"
 
-#include "base/affinity.h"
 #include "base/error.h"
 #include "base/param.h"
 #include "engine/direct.h"
@@ -12,6 +11,19 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+int team_crowd(const struct wire_process *processes, int nranks, int rank, long online)
+{
+    const struct wire_process *own = &processes[rank];
+    long local = 0, beside = 0;
+    for (int i = 0; i < nranks; i++) {
+        bool here = processes[i].host == own->host;
+        local += here;
+        beside += here && processes[i].processors == own->processors && processes[i].processor_set == own->processor_set;
+    }
+    long machine = online > 0 ? 100 * local / online : 0, set = own->processors ? 100 * beside / own->processors : 0;
+    return (int)(machine > set ? machine : set);
+}
 
 static void count_local(struct team *team)
 {
@@ -24,11 +36,9 @@ static void count_local(struct team *team)
         team->local_rank += rank < team->rank;
         team->local_ranks++;
     }
-    long cores = team->local_ranks == 1 ? affinity_count(NULL) : 0;
-    if (!cores)
-        cores = sysconf(_SC_NPROCESSORS_ONLN);
-    team->crowded = team->local_ranks > cores;
-    unsigned nap = ENGINE_NAP_US * (unsigned)(team->local_ranks / (cores > 0 ? cores : 1));
+    int crowd = team_crowd(team->process, team->nranks, team->rank, sysconf(_SC_NPROCESSORS_ONLN));
+    team->crowded = crowd > 100;
+    unsigned nap = ENGINE_NAP_US * (unsigned)(crowd / 100);
     if (nap > team->engine->nap_us)
         team->engine->nap_us = nap;
 }

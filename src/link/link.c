@@ -5,6 +5,7 @@
  */
 #include "link/internal.h"
 
+#include "base/affinity.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "trace/trace.h"
@@ -102,6 +103,9 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->self.uid = user_identity();
     domain->self.host = host_identity(domain->self.uid);
     domain->self.pid = (uint32_t)getpid();
+    cpu_set_t processors;
+    domain->self.processors = (uint16_t)affinity_count(&processors);
+    domain->self.processor_set = (uint16_t)hash_bytes(0, &processors, sizeof processors);
     list_init(&domain->links);
     list_init(&domain->copies);
     list_init(&domain->telling);

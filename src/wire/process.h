@@ -27,7 +27,8 @@ struct wire_process {
     uint32_t pid;
     uint32_t uid;
     uint32_t losses; /* links that it had lost when it said this: see wire_session() */
-    uint32_t reserved;
+    uint16_t processors;               /* so many may it run on; 0: not known */
+    uint16_t processor_set;            /* which: a hash of them */
     struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
 };
 
