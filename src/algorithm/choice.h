@@ -18,7 +18,8 @@
 enum choice_class { CHOICE_SHM, CHOICE_TCP, CHOICE_CLASS_COUNT };
 
 enum choice_capability {
-    CHOICE_DIRECT = 1 /* all ranks load and store each other's memory */
+    CHOICE_DIRECT = 1, /* all ranks load and store each other's memory */
+    CHOICE_HOSTS = 2   /* there are several hosts, and some hold several ranks */
 };
 
 struct choice_table;
@@ -30,6 +31,7 @@ struct choice_rule {
     int min_ranks, max_ranks; /* both included */
     uint64_t max_bytes;       /* included; UINT64_MAX: no limit */
     const struct algorithm *algorithm;
+    bool hosts;               /* only with CHOICE_HOSTS */
 };
 
 /* By TUTTI_ALGO, and TUTTI_TUNE_FILE or ~/.config/tutti/tune.json if that exists. TUTTI_INVALID_ARGUMENT names what is

@@ -97,14 +97,18 @@ static tutti_result_t read_algorithm(struct reader *r)
     if (direct && !json_is_boolean(direct))
         return bad_rule(r, "direct", "true or false");
     r->rule.direct = json_is_true(direct);
+    json_t *hosts = json_object_get(r->json, "hosts");
+    if (hosts && !json_is_boolean(hosts))
+        return bad_rule(r, "hosts", "true or false");
+    r->rule.hosts = json_is_true(hosts);
     return TUTTI_SUCCESS;
 }
 
 /* A misspelt key would silently not limit. */
 static tutti_result_t check_keys(const struct reader *r)
 {
-    static const char *const keys[] = {"collective", "class",     "direct",   "min_ranks",
-                                       "max_ranks",  "max_bytes", "algorithm"};
+    static const char *const keys[] = {"collective", "class",     "direct",    "hosts",
+                                       "min_ranks",  "max_ranks", "max_bytes", "algorithm"};
     const char *key;
     json_t *value;
     if (!json_is_object(r->json))
@@ -116,7 +120,7 @@ static tutti_result_t check_keys(const struct reader *r)
             known |= strcmp(keys[i], key) == 0;
         if (!known)
             return bad_rule(r, key,
-                            "no such key, but collective, class, direct, min_ranks, max_ranks, max_bytes, algorithm");
+                            "no such key, but collective, class, direct, hosts, min_ranks, max_ranks, max_bytes, algorithm");
     }
     return TUTTI_SUCCESS;
 }
@@ -182,6 +186,8 @@ static json_t *rule_json(const struct choice_rule *rule)
     json_t *json =
         json_pack("{s:s, s:s, s:b, s:i, s:s}", "collective", schedule_coll_name(rule->coll), "class", name, "direct",
                   (int)rule->direct, "min_ranks", rule->min_ranks, "algorithm", rule->algorithm->name);
+    if (json && rule->hosts)
+        json_object_set_new(json, "hosts", json_true());
     if (json && rule->max_ranks != INT_MAX)
         json_object_set_new(json, "max_ranks", json_integer(rule->max_ranks));
     if (json && rule->max_bytes <= INT64_MAX)

@@ -323,6 +323,14 @@ static void from_the_home_folder(void **state)
     assert_string_equal(pick_from_environment(), "doubling");
 }
 
+static void several_hosts(void **state)
+{
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 1 << 20, CHOICE_HOSTS), "two-level");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 1 << 20, 0), "ring");
+    assert_string_equal(pick_with("", NULL, COLL_ALLREDUCE, 8, 64 << 10, CHOICE_HOSTS), "halving");
+    assert_string_equal(pick_with("^two-level", NULL, COLL_ALLREDUCE, 8, 1 << 20, CHOICE_HOSTS), "ring");
+}
+
 static void names_of_algorithms(void **state)
 {
     char text[256], small[12];
@@ -354,7 +362,7 @@ int main(void)
         cmocka_unit_test(alltoallv_ignores_bytes),
         cmocka_unit_test(from_the_environment),
         cmocka_unit_test(from_the_home_folder),
-        cmocka_unit_test(names_of_algorithms),
+        cmocka_unit_test(several_hosts), cmocka_unit_test(names_of_algorithms),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

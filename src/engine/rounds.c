@@ -326,7 +326,7 @@ static int most_transfers(const struct algorithm *algorithm, const struct shape 
 tutti_result_t rounds_start(struct team *team, struct op *op)
 {
     const struct algorithm *algorithm = op->route.algorithm;
-    struct shape shape = {op->call.coll, team->nranks, op->call.root};
+    struct shape shape = {op->call.coll, team->nranks, op->call.root, team->levels};
     op->rounds = obtain(team, (int)param_int(PARAM_SLICES), most_transfers(algorithm, &shape));
     if (!op->rounds)
         return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for an operation");
@@ -336,7 +336,7 @@ tutti_result_t rounds_start(struct team *team, struct op *op)
     rounds->rounds = algorithm->rounds(&shape);
     struct context c = context_of(team, op, 0);
     cut_slices(&c);
-    size_t scratch = (size_t)algorithm->scratch(&shape, team->rank) * rounds->stride * c.size;
+    size_t scratch = (size_t)schedule_scratch(algorithm, &shape, team->rank) * rounds->stride * c.size;
     size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->stride * c.size : 0;
     for (int i = 0; i < rounds->runs; i++) {
         struct run *run = &rounds->run[i];

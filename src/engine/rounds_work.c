@@ -178,7 +178,7 @@ static void enter_round(struct context *c, struct run *run)
         c->rounds->finished++;
         return;
     }
-    run->actions = c->op->route.algorithm->round(&c->rounds->shape, c->team->rank, run->round, run->action);
+    run->actions = schedule_round(c->op->route.algorithm, &c->rounds->shape, c->team->rank, run->round, run->action);
     run->at = (struct cursor){0};
     run->phase = RUN_LOCAL;
 }

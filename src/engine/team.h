@@ -144,6 +144,7 @@ struct team {
     _Atomic uint8_t *gone;        /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
+    struct levels *levels; /* who is near whom; NULL: one host, or each rank has its own */
     struct trace_comm *trace;
     struct direct *direct; /* NULL: ranks do not all share memory */
     struct rounds *rounds_idle;  /* kept for the next operation */

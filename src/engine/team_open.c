@@ -43,6 +43,24 @@ static void count_local(struct team *team)
         team->engine->nap_us = nap;
 }
 
+static tutti_result_t find_levels(struct team *team)
+{
+    if (team->local_ranks == team->nranks)
+        return TUTTI_SUCCESS;
+    uint64_t *host = malloc((size_t)team->nranks * sizeof *host);
+    if (!host)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+    for (int rank = 0; rank < team->nranks; rank++)
+        host[rank] = team->process[rank].host;
+    tutti_result_t result = levels_make(host, team->nranks, &team->levels);
+    free(host);
+    if (result == TUTTI_SUCCESS && team->levels->most == 1) {
+        free(team->levels);
+        team->levels = NULL;
+    }
+    return result;
+}
+
 static tutti_result_t allocate(struct team *team, const struct wire_process *processes)
 {
     size_t n = (size_t)team->nranks;
@@ -69,6 +87,7 @@ static void release(struct team *team)
     p2p_free(atomic_load(&team->p2p_idle));
     trace_comm_close(team->trace);
     pthread_mutex_destroy(&team->news_lock);
+    free(team->levels);
     free(team->process);
     free(team->link);
     free((void *)team->gone);
@@ -138,6 +157,9 @@ tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, i
     tutti_result_t result = allocate(team, processes);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
+        result = find_levels(team);
+    }
+    if (result == TUTTI_SUCCESS) {
         team->trace = trace_comm_open(engine->trace, id, name, rank, nranks, team->local_ranks);
         result = enlist(team);
     }
@@ -152,7 +174,8 @@ tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, i
 size_t team_memory(const struct team *team)
 {
     size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + 2 * (sizeof *team->sent + sizeof *team->received);
-    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + direct_memory(team);
+    size_t levels = team->levels ? sizeof *team->levels + (4 * (size_t)team->nranks + 1) * sizeof(int32_t) : 0;
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + levels + direct_memory(team);
 }
 
 static bool has_sibling(const struct team *team)

@@ -174,10 +174,10 @@ static tutti_result_t ask(struct checker *c, int rank)
     struct action *actions = c->actions + (size_t)rank * c->bound;
     memset(actions, 0xa5, bytes);
     memset(c->again, 0x5a, bytes);
-    int count = c->algorithm->round(&c->shape, rank, c->round, actions);
+    int count = schedule_round(c->algorithm, &c->shape, rank, c->round, actions);
     if (count < 0 || count > c->bound)
         return wrong(c, rank, "%d actions, at most %d were declared", count, c->bound);
-    int second = c->algorithm->round(&c->shape, rank, c->round, c->again);
+    int second = schedule_round(c->algorithm, &c->shape, rank, c->round, c->again);
     if (second != count || memcmp(actions, c->again, (size_t)count * sizeof *actions) != 0)
         return wrong(c, rank, "two calls gave different actions");
     c->counts[rank] = count;
@@ -467,7 +467,7 @@ static bool place_cells(struct checker *c, bool in_place)
 {
     size_t total = 0, most = 1;
     for (int rank = 0; rank < c->shape.nranks; rank++) {
-        int scratch = c->algorithm->scratch(&c->shape, rank);
+        int scratch = schedule_scratch(c->algorithm, &c->shape, rank);
         symbol_layout(&c->memory[rank], &c->shape, rank, c->nblocks, scratch, in_place);
         total += (size_t)c->memory[rank].total;
         if ((size_t)c->memory[rank].total > most)

@@ -66,7 +66,7 @@ static void walk_round(const struct algorithm *algorithm, const struct shape *sh
     double block = nblocks ? 1.0 / nblocks : 0, messages = 0, bytes = 0, reduced = 0;
     for (int rank = 0; rank < shape->nranks; rank++) {
         struct load load = {0};
-        int count = algorithm->round(shape, rank, round, actions);
+        int count = schedule_round(algorithm, shape, rank, round, actions);
         for (int i = 0; i < count; i++)
             load_action(&load, &actions[i], block);
         load_add(&totals[rank], &load);

@@ -61,7 +61,7 @@ bool flow_read(const struct algorithm *algorithm, const struct shape *shape, int
     out->rounds = algorithm->rounds(shape);
     out->blocks = algorithm->blocks(shape);
     for (int round = 0; round < out->rounds; round++) {
-        int count = algorithm->round(shape, rank, round, actions);
+        int count = schedule_round(algorithm, shape, rank, round, actions);
         for (int i = 0; i < count; i++)
             take_action(out, &actions[i], rank, round);
     }

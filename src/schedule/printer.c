@@ -48,7 +48,7 @@ static void print_rank(FILE *file, const struct algorithm *algorithm, const stru
                        struct action *actions)
 {
     char text[160];
-    int count = algorithm->round(shape, rank, round, actions);
+    int count = schedule_round(algorithm, shape, rank, round, actions);
     for (int i = 0; i < count; i++) {
         if (i == 0)
             fprintf(file, "  rank %-6d ", rank);

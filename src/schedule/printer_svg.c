@@ -58,7 +58,8 @@ static const struct action *action_at(const struct drawing *d, int rank, int ind
 static void load_round(struct drawing *d, int round)
 {
     for (int rank = 0; rank < d->shape->nranks; rank++)
-        d->counts[rank] = d->algorithm->round(d->shape, rank, round, d->actions + (size_t)rank * (size_t)d->bound);
+        d->counts[rank] =
+            schedule_round(d->algorithm, d->shape, rank, round, d->actions + (size_t)rank * (size_t)d->bound);
 }
 
 static bool is_local(const struct action *a)

@@ -77,6 +77,39 @@ bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape)
     return !(algorithm->flags & ALGORITHM_POWER_OF_TWO) || (n & (n - 1)) == 0;
 }
 
+static bool by_position(const struct algorithm *algorithm, const struct shape *shape)
+{
+    return shape->levels && !shape->levels->in_order && !(algorithm->flags & ALGORITHM_LEVELS) &&
+           schedule_cuts_vector(shape->coll);
+}
+
+static struct shape shape_by_position(const struct shape *shape)
+{
+    int root = schedule_has_root(shape->coll) ? shape->levels->position[shape->root] : 0;
+    return (struct shape){.coll = shape->coll, .nranks = shape->nranks, .root = root};
+}
+
+int schedule_round(const struct algorithm *algorithm, const struct shape *shape, int rank, int round,
+                   struct action *out)
+{
+    if (!by_position(algorithm, shape))
+        return algorithm->round(shape, rank, round, out);
+    struct shape placed = shape_by_position(shape);
+    int count = algorithm->round(&placed, shape->levels->position[rank], round, out);
+    for (int i = 0; i < count; i++)
+        if (out[i].kind <= ACTION_RECV_REDUCE && (unsigned)out[i].peer < (unsigned)shape->nranks)
+            out[i].peer = shape->levels->order[out[i].peer];
+    return count;
+}
+
+int schedule_scratch(const struct algorithm *algorithm, const struct shape *shape, int rank)
+{
+    if (!by_position(algorithm, shape))
+        return algorithm->scratch(shape, rank);
+    struct shape placed = shape_by_position(shape);
+    return algorithm->scratch(&placed, shape->levels->position[rank]);
+}
+
 int schedule_buffer_blocks(const struct shape *shape, int rank, enum buffer buffer, int nblocks)
 {
     bool input = buffer == BUFFER_IN, root = rank == shape->root;

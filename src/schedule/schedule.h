@@ -41,6 +41,8 @@
 #ifndef TUTTI_SCHEDULE_SCHEDULE_H
 #define TUTTI_SCHEDULE_SCHEDULE_H
 
+#include "schedule/levels.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -88,6 +90,7 @@ struct shape {
     enum coll coll;
     int nranks;
     int root; /* 0 where the collective has none */
+    const struct levels *levels; /* NULL: all ranks are equally far from one another */
 };
 
 /* Units of the cost model (cost.h) for one slice: `bytes` and `reduced` are fractions of the vector's bytes (B blocks).
@@ -106,7 +109,8 @@ enum algorithm_flags {
     ALGORITHM_POWER_OF_TWO = 1, /* only for n = 2^k */
     ALGORITHM_DIRECT = 2, /* fit for peers that load and store each other's memory: a RECV into SCRATCH that only a
                              REDUCE reads can be a pointer, and the REDUCE a fused kernel */
-    ALGORITHM_GPU = 4     /* a way of GPUs, by kernels or copy engines; host memory can take it too */
+    ALGORITHM_GPU = 4,    /* a way of GPUs, by kernels or copy engines; host memory can take it too */
+    ALGORITHM_LEVELS = 8  /* looks at shape->levels itself: see schedule_round() */
 };
 
 /* A row of the table in algorithm/algorithm.h. All functions are pure. */
@@ -152,6 +156,15 @@ bool schedule_in_place_defined(enum coll coll);
 
 /* May `algorithm` run this shape? Checks the collective, n, the root and the flags. */
 bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape);
+
+/*
+ * A round and the SCRATCH of a rank of this shape: what whoever runs, proves, prices or draws a schedule asks. Where
+ * the shape has levels, algorithms that do not know them get ranks by position, so that neighbours of a ring, or of a
+ * tree, are near: of collectives that cut a vector, in which no block belongs to a rank.
+ */
+int schedule_round(const struct algorithm *algorithm, const struct shape *shape, int rank, int round,
+                   struct action *out);
+int schedule_scratch(const struct algorithm *algorithm, const struct shape *shape, int rank);
 
 /* Blocks of a user buffer (BUFFER_IN or BUFFER_OUT) at `rank`, by the table above. */
 int schedule_buffer_blocks(const struct shape *shape, int rank, enum buffer buffer, int nblocks);

@@ -14,11 +14,15 @@ import time
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 
 
+# Ways of GPUs whose schedules are those of other rows: host memory has run these already.
+TWINS = ("exchange", "copy", "bulk-copy", "peer-load", "chain", "copy-chain")
+
+
 def choices(tutti):
     """[{collective: algorithm}]: each of `tutti schedule --list` is in one of them, as making processes takes longer than running them."""
     text = subprocess.run([*EMULATOR, tutti, "schedule", "--list"], check=True, capture_output=True, text=True).stdout
     rows = [line.split(None, 1) for line in text.splitlines() if line.strip()]
-    names = {row[0]: [name.strip() for name in row[1].split(",")] for row in rows}
+    names = {row[0]: [name.strip() for name in row[1].split(",") if name.strip() not in TWINS] for row in rows}
     most = max(len(of) for of in names.values())
     return [{collective: of[i] for collective, of in names.items() if i < len(of)} for i in range(most)]
 
@@ -103,8 +107,30 @@ def gpu_main(tutti, matrix, driver):
     return failures != 0
 
 
+# Which host a rank takes itself to be on: one behind the other, in turn, uneven.
+HOSTS = ("TUTTI_RANK * 2 / TUTTI_SIZE", "TUTTI_RANK % 2", "TUTTI_RANK * TUTTI_RANK % 3")
+
+
+def hosts_main(tutti, matrix):
+    """Several hosts with several ranks each: schedules with levels, and all others by position."""
+    quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
+    failures, runs = 0, 0
+    for ranks in [5] if quick else [3, 4, 5, 8] if full else [3, 5, 8]:
+        for host in HOSTS:
+            before = ["sh", "-c", f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"']
+            for choice, settings in ((None, {}), ("allreduce:two-level;reduce:tree;broadcast:ring", SLICED), ("ring", SLICED))[: 3 if full else 2]:
+                stride = 1 if full else (60 if quick else 30) * max(1, ranks // 4)
+                which = ["-c", "allreduce,reduce,broadcast"] if choice else []
+                failures += not run(tutti, matrix, "auto", ranks, choice, ["-s", str(runs + 1), "-k", str(stride), *which], before, settings)
+                runs += 1
+    print(f"{runs} runs, {failures} failed")
+    return failures != 0
+
+
 def main():
     tutti, matrix, transport = sys.argv[1:4]
+    if transport == "hosts":
+        return hosts_main(tutti, matrix)
     if transport == "gpu":
         return gpu_main(tutti, matrix, sys.argv[4])
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"

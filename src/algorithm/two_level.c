@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two levels: allreduce where hosts hold several ranks. As many ranks of each host as the smallest host has are owners.
+ * Within a host all give each owner its part, and it reduces them. Owners of the same part go round a ring of hosts, each
+ * with its part alone. Then owners share the results within their host. The network carries 2V (hosts - 1) / hosts each way
+ * for a host, and every owner drives it; a ring of all n ranks would carry 2V (n - 1) / n over one pair of ranks.
+ */
+#include "algorithm/rows.h"
+
+/* Where a rank is: rank `index` of `size` of host `host`. Owners are those with an index below `owners`. */
+struct seat {
+    const struct levels *levels;
+    int hosts, owners, host, index, size;
+};
+
+static struct seat seat_of(const struct shape *shape, int rank)
+{
+    const struct levels *levels = shape->levels;
+    if (!levels)
+        return (struct seat){NULL, 1, shape->nranks, 0, rank, shape->nranks};
+    int host = levels->host[rank], first = levels->first[host];
+    int index = levels->position[rank] - first, size = levels->first[host + 1] - first;
+    return (struct seat){levels, levels->hosts, levels->least, host, index, size};
+}
+
+static int rank_at(const struct seat *seat, int host, int index)
+{
+    return seat->levels ? seat->levels->order[seat->levels->first[host] + index] : index;
+}
+
+static int hosts_of(const struct shape *shape)
+{
+    return shape->levels ? shape->levels->hosts : 1;
+}
+
+/* Turns of the ring of hosts. */
+static int turns_of(const struct shape *shape)
+{
+    return 2 * (hosts_of(shape) - 1);
+}
+
+static int rounds(const struct shape *shape)
+{
+    return turns_of(shape) + 2;
+}
+
+/* Each owner's part has a block for each host. */
+static int blocks(const struct shape *shape)
+{
+    return shape->levels ? shape->levels->least * shape->levels->hosts : shape->nranks;
+}
+
+/* Contributions to an owner's part, by index. */
+static int scratch_blocks(const struct shape *shape, int rank)
+{
+    struct seat me = seat_of(shape, rank);
+    return me.index < me.owners ? me.size * me.hosts : 0;
+}
+
+static int most_actions(const struct shape *shape)
+{
+    return 2 * (shape->levels ? shape->levels->most : shape->nranks) + 3;
+}
+
+static struct run part(const struct seat *seat, int owner)
+{
+    return run(owner * seat->hosts, seat->hosts);
+}
+
+static int give_parts(const struct seat *me, struct action *actions)
+{
+    int count = 0;
+    bool owns = me->index < me->owners;
+    if (owns)
+        actions[count++] = act_copy(in(me->index * me->hosts), scratch(me->index * me->hosts), part(me, me->index));
+    for (int i = 1; i < me->size; i++) {
+        int to = wrap(me->index + i, me->size), from = wrap(me->index - i, me->size);
+        if (to < me->owners)
+            actions[count++] = act_send(rank_at(me, me->host, to), in(to * me->hosts), part(me, to));
+        if (owns)
+            actions[count++] = act_recv(rank_at(me, me->host, from), scratch(from * me->hosts), part(me, me->index));
+    }
+    return count;
+}
+
+/* As a ring allreduce of as many ranks as there are hosts, over this owner's part. */
+static int go_round(const struct seat *me, int turn, struct action *actions)
+{
+    int n = me->hosts, base = me->index * n, back = turn - (n - 1);
+    int next = rank_at(me, wrap(me->host + 1, n), me->index), previous = rank_at(me, wrap(me->host - 1, n), me->index);
+    int give = base + wrap(back < 0 ? me->host - turn : me->host + 1 - back, n);
+    int take = base + wrap(back < 0 ? me->host - turn - 1 : me->host - back, n);
+    actions[0] = act_send(next, out(give), run(give, 1));
+    actions[1] = back < 0 ? act_recv_reduce(previous, out(take), out(take), run(take, 1), back == -1)
+                          : act_recv(previous, out(take), run(take, 1));
+    return 2;
+}
+
+static int share_parts(const struct seat *me, struct action *actions)
+{
+    int count = 0;
+    for (int i = 1; i < me->size; i++) {
+        int to = wrap(me->index + i, me->size), from = wrap(me->index - i, me->size);
+        if (me->index < me->owners)
+            actions[count++] = act_send(rank_at(me, me->host, to), out(me->index * me->hosts), part(me, me->index));
+        if (from < me->owners)
+            actions[count++] = act_recv(rank_at(me, me->host, from), out(from * me->hosts), part(me, from));
+    }
+    return count;
+}
+
+static int round_of(const struct shape *shape, int rank, int round, struct action *actions)
+{
+    struct seat me = seat_of(shape, rank);
+    int count = 0, last = turns_of(shape) + 1;
+    bool owns = me.index < me.owners;
+    if (round == 0)
+        return give_parts(&me, actions);
+    if (round == 1 && owns)
+        actions[count++] = act_reduce(scratch(0), me.size, out(me.index * me.hosts), part(&me, me.index), me.hosts == 1);
+    if (round == last)
+        return count + share_parts(&me, actions + count);
+    return count + (owns ? go_round(&me, round - 1, actions + count) : 0);
+}
+
+ALGORITHM(two_level_allreduce, "two-level", COLL_BIT(ALLREDUCE), ALGORITHM_LEVELS, rounds, blocks, scratch_blocks,
+          most_actions, round_of, NULL)
