@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""two_level.py BUILD [--rate 1gbit] [--each 4] [--max 16M]: allreduce on two hosts of the lab, each with several ranks.
+"""two_level.py BUILD [--rate 200mbit] [--each 4] [--max 16M]: allreduce on two hosts of the lab, each with several ranks.
 
 Makes a lab of two hosts joined by one switch, with links of a limited rate, and runs `tutti perf` on both, by the library's choice
 and by the flat one (TUTTI_ALGO=^two-level), in turn. Prints times and ratios by size. Needs root, as the lab does.
@@ -44,7 +44,7 @@ def times(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--rate", default="1gbit", help="of each host's link, each way (1gbit)")
+    parser.add_argument("--rate", default="200mbit", help="of each host's link, each way (200mbit)")
     parser.add_argument("--each", type=int, default=4, help="ranks of a host (4)")
     parser.add_argument("--min", default="4K", help="smallest vector (4K)")
     parser.add_argument("--max", default="16M", help="largest vector (16M)")
