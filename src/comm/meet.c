@@ -93,6 +93,13 @@ static struct guest *make_guest(struct meeting *meeting, int rank)
     return guest;
 }
 
+/* Is the attempt of ours that has failed the one for which the guest has yet to come? Where lists differ, so may neighbours: who has not
+ * come here may have failed elsewhere. */
+static bool owed_this(const struct meeting *meeting, const struct guest *guest)
+{
+    return !guest->met && !guest->owes && meeting->why.result != TUTTI_INVALID_USAGE;
+}
+
 /* Who came too late for an attempt that failed hears of that, whatever we are at. */
 static void came(struct meeting *meeting, int from, const struct wire_word *word)
 {
@@ -108,7 +115,9 @@ static void came(struct meeting *meeting, int from, const struct wire_word *word
     }
     guest->visit = word->visit;
     guest->list = word->list;
-    guest->met |= meeting->visit && !meeting->failed;
+    if (meeting->visit && meeting->failed && owed_this(meeting, guest))
+        guest->seen = guest->visit; /* our leaving, which is to come, ends it */
+    guest->met |= meeting->visit && (!meeting->failed || guest->seen);
 }
 
 static void left(struct meeting *meeting, int from, const struct wire_word *word)
@@ -419,19 +428,12 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_order
     return result;
 }
 
-/* Where lists differ, so may neighbours: who has not come here may have failed elsewhere. */
-static void owe(const struct meeting *meeting, struct guest *guest)
-{
-    if (!guest->met && !guest->owes && meeting->why.result != TUTTI_INVALID_USAGE)
-        guest->owed++;
-}
-
 static void part(struct meeting *meeting, int rank)
 {
     struct guest *guest = make_guest(meeting, rank);
     struct wire_word word = {.kind = WIRE_WORD_LEAVE, .visit = meeting->visit, .why = meeting->why};
     if (guest) {
-        owe(meeting, guest);
+        guest->owed += owed_this(meeting, guest);
         word.yours = guest->seen;
         word.owes = guest->owed;
     }
