@@ -28,6 +28,8 @@ static const char help[] =
     "  -s, --summary               the verdict first, then one line for each communicator\n"
     "  -f, --follow                print operations and events as they happen, until the processes end\n"
     "  -j, --json                  everything, for programs\n"
+    "      --lanes                 bandwidth of the lanes to other processes, and why it is low; again and again with --follow\n"
+    "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
     "      --counters              what the processes counted\n"
     "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
     "      --flight-recorder PRE   one file a rank, PRE followed by the rank, as PyTorch's Flight Recorder writes "
@@ -40,7 +42,7 @@ static const char help[] =
     "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no such process,\n"
     "communicator or file, 4 nothing to show, 5 with --summary: something stands still or has failed.\n";
 
-enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR };
+enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR, OPT_LANES, OPT_PLOT };
 
 static const struct option longs[] = {
     {"all-ops", no_argument, NULL, 'a'},
@@ -51,6 +53,8 @@ static const struct option longs[] = {
     {"summary", no_argument, NULL, 's'},
     {"follow", no_argument, NULL, 'f'},
     {"json", no_argument, NULL, 'j'},
+    {"lanes", no_argument, NULL, OPT_LANES},
+    {"plot", required_argument, NULL, OPT_PLOT},
     {"counters", no_argument, NULL, OPT_COUNTERS},
     {"perfetto", required_argument, NULL, OPT_PERFETTO},
     {"flight-recorder", required_argument, NULL, OPT_RECORDER},
@@ -98,6 +102,12 @@ static enum parsed parse_long(int option, struct view_options *options)
         return RUN;
     case OPT_PICKLE:
         options->pickle = true;
+        return RUN;
+    case OPT_LANES:
+        options->lanes = true;
+        return RUN;
+    case OPT_PLOT:
+        options->plot = optarg;
         return RUN;
     case OPT_CLEAN:
         options->clean = true;
@@ -151,6 +161,10 @@ static enum parsed parse_options(int argc, char **argv, struct view_options *opt
         parsed = parse_option(option, options);
     if (parsed == RUN && options->pickle && !options->recorder) {
         fprintf(stderr, "tutti trace: --pickle goes with --flight-recorder\n");
+        return WRONG;
+    }
+    if (parsed == RUN && options->plot && (!options->lanes || options->follow)) {
+        fprintf(stderr, "tutti trace: --plot goes with --lanes, and not with --follow\n");
         return WRONG;
     }
     options->files = argv + optind;
@@ -208,6 +222,8 @@ static int show(const struct view_options *options)
         status |= view_recorder(options, &set);
     if (options->counters)
         status |= view_show_counters(options, &set);
+    else if (options->lanes)
+        status |= view_lanes(options, &set);
     else if (options->json)
         status |= view_json(options, &set);
     else if (options->summary && set.count)
@@ -228,5 +244,7 @@ int cmd_trace(int argc, char **argv)
         return parsed == WRONG ? 2 : 0;
     if (options.clean)
         return clean(&options);
-    return options.follow ? view_follow(&options) : show(&options);
+    if (!options.follow)
+        return show(&options);
+    return options.lanes ? view_follow_lanes(&options) : view_follow(&options);
 }

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tutti trace --lanes beside a job that runs over TCP. Usage: lanes_test.py TUTTI"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+TUTTI = ""
+DEADLINE = 60
+
+
+def trace(folder, *args):
+    done = subprocess.run([TUTTI, "trace", "--lanes", "--dir", folder, *args], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Lanes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        env = {**os.environ, "TUTTI_TRANSPORT": "tcp", "TUTTI_TRACE_DIR": self.folder.name, "TUTTI_TCP_LANES": "2",
+               "TUTTI_SOCKET_IFNAME": "=lo"}
+        self.job = subprocess.Popen([TUTTI, "perf", "sendrecv", "-np", "2", "-b", "4M", "-e", "4M", "-n", "1000000", "-c", "0"], env=env,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def tearDown(self):
+        if self.job.poll() is None:
+            os.killpg(self.job.pid, signal.SIGKILL)
+            self.job.wait()
+        self.folder.cleanup()
+
+    def wait_for_rates(self):
+        """The listing, once both processes have shown bandwidth."""
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            self.assertIsNone(self.job.poll())
+            _, out, _ = trace(self.folder.name)
+            if len(re.findall(r"^    GB/s: last", out, re.M)) >= 2:
+                return out
+            time.sleep(0.1)
+        self.fail(f"no bandwidth after {DEADLINE} s: {out}")
+
+    def test_running_job(self):
+        out = self.wait_for_rates()
+        self.assertEqual(len(re.findall(r"^process \d+ \(alive\).*: 2 lanes to other processes$", out, re.M)), 2, out)
+        pids = re.findall(r"^process (\d+)", out, re.M)
+        for peer in re.findall(r"lane [01] tcp to process (\d+), interface 0, up: \d+ segments remembered", out):
+            self.assertIn(peer, pids)
+        rates = [float(rate) for rate in re.findall(r"best (\d+\.\d+);", out)]
+        self.assertTrue(all(0 < rate < 1000 for rate in rates), rates)
+        self.assertRegex(out, r"time:.* network \d+%")
+
+        picture = os.path.join(self.folder.name, "lanes.svg")
+        code, _, err = trace(self.folder.name, "--plot", picture)
+        self.assertEqual((code, err), (0, ""))
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        self.assertGreater(len(root.findall("{http://www.w3.org/2000/svg}rect/{http://www.w3.org/2000/svg}title")), 2)
+
+        watcher = subprocess.Popen([TUTTI, "trace", "--lanes", "--follow", "--dir", self.folder.name], stdout=subprocess.PIPE, text=True)
+        seen = [watcher.stdout.readline() for _ in range(3)]
+        os.killpg(self.job.pid, signal.SIGKILL)
+        self.job.wait()
+        rest, _ = watcher.communicate(timeout=DEADLINE)
+        self.assertEqual(watcher.returncode, 0)
+        self.assertIn("lanes to other processes", "".join(seen) + rest)
+
+    def test_wrong(self):
+        done = subprocess.run([TUTTI, "trace", "--plot", "x"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--plot goes with --lanes", done.stderr)
+        self.wait_for_rates()
+        code, _, err = trace(self.folder.name, "--plot", "/nonexistent/folder/x.svg")
+        self.assertEqual(code, 1)
+        self.assertIn("cannot write /nonexistent/folder/x.svg", err)
+
+
+if __name__ == "__main__":
+    TUTTI = sys.argv.pop(1)
+    unittest.main()
