@@ -146,6 +146,9 @@ void flight_hear(struct link *link, const void *words, size_t length)
     for (size_t at = 0; length - at >= sizeof(struct wire_landed); at += sizeof(struct wire_landed)) {
         struct wire_landed word;
         memcpy(&word, (const char *)words + at, sizeof word);
+        if ((int32_t)(word.number - link->landed_heard) <= 0)
+            continue;
+        link->landed_heard = word.number;
         uint64_t when = our_time(&link->clock, word.when, now);
         if (word.lane >= (unsigned)link->lanes || link->lane[word.lane].state != LANE_UP || link->lane[word.lane].epoch != word.epoch)
             continue;
@@ -162,26 +165,45 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
         return;
     if (list_empty(&link->telling))
         list_push(&link->domain->telling, &link->telling);
-    if (link->landed_count == LINK_LANDED) /* the lanes take no words: later ones of a lane speak for those before */
-        memmove(link->landed, link->landed + 1, --link->landed_count * sizeof *link->landed);
-    link->landed[link->landed_count++] = (struct wire_landed){.lane = lane->index, .epoch = lane->epoch, .imm = imm, .when = lane->heard};
+    struct wire_landed *word = &link->landed[link->landed_next++ % LINK_LANDED];
+    *word = (struct wire_landed){lane->heard, lane->epoch, lane->index, imm, link->landed_next};
+    link->landed_unsaid++;
+}
+
+/* The latest words, oldest first, said or not: what was said before may be on its way still, behind much data on a slow lane. Returns bytes. */
+static size_t gather(const struct link *link, struct wire_landed *words)
+{
+    uint32_t count = link->landed_next < LINK_LANDED ? link->landed_next : LINK_LANDED;
+    for (uint32_t i = 0; i < count; i++)
+        words[i] = link->landed[(link->landed_next - count + i) % LINK_LANDED];
+    return count * sizeof *words;
+}
+
+/* The lane that has the least of ours to carry before. */
+static struct link_lane *quickest(struct link *link)
+{
+    struct link_lane *best = NULL;
+    for (int i = 0; i < link->lanes; i++) {
+        struct link_lane *lane = &link->lane[i];
+        if (lane->state == LANE_UP && lane->ops == link->messages && (!best || lane->view.outstanding < best->view.outstanding))
+            best = lane;
+    }
+    return best;
 }
 
 static void say(struct link *link, uint64_t now)
 {
     struct wire_landed words[LINK_LANDED];
-    uint32_t count = link->landed_count;
-    memcpy(words, link->landed, count * sizeof *words);
-    struct link_lane *lane = &link->lane[words[count - 1].lane];
-    if (lane->state != LANE_UP && link->control >= 0)
-        lane = &link->lane[link->control];
+    size_t size = gather(link, words);
+    struct link_lane *lane = quickest(link);
+    uint32_t unsaid = link->landed_unsaid;
     link->landed_said = now;
-    link->landed_count = 0;
-    if (message_say_on(lane, WIRE_LANDED, words, count * sizeof *words) || link->landed_count || link->lost)
-        return;
-    memcpy(link->landed, words, count * sizeof *words); /* with the next one */
-    link->landed_count = count;
-    list_push(&link->domain->telling, &link->telling);
+    link->landed_unsaid = 0;
+    if (!lane || message_say_on(lane, WIRE_LANDED, words, size) || link->lost)
+        return; /* without a lane for messages there is nobody to tell: DONE will */
+    link->landed_unsaid += unsaid; /* with the next one */
+    if (list_empty(&link->telling))
+        list_push(&link->domain->telling, &link->telling);
 }
 
 void flight_tell(struct link_domain *domain, bool all)
@@ -193,7 +215,7 @@ void flight_tell(struct link_domain *domain, bool all)
         list_push(&turn, node);
     while ((node = list_pop(&turn))) {
         struct link *link = list_entry(node, struct link, telling);
-        if (all || link->landed_count >= BATCH || now - link->landed_said >= OVERDUE)
+        if (all || link->landed_unsaid >= BATCH || now - link->landed_said >= OVERDUE)
             say(link, now);
         else
             list_push(&domain->telling, node);
@@ -204,9 +226,8 @@ void flight_done(struct link *link, uint32_t slot)
 {
     struct wire_message head = {.kind = WIRE_DONE, .slot = (uint16_t)slot};
     struct wire_landed words[LINK_LANDED];
-    size_t size = link->landed_count * sizeof *link->landed;
-    memcpy(words, link->landed, size);
-    link->landed_count = 0;
+    size_t size = gather(link, words);
+    link->landed_unsaid = 0;
     list_remove(&link->telling);
     message_send(link, &head, words, size);
 }

@@ -13,7 +13,7 @@
 #define LINK_LISTS       32
 #define MAX_TRANSPORTS 4
 #define LINK_FLIGHTS 128 /* segments under way on a lane, at most */
-#define LINK_LANDED  16  /* words about landed segments that wait to be said */
+#define LINK_LANDED  32  /* words about landed segments that each message about them has, at most */
 #define LINK_NICS    32
 
 /* tags.c: things by tag, each with a list node. Those of one tag are in the order in which they were added. */
@@ -135,9 +135,10 @@ struct link {
     uint32_t receiving_size, sending_size, reading_size, receiving_count;
     bool pumping; /* bulk_pump() is at work */
     struct peer_clock clock;
-    struct list telling;                    /* in domain->telling, with */
-    struct wire_landed landed[LINK_LANDED]; /* not said yet */
-    uint32_t landed_count;
+    struct list telling;                    /* in domain->telling, if any is unsaid */
+    struct wire_landed landed[LINK_LANDED]; /* the latest; the next one at landed_next % LINK_LANDED */
+    uint32_t landed_next, landed_unsaid;
+    uint32_t landed_heard; /* number of the peer's latest word */
     uint64_t landed_said; /* when a word was said last */
 };
 

@@ -299,6 +299,28 @@ static void test_cancelled(void **state)
     script_free(script);
 }
 
+/* What was said before is said again later: of an earlier payload in the same slot. */
+static void test_old_words(void **state)
+{
+    struct script *script = start_joined(1);
+    struct payload *pair[2];
+    struct link *link = script->side[0].link;
+    payload_pair(script, 0, 1, SEGMENT, pair);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    struct wire_landed again = script->side[1].link->landed[0];
+    assert_int_equal(told.landed[0], 1);
+    payload_pair(script, 0, 2, SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
+    assert_int_equal(link->lane[0].view.segments, 1);
+    assert_int_equal(link->lane[0].flights[1].imm, again.imm);
+    flight_hear(link, &again, sizeof again);
+    assert_int_equal(link->lane[0].view.segments, 1);
+    finish(script, pair);
+    assert_int_equal(told.landed[0], 2);
+}
+
 /* Words of a peer that lies about what has landed, or when. */
 static void test_lies(void **state)
 {
@@ -307,10 +329,10 @@ static void test_lies(void **state)
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     struct link *link = script->side[0].link;
-    struct wire_landed words[] = {{.when = 1, .epoch = link->lane[0].epoch, .lane = 0, .imm = 77},
-                                  {.when = UINT64_MAX, .epoch = link->lane[0].epoch, .lane = 0xffffffff},
-                                  {.when = 1ull << 63, .epoch = link->lane[0].epoch, .lane = LINK_MAX_LANES},
-                                  {.when = 5, .epoch = link->lane[0].epoch + 2, .lane = 0, .imm = 0}};
+    struct wire_landed words[] = {{.when = 1, .epoch = link->lane[0].epoch, .lane = 0, .imm = 77, .number = 1},
+                                  {.when = UINT64_MAX, .epoch = link->lane[0].epoch, .lane = 0xffffffff, .number = 2},
+                                  {.when = 1ull << 63, .epoch = link->lane[0].epoch, .lane = LINK_MAX_LANES, .number = 3},
+                                  {.when = 5, .epoch = link->lane[0].epoch + 2, .lane = 0, .imm = 0, .number = 4}};
     flight_hear(link, words, sizeof words);
     flight_hear(link, words, sizeof words - 1);
     flight_hear(link, words, 3);
@@ -334,6 +356,7 @@ int main(void)
         CASE(test_receiver_chooses),
         CASE(test_what_was_under_way_is_forgotten),
         CASE(test_cancelled),
+        CASE(test_old_words),
         CASE(test_lies),
     };
     script_settings();

@@ -83,7 +83,7 @@ struct wire_landed {
     uint32_t epoch; /* of the lane on which it came, */
     uint32_t lane;
     uint32_t imm; /* with the put */
-    uint32_t reserved;
+    uint32_t number; /* of this word, from 1: most words are said again and again, on lanes that overtake each other */
 };
 
 #define WIRE_ABORT_TEXT 720 /* so that messages of all transports hold it */
