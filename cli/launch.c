@@ -25,7 +25,7 @@ struct rank {
     struct stream streams[2];
 };
 
-struct crew {
+struct launcher {
     const struct launch *job;
     struct rank *ranks;
     struct pollfd *polls;
@@ -39,167 +39,167 @@ struct crew {
     struct meeting meeting;
 };
 
-static void signal_all(const struct crew *crew, int signal_number)
+static void signal_all(const struct launcher *launcher, int signal_number)
 {
-    for (int r = 0; r < crew->job->size; r++)
-        if (crew->ranks[r].pid)
-            kill(-crew->ranks[r].pid, signal_number);
+    for (int r = 0; r < launcher->job->size; r++)
+        if (launcher->ranks[r].pid)
+            kill(-launcher->ranks[r].pid, signal_number);
 }
 
-static void stop(struct crew *crew)
+static void stop(struct launcher *launcher)
 {
-    if (crew->stopping)
+    if (launcher->stopping)
         return;
-    crew->stopping = true;
-    crew->kill_at = clock_deadline_ms(GRACE_MS);
-    signal_all(crew, SIGTERM);
-    signal_all(crew, SIGCONT);
+    launcher->stopping = true;
+    launcher->kill_at = clock_deadline_ms(GRACE_MS);
+    signal_all(launcher, SIGTERM);
+    signal_all(launcher, SIGCONT);
 }
 
-static void say(const struct crew *crew, const char *text)
+static void say(const struct launcher *launcher, const char *text)
 {
-    if (!crew->job->quiet)
-        fprintf(stderr, "tutti %s: %s\n", crew->job->command, text);
+    if (!launcher->job->quiet)
+        fprintf(stderr, "tutti %s: %s\n", launcher->job->command, text);
 }
 
-static void first_failure(struct crew *crew, int rank, pid_t pid, int status)
+static void first_failure(struct launcher *launcher, int rank, pid_t pid, int status)
 {
     char text[160];
-    const char *rest = crew->alive ? "; stopping the others" : "";
+    const char *rest = launcher->alive ? "; stopping the others" : "";
     if (WIFSIGNALED(status)) {
-        crew->code = 128 + WTERMSIG(status);
+        launcher->code = 128 + WTERMSIG(status);
         snprintf(text, sizeof text, "rank %d (pid %d) was killed by signal %d (%s)%s", rank, (int)pid, WTERMSIG(status),
                  strsignal(WTERMSIG(status)), rest);
     } else {
-        crew->code = WEXITSTATUS(status);
-        snprintf(text, sizeof text, "rank %d (pid %d) exited with code %d%s", rank, (int)pid, crew->code, rest);
+        launcher->code = WEXITSTATUS(status);
+        snprintf(text, sizeof text, "rank %d (pid %d) exited with code %d%s", rank, (int)pid, launcher->code, rest);
     }
-    say(crew, text);
-    stop(crew);
+    say(launcher, text);
+    stop(launcher);
 }
 
-static void ended(struct crew *crew, int rank, int status)
+static void ended(struct launcher *launcher, int rank, int status)
 {
-    pid_t pid = crew->ranks[rank].pid;
+    pid_t pid = launcher->ranks[rank].pid;
     kill(-pid, SIGKILL);
-    keeper_forget(&crew->keeper, pid);
-    crew->ranks[rank].pid = 0;
-    crew->alive--;
-    if (status != 0 && crew->code == 0)
-        first_failure(crew, rank, pid, status);
+    keeper_forget(&launcher->keeper, pid);
+    launcher->ranks[rank].pid = 0;
+    launcher->alive--;
+    if (status != 0 && launcher->code == 0)
+        first_failure(launcher, rank, pid, status);
 }
 
 /* Takes every child that has ended: ranks, and orphans of theirs that we have adopted. */
-static void reap(struct crew *crew)
+static void reap(struct launcher *launcher)
 {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (int r = 0; r < crew->job->size; r++)
-            if (crew->ranks[r].pid == pid)
-                ended(crew, r, status);
+        for (int r = 0; r < launcher->job->size; r++)
+            if (launcher->ranks[r].pid == pid)
+                ended(launcher, r, status);
 }
 
-static void pass_on(struct crew *crew, int signal_number)
+static void pass_on(struct launcher *launcher, int signal_number)
 {
     static const char again[] = "second signal: killing all ranks";
     if (signal_number == SIGTSTP) {
-        signal_all(crew, SIGTSTP);
+        signal_all(launcher, SIGTSTP);
         kill(getpid(), SIGSTOP);
-        signal_all(crew, SIGCONT);
-    } else if (crew->stopping || crew->kill_at == 0) {
-        say(crew, again);
-        signal_all(crew, SIGKILL);
+        signal_all(launcher, SIGCONT);
+    } else if (launcher->stopping || launcher->kill_at == 0) {
+        say(launcher, again);
+        signal_all(launcher, SIGKILL);
     } else {
-        signal_all(crew, signal_number);
+        signal_all(launcher, signal_number);
         if (signal_number != SIGUSR1 && signal_number != SIGUSR2)
-            crew->kill_at = 0;
+            launcher->kill_at = 0;
     }
 }
 
-static void take_signals(struct crew *crew)
+static void take_signals(struct launcher *launcher)
 {
     struct signalfd_siginfo info;
-    while (read(crew->signals, &info, sizeof info) == sizeof info)
+    while (read(launcher->signals, &info, sizeof info) == sizeof info)
         if (info.ssi_signo != SIGCHLD)
-            pass_on(crew, (int)info.ssi_signo);
-    reap(crew);
+            pass_on(launcher, (int)info.ssi_signo);
+    reap(launcher);
 }
 
-static void take_time(struct crew *crew)
+static void take_time(struct launcher *launcher)
 {
-    if (crew->stopping && clock_passed(crew->kill_at)) {
-        signal_all(crew, SIGKILL);
-        crew->kill_at = clock_deadline_ms(GRACE_MS);
+    if (launcher->stopping && clock_passed(launcher->kill_at)) {
+        signal_all(launcher, SIGKILL);
+        launcher->kill_at = clock_deadline_ms(GRACE_MS);
     }
-    if (crew->stop_at && !crew->stopping && clock_passed(crew->stop_at)) {
+    if (launcher->stop_at && !launcher->stopping && clock_passed(launcher->stop_at)) {
         char text[80];
-        snprintf(text, sizeof text, "not done after %d s; stopping all ranks", crew->job->timeout_s);
-        say(crew, text);
-        crew->code = 124;
-        stop(crew);
+        snprintf(text, sizeof text, "not done after %d s; stopping all ranks", launcher->job->timeout_s);
+        say(launcher, text);
+        launcher->code = 124;
+        stop(launcher);
     }
 }
 
-static void relay_stdin(struct crew *crew)
+static void relay_stdin(struct launcher *launcher)
 {
     char text[4096];
     ssize_t got = read(STDIN_FILENO, text, sizeof text);
-    if (got > 0 && write(crew->relay_fd, text, (size_t)got) >= 0)
+    if (got > 0 && write(launcher->relay_fd, text, (size_t)got) >= 0)
         return;
-    close(crew->relay_fd);
-    crew->relay_fd = -1;
+    close(launcher->relay_fd);
+    launcher->relay_fd = -1;
 }
 
-static int open_streams(const struct crew *crew)
+static int open_streams(const struct launcher *launcher)
 {
     int open = 0;
-    for (int i = 0; i < 2 * crew->job->size; i++)
-        open += crew->ranks[i / 2].streams[i % 2].fd >= 0;
+    for (int i = 0; i < 2 * launcher->job->size; i++)
+        open += launcher->ranks[i / 2].streams[i % 2].fd >= 0;
     return open;
 }
 
-static struct pollfd *add_poll(struct crew *crew, nfds_t *count, int fd)
+static struct pollfd *add_poll(struct launcher *launcher, nfds_t *count, int fd)
 {
-    crew->polls[*count] = (struct pollfd){.fd = fd, .events = POLLIN};
-    return &crew->polls[(*count)++];
+    launcher->polls[*count] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return &launcher->polls[(*count)++];
 }
 
 /* Of open descriptors alone: the system refuses more entries than a process may have descriptors, whatever is in them. */
-static bool take_events(struct crew *crew, int wait_ms)
+static bool take_events(struct launcher *launcher, int wait_ms)
 {
     nfds_t count = 0;
-    const struct pollfd *signals = add_poll(crew, &count, crew->signals);
-    const struct pollfd *input = crew->relay_fd >= 0 ? add_poll(crew, &count, STDIN_FILENO) : NULL, *next = crew->polls + count;
-    for (int i = 0; i < 2 * crew->job->size; i++)
-        if (crew->ranks[i / 2].streams[i % 2].fd >= 0)
-            add_poll(crew, &count, crew->ranks[i / 2].streams[i % 2].fd);
-    if (poll(crew->polls, count, wait_ms) < 0)
+    const struct pollfd *signals = add_poll(launcher, &count, launcher->signals);
+    const struct pollfd *input = launcher->relay_fd >= 0 ? add_poll(launcher, &count, STDIN_FILENO) : NULL, *next = launcher->polls + count;
+    for (int i = 0; i < 2 * launcher->job->size; i++)
+        if (launcher->ranks[i / 2].streams[i % 2].fd >= 0)
+            add_poll(launcher, &count, launcher->ranks[i / 2].streams[i % 2].fd);
+    if (poll(launcher->polls, count, wait_ms) < 0)
         return errno == EINTR;
-    for (int i = 0; i < 2 * crew->job->size; i++) {
-        struct stream *stream = &crew->ranks[i / 2].streams[i % 2];
-        if (stream->fd >= 0 && next++->revents && !stream_read(stream, crew->job, i / 2, i % 2))
+    for (int i = 0; i < 2 * launcher->job->size; i++) {
+        struct stream *stream = &launcher->ranks[i / 2].streams[i % 2];
+        if (stream->fd >= 0 && next++->revents && !stream_read(stream, launcher->job, i / 2, i % 2))
             return false;
     }
     if (input && input->revents)
-        relay_stdin(crew);
+        relay_stdin(launcher);
     if (signals->revents)
-        take_signals(crew);
+        take_signals(launcher);
     return true;
 }
 
-static int next_wait(const struct crew *crew)
+static int next_wait(const struct launcher *launcher)
 {
     int wait = 60000;
-    if (crew->stopping)
-        wait = clock_left_ms(crew->kill_at);
-    else if (crew->stop_at && clock_left_ms(crew->stop_at) < wait)
-        wait = clock_left_ms(crew->stop_at);
+    if (launcher->stopping)
+        wait = clock_left_ms(launcher->kill_at);
+    else if (launcher->stop_at && clock_left_ms(launcher->stop_at) < wait)
+        wait = clock_left_ms(launcher->stop_at);
     return wait;
 }
 
 /* Kills descendants that left their group and were adopted by us. True when there are none. */
-static bool kill_strays(const struct crew *crew)
+static bool kill_strays(const struct launcher *launcher)
 {
     char path[64];
     int pid, found = 0;
@@ -208,7 +208,7 @@ static bool kill_strays(const struct crew *crew)
     if (!children)
         return errno != EMFILE && errno != ENFILE; /* a kernel without the list */
     while (fscanf(children, "%d", &pid) == 1)
-        if (pid != crew->keeper.pid) {
+        if (pid != launcher->keeper.pid) {
             kill(pid, SIGKILL);
             found++;
         }
@@ -217,75 +217,75 @@ static bool kill_strays(const struct crew *crew)
 }
 
 /* Output can no more be taken, or passed on: ranks that run are killed, and only the ends of processes are awaited. */
-static void give_up(struct crew *crew)
+static void give_up(struct launcher *launcher)
 {
-    if (crew->alive)
-        crew->code = failure(crew->job->command, "cannot go on: %s; killing all ranks", strerror(errno));
-    crew->broken = crew->stopping = true;
-    crew->kill_at = clock_deadline_ms(GRACE_MS);
-    signal_all(crew, SIGKILL);
-    for (int i = 0; i < 2 * crew->job->size; i++)
-        stream_close(&crew->ranks[i / 2].streams[i % 2]);
+    if (launcher->alive)
+        launcher->code = failure(launcher->job->command, "cannot go on: %s; killing all ranks", strerror(errno));
+    launcher->broken = launcher->stopping = true;
+    launcher->kill_at = clock_deadline_ms(GRACE_MS);
+    signal_all(launcher, SIGKILL);
+    for (int i = 0; i < 2 * launcher->job->size; i++)
+        stream_close(&launcher->ranks[i / 2].streams[i % 2]);
 }
 
-static void look(struct crew *crew, int wait_ms)
+static void look(struct launcher *launcher, int wait_ms)
 {
-    if (crew->broken) {
+    if (launcher->broken) {
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * (long)NS_PER_MS}, NULL);
-        take_signals(crew);
-    } else if (!take_events(crew, wait_ms)) {
-        give_up(crew);
+        take_signals(launcher);
+    } else if (!take_events(launcher, wait_ms)) {
+        give_up(launcher);
     }
 }
 
-static void watch(struct crew *crew)
+static void watch(struct launcher *launcher)
 {
-    while (crew->alive > 0) {
-        look(crew, next_wait(crew));
-        take_time(crew);
+    while (launcher->alive > 0) {
+        look(launcher, next_wait(launcher));
+        take_time(launcher);
     }
     uint64_t drained = clock_deadline_ms(DRAIN_MS);
-    while (!clock_passed(drained) && (!kill_strays(crew) || open_streams(crew)))
-        look(crew, PAUSE_MS);
+    while (!clock_passed(drained) && (!kill_strays(launcher) || open_streams(launcher)))
+        look(launcher, PAUSE_MS);
 }
 
 /* What rank 0 reads: our own stdin, or a pipe that we feed when stdin is our terminal, which a background group cannot
  * read. */
-static int stdin_of_rank0(struct crew *crew)
+static int stdin_of_rank0(struct launcher *launcher)
 {
     int ends[2];
     if (!isatty(STDIN_FILENO))
         return dup(STDIN_FILENO);
     if (tcgetpgrp(STDIN_FILENO) != getpgrp() || pipe2(ends, O_CLOEXEC) != 0)
         return open("/dev/null", O_RDONLY | O_CLOEXEC);
-    crew->relay_fd = ends[1];
+    launcher->relay_fd = ends[1];
     return ends[0];
 }
 
-static int cannot_start(const struct crew *crew, int rank, int why)
+static int cannot_start(const struct launcher *launcher, int rank, int why)
 {
-    const char *program = crew->job->argv[0];
+    const char *program = launcher->job->argv[0];
     if (why == ENOENT || why == EACCES || why == ENOEXEC || why == ENOTDIR)
-        failure(crew->job->command, "cannot run %s: %s", program, strerror(why));
+        failure(launcher->job->command, "cannot run %s: %s", program, strerror(why));
     else
-        return failure(crew->job->command, "cannot start rank %d of %s: %s", rank, program, strerror(why));
+        return failure(launcher->job->command, "cannot start rank %d of %s: %s", rank, program, strerror(why));
     return why == ENOENT ? 127 : 126;
 }
 
-static void start_ranks(struct crew *crew)
+static void start_ranks(struct launcher *launcher)
 {
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), first = stdin_of_rank0(crew);
-    for (int r = 0; r < crew->job->size && !crew->code; r++) {
-        struct rank *rank = &crew->ranks[r];
-        pid_t pid = launch_spawn(crew->job, &crew->meeting, &crew->keeper, r, r ? nothing : first, &rank->streams[0].fd,
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), first = stdin_of_rank0(launcher);
+    for (int r = 0; r < launcher->job->size && !launcher->code; r++) {
+        struct rank *rank = &launcher->ranks[r];
+        pid_t pid = launch_spawn(launcher->job, &launcher->meeting, &launcher->keeper, r, r ? nothing : first, &rank->streams[0].fd,
                                  &rank->streams[1].fd);
         if (pid < 0) {
-            crew->code = cannot_start(crew, r, -pid);
-            stop(crew);
+            launcher->code = cannot_start(launcher, r, -pid);
+            stop(launcher);
             break;
         }
         rank->pid = pid;
-        crew->alive++;
+        launcher->alive++;
     }
     if (nothing >= 0)
         close(nothing);
@@ -293,10 +293,10 @@ static void start_ranks(struct crew *crew)
         close(first);
 }
 
-static bool crew_open(struct crew *crew, sigset_t *before)
+static bool launcher_open(struct launcher *launcher, sigset_t *before)
 {
     static const int passed[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2};
-    size_t size = (size_t)crew->job->size;
+    size_t size = (size_t)launcher->job->size;
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
@@ -304,14 +304,14 @@ static bool crew_open(struct crew *crew, sigset_t *before)
     sigprocmask(SIG_BLOCK, &set, before);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    crew->ranks = calloc(size, sizeof *crew->ranks);
-    crew->polls = calloc(2 + 2 * size, sizeof *crew->polls);
-    if (!crew->ranks || !crew->polls)
+    launcher->ranks = calloc(size, sizeof *launcher->ranks);
+    launcher->polls = calloc(2 + 2 * size, sizeof *launcher->polls);
+    if (!launcher->ranks || !launcher->polls)
         return false;
     for (size_t i = 0; i < 2 * size; i++)
-        crew->ranks[i / 2].streams[i % 2].fd = -1;
-    crew->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return crew->signals >= 0 && keeper_start(&crew->keeper) && meeting_open(&crew->meeting);
+        launcher->ranks[i / 2].streams[i % 2].fd = -1;
+    launcher->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return launcher->signals >= 0 && keeper_start(&launcher->keeper) && meeting_open(&launcher->meeting);
 }
 
 /* Signals that came when all ranks had ended were meant for them. */
@@ -324,19 +324,19 @@ static void drop_pending(void)
         ;
 }
 
-static void crew_close(struct crew *crew, const sigset_t *before)
+static void launcher_close(struct launcher *launcher, const sigset_t *before)
 {
-    for (int i = 0; crew->ranks && i < 2 * crew->job->size; i++)
-        stream_close(&crew->ranks[i / 2].streams[i % 2]);
-    if (crew->relay_fd >= 0)
-        close(crew->relay_fd);
-    if (crew->signals >= 0)
-        close(crew->signals);
-    if (crew->keeper.pid > 0)
-        keeper_stop(&crew->keeper);
-    meeting_close(&crew->meeting);
-    free(crew->ranks);
-    free(crew->polls);
+    for (int i = 0; launcher->ranks && i < 2 * launcher->job->size; i++)
+        stream_close(&launcher->ranks[i / 2].streams[i % 2]);
+    if (launcher->relay_fd >= 0)
+        close(launcher->relay_fd);
+    if (launcher->signals >= 0)
+        close(launcher->signals);
+    if (launcher->keeper.pid > 0)
+        keeper_stop(&launcher->keeper);
+    meeting_close(&launcher->meeting);
+    free(launcher->ranks);
+    free(launcher->polls);
     signal(SIGPIPE, SIG_DFL);
     drop_pending();
     sigprocmask(SIG_SETMASK, before, NULL);
@@ -344,15 +344,15 @@ static void crew_close(struct crew *crew, const sigset_t *before)
 
 int launch(const struct launch *job)
 {
-    struct crew crew = {.job = job, .signals = -1, .relay_fd = -1, .kill_at = UINT64_MAX, .meeting.held = {-1, -1}};
+    struct launcher launcher = {.job = job, .signals = -1, .relay_fd = -1, .kill_at = UINT64_MAX, .meeting.held = {-1, -1}};
     sigset_t before;
-    if (crew_open(&crew, &before)) {
-        crew.stop_at = job->timeout_s ? clock_deadline_ms((uint64_t)job->timeout_s * 1000) : 0;
-        start_ranks(&crew);
-        watch(&crew);
+    if (launcher_open(&launcher, &before)) {
+        launcher.stop_at = job->timeout_s ? clock_deadline_ms((uint64_t)job->timeout_s * 1000) : 0;
+        start_ranks(&launcher);
+        watch(&launcher);
     } else {
-        crew.code = failure(job->command, "cannot prepare %d ranks: %s", job->size, strerror(errno));
+        launcher.code = failure(job->command, "cannot prepare %d ranks: %s", job->size, strerror(errno));
     }
-    crew_close(&crew, &before);
-    return crew.code;
+    launcher_close(&launcher, &before);
+    return launcher.code;
 }

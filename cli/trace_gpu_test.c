@@ -247,7 +247,7 @@ static void life(struct trace *trace, struct trace_comm *world, int rank)
     trace_comm_memory(world, WIRE_MEMORY_WINDOW, 4 << 20);
     trace_comm_memory(world, WIRE_MEMORY_BULK, 1 << 20);
     trace_comm_memory(world, WIRE_MEMORY_BULK, 3 << 20);
-    trace_comm_memory(world, WIRE_MEMORY_BOARD, 2048);
+    trace_comm_memory(world, WIRE_MEMORY_MAILBOX, 2048);
     done_until(world, 3);
     for (uint64_t seq = 4; seq < 7; seq++)
         trace_op_captured(world, call(world, seq), &by_kernel, 0, 0);
@@ -259,7 +259,7 @@ static void test_listing(void **state)
 {
     stage_play(1, life);
     assert_int_equal(stage_run("--all-ops --stuck 0"), 0);
-    assert_shows("    memory: device 7.0 MiB (window 4.0 MiB, bulk 3.0 MiB), pinned 2.0 KiB (board 2.0 KiB), host 0 B\n");
+    assert_shows("    memory: device 7.0 MiB (window 4.0 MiB, bulk 3.0 MiB), pinned 2.0 KiB (mailbox 2.0 KiB), host 0 B\n");
     assert_shows("captured          -");
     assert_shows("3 calls went into graphs, whose launches are not seen");
     assert_shows("failed");

@@ -20,7 +20,7 @@ enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
 enum { PROCESSES = 1, PROCESS = 2 }; /* ranks are processes; ranks of one process */
 
 /* What a parameter compares with the bytes of the vector. */
-enum unit { VECTOR, MESSAGE /* of alltoall: to each peer */, HALF /* the same, halved: of collectives messages twice as long count (src/fabric/exchange.c) */ };
+enum unit { VECTOR, MESSAGE /* of alltoall: to each peer */, HALF /* the same, halved: of collectives messages twice as long count (src/executor/gpu/exchange.c) */ };
 
 /* Two ways, and the parameter that says at which size the second one begins. */
 struct duel {
@@ -51,7 +51,7 @@ static const struct duel duels[] = {
      .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .never = "1T", .least = 256 * K, .most = 64 * M},
     {.id = PARAM_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"0", "4K"}, .collectives = {"sendrecv", "alltoall"},
      .unit = HALF, .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 64 * M},
-    {.id = PARAM_DIRECT_FROM, .ways = {"windows", "direct"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
+    {.id = PARAM_PEER_FROM, .ways = {"windows", "direct"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
      .kinds = PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
     {.id = PARAM_GATHER_FROM, .ways = {"kernel", "gather"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
      .kinds = PROCESSES | PROCESS, .least_ranks = 2, .never = "1T", .least = 64 * M, .most = 1 * G},

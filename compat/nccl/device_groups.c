@@ -60,7 +60,7 @@ void test_change_of_stream(void **state)
     done(cu.MemFreeHost((void *)go));
 }
 
-/* More than the board has places for: what is issued for one rank needs what was called before for another. */
+/* More than the mailbox has places for: what is issued for one rank needs what was called before for another. */
 void test_long_group(void **state)
 {
     if (!getenv("TUTTI_COPY_FROM")) /* kernels carry it, and need no places */

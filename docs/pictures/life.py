@@ -3,7 +3,7 @@
 """Draws an allreduce's way through the folders, for each kind of memory: life.py >life-of-an-operation.svg"""
 
 ROW, TOP, LEFT, WIDTH, GAP = 62, 96, 150, 176, 12
-LAYERS = ("api", "comm", "engine", "fabric", "algorithm\nschedule", "link\npath", "transport", "device", "trace")
+LAYERS = ("api", "comm", "engine", "executor", "algorithm\nschedule", "link\npath", "transport", "device", "trace")
 # Column -> colour and the steps: (layer, function, file).
 WAYS = (
     ("host memory, several hosts", "#2471a3", {
@@ -13,19 +13,19 @@ WAYS = (
         6: ("put, msg", "tcp/send.c"), 7: ("reduction_apply", "reduce.h"), 8: ("trace_op_name", "trace.c")}),
     ("host memory, one host", "#1e8449", {
         0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective", "comm.h"),
-        2: ("team_collective", "team.c"), 3: ("direct_step", "engine/direct.c"),
+        2: ("team_collective", "team.c"), 3: ("shared_step", "engine/shared.c"),
         4: ("choice_pick, direct", "choice.c, direct.c"),
         7: ("reduction_apply", "reduce.h"), 8: ("trace_op_name", "trace.c")}),
     ("GPUs that reach each other", "#b9770e", {
-        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective", "issue.c"),
-        3: ("reduce_issue", "fabric/reduce.c"),
-        7: ("cuda_launch, kernels", "cuda/launch.c"), 8: ("record_call", "fabric/record.c")}),
+        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective_on_gpu", "issue.c"),
+        3: ("reduce_issue", "gpu/reduce.c"),
+        7: ("cuda_launch, kernels", "cuda/launch.c"), 8: ("record_call", "gpu/record.c")}),
     ("GPUs through the host", "#7d3c98", {
-        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective", "issue.c"),
-        2: ("team_collective", "team.c"), 3: ("slice_pipeline", "staged_slice.c"),
+        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective_on_gpu", "issue.c"),
+        2: ("team_collective", "team.c"), 3: ("slice_pipeline", "staged/slice.c"),
         4: ("choice_pick, ring", "choice.c, ring.c"), 5: ("link_send, pick", "bulk.c, stripe.c"),
         6: ("put, msg", "tcp/send.c"), 7: ("copies, reduction_apply", "cuda, reduce.h"),
-        8: ("record_call", "fabric/record.c")}),
+        8: ("record_call", "gpu/record.c")}),
 )
 # The order in which a way goes through the layers: staging comes to its executor before the engine.
 ORDER = {3: (0, 1, 3, 2, 4, 5, 6, 7, 8)}
@@ -48,7 +48,7 @@ def layer_rows(width):
 
 def way(index, name, color, steps):
     x = LEFT + index * (WIDTH + GAP)
-    out = [text(x + WIDTH / 2, TOP - 16, name, 13, font_weight="bold", fill=color, text_anchor="middle")]
+    out = [text(x + WIDTH / 2, TOP - 16, name, 12, font_weight="bold", fill=color, text_anchor="middle")]
     order = [layer for layer in ORDER.get(index, sorted(steps)) if layer in steps]
     for number, layer in enumerate(order, 1):
         function, file = steps[layer]

@@ -64,18 +64,18 @@ static tutti_result_t open_named(const tutti_unique_id_t *id)
     return roots_open_env(&place);
 }
 
-static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *config, struct comm_order *order)
+static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *config, struct comm_settings *settings)
 {
     if (!comm)
         return error_set(TUTTI_INVALID_ARGUMENT, "comm is NULL");
     tutti_result_t result = param_check();
-    return result == TUTTI_SUCCESS ? comm_order(order, config) : result;
+    return result == TUTTI_SUCCESS ? comm_settings(settings, config) : result;
 }
 
 tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank, const tutti_config_t *config)
 {
-    struct comm_order order = {.rank = rank, .nranks = nranks, .fabric = fabric_order()};
-    tutti_result_t result = begin_order(comm, config, &order);
+    struct comm_settings settings = {.rank = rank, .nranks = nranks, .gpu = gpu_config()};
+    tutti_result_t result = begin_order(comm, config, &settings);
     if (result == TUTTI_SUCCESS && !id)
         result = error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
     if (result == TUTTI_SUCCESS && nranks < 1)
@@ -84,16 +84,16 @@ tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_
         result = error_set(TUTTI_INVALID_ARGUMENT, "rank is %d; it must be 0 to %d", rank, nranks - 1);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
-    order.id = *id;
+    settings.id = *id;
     result = rank == 0 ? open_named(id) : TUTTI_SUCCESS;
-    return result == TUTTI_SUCCESS ? group_init(&order, comm) : group_note(result);
+    return result == TUTTI_SUCCESS ? group_init(&settings, comm) : group_note(result);
 }
 
 tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t *config)
 {
-    struct comm_order order = {.fabric = fabric_order()};
+    struct comm_settings settings = {.gpu = gpu_config()};
     struct env_identity identity;
-    tutti_result_t result = begin_order(comm, config, &order);
+    tutti_result_t result = begin_order(comm, config, &settings);
     if (result == TUTTI_SUCCESS)
         result = env_identity_find(&identity);
     if (result != TUTTI_SUCCESS)
@@ -102,10 +102,10 @@ tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t
     env_identity_release(&identity);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
-    order.rank = identity.rank;
-    order.nranks = identity.nranks;
-    order.id = identity.id;
-    return group_init(&order, comm);
+    settings.rank = identity.rank;
+    settings.nranks = identity.nranks;
+    settings.id = identity.id;
+    return group_init(&settings, comm);
 }
 
 tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n)
@@ -246,8 +246,8 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
         *state = (tutti_result_t)atomic_load(&comm->failed);
         break;
     default:
-        if (comm->fabric)
-            fabric_hear_failure(comm->fabric);
+        if (comm->gpu)
+            gpu_hear_failure(comm->gpu);
         *state = team_report(comm->team);
     }
     return TUTTI_SUCCESS;
@@ -295,7 +295,7 @@ tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device)
 {
     tutti_result_t result = made(comm, device);
     if (result == TUTTI_SUCCESS)
-        *device = comm->order.fabric.device;
+        *device = comm->settings.gpu.device;
     return result;
 }
 
@@ -305,8 +305,8 @@ tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t
     tutti_result_t result = made(comm, &device);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (comm->fabric)
-        fabric_memory(comm->fabric, &device, &host);
+    if (comm->gpu)
+        gpu_memory(comm->gpu, &device, &host);
     host += team_memory(comm->team);
     if (device_bytes)
         *device_bytes = device;
@@ -397,12 +397,12 @@ tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size)
 {
     if (!pointer || !size)
         return error_set(TUTTI_INVALID_ARGUMENT, "pointer is %p and size is %zu", (void *)pointer, size);
-    return fabric_memory_alloc(pointer, size);
+    return gpu_memory_alloc(pointer, size);
 }
 
 tutti_result_t tutti_device_mem_free(void *pointer)
 {
-    return fabric_memory_free(pointer);
+    return gpu_memory_free(pointer);
 }
 
 tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)

@@ -25,9 +25,9 @@ _Thread_local int group_depth; /* apart from the rest, which is large */
 static _Thread_local struct {
     tutti_result_t error;
     char sentence[1024]; /* of the error */
-    struct record *record; /* NULL or `few` or malloc'ed */
+    struct entry *entry; /* NULL or `few` or malloc'ed */
     size_t count, room;
-    struct record few[FEW];
+    struct entry few[FEW];
 } group;
 
 tutti_result_t group_note(tutti_result_t result)
@@ -47,37 +47,37 @@ tutti_result_t group_note(tutti_result_t result)
 static tutti_result_t grow(void)
 {
     size_t room = group.room ? group.room * 2 : FEW;
-    bool own = group.record && group.record != group.few;
-    struct record *grown = group.room ? realloc(own ? group.record : NULL, room * sizeof *grown) : group.few;
+    bool own = group.entry && group.entry != group.few;
+    struct entry *grown = group.room ? realloc(own ? group.entry : NULL, room * sizeof *grown) : group.few;
     if (!grown)
         return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %zu calls", room));
     if (group.room && !own)
         memcpy(grown, group.few, sizeof group.few);
-    group.record = grown;
+    group.entry = grown;
     group.room = room;
     return TUTTI_SUCCESS;
 }
 
-static struct tutti_stream *host_stream(const struct record *record)
+static struct tutti_stream *host_stream(const struct entry *entry)
 {
-    return record->comm->fabric ? NULL : record->stream;
+    return entry->comm->gpu ? NULL : entry->stream;
 }
 
 /* What the group keeps must not be destroyed: `by` is 1 when it is put in, -1 when the group ends. */
-static void hold(const struct record *record, int by)
+static void hold(const struct entry *entry, int by)
 {
-    struct tutti_stream *stream = host_stream(record);
-    atomic_fetch_add(&record->comm->grouped, by);
+    struct tutti_stream *stream = host_stream(entry);
+    atomic_fetch_add(&entry->comm->grouped, by);
     if (stream)
         atomic_fetch_add(&stream->grouped, by);
 }
 
-static tutti_result_t add(const struct record *record)
+static tutti_result_t add(const struct entry *entry)
 {
     tutti_result_t result = group.count == group.room ? grow() : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS) {
-        hold(record, 1);
-        group.record[group.count++] = *record;
+        hold(entry, 1);
+        group.entry[group.count++] = *entry;
     }
     return result;
 }
@@ -85,7 +85,7 @@ static tutti_result_t add(const struct record *record)
 static void let_go_all(void)
 {
     for (size_t i = 0; i < group.count; i++)
-        hold(&group.record[i], -1);
+        hold(&group.entry[i], -1);
 }
 
 /* The user's counts and offsets are his again when the call returns. */
@@ -114,7 +114,7 @@ tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t s
         return result;
     if (!group_depth)
         return group_pass(comm, call, counts, stream);
-    result = add(&(struct record){.kind = RECORD_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
+    result = add(&(struct entry){.kind = ENTRY_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
     if (result != TUTTI_SUCCESS)
         free(counts);
     return result;
@@ -122,30 +122,30 @@ tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t s
 
 tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
-    return add(&(struct record){.kind = RECORD_P2P, .comm = comm, .stream = stream, .item = *item});
+    return add(&(struct entry){.kind = ENTRY_P2P, .comm = comm, .stream = stream, .item = *item});
 }
 
-tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out)
+tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *out)
 {
     tutti_comm_t comm;
-    tutti_result_t result = comm_new(order, &comm);
+    tutti_result_t result = comm_new(settings, &comm);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
     if (group_depth) {
-        result = add(&(struct record){.kind = RECORD_INIT, .comm = comm, .out = out});
+        result = add(&(struct entry){.kind = ENTRY_INIT, .comm = comm, .out = out});
         if (result == TUTTI_SUCCESS)
             *out = comm;
         else
             comm_free(comm);
         return result;
     }
-    result = order->blocking ? comm_join(comm) : comm_join_later(comm);
+    result = settings->blocking ? comm_join(comm) : comm_join_later(comm);
     if (result != TUTTI_SUCCESS) {
         comm_free(comm);
         return result;
     }
     *out = comm;
-    return order->blocking ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
+    return settings->blocking ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
 }
 
 /* Inits meet each other, so all are begun before any is waited for. */
@@ -153,22 +153,22 @@ static tutti_result_t issue_inits(void)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; i < group.count; i++)
-        if (group.record[i].kind == RECORD_INIT)
-            result = group_worse(result, comm_join_later(group.record[i].comm));
+        if (group.entry[i].kind == ENTRY_INIT)
+            result = group_worse(result, comm_join_later(group.entry[i].comm));
     for (size_t i = 0; i < group.count; i++) {
-        struct record *record = &group.record[i];
-        if (record->kind != RECORD_INIT)
+        struct entry *entry = &group.entry[i];
+        if (entry->kind != ENTRY_INIT)
             continue;
-        record->kind = RECORD_DONE;
-        if (!record->comm->order.blocking) {
+        entry->kind = ENTRY_DONE;
+        if (!entry->comm->settings.blocking) {
             result = group_worse(result, TUTTI_IN_PROGRESS);
             continue;
         }
-        tutti_result_t joined = comm_join_wait(record->comm);
+        tutti_result_t joined = comm_join_wait(entry->comm);
         result = group_worse(result, joined);
         if (joined != TUTTI_SUCCESS) {
-            comm_free(record->comm);
-            *record->out = NULL;
+            comm_free(entry->comm);
+            *entry->out = NULL;
         }
     }
     return result;
@@ -190,7 +190,7 @@ tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_co
     if (!split)
         return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory for a split"));
     making_split(&split->making, comm, color, key, config, TUTTI_SUCCESS);
-    tutti_result_t result = add(&(struct record){.kind = RECORD_SPLIT, .comm = comm, .out = child, .split = split});
+    tutti_result_t result = add(&(struct entry){.kind = ENTRY_SPLIT, .comm = comm, .out = child, .split = split});
     if (result != TUTTI_SUCCESS)
         drop_split(split);
     return result;
@@ -208,7 +208,7 @@ static void *run_splits(void *argument)
 
 static struct split *split_of(size_t i)
 {
-    return group.record[i].kind == RECORD_SPLIT ? group.record[i].split : NULL;
+    return group.entry[i].kind == ENTRY_SPLIT ? group.entry[i].split : NULL;
 }
 
 /* Behind the last one of its parent, if there is any. */
@@ -225,15 +225,15 @@ static void chain(size_t i)
     }
 }
 
-static tutti_result_t end_split(struct record *record)
+static tutti_result_t end_split(struct entry *entry)
 {
-    struct split *split = record->split;
+    struct split *split = entry->split;
     if (split->runs)
         pthread_join(split->thread, NULL);
     if (split->result != TUTTI_SUCCESS)
         error_set(split->result, "%s", split->sentence);
-    tutti_result_t result = making_end(&split->making, split->result, record->out);
-    record->kind = RECORD_DONE;
+    tutti_result_t result = making_end(&split->making, split->result, entry->out);
+    entry->kind = ENTRY_DONE;
     free(split);
     return result;
 }
@@ -254,10 +254,10 @@ static tutti_result_t issue_splits(void)
             run_splits(split);
     }
     for (size_t i = 0; i < group.count; i++) {
-        struct record *record = &group.record[i];
-        if (record->kind != RECORD_SPLIT)
+        struct entry *entry = &group.entry[i];
+        if (entry->kind != ENTRY_SPLIT)
             continue;
-        result = group_worse(result, end_split(record));
+        result = group_worse(result, end_split(entry));
     }
     return result;
 }
@@ -275,14 +275,14 @@ static tutti_result_t refuse_splits(void)
 static void drop_all(void)
 {
     for (size_t i = 0; i < group.count; i++) {
-        struct record *record = &group.record[i];
-        if (record->kind == RECORD_COLLECTIVE)
-            free(record->counts);
-        if (record->kind == RECORD_SPLIT)
-            drop_split(record->split);
-        if (record->kind == RECORD_INIT) {
-            comm_free(record->comm);
-            *record->out = NULL;
+        struct entry *entry = &group.entry[i];
+        if (entry->kind == ENTRY_COLLECTIVE)
+            free(entry->counts);
+        if (entry->kind == ENTRY_SPLIT)
+            drop_split(entry->split);
+        if (entry->kind == ENTRY_INIT) {
+            comm_free(entry->comm);
+            *entry->out = NULL;
         }
     }
 }
@@ -292,8 +292,8 @@ static tutti_result_t prepare_all(void)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (size_t i = 0; i < group.count && result == TUTTI_SUCCESS; i++)
-        if (group.record[i].kind == RECORD_COLLECTIVE)
-            result = comm_prepare(group.record[i].comm, &group.record[i].call);
+        if (group.entry[i].kind == ENTRY_COLLECTIVE)
+            result = comm_prepare(group.entry[i].comm, &group.entry[i].call);
     return result;
 }
 
@@ -305,27 +305,27 @@ static tutti_result_t issue_all(void)
     if (group_goes_on(result))
         result = group_worse(result, prepare_all());
     if (group_goes_on(result))
-        result = group_worse(result, lot_issue_all(group.record, group.count));
+        result = group_worse(result, batch_issue_all(group.entry, group.count));
     return result;
 }
 
 /* A few messages of one communicator on host memory, as exchanges are: there is nothing to arrange. */
-static bool is_plain(const struct record *record, size_t count)
+static bool is_plain(const struct entry *entry, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (record[i].kind != RECORD_P2P || record[i].comm != record->comm || record[i].stream != record->stream)
+        if (entry[i].kind != ENTRY_P2P || entry[i].comm != entry->comm || entry[i].stream != entry->stream)
             return false;
-    return count && count <= FEW && !record->comm->fabric;
+    return count && count <= FEW && !entry->comm->gpu;
 }
 
-static tutti_result_t issue_plain(struct record *record, size_t count)
+static tutti_result_t issue_plain(struct entry *entry, size_t count)
 {
     struct p2p_item items[FEW];
     for (size_t i = 0; i < count; i++) {
-        hold(&record[i], -1);
-        items[i] = record[i].item;
+        hold(&entry[i], -1);
+        items[i] = entry[i].item;
     }
-    return comm_p2p(record->comm, items, (int)count, record->stream);
+    return comm_p2p(entry->comm, items, (int)count, entry->stream);
 }
 
 tutti_result_t tutti_group_start(void)
@@ -340,17 +340,17 @@ tutti_result_t tutti_group_end(void)
         return error_set(TUTTI_INVALID_USAGE, "tutti_group_end() without tutti_group_start()");
     if (--group_depth)
         return TUTTI_SUCCESS;
-    if (group.error == TUTTI_SUCCESS && is_plain(group.record, group.count)) {
+    if (group.error == TUTTI_SUCCESS && is_plain(group.entry, group.count)) {
         size_t count = group.count;
         group.count = 0;
-        return issue_plain(group.record, count);
+        return issue_plain(group.entry, count);
     }
     let_go_all();
     tutti_result_t result = group.error == TUTTI_SUCCESS ? issue_all() : refuse_splits();
     drop_all();
-    if (group.record != group.few)
-        free(group.record);
-    group.record = NULL;
+    if (group.entry != group.few)
+        free(group.entry);
+    group.entry = NULL;
     group.count = group.room = 0;
     group.error = TUTTI_SUCCESS;
     return result;

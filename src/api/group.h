@@ -8,12 +8,12 @@
 
 #define FEW 8 /* calls of a group that need no memory of their own */
 
-enum record_kind { RECORD_COLLECTIVE, RECORD_P2P, RECORD_INIT, RECORD_SPLIT, RECORD_DONE };
+enum entry_kind { ENTRY_COLLECTIVE, ENTRY_P2P, ENTRY_INIT, ENTRY_SPLIT, ENTRY_DONE };
 
 struct split;
 
-struct record {
-    enum record_kind kind;
+struct entry {
+    enum entry_kind kind;
     tutti_comm_t comm;
     tutti_stream_t stream;
     struct call call;
@@ -21,12 +21,12 @@ struct record {
     size_t *counts;    /* of alltoallv: owned until the operation takes it */
     tutti_comm_t *out; /* of an init or a split */
     struct split *split; /* owned */
-    int lot;             /* lot.c; -1: none */
-    size_t place;        /* lot.c: in the order of the calls */
-    size_t share;        /* lot.c: of many messages of a pair */
-    size_t number;       /* lot.c: a collective's, of its communicator's in the group */
-    struct record *leader, *last; /* lot.c: its communicator's first in the group, and of that the last; NULL: it goes by itself */
-    bool joins, beside;  /* lot.c: a leader with several streams; the first one on a stream other than its leader's */
+    int batch;             /* batch.c; -1: none */
+    size_t place;        /* batch.c: in the order of the calls */
+    size_t portion;        /* batch.c: of many messages of a pair */
+    size_t number;       /* batch.c: a collective's, of its communicator's in the group */
+    struct entry *leader, *last; /* batch.c: its communicator's first in the group, and of that the last; NULL: it goes by itself */
+    bool joins, beside;  /* batch.c: a leader with several streams; the first one on a stream other than its leader's */
 };
 
 static inline bool group_goes_on(tutti_result_t so_far)
@@ -40,7 +40,7 @@ static inline tutti_result_t group_worse(tutti_result_t so_far, tutti_result_t n
     return so_far == TUTTI_SUCCESS || (so_far == TUTTI_IN_PROGRESS && next != TUTTI_SUCCESS) ? next : so_far;
 }
 
-/* lot.c: issues the collectives, sends and receives, those for several GPUs at the same time. Issued ones are RECORD_DONE. */
-tutti_result_t lot_issue_all(struct record *record, size_t count);
+/* batch.c: issues the collectives, sends and receives, those for several GPUs at the same time. Issued ones are ENTRY_DONE. */
+tutti_result_t batch_issue_all(struct entry *entry, size_t count);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-tutti_result_t group_init(const struct comm_order *order, tutti_comm_t *out);
+tutti_result_t group_init(const struct comm_settings *settings, tutti_comm_t *out);
 tutti_result_t group_split(tutti_comm_t comm, int color, int key, const tutti_config_t *config, tutti_comm_t *child);
 extern _Thread_local int group_depth; /* asked by every call */
 static inline bool group_open(void)

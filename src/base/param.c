@@ -21,6 +21,13 @@ static const struct param_row rows[PARAM_COUNT] = {
 #undef PARAM
 };
 
+/* What settings were called before. */
+static const char *const former[PARAM_COUNT] = {
+#define RENAMED(id, former) [PARAM_##id] = "TUTTI_" former,
+#include "tables/renamed.tbl"
+#undef RENAMED
+};
+
 struct param_value param_values[PARAM_COUNT];
 _Atomic bool param_loaded;
 static char complaint[512];
@@ -91,15 +98,22 @@ static const char *find(const char *name)
     return text && *text ? text : conf_find(name);
 }
 
+/* By the setting's own name, then by its former one, then by NCCL's. */
+static const char *find_any(enum param_id id, const char **source)
+{
+    const char *names[] = {rows[id].name, former[id], *rows[id].alias ? rows[id].alias : NULL}, *text = NULL;
+    for (int i = 0; i < 3 && !text; i++) {
+        *source = names[i];
+        text = names[i] ? find(names[i]) : NULL;
+    }
+    return text;
+}
+
 static void load_row(enum param_id id)
 {
     const struct param_row *row = &rows[id];
     struct param_value *value = &param_values[id];
-    const char *source = row->name, *text = find(row->name);
-    if (!text && *row->alias) {
-        source = row->alias;
-        text = find(row->alias);
-    }
+    const char *source, *text = find_any(id, &source);
     value->text = row->default_text;
     value->source = "default";
     if (!parse_value(row, row->default_text, &value->number))
@@ -109,7 +123,7 @@ static void load_row(enum param_id id)
     int64_t number;
     if (parse_value(row, text, &number)) {
         *value = (struct param_value){number, text, source};
-    } else if (source == row->name && !*complaint) {
+    } else if (strncmp(source, "TUTTI_", 6) == 0 && !*complaint) {
         char range[200];
         describe_range(row, range, sizeof range);
         snprintf(complaint, sizeof complaint, "%s=%.100s: want %s", source, text, range);
@@ -153,16 +167,18 @@ const char *param_source(enum param_id id)
     return param_values[id].source;
 }
 
+static bool is(const char *variable, size_t length, const char *name)
+{
+    return name && strlen(name) == length && strncmp(name, variable, length) == 0;
+}
+
 /* By one of its names, which `variable` may go on behind. */
 static bool known(const char *variable)
 {
     size_t length = strcspn(variable, "=");
     for (int id = 0; id < PARAM_COUNT; id++)
-        for (int alias = 0; alias < 2; alias++) {
-            const char *name = alias ? rows[id].alias : rows[id].name;
-            if (strlen(name) == length && strncmp(name, variable, length) == 0)
-                return true;
-        }
+        if (is(variable, length, rows[id].name) || is(variable, length, former[id]) || is(variable, length, rows[id].alias))
+            return true;
     return false;
 }
 

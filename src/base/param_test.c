@@ -49,6 +49,30 @@ static void files(void **state)
     unsetenv("NCCL_CONF_FILE");
 }
 
+/* A former name is read where the present one is not set, and a bad value of it is told by that name. */
+static void renamed(void **state)
+{
+    setenv("NCCL_CONF_FILE", "/nowhere", 1);
+    setenv("TUTTI_DIRECT_SLOTS", "8", 1);
+    setenv("TUTTI_DIRECT_FROM", "1K", 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_SHARED_SLOTS), 8);
+    assert_string_equal(param_source(PARAM_SHARED_SLOTS), "TUTTI_DIRECT_SLOTS");
+    assert_int_equal(param_int(PARAM_PEER_FROM), 1024);
+    setenv("TUTTI_SHARED_SLOTS", "16", 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_SHARED_SLOTS), 16);
+    unsetenv("TUTTI_SHARED_SLOTS");
+    setenv("TUTTI_DIRECT_SLOTS", "many", 1);
+    param_reload();
+    assert_int_equal(param_int(PARAM_SHARED_SLOTS), 4);
+    assert_int_equal(param_check(), TUTTI_INVALID_ARGUMENT);
+    unsetenv("TUTTI_DIRECT_SLOTS");
+    unsetenv("TUTTI_DIRECT_FROM");
+    unsetenv("NCCL_CONF_FILE");
+    param_reload();
+}
+
 /* What a process writes that is told of these variables. */
 static void log_of(const char *variable, const char *value, char *out, size_t size)
 {
@@ -72,10 +96,12 @@ static void unused(void **state)
     char text[4000];
     setenv("NCCL_MAX_CTAS", "3", 1);
     setenv("NCCL_CONF_FILE", "/nowhere", 1);
+    setenv("TUTTI_DIRECT_MOST", "1M", 1);
     log_of("NCCL_LOCAL_REGISTER", "1", text, sizeof text);
     assert_non_null(strstr(text, "NCCL_LOCAL_REGISTER is set and has no effect here"));
     assert_null(strstr(text, "NCCL_MAX_CTAS"));
     assert_null(strstr(text, "NCCL_CONF_FILE"));
+    assert_null(strstr(text, "TUTTI_DIRECT_MOST"));
 }
 
 static int clean(void **state)
@@ -91,7 +117,7 @@ static int clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(unused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(renamed), cmocka_unit_test(unused)};
     if (!mkdtemp(folder))
         return 1;
     return cmocka_run_group_tests(tests, NULL, clean);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining: one thread runs the dial to the root, the dials to the peers and the gate for the peers that dial this rank, all in one
+ * Joining: one thread runs the dial to the root, the dials to the peers and the listener for the peers that dial this rank, all in one
  * private poller, until every connection stands.
  */
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "base/random.h"
 #include "bootstrap/dial.h"
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 #include "bootstrap/state.h"
 #include "bootstrap/verdict.h"
 
@@ -28,7 +28,7 @@
 struct join {
     struct bootstrap *bootstrap;
     struct poller *poller;
-    struct gate gate;
+    struct listener listener;
     struct net_address root, here;
     uint8_t nonce[BOOT_NONCE];
     uint64_t token, deadline;
@@ -70,9 +70,9 @@ static tutti_result_t choose_address(const struct join *join, int fd, struct net
     return TUTTI_SUCCESS;
 }
 
-static void peer_hello(struct gate *gate, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
+static void peer_hello(struct listener *listener, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
 {
-    struct join *join = container_of(gate, struct join, gate);
+    struct join *join = container_of(listener, struct join, listener);
     struct bootstrap *b = join->bootstrap;
     struct stream stream;
     struct boot_welcome welcome = {.rank = (uint32_t)b->rank};
@@ -95,10 +95,10 @@ static tutti_result_t root_hello(struct dial *dial, struct boot_hello *hello)
     struct join *join = dial->owner;
     uint64_t left = (uint64_t)clock_left_ms(join->deadline);
     hello->timeout_ms = left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
-    if (!join->gate.open) {
+    if (!join->listener.open) {
         tutti_result_t result = choose_address(join, dial->source.fd, &join->here);
         if (result == TUTTI_SUCCESS)
-            result = gate_open(&join->gate, join->poller, &join->here, join->nonce, peer_hello, &join->bootstrap->counters);
+            result = listener_open(&join->listener, join->poller, &join->here, join->nonce, peer_hello, &join->bootstrap->counters);
         if (result != TUTTI_SUCCESS)
             return result;
     }
@@ -211,8 +211,8 @@ static uint64_t tick(struct join *join)
 {
     uint64_t now = clock_ns(), due = join->deadline;
     int dials = join->have_peers ? join->bootstrap->steps : 0;
-    if (join->gate.open)
-        gate_tick(&join->gate, now);
+    if (join->listener.open)
+        listener_tick(&join->listener, now);
     for (int i = -1; i < dials; i++) {
         struct dial *dial = i < 0 ? &join->to_root : &join->to_peer[i];
         dial_tick(dial, now);
@@ -298,7 +298,7 @@ static tutti_result_t hopeless(struct join *join, uint64_t now)
 {
     char text[NET_TEXT];
     struct boot_failed failed;
-    if (gate_full(&join->gate, now, &failed)) {
+    if (listener_full(&join->listener, now, &failed)) {
         failed.rank = (uint32_t)join->bootstrap->rank;
         return verdict_report(&failed, join->bootstrap->rank, net_format(&join->here, text));
     }
@@ -328,7 +328,7 @@ static tutti_result_t run(struct join *join)
             return result;
         tell_awaited(join, now);
         due = join->tell < due ? join->tell : due;
-        int wait = clock_left_ms(due), most = join->abort || gate_busy(&join->gate) ? ABORT_MS : 1000;
+        int wait = clock_left_ms(due), most = join->abort || listener_busy(&join->listener) ? ABORT_MS : 1000;
         poller_wait(join->poller, wait < most ? wait : most);
     }
     return join->result;
@@ -369,7 +369,7 @@ static void join_close(struct join *join)
     dial_stop(&join->to_root);
     for (int step = 0; step < join->bootstrap->steps && join->have_peers; step++)
         dial_stop(&join->to_peer[step]);
-    gate_close(&join->gate);
+    listener_close(&join->listener);
     poller_close(join->poller);
 }
 

@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "base/random.h"
 #include "bootstrap/bootstrap.h"
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ struct seat {
 };
 
 struct bootstrap_root {
-    struct gate gate;
+    struct listener listener;
     struct poller *poller;
     struct poll_source timer;
     uint8_t nonce[BOOT_NONCE];
@@ -84,7 +84,7 @@ static void finish(struct bootstrap_root *root)
     for (uint32_t i = 0; i < root->nranks; i++)
         if (root->seats[i].member)
             member_free(root->seats[i].member);
-    gate_close(&root->gate);
+    listener_close(&root->listener);
     poller_remove(root->poller, &root->timer);
     close(root->timer.fd);
     atomic_store_explicit(&root->done, true, memory_order_release);
@@ -346,9 +346,9 @@ static bool wrong_hello(struct bootstrap_root *root, const struct boot_hello *he
     return failed->reason != 0;
 }
 
-static void root_hello(struct gate *gate, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
+static void root_hello(struct listener *listener, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
 {
-    struct bootstrap_root *root = container_of(gate, struct bootstrap_root, gate);
+    struct bootstrap_root *root = container_of(listener, struct bootstrap_root, listener);
     struct boot_failed failed;
     if (wrong_hello(root, hello, &failed)) {
         answer_verdict(root, fd, hello, challenge, failed);
@@ -418,7 +418,7 @@ static void tell_missing(struct bootstrap_root *root, uint64_t now)
 static void tell_full(struct bootstrap_root *root, uint64_t now)
 {
     struct boot_failed failed;
-    if (root->verdict.reason || (root->nranks && root->joined == root->nranks) || !gate_full(&root->gate, now, &failed))
+    if (root->verdict.reason || (root->nranks && root->joined == root->nranks) || !listener_full(&root->listener, now, &failed))
         return;
     log_warn("ranks of a new communicator cannot be accepted: %s; this process may open %u files, raise ulimit -n", strerror((int)failed.a),
              failed.b);
@@ -432,7 +432,7 @@ static void root_tick(struct poll_source *source, uint32_t events)
     uint64_t now = clock_ns(), ticks;
     ssize_t ignored = read(source->fd, &ticks, sizeof ticks);
     (void)ignored;
-    gate_tick(&root->gate, now);
+    listener_tick(&root->listener, now);
     tell_full(root, now);
     if (!root->deadline || bootstrap_root_done(root))
         return;
@@ -457,7 +457,7 @@ static tutti_result_t open_at(struct poller *poller, struct net_address *at, con
     tutti_result_t result = root->timer.fd < 0 ? error_set(TUTTI_SYSTEM_ERROR, "cannot make a timer: %s", strerror(errno))
                                                : poller_add(poller, &root->timer, EPOLLIN);
     if (result == TUTTI_SUCCESS) {
-        result = gate_open(&root->gate, poller, at, root->nonce, root_hello, &root->counters);
+        result = listener_open(&root->listener, poller, at, root->nonce, root_hello, &root->counters);
         if (result != TUTTI_SUCCESS)
             poller_remove(poller, &root->timer);
     }

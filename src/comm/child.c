@@ -45,9 +45,9 @@ static tutti_result_t refusal(const struct making *making)
     return making->refused == TUTTI_SUCCESS ? TUTTI_SUCCESS : error_note(making->refused, "%s", making->sentence);
 }
 
-static tutti_result_t new_child(const struct comm_order *order, struct tutti_comm **child)
+static tutti_result_t new_child(const struct comm_settings *settings, struct tutti_comm **child)
 {
-    tutti_result_t result = comm_new(order, child);
+    tutti_result_t result = comm_new(settings, child);
     return result == TUTTI_SUCCESS ? choice_open(&(*child)->choices) : result;
 }
 
@@ -55,14 +55,14 @@ static tutti_result_t new_child(const struct comm_order *order, struct tutti_com
 static void prepare(struct making *making, const tutti_config_t *config, tutti_result_t refused)
 {
     const struct tutti_comm *parent = making->parent;
-    struct comm_order order = {.timeout_ms = parent->order.timeout_ms, .fabric = parent->order.fabric};
+    struct comm_settings settings = {.timeout_ms = parent->settings.timeout_ms, .gpu = parent->settings.gpu};
     making_refuse(making, refused);
-    tutti_result_t result = comm_order(&order, config);
+    tutti_result_t result = comm_settings(&settings, config);
     making_refuse(making, result);
-    making->blocking = result != TUTTI_SUCCESS || order.blocking;
-    order.fabric.device = parent->order.fabric.device; /* a rank stays where it is */
+    making->blocking = result != TUTTI_SUCCESS || settings.blocking;
+    settings.gpu.device = parent->settings.gpu.device; /* a rank stays where it is */
     if (result == TUTTI_SUCCESS && making->has_child)
-        making_refuse(making, new_child(&order, &making->child));
+        making_refuse(making, new_child(&settings, &making->child));
 }
 
 void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused)
@@ -94,11 +94,11 @@ static tutti_result_t open_team(struct making *making, uint64_t id, const int *m
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", count);
     for (int i = 0; i < count; i++) {
         processes[i] = of->process[members[i]];
-        child->order.rank = members[i] == of->rank ? i : child->order.rank;
+        child->settings.rank = members[i] == of->rank ? i : child->settings.rank;
     }
-    child->order.nranks = count;
-    if (!child->order.name[0])
-        snprintf(child->order.name, sizeof child->order.name, "%.32s/%04x", making->parent->order.name, (unsigned)(id & 0xffff));
+    child->settings.nranks = count;
+    if (!child->settings.name[0])
+        snprintf(child->settings.name, sizeof child->settings.name, "%.32s/%04x", making->parent->settings.name, (unsigned)(id & 0xffff));
     tutti_result_t result = comm_open_team(child, id, processes);
     free(processes);
     return result;
@@ -151,7 +151,7 @@ static int members_of(struct choice_by *all, int nranks, int color, int *members
 /* What threads of the parent's still carry in its team would mix with what members tell one another there. */
 static tutti_result_t settle(struct tutti_comm *parent)
 {
-    return parent->fabric && fabric_uses_team(parent->fabric) ? fabric_synchronize(parent->fabric) : TUTTI_SUCCESS;
+    return parent->gpu && gpu_uses_team(parent->gpu) ? gpu_synchronize(parent->gpu) : TUTTI_SUCCESS;
 }
 
 /* All ranks of the parent know that all are able to, then what each wants, then that all have begun. */
@@ -189,11 +189,11 @@ static tutti_result_t run_split(struct making *making)
 
 /* ---- Shrink -------------------------------------------------------------------------------------------------------- */
 
-static tutti_result_t make_remaining(struct making *making, const struct meeting_order *order, uint64_t id)
+static tutti_result_t make_remaining(struct making *making, const struct meeting_call *call, uint64_t id)
 {
     tutti_result_t result = refusal(making);
     if (result == TUTTI_SUCCESS)
-        result = open_team(making, id, order->members, order->count);
+        result = open_team(making, id, call->members, call->count);
     if (result == TUTTI_SUCCESS)
         result = share_all(making->child);
     return result == TUTTI_SUCCESS ? comm_agree(making->child->team, TUTTI_SUCCESS) : result; /* in the meeting nobody said that he can */
@@ -207,13 +207,13 @@ static struct wire_abort cause_of(struct making *making, tutti_result_t result)
     return team_cause(making->parent->team, result, making->parent->team->rank, error_last());
 }
 
-static tutti_result_t shrink_to(struct making *making, const struct meeting_order *order)
+static tutti_result_t shrink_to(struct making *making, const struct meeting_call *call)
 {
     uint64_t id;
     struct meeting *meeting = &making->parent->meeting;
-    tutti_result_t result = meeting_visit(meeting, order, &id);
+    tutti_result_t result = meeting_visit(meeting, call, &id);
     if (result == TUTTI_SUCCESS)
-        result = make_remaining(making, order, id);
+        result = make_remaining(making, call, id);
     if (making->refused != TUTTI_SUCCESS)
         result = refusal(making);
     if (result == TUTTI_SUCCESS) {
@@ -229,7 +229,7 @@ static tutti_result_t shrink_to(struct making *making, const struct meeting_orde
 static tutti_result_t run_shrink(struct making *making)
 {
     int nranks = making->parent->team->nranks, *members = making->members = malloc((size_t)nranks * sizeof *members);
-    struct meeting_order order = {.members = members, .is_out = making->is_out, .wrong = making->list_is_wrong,
+    struct meeting_call call = {.members = members, .is_out = making->is_out, .wrong = making->list_is_wrong,
                                   .deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT))};
     if (!members || !making->is_out) {
         free(members);
@@ -237,8 +237,8 @@ static tutti_result_t run_shrink(struct making *making)
     }
     for (int rank = 0; rank < nranks; rank++)
         if (!making->is_out[rank])
-            members[order.count++] = rank;
-    tutti_result_t result = shrink_to(making, &order);
+            members[call.count++] = rank;
+    tutti_result_t result = shrink_to(making, &call);
     free(members);
     return result;
 }
@@ -287,13 +287,13 @@ static void *maker(void *argument)
 }
 
 /* In a thread of the parent's, which nobody may use meanwhile. False: there is none to be had. */
-static bool run_later(const struct making *order)
+static bool run_later(const struct making *wanted)
 {
-    struct tutti_comm *parent = order->parent, *child = order->child;
+    struct tutti_comm *parent = wanted->parent, *child = wanted->child;
     struct making *making = malloc(sizeof *making);
     if (!making)
         return false;
-    *making = *order;
+    *making = *wanted;
     comm_join_wait(parent); /* a thread before this one has ended, but has not been waited for */
     if (child)
         atomic_store(&child->parent, parent);

@@ -31,7 +31,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
         return result;
     switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
     case COMM_READY:
-        return !comm->fabric && team_takes_collective(comm->team) ? TUTTI_SUCCESS : team_report(comm->team);
+        return !comm->gpu && team_takes_collective(comm->team) ? TUTTI_SUCCESS : team_report(comm->team);
     case COMM_MAKING:
         return error_note(TUTTI_IN_PROGRESS, "the communicator is still being made; ask tutti_comm_get_async_error()");
     case COMM_FINALIZED:
@@ -41,7 +41,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
     }
 }
 
-tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config)
+tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config)
 {
     tutti_config_t set = TUTTI_CONFIG_INITIALIZER;
     if (config && (config->size < sizeof(size_t) + 2 * sizeof(int) || config->size > 4096))
@@ -54,22 +54,22 @@ tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config
         return error_set(TUTTI_INVALID_ARGUMENT, "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     if (set.timeout_ms < 0)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
-    if (set.blocks < 0 || set.blocks > FABRIC_BLOCKS)
-        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks, FABRIC_BLOCKS);
+    if (set.blocks < 0 || set.blocks > GPU_BLOCKS)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks, GPU_BLOCKS);
     if (set.policy < -1 || set.policy > TUTTI_POLICY_ZERO)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy, TUTTI_POLICY_ZERO);
-    order->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
-    if (set.timeout_ms || !order->timeout_ms)
-        order->timeout_ms = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT));
-    order->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
-    snprintf(order->name, sizeof order->name, "%s", set.name ? set.name : "");
-    order->fabric.device = set.device;
-    order->fabric.blocks = set.blocks ? set.blocks : order->fabric.blocks;
-    order->fabric.policy = set.policy >= 0 ? set.policy : order->fabric.policy;
-    return set.device == TUTTI_CURRENT_DEVICE ? cuda_device_current(&order->fabric.device) : TUTTI_SUCCESS;
+    settings->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
+    if (set.timeout_ms || !settings->timeout_ms)
+        settings->timeout_ms = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT));
+    settings->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
+    snprintf(settings->name, sizeof settings->name, "%s", set.name ? set.name : "");
+    settings->gpu.device = set.device;
+    settings->gpu.blocks = set.blocks ? set.blocks : settings->gpu.blocks;
+    settings->gpu.policy = set.policy >= 0 ? set.policy : settings->gpu.policy;
+    return set.device == TUTTI_CURRENT_DEVICE ? cuda_device_current(&settings->gpu.device) : TUTTI_SUCCESS;
 }
 
-tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
+tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm **out)
 {
     struct tutti_comm *comm = calloc(1, sizeof *comm);
     if (!comm)
@@ -77,7 +77,7 @@ tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
     comm->magic = COMM_MAGIC;
     comm->generation = fork_generation;
     comm->maker_pid = getpid();
-    comm->order = *order;
+    comm->settings = *settings;
     atomic_store(&comm->state, COMM_MAKING);
     pthread_mutex_init(&comm->joining, NULL);
     tutti_result_t result = engine_acquire(&comm->engine);
@@ -91,7 +91,7 @@ tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out)
 
 void comm_free(struct tutti_comm *comm)
 {
-    fabric_close(comm->fabric);
+    gpu_close(comm->gpu);
     if (comm->team) {
         meeting_close(&comm->meeting);
         share_forget(comm);
@@ -108,10 +108,10 @@ void comm_free(struct tutti_comm *comm)
 tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes)
 {
     comm->id = id;
-    tutti_result_t result = team_open(comm->engine, id, comm->order.name, comm->order.rank, comm->order.nranks, processes, comm->choices, &comm->team);
+    tutti_result_t result = team_open(comm->engine, id, comm->settings.name, comm->settings.rank, comm->settings.nranks, processes, comm->choices, &comm->team);
     if (result != TUTTI_SUCCESS)
         return result;
-    comm->team->timeout_ms = comm->order.timeout_ms;
+    comm->team->timeout_ms = comm->settings.timeout_ms;
     meeting_open(&comm->meeting, comm->team);
     return TUTTI_SUCCESS;
 }
@@ -119,7 +119,7 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
 {
     tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
-    tutti_result_t on_gpu = comm->fabric ? fabric_synchronize(comm->fabric) : TUTTI_SUCCESS; /* also after a failure: nothing is touched later */
+    tutti_result_t on_gpu = comm->gpu ? gpu_synchronize(comm->gpu) : TUTTI_SUCCESS; /* also after a failure: nothing is touched later */
     result = result == TUTTI_SUCCESS ? on_gpu : result;
     return result == TUTTI_SUCCESS ? team_audit(comm->team, end) : result;
 }
@@ -130,7 +130,7 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
-    atomic_store(&comm->team->ending, !comm->fabric); /* which issues for what it has been called for */
+    atomic_store(&comm->team->ending, !comm->gpu); /* which issues for what it has been called for */
     tutti_result_t result = comm_wait(comm, true);
     team_end_calls(comm->team);
     atomic_store(&comm->state, COMM_FINALIZED);
@@ -167,7 +167,7 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (atomic_load(&comm->parent))
         abort_making(comm);
     struct team *team = atomic_load(&comm->to_fail);
-    bool leaves = atomic_load(&comm->state) == COMM_READY && comm->fabric && fabric_leave(comm->fabric);
+    bool leaves = atomic_load(&comm->state) == COMM_READY && comm->gpu && gpu_leave(comm->gpu);
     if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {
         if (!atomic_load(&team->failed))
             fail_by_abort(team);
@@ -177,14 +177,14 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (waits)
         comm_join_wait(comm);
     if (waits && leaves)
-        fabric_wait_left(comm->fabric);
+        gpu_wait_left(comm->gpu);
     team = atomic_load(&comm->to_fail);
     if (team)
         trace_comm_aborted(team->trace);
     if (!waits || !team)
         return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
-    if (comm->fabric)
-        fabric_synchronize(comm->fabric);
+    if (comm->gpu)
+        gpu_synchronize(comm->gpu);
     return TUTTI_SUCCESS;
 }

@@ -6,7 +6,7 @@
 #include "base/fork.h"
 #include "comm/meet.h"
 #include "engine/p2p.h"
-#include "fabric/fabric.h"
+#include "executor/gpu/gpu.h"
 
 #include <pthread.h>
 
@@ -24,13 +24,13 @@ struct premul {
 };
 
 /* How a communicator is to be made: one of the ways below. */
-struct comm_order {
+struct comm_settings {
     tutti_unique_id_t id;
     int rank, nranks;
     int blocking;
     uint64_t timeout_ms;
     char name[COMM_NAME_BYTES];
-    struct fabric_order fabric; /* device: TUTTI_HOST or a CUDA ordinal */
+    struct gpu_config gpu; /* device: TUTTI_HOST or a CUDA ordinal */
     uint64_t deadline;
 };
 
@@ -42,14 +42,14 @@ struct tutti_comm {
     struct engine *engine;
     struct team *team; /* NULL until made */
     _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
-    struct fabric *fabric; /* NULL: on host memory */
+    struct gpu *gpu; /* NULL: on host memory */
     struct choice_table *choices;
     struct meeting meeting; /* of those who shrink it */
     _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
     uint64_t id;
     uint64_t share_until; /* ranks below us in the tree should have connected */
     int shares_taken; /* descriptors that came, see share.c */
-    struct comm_order order;
+    struct comm_settings settings;
     _Atomic int grouped;     /* calls on it that open groups keep */
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */
@@ -77,9 +77,9 @@ static inline tutti_result_t comm_usable(tutti_comm_t comm)
 }
 
 /* join.c */
-/* *order says what holds where the config says nothing of the fabric or, if it is not 0, of the timeout. */
-tutti_result_t comm_order(struct comm_order *order, const tutti_config_t *config);
-tutti_result_t comm_new(const struct comm_order *order, struct tutti_comm **out);
+/* *order says what holds where the config says nothing of the executor or, if it is not 0, of the timeout. */
+tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config);
+tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm **out);
 void comm_free(struct tutti_comm *comm);
 /* Joins; blocks. The result is also kept in the communicator. */
 tutti_result_t comm_join(struct tutti_comm *comm);
@@ -98,24 +98,24 @@ void roots_sweep(void);
 /* The same, after waiting (bounded) for ranks that have been told all but not yet hung up. */
 void roots_settle(void);
 
-/* share.c: what the ranks of one host share: direct memory of the team, and a fabric for its GPUs */
+/* share.c: what the ranks of one host share: shared memory of the team, and a GPU executor for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);
 /* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process stays. */
 void share_forget(struct tutti_comm *comm);
 
-/* issue.c: to the team or to the fabric. Takes over `owned`, as team_collective does. */
+/* issue.c: to the team or to the executor. Takes over `owned`, as team_collective does. */
 tutti_result_t comm_collective_on_gpu(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
 static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call)
 {
-    return comm->fabric ? fabric_prepare(comm->fabric, call) : TUTTI_SUCCESS;
+    return comm->gpu ? gpu_prepare(comm->gpu, call) : TUTTI_SUCCESS;
 }
 static inline tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream)
 {
-    return comm->fabric ? comm_collective_on_gpu(comm, call, owned, stream) : team_collective(comm->team, call, owned, stream);
+    return comm->gpu ? comm_collective_on_gpu(comm, call, owned, stream) : team_collective(comm->team, call, owned, stream);
 }
 static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream)
 {
-    return comm->fabric ? fabric_p2p(comm->fabric, items, count, stream) : p2p_issue(comm->team, items, count, stream);
+    return comm->gpu ? gpu_p2p(comm->gpu, items, count, stream) : p2p_issue(comm->team, items, count, stream);
 }
 /* Whether one operation may be on several streams; if so, what comes on `stream` follows what is on `before`. */
 bool comm_joins_streams(const struct tutti_comm *comm);

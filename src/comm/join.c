@@ -56,7 +56,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     engine_introduce(comm->engine, &mine->process);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
-    mine->on_device = comm->order.fabric.device != TUTTI_HOST;
+    mine->on_device = comm->settings.gpu.device != TUTTI_HOST;
     for (int i = 0; i < PARAM_SAME_COUNT; i++)
         mine->settings[i] = value_of(ids[i]);
     return random_bytes(&mine->random, sizeof mine->random);
@@ -95,15 +95,15 @@ static void count_bootstrap(struct tutti_comm *comm, const struct bootstrap *boo
 
 static tutti_result_t make_team(struct tutti_comm *comm, const struct introduction *all)
 {
-    int nranks = comm->order.nranks;
+    int nranks = comm->settings.nranks;
     struct wire_process *processes = malloc((size_t)nranks * sizeof *processes);
     if (!processes)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
     for (int rank = 0; rank < nranks; rank++)
         processes[rank] = all[rank].process;
     comm->id = mix64(all[0].random);
-    if (!comm->order.name[0])
-        snprintf(comm->order.name, sizeof comm->order.name, "world-%04x", (unsigned)(comm->id & 0xffff));
+    if (!comm->settings.name[0])
+        snprintf(comm->settings.name, sizeof comm->settings.name, "world-%04x", (unsigned)(comm->id & 0xffff));
     tutti_result_t result = comm_open_team(comm, comm->id, processes);
     free(processes);
     return result;
@@ -111,7 +111,7 @@ static tutti_result_t make_team(struct tutti_comm *comm, const struct introducti
 
 static tutti_result_t meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
 {
-    int nranks = comm->order.nranks;
+    int nranks = comm->settings.nranks;
     struct introduction mine, *all = calloc((size_t)nranks, sizeof *all);
     if (!all)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
@@ -119,7 +119,7 @@ static tutti_result_t meet(struct tutti_comm *comm, struct bootstrap *bootstrap)
     if (result == TUTTI_SUCCESS)
         result = bootstrap_allgather(bootstrap, &mine, sizeof mine, all);
     if (result == TUTTI_SUCCESS)
-        result = compare(all, nranks, comm->order.rank);
+        result = compare(all, nranks, comm->settings.rank);
     if (result == TUTTI_SUCCESS)
         result = make_team(comm, all);
     free(all);
@@ -140,10 +140,10 @@ static tutti_result_t join(struct tutti_comm *comm)
 {
     uint64_t since = clock_ns();
     struct bootstrap *bootstrap = NULL;
-    const struct comm_order *order = &comm->order;
+    const struct comm_settings *settings = &comm->settings;
     tutti_result_t result = choice_open(&comm->choices);
     if (result == TUTTI_SUCCESS)
-        result = bootstrap_join(&order->id, order->rank, order->nranks, order->deadline, &comm->abort, &bootstrap);
+        result = bootstrap_join(&settings->id, settings->rank, settings->nranks, settings->deadline, &comm->abort, &bootstrap);
     if (result == TUTTI_SUCCESS)
         result = meet(comm, bootstrap);
     bootstrap_close(bootstrap);
@@ -151,7 +151,7 @@ static tutti_result_t join(struct tutti_comm *comm)
     if (result == TUTTI_SUCCESS)
         result = share_all(comm);
     if (result == TUTTI_SUCCESS)
-        log_info("rank %d of %d joined %s: meeting took %.1f ms, what ranks share %.1f", order->rank, order->nranks, order->name, met,
+        log_info("rank %d of %d joined %s: meeting took %.1f ms, what ranks share %.1f", settings->rank, settings->nranks, settings->name, met,
                  ms_since(&since));
     return result;
 }
@@ -160,9 +160,9 @@ static tutti_result_t join(struct tutti_comm *comm)
 static void note_join(struct tutti_comm *comm, enum wire_event_kind kind)
 {
     const struct trace_about about = {.lane = -1,
-                                      .peer_rank = comm->order.rank,
-                                      .comm = hash_bytes(1, &comm->order.id, sizeof comm->order.id),
-                                      .value1 = (uint64_t)comm->order.nranks};
+                                      .peer_rank = comm->settings.rank,
+                                      .comm = hash_bytes(1, &comm->settings.id, sizeof comm->settings.id),
+                                      .value1 = (uint64_t)comm->settings.nranks};
     trace_event(comm->engine->trace, kind, &about);
 }
 
@@ -178,7 +178,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
         struct trace_about about = {.lane = -1,
                                     .peer_rank = -1,
                                     .comm = comm->id,
-                                    .value1 = (uint64_t)comm->order.nranks,
+                                    .value1 = (uint64_t)comm->settings.nranks,
                                     .value2 = (clock_ns() - begin) / NS_PER_US};
         trace_event(comm->engine->trace, WIRE_EVENT_COMM_INIT, &about);
     } else if (comm->team) {

@@ -20,7 +20,7 @@
 #define LOOK_MS 50 /* between two looks at what wakes nobody: an abort, the time, a peer's silence */
 #define WARN_MS 60000
 
-struct guest {
+struct arrival {
     struct list node;
     int rank;
     uint64_t visit; /* 0: it has left */
@@ -33,34 +33,34 @@ struct guest {
 
 /* ---- What others say ----------------------------------------------------------------------------------------------- */
 
-static struct guest *find_guest(const struct meeting *meeting, int rank)
+static struct arrival *find_arrival(const struct meeting *meeting, int rank)
 {
-    list_each (node, (struct list *)&meeting->guests) {
-        struct guest *guest = list_entry(node, struct guest, node);
-        if (guest->rank == rank)
-            return guest;
+    list_each (node, (struct list *)&meeting->arrivals) {
+        struct arrival *arrival = list_entry(node, struct arrival, node);
+        if (arrival->rank == rank)
+            return arrival;
     }
     return NULL;
 }
 
 /* Its visit that goes on, of the same attempt as ours; 0: none. */
-static uint64_t visit_of(const struct guest *guest)
+static uint64_t visit_of(const struct arrival *arrival)
 {
-    return guest && !guest->owes ? guest->visit : 0;
+    return arrival && !arrival->owes ? arrival->visit : 0;
 }
 
-static void remember_guests(struct meeting *meeting)
+static void remember_arrivals(struct meeting *meeting)
 {
-    list_each (node, &meeting->guests) {
-        struct guest *guest = list_entry(node, struct guest, node);
-        guest->seen = visit_of(guest);
+    list_each (node, &meeting->arrivals) {
+        struct arrival *arrival = list_entry(node, struct arrival, node);
+        arrival->seen = visit_of(arrival);
     }
 }
 
 static void decide(struct meeting *meeting, uint64_t child)
 {
     meeting->child = child;
-    remember_guests(meeting);
+    remember_arrivals(meeting);
 }
 
 static void fail(struct meeting *meeting, const struct wire_abort *why)
@@ -69,7 +69,7 @@ static void fail(struct meeting *meeting, const struct wire_abort *why)
     if (meeting->failed)
         return;
     if (!meeting->child)
-        remember_guests(meeting);
+        remember_arrivals(meeting);
     meeting->failed = true;
     meeting->why = *why;
     memset(news.from, 0, sizeof news.from); /* the new communicator's peers have heard nothing of it */
@@ -77,77 +77,77 @@ static void fail(struct meeting *meeting, const struct wire_abort *why)
         failure_heard(meeting->team->engine, meeting->child, &news);
 }
 
-static struct guest *make_guest(struct meeting *meeting, int rank)
+static struct arrival *make_arrival(struct meeting *meeting, int rank)
 {
-    struct guest *guest = find_guest(meeting, rank);
-    if (guest)
-        return guest;
-    guest = calloc(1, sizeof *guest);
-    if (!guest) { /* it will wait for us in vain, unless our visit ends */
+    struct arrival *arrival = find_arrival(meeting, rank);
+    if (arrival)
+        return arrival;
+    arrival = calloc(1, sizeof *arrival);
+    if (!arrival) { /* it will wait for us in vain, unless our visit ends */
         struct wire_abort why = team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, "no memory for what another rank says");
         fail(meeting, &why);
         return NULL;
     }
-    guest->rank = rank;
-    list_push(&meeting->guests, &guest->node);
-    return guest;
+    arrival->rank = rank;
+    list_push(&meeting->arrivals, &arrival->node);
+    return arrival;
 }
 
-/* Is the attempt of ours that has failed the one for which the guest has yet to come? Where lists differ, so may neighbours: who has not
+/* Is the attempt of ours that has failed the one for which the arrival has yet to come? Where lists differ, so may neighbours: who has not
  * come here may have failed elsewhere. */
-static bool owed_this(const struct meeting *meeting, const struct guest *guest)
+static bool owed_this(const struct meeting *meeting, const struct arrival *arrival)
 {
-    return !guest->met && !guest->owes && meeting->why.result != TUTTI_INVALID_USAGE;
+    return !arrival->met && !arrival->owes && meeting->why.result != TUTTI_INVALID_USAGE;
 }
 
 /* Who came too late for an attempt that failed hears of that, whatever we are at. */
 static void came(struct meeting *meeting, int from, const struct wire_word *word)
 {
-    struct guest *guest = make_guest(meeting, from);
+    struct arrival *arrival = make_arrival(meeting, from);
     struct wire_word answer = {.kind = WIRE_WORD_LEAVE, .visit = UINT64_MAX, .yours = word->visit, .why = meeting->missed};
-    if (!guest)
+    if (!arrival)
         return;
-    guest->owes = word->owes;
-    if (guest->owed) {
-        answer.owes = --guest->owed;
+    arrival->owes = word->owes;
+    if (arrival->owed) {
+        answer.owes = --arrival->owed;
         team_say(meeting->team, from, &answer);
         return;
     }
-    guest->visit = word->visit;
-    guest->list = word->list;
-    if (meeting->visit && meeting->failed && owed_this(meeting, guest))
-        guest->seen = guest->visit; /* our leaving, which is to come, ends it */
-    guest->met |= meeting->visit && (!meeting->failed || guest->seen);
+    arrival->visit = word->visit;
+    arrival->list = word->list;
+    if (meeting->visit && meeting->failed && owed_this(meeting, arrival))
+        arrival->seen = arrival->visit; /* our leaving, which is to come, ends it */
+    arrival->met |= meeting->visit && (!meeting->failed || arrival->seen);
 }
 
 static void left(struct meeting *meeting, int from, const struct wire_word *word)
 {
-    struct guest *guest = make_guest(meeting, from);
+    struct arrival *arrival = make_arrival(meeting, from);
     bool here = meeting->visit && word->yours == meeting->visit;
-    if (!guest)
+    if (!arrival)
         return;
-    guest->met |= here;
-    if (guest->visit == word->visit || !word->visit)
-        guest->visit = 0;
+    arrival->met |= here;
+    if (arrival->visit == word->visit || !word->visit)
+        arrival->visit = 0;
     struct wire_abort why = word->why;
     why.result = (int32_t)failure_here((tutti_result_t)why.result);
     if (here)
         fail(meeting, &why);
-    guest->owes = word->owes; /* not before: its visit that goes on does not concern ours */
+    arrival->owes = word->owes; /* not before: its visit that goes on does not concern ours */
 }
 
 static void hear(void *context, int from, const struct wire_word *word)
 {
     struct meeting *meeting = context;
-    struct guest *guest = find_guest(meeting, from);
+    struct arrival *arrival = find_arrival(meeting, from);
     bool here = meeting->visit && word->yours == meeting->visit;
     switch (word->kind) {
     case WIRE_WORD_COME:
         came(meeting, from, word);
         break;
     case WIRE_WORD_READY:
-        if (here && guest && guest->visit == word->visit)
-            guest->ready = meeting->visit;
+        if (here && arrival && arrival->visit == word->visit)
+            arrival->ready = meeting->visit;
         break;
     case WIRE_WORD_GO:
         if (here && from == meeting->up && !meeting->failed)
@@ -164,7 +164,7 @@ static void hear(void *context, int from, const struct wire_word *word)
 void meeting_open(struct meeting *meeting, struct team *team)
 {
     meeting->team = team;
-    list_init(&meeting->guests);
+    list_init(&meeting->arrivals);
     team_on_words(team, hear, meeting);
 }
 
@@ -178,12 +178,12 @@ void meeting_close(struct meeting *meeting)
     struct wire_abort why = team_cause(meeting->team, TUTTI_REMOTE_ERROR, meeting->team->rank, sentence);
     team_on_words(meeting->team, NULL, NULL);
     lock_take(&meeting->team->engine->lock);
-    while ((node = list_pop(&meeting->guests))) {
-        struct guest *guest = list_entry(node, struct guest, node);
-        struct wire_word word = {.kind = WIRE_WORD_LEAVE, .yours = guest->visit, .why = why};
-        if (guest->visit)
-            team_say(meeting->team, guest->rank, &word);
-        free(guest);
+    while ((node = list_pop(&meeting->arrivals))) {
+        struct arrival *arrival = list_entry(node, struct arrival, node);
+        struct wire_word word = {.kind = WIRE_WORD_LEAVE, .yours = arrival->visit, .why = why};
+        if (arrival->visit)
+            team_say(meeting->team, arrival->rank, &word);
+        free(arrival);
     }
     lock_release(&meeting->team->engine->lock);
 }
@@ -207,20 +207,20 @@ static void write_list(const struct wire_list *list, char *out, size_t size)
         snprintf(out + used, size - used, " and %d more", count - shown);
 }
 
-static tutti_result_t differ(struct meeting *meeting, const struct guest *guest)
+static tutti_result_t differ(struct meeting *meeting, const struct arrival *arrival)
 {
     char here[260], there[260], sentence[TEAM_SENTENCE];
     write_list(&meeting->list, here, sizeof here);
-    write_list(&guest->list, there, sizeof there);
+    write_list(&arrival->list, there, sizeof there);
     snprintf(sentence, sizeof sentence, "rank %d excludes %s, rank %d excludes %s: tutti_comm_shrink() takes the same list on all ranks that remain",
-             meeting->team->rank, here, guest->rank, there);
-    return fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, guest->rank, sentence));
+             meeting->team->rank, here, arrival->rank, there);
+    return fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, arrival->rank, sentence));
 }
 
-static bool differs(const struct meeting *meeting, const struct guest *guest)
+static bool differs(const struct meeting *meeting, const struct arrival *arrival)
 {
-    return visit_of(guest) && !meeting->is_out[guest->rank] &&
-           (guest->list.hash != meeting->list.hash || guest->list.count != meeting->list.count);
+    return visit_of(arrival) && !meeting->is_out[arrival->rank] &&
+           (arrival->list.hash != meeting->list.hash || arrival->list.count != meeting->list.count);
 }
 
 static tutti_result_t is_silent(struct meeting *meeting, int rank, uint64_t silence)
@@ -252,10 +252,10 @@ static tutti_result_t look_at(struct meeting *meeting, int rank)
 
 static void look(struct meeting *meeting)
 {
-    list_each (node, &meeting->guests) {
-        const struct guest *guest = list_entry(node, struct guest, node);
-        if (differs(meeting, guest))
-            differ(meeting, guest);
+    list_each (node, &meeting->arrivals) {
+        const struct arrival *arrival = list_entry(node, struct arrival, node);
+        if (differs(meeting, arrival))
+            differ(meeting, arrival);
     }
     for (int i = 0; i < meeting->belows; i++)
         look_at(meeting, meeting->below[i]);
@@ -267,10 +267,10 @@ static void look(struct meeting *meeting)
 
 static void say(struct meeting *meeting, int to, struct wire_word word)
 {
-    const struct guest *guest = find_guest(meeting, to);
+    const struct arrival *arrival = find_arrival(meeting, to);
     word.visit = meeting->visit;
-    word.yours = visit_of(guest);
-    word.owes = guest ? guest->owed : 0;
+    word.yours = visit_of(arrival);
+    word.owes = arrival ? arrival->owed : 0;
     tutti_result_t result = team_say(meeting->team, to, &word);
     if (result != TUTTI_SUCCESS)
         fail_for(meeting, team_cause(meeting->team, result, meeting->team->rank, error_last()));
@@ -289,8 +289,8 @@ static void come(struct meeting *meeting)
 static int missing_below(const struct meeting *meeting)
 {
     for (int i = 0; i < meeting->belows; i++) {
-        const struct guest *guest = find_guest(meeting, meeting->below[i]);
-        if (!visit_of(guest) || guest->ready != meeting->visit)
+        const struct arrival *arrival = find_arrival(meeting, meeting->below[i]);
+        if (!visit_of(arrival) || arrival->ready != meeting->visit)
             return meeting->below[i];
     }
     return -1;
@@ -307,7 +307,7 @@ static void draw(struct meeting *meeting)
 
 static tutti_result_t advance(struct meeting *meeting)
 {
-    uint64_t above = meeting->up < 0 ? 0 : visit_of(find_guest(meeting, meeting->up));
+    uint64_t above = meeting->up < 0 ? 0 : visit_of(find_arrival(meeting, meeting->up));
     if (missing_below(meeting) >= 0)
         return TUTTI_IN_PROGRESS;
     if (meeting->up < 0)
@@ -380,62 +380,62 @@ static tutti_result_t wait_for_all(struct meeting *meeting, unsigned aborts, uin
     }
 }
 
-static void place(struct meeting *meeting, const struct meeting_order *order)
+static void place(struct meeting *meeting, const struct meeting_call *call)
 {
     int mine = 0;
-    while (order->members[mine] != meeting->team->rank)
+    while (call->members[mine] != meeting->team->rank)
         mine++;
-    meeting->up = mine ? order->members[(mine - 1) / MEET_BRANCHES] : -1;
+    meeting->up = mine ? call->members[(mine - 1) / MEET_BRANCHES] : -1;
     meeting->belows = 0;
-    for (int i = MEET_BRANCHES * mine + 1; i <= MEET_BRANCHES * (mine + 1) && i < order->count; i++)
-        meeting->below[meeting->belows++] = order->members[i];
+    for (int i = MEET_BRANCHES * mine + 1; i <= MEET_BRANCHES * (mine + 1) && i < call->count; i++)
+        meeting->below[meeting->belows++] = call->members[i];
 }
 
-static void write_down(struct meeting *meeting, const struct meeting_order *order)
+static void write_down(struct meeting *meeting, const struct meeting_call *call)
 {
     struct wire_list *list = &meeting->list;
     *list = (struct wire_list){0};
     for (int rank = 0; rank < meeting->team->nranks; rank++) {
-        if (!order->is_out[rank])
+        if (!call->is_out[rank])
             continue;
         if (list->count < WIRE_WORD_SHOWN)
             list->first[list->count] = rank;
         list->count++;
         list->hash = mix64(list->hash + (uint64_t)rank + 1);
     }
-    if (order->wrong)
+    if (call->wrong)
         list->count = -1;
 }
 
-tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_order *order, uint64_t *child)
+tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call *call, uint64_t *child)
 {
     unsigned aborts = atomic_load(&meeting->aborts);
     lock_take(&meeting->team->engine->lock);
     meeting->visit = ++meeting->visits;
-    meeting->is_out = order->is_out;
+    meeting->is_out = call->is_out;
     meeting->told = meeting->child = 0;
     meeting->failed = false;
-    place(meeting, order);
-    write_down(meeting, order);
-    list_each (node, &meeting->guests) {
-        struct guest *guest = list_entry(node, struct guest, node);
-        guest->met = visit_of(guest);
+    place(meeting, call);
+    write_down(meeting, call);
+    list_each (node, &meeting->arrivals) {
+        struct arrival *arrival = list_entry(node, struct arrival, node);
+        arrival->met = visit_of(arrival);
     }
     come(meeting);
     lock_release(&meeting->team->engine->lock);
-    tutti_result_t result = wait_for_all(meeting, aborts, order->deadline);
+    tutti_result_t result = wait_for_all(meeting, aborts, call->deadline);
     *child = meeting->child;
     return result;
 }
 
 static void part(struct meeting *meeting, int rank)
 {
-    struct guest *guest = make_guest(meeting, rank);
+    struct arrival *arrival = make_arrival(meeting, rank);
     struct wire_word word = {.kind = WIRE_WORD_LEAVE, .visit = meeting->visit, .why = meeting->why};
-    if (guest) {
-        guest->owed += owed_this(meeting, guest);
-        word.yours = guest->seen;
-        word.owes = guest->owed;
+    if (arrival) {
+        arrival->owed += owed_this(meeting, arrival);
+        word.yours = arrival->seen;
+        word.owes = arrival->owed;
     }
     team_say(meeting->team, rank, &word);
 }
@@ -443,10 +443,10 @@ static void part(struct meeting *meeting, int rank)
 /* From neighbours, and from whoever else was here with another list. */
 static void leave(struct meeting *meeting)
 {
-    list_each (node, &meeting->guests) {
-        const struct guest *guest = list_entry(node, struct guest, node);
-        if (guest->seen && differs(meeting, guest))
-            part(meeting, guest->rank);
+    list_each (node, &meeting->arrivals) {
+        const struct arrival *arrival = list_entry(node, struct arrival, node);
+        if (arrival->seen && differs(meeting, arrival))
+            part(meeting, arrival->rank);
     }
     for (int i = 0; i < meeting->belows; i++)
         part(meeting, meeting->below[i]);
@@ -456,12 +456,12 @@ static void leave(struct meeting *meeting)
 }
 
 /* What was of this attempt is over. */
-static void dismiss(const struct meeting *meeting, struct guest *guest)
+static void dismiss(const struct meeting *meeting, struct arrival *arrival)
 {
-    if (guest->visit == guest->seen && !meeting->is_out[guest->rank])
-        guest->visit = 0;
-    guest->ready = guest->seen = 0;
-    guest->met = false;
+    if (arrival->visit == arrival->seen && !meeting->is_out[arrival->rank])
+        arrival->visit = 0;
+    arrival->ready = arrival->seen = 0;
+    arrival->met = false;
 }
 
 void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
@@ -471,8 +471,8 @@ void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
         fail(meeting, cause);
     if (cause)
         leave(meeting);
-    list_each (node, &meeting->guests)
-        dismiss(meeting, list_entry(node, struct guest, node));
+    list_each (node, &meeting->arrivals)
+        dismiss(meeting, list_entry(node, struct arrival, node));
     meeting->visit = 0;
     lock_release(&meeting->team->engine->lock);
 }

@@ -13,7 +13,7 @@
 /* Of one rank, as long as the parent's team is open. All but `aborts` under the engine's lock. */
 struct meeting {
     struct team *team;
-    struct list guests; /* those who have said that they have come */
+    struct list arrivals; /* those who have said that they have come */
     uint64_t visits;    /* of this rank, counted */
     _Atomic unsigned aborts; /* by the user; each ends the visit of that time */
 
@@ -34,7 +34,7 @@ void meeting_open(struct meeting *meeting, struct team *team);
 void meeting_close(struct meeting *meeting);
 
 /* Who meets: `members`, ranks of the parent in their order, of which this is one. `is_out` lives until meeting_end(). */
-struct meeting_order {
+struct meeting_call {
     const int *members;
     int count;
     const bool *is_out;
@@ -42,7 +42,7 @@ struct meeting_order {
     uint64_t deadline;
 };
 /* Waits until all have come, and gives the new communicator's number. meeting_end() is to follow, whatever comes back. */
-tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_order *order, uint64_t *child);
+tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call *call, uint64_t *child);
 /* The making is over. If it failed here the other members' fails too: because of `cause`, unless they were known to have failed before. */
 void meeting_end(struct meeting *meeting, const struct wire_abort *cause);
 

@@ -66,8 +66,8 @@ static void visit_once(struct rank *rank)
         if (!rank->is_out[i])
             members[count++] = i;
     usleep((unsigned)rank->late_ms * 1000);
-    struct meeting_order order = {members, count, rank->is_out, rank->wrong, clock_deadline_ms((uint64_t)rank->patience_ms)};
-    rank->result = meeting_visit(&rank->meeting, &order, &rank->child);
+    struct meeting_call call = {members, count, rank->is_out, rank->wrong, clock_deadline_ms((uint64_t)rank->patience_ms)};
+    rank->result = meeting_visit(&rank->meeting, &call, &rank->child);
     snprintf(rank->sentence, sizeof rank->sentence, "%s", rank->result == TUTTI_SUCCESS ? "" : error_last());
     struct wire_abort own = rank->meeting.why;
     meeting_end(&rank->meeting, rank->result == TUTTI_SUCCESS ? NULL : &own);

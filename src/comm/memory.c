@@ -62,7 +62,7 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     struct registration *registration = calloc(1, sizeof *registration);
     if (!registration)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a registration");
-    if (!comm->fabric) /* buffers on a GPU are mapped by peers at first use, and need nothing else */
+    if (!comm->gpu) /* buffers on a GPU are mapped by peers at first use, and need nothing else */
         populate(buffer, size);
     registration->comm = comm;
     pthread_mutex_lock(&lock);

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
-#include "engine/direct.h"
+#include "engine/shared.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool possible(const struct team *team)
     static const char *const forced[] = {"", "shm", "tcp"};
     if (transport_shm_is_off() || strcmp(forced[param_int(PARAM_TRANSPORT)], "tcp") == 0)
         return false;
-    return team->local_ranks == team->nranks && team->class == CHOICE_SHM && team->nranks <= DIRECT_RANKS;
+    return team->local_ranks == team->nranks && team->class == CHOICE_SHM && team->nranks <= SHARED_RANKS;
 }
 
 static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
@@ -47,7 +47,7 @@ static tutti_result_t keep_here(struct engine *engine, uint64_t key, int fd)
 }
 
 /* What is shared, in the order of sharing. */
-enum { ARENA, BOARD, SHARES };
+enum { ARENA, MAILBOX, SHARES };
 
 /* Of what `rank` is to get: ranks of one process take out of one table. */
 static uint64_t key_of(const struct tutti_comm *comm, int what, int rank)
@@ -84,7 +84,7 @@ static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
 {
     if (atomic_load(&comm->abort))
         return error_set(TUTTI_REMOTE_ERROR, "the communicator was aborted while it was made");
-    if (clock_passed(comm->order.deadline))
+    if (clock_passed(comm->settings.deadline))
         return error_set(TUTTI_REMOTE_ERROR, "no link to rank %d within TUTTI_INIT_TIMEOUT", rank);
     return TUTTI_SUCCESS;
 }
@@ -183,40 +183,40 @@ static tutti_result_t share_arena(struct tutti_comm *comm)
     int fd;
     tutti_result_t result = share(comm, ARENA, arena_create, &fd);
     if (result == TUTTI_SUCCESS)
-        result = direct_open(comm->team, fd);
+        result = shared_open(comm->team, fd);
     if (fd >= 0)
         close(fd);
     return result;
 }
 
-static tutti_result_t share_fabric(struct tutti_comm *comm)
+static tutti_result_t share_gpu(struct tutti_comm *comm)
 {
     int fd;
-    tutti_result_t result = share(comm, BOARD, fabric_create_board, &fd);
+    tutti_result_t result = share(comm, MAILBOX, gpu_create_mailbox, &fd);
     if (result == TUTTI_SUCCESS)
-        result = fabric_open(comm->team, &comm->order.fabric, fd, &comm->fabric);
+        result = gpu_open(comm->team, &comm->settings.gpu, fd, &comm->gpu);
     if (fd >= 0)
         close(fd);
     return result;
 }
 
-static tutti_result_t open_fabric(struct tutti_comm *comm, bool shared)
+static tutti_result_t open_gpu(struct tutti_comm *comm, bool shared)
 {
     struct team *team = comm->team;
-    if (shared && team->nranks > FABRIC_RANKS)
-        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank, FABRIC_RANKS,
+    if (shared && team->nranks > GPU_RANKS)
+        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank, GPU_RANKS,
                  team->nranks);
-    return shared && team->nranks <= FABRIC_RANKS ? share_fabric(comm) : fabric_open(team, &comm->order.fabric, -1, &comm->fabric);
+    return shared && team->nranks <= GPU_RANKS ? share_gpu(comm) : gpu_open(team, &comm->settings.gpu, -1, &comm->gpu);
 }
 
 tutti_result_t share_all(struct tutti_comm *comm)
 {
-    bool shared = possible(comm->team), on_device = comm->order.fabric.device != TUTTI_HOST;
+    bool shared = possible(comm->team), on_device = comm->settings.gpu.device != TUTTI_HOST;
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = comm_publish_team(comm);
     if (result == TUTTI_SUCCESS && on_device)
-        result = open_fabric(comm, shared);
+        result = open_gpu(comm, shared);
     /* Who cannot fails the team instead of coming here. */
     return result == TUTTI_SUCCESS && (shared || on_device) ? comm_agree(comm->team, TUTTI_SUCCESS) : result;
 }

@@ -16,10 +16,10 @@
 /* A communicator of three ranks in this process that did not get as far as sharing. */
 static struct tutti_comm *half_made(int rank)
 {
-    struct comm_order order = {.rank = rank, .nranks = 3, .fabric.device = TUTTI_HOST};
+    struct comm_settings settings = {.rank = rank, .nranks = 3, .gpu.device = TUTTI_HOST};
     struct wire_process all[3];
     struct tutti_comm *comm;
-    assert_int_equal(comm_new(&order, &comm), TUTTI_SUCCESS);
+    assert_int_equal(comm_new(&settings, &comm), TUTTI_SUCCESS);
     comm->id = ID;
     for (int i = 0; i < 3; i++)
         all[i] = *link_domain_self(comm->engine->links);
@@ -52,21 +52,21 @@ static void each_rank_takes_its_own_away(void **state)
 {
     struct tutti_comm *comm[3] = {half_made(0), half_made(1), half_made(2)};
     struct engine *engine = comm[0]->engine;
-    int arena[3], board[3], other = put_in_table(engine, ID + 1);
+    int arena[3], mailbox[3], other = put_in_table(engine, ID + 1);
     (void)state;
     for (int i = 1; i < 3; i++) {
         arena[i] = put_in_table(engine, key(0, i));
-        board[i] = put_in_table(engine, key(1, i));
+        mailbox[i] = put_in_table(engine, key(1, i));
     }
     comm_free(comm[0]); /* made it, and takes nothing */
     comm_free(comm[1]);
-    assert_false(is_open(arena[1]) || is_open(board[1]));
-    assert_true(is_open(arena[2]) && is_open(board[2]));
+    assert_false(is_open(arena[1]) || is_open(mailbox[1]));
+    assert_true(is_open(arena[2]) && is_open(mailbox[2]));
     comm[2]->shares_taken = 1; /* the arena that lies there is not its own */
     struct tutti_comm *last = half_made(0);
     comm_free(comm[2]);
     assert_true(is_open(arena[2]) && is_open(other));
-    assert_false(is_open(board[2]));
+    assert_false(is_open(mailbox[2]));
     comm_free(last);
 }
 

@@ -24,9 +24,9 @@
 
 size_t arena_payload(int nranks)
 {
-    size_t wanted = (size_t)param_int(PARAM_DIRECT_SLOT);
+    size_t wanted = (size_t)param_int(PARAM_SHARED_SLOT);
     if (wanted == 0) {
-        wanted = ARENA_BUDGET / ((size_t)nranks * (size_t)param_int(PARAM_DIRECT_SLOTS));
+        wanted = ARENA_BUDGET / ((size_t)nranks * (size_t)param_int(PARAM_SHARED_SLOTS));
         wanted = wanted > SLOT_MOST ? SLOT_MOST : wanted < SLOT_LEAST ? SLOT_LEAST : wanted;
     }
     return wanted / CACHE_LINE * CACHE_LINE;
@@ -74,7 +74,7 @@ tutti_result_t arena_create(int nranks, int *fd)
 {
     struct arena arena = {0};
     uint32_t slots = 2; /* the largest power of two that is allowed */
-    while (slots * 2 <= param_int(PARAM_DIRECT_SLOTS))
+    while (slots * 2 <= param_int(PARAM_SHARED_SLOTS))
         slots *= 2;
     size_t slot_size = sizeof(struct slot) + arena_payload(nranks);
     layout(&arena, nranks, slots, slot_size);

@@ -78,7 +78,7 @@ struct arena {
     int nranks;
 };
 
-/* Bytes of payload of a slot for this many ranks, by TUTTI_DIRECT_SLOT. */
+/* Bytes of payload of a slot for this many ranks, by TUTTI_SHARED_SLOT. */
 size_t arena_payload(int nranks);
 
 /* Makes the memory: *fd is to be shared with the other processes and closed. */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/direct.h"
+#include "engine/shared.h"
 #include "engine/p2p.h"
 
 #include <stdio.h>
@@ -168,12 +168,12 @@ static tutti_result_t audit_messages(struct team *team)
                      team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
 }
 
-static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool direct, bool end)
+static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool shared, bool end)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     lock_take(&team->lock);
-    if (direct)
-        result = direct_audit(team, end);
+    if (shared)
+        result = shared_audit(team, end);
     lock_take(&team->engine->lock);
     if (end)
         link_poll(team->engine->links);
@@ -188,8 +188,8 @@ static __attribute__((noinline)) tutti_result_t audit(struct team *team, bool di
 
 tutti_result_t team_audit(struct team *team, bool end)
 {
-    bool direct = team->direct && (end || atomic_load_explicit(&team->direct->unread, memory_order_relaxed));
-    return end || direct || link_any_left(team->engine->links) ? audit(team, direct, end) : TUTTI_SUCCESS;
+    bool shared = team->shared && (end || atomic_load_explicit(&team->shared->unread, memory_order_relaxed));
+    return end || shared || link_any_left(team->engine->links) ? audit(team, shared, end) : TUTTI_SUCCESS;
 }
 
 /* ---- When it is closed --------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/param.h"
-#include "engine/direct.h"
+#include "engine/shared.h"
 #include "engine/team.h"
 #include "path/path.h"
 
@@ -63,8 +63,8 @@ static void peer_lost(void *context, struct link *link)
                 wire_session(&team->process[team->rank], theirs) != link_session(link))
                 continue;
             atomic_store(&team->gone[rank], how);
-            if (team->direct)
-                direct_gone(team, rank, how);
+            if (team->shared)
+                shared_gone(team, rank, how);
             team_tell_news(team);
         }
     }

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/direct.h"
+#include "engine/shared.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static int reported_dead(const struct team *team, const uint8_t *from)
 /* A process that ends at once when it hears of a failure goes without a word, too; what it had passed on, or written, tells it from the first. */
 static bool knew(const struct team *team, int rank)
 {
-    return (team->direct && direct_knew(team, rank)) || reported_dead(team, team->process[rank].uuid) >= 0;
+    return (team->shared && shared_knew(team, rank)) || reported_dead(team, team->process[rank].uuid) >= 0;
 }
 
 static int seen_dead(const struct team *team)
@@ -124,8 +124,8 @@ static bool lower_limit(struct team *team, uint32_t finished)
 
 static void tell(struct team *team, bool first)
 {
-    if (team->direct)
-        direct_tell_failure(team, first);
+    if (team->shared)
+        shared_tell_failure(team, first);
     atomic_store(&team->telling, true);
     atomic_store(&team->flood, true);
     atomic_store(&team->engine->floods, true);
@@ -291,7 +291,7 @@ struct wire_abort team_news(const struct team *team)
 static void meet_some(struct team *team)
 {
     struct link *link;
-    if (team->direct || team->met_some)
+    if (team->shared || team->met_some)
         return;
     team->met_some = true;
     for (int distance = 1; distance < team->nranks; distance *= 2) {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/param.h"
 #include "base/random.h"
-#include "engine/direct.h"
+#include "engine/shared.h"
 #include "engine/p2p.h"
 #include "engine/queue.h"
 #include "engine/rounds.h"
@@ -71,7 +71,7 @@ static tutti_result_t run_op(struct team *team, struct op *op)
 {
     switch (op->kind) {
     case OP_DIRECT:
-        return direct_step(team, op);
+        return shared_step(team, op);
     case OP_ROUNDS:
         return rounds_step(team, op);
     case OP_P2P:
@@ -90,7 +90,7 @@ static tutti_result_t start_op(struct team *team, struct op *op)
     }
     switch (op->kind) {
     case OP_DIRECT:
-        return direct_start(team, op);
+        return shared_start(team, op);
     case OP_ROUNDS:
         return rounds_start(team, op);
     case OP_P2P:
@@ -118,7 +118,7 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
     if (op->kind == OP_P2P)
         p2p_end(team, op);
     if (op->kind == OP_DIRECT)
-        direct_end(team);
+        shared_end(team);
     if (op->owned)
         free(op->owned);
     op->owned = NULL;
@@ -180,7 +180,7 @@ static bool siblings_quiet(struct team *team)
 /* Must an operation that failed still be kept, because ranks of this process may be reading its buffers where they lie? */
 static bool lingers(struct team *team, const struct op *op)
 {
-    bool shown = op->kind == OP_DIRECT && op->started && (op->direct.in_shown || op->direct.out_shown);
+    bool shown = op->kind == OP_DIRECT && op->started && (op->shared.in_shown || op->shared.out_shown);
     return shown && !siblings_quiet(team);
 }
 
@@ -300,7 +300,7 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
     }
     trace_count(team->engine->trace, WIRE_COUNTER_SLEEPS, 1);
     if (head.kind == OP_DIRECT && head.started)
-        direct_sleep(team, head.waiting, nap);
+        shared_sleep(team, head.waiting, nap);
     else if (needs_engine(head.kind))
         engine_sleep(team->engine, team, (int)(nap / 1000));
     else
@@ -311,7 +311,7 @@ static void sleep_for_news(struct team *team, uint64_t deadline)
 static bool awaited_runs(const struct team *team)
 {
     int peer = atomic_load_explicit(&team->awaited, memory_order_relaxed);
-    return team->direct && peer >= 0 && peer < team->nranks && arena_is_running(&team->direct->arena, peer);
+    return team->shared && peer >= 0 && peer < team->nranks && arena_is_running(&team->shared->arena, peer);
 }
 
 /*
@@ -320,8 +320,8 @@ static bool awaited_runs(const struct team *team)
  */
 static void spin(const struct team *team, unsigned spins)
 {
-    if (team->crowded && team->direct)
-        arena_say_running(&team->direct->arena, team->rank);
+    if (team->crowded && team->shared)
+        arena_say_running(&team->shared->arena, team->rank);
     bool look_on = team->crowded ? spins < (awaited_runs(team) ? LOOKS_AT_A_RUNNING_PEER : 1)
                                  : spins <= LOOKS_ALONE || spins % LOOKS_BEFORE_YIELD != LOOKS_BEFORE_YIELD - 1;
     if (look_on)
@@ -435,7 +435,7 @@ static enum op_kind executor(const struct team *team, const struct algorithm *al
 {
     if (team->nranks == 1 && call->coll != COLL_ALLTOALLV && call->in == call->out && call->op != TUTTI_AVG && !call->premul)
         return OP_NOTHING;
-    return team->direct && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV ? OP_DIRECT : OP_ROUNDS;
+    return team->shared && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV ? OP_DIRECT : OP_ROUNDS;
 }
 
 static uint32_t signature(const struct call *call)
@@ -448,7 +448,7 @@ static uint32_t signature(const struct call *call)
 
 static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
 {
-    uint32_t capabilities = (team->direct ? CHOICE_DIRECT : 0) | (team->levels ? CHOICE_HOSTS : 0);
+    uint32_t capabilities = (team->shared ? CHOICE_DIRECT : 0) | (team->levels ? CHOICE_HOSTS : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
     route->kind = executor(team, route->algorithm, call);
@@ -495,7 +495,7 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
 
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
-    if (team->direct && !stream && direct_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
+    if (team->shared && !stream && shared_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
         return TUTTI_SUCCESS;
     return issue_call(team, call, owned, stream);
 }

@@ -20,9 +20,9 @@
 #define TEAM_SENTENCE WIRE_ABORT_TEXT
 
 struct op_block;
-struct direct;
-struct direct_exchange;
-struct direct_plan;
+struct shared;
+struct shared_exchange;
+struct shared_plan;
 struct rounds;
 struct p2p;
 struct team;
@@ -51,14 +51,14 @@ struct call {
 struct route {
     const struct algorithm *algorithm;
     enum op_kind kind;
-    struct direct_plan *plan; /* found when it starts */
+    struct shared_plan *plan; /* found when it starts */
     struct reduction reduction;
     uint32_t signature;
     struct wire_name name;
 };
 
-/* Progress of an operation on the direct executor. */
-struct direct_run {
+/* Progress of an operation on the shared-memory executor. */
+struct shared_run {
     size_t slice, slices;
     size_t stride;     /* elements of a block of a slice */
     int round;
@@ -70,7 +70,7 @@ struct direct_run {
     bool settled;
     bool looked; /* has read peers' buffers where they lie */
     int prepared; /* blocks of the slice's input that have been multiplied */
-    const struct direct_exchange *exchange; /* it goes by this, and has published; NULL: by a plan */
+    const struct shared_exchange *exchange; /* it goes by this, and has published; NULL: by a plan */
 };
 
 struct op {
@@ -91,7 +91,7 @@ struct op {
     uint32_t waiting_round, waiting_slice;
     int noted;   /* the rank that the black box has: it is told only of waits that last */
     union {
-        struct direct_run direct; /* the largest */
+        struct shared_run shared; /* the largest */
         struct rounds *rounds;
         struct p2p *p2p;
     };
@@ -146,7 +146,7 @@ struct team {
     enum choice_class class;
     struct levels *levels; /* who is near whom; NULL: one host, or each rank has its own */
     struct trace_comm *trace;
-    struct direct *direct; /* NULL: ranks do not all share memory */
+    struct shared *shared; /* NULL: ranks do not all share memory */
     struct rounds *rounds_idle;  /* kept for the next operation */
     _Atomic(struct p2p *) p2p_idle;
     uint32_t *sent, *received; /* p2p sequence by peer, at issue */
@@ -233,7 +233,7 @@ static inline void op_clear(struct op *op)
     op->started = false;
     op->waiting = op->noted = -1;
     op->owned = NULL;
-    op->direct = (struct direct_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
+    op->shared = (struct shared_run){0}; /* and so what shares its place: one that fails before it begins has nothing to end */
 }
 /* Enqueues one that has a number and is in the black box; nobody runs it before. */
 void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream);

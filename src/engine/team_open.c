@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/param.h"
-#include "engine/direct.h"
+#include "engine/shared.h"
 #include "engine/p2p.h"
 #include "engine/queue.h"
 #include "engine/rounds.h"
@@ -82,7 +82,7 @@ static tutti_result_t allocate(struct team *team, const struct wire_process *pro
 static void release(struct team *team)
 {
     queue_close(&team->queue);
-    direct_close(team);
+    shared_close(team);
     rounds_free(team->rounds_idle);
     p2p_free(atomic_load(&team->p2p_idle));
     trace_comm_close(team->trace);
@@ -175,7 +175,7 @@ size_t team_memory(const struct team *team)
 {
     size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + 2 * (sizeof *team->sent + sizeof *team->received);
     size_t levels = team->levels ? sizeof *team->levels + (4 * (size_t)team->nranks + 1) * sizeof(int32_t) : 0;
-    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + levels + direct_memory(team);
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + levels + shared_memory(team);
 }
 
 static bool has_sibling(const struct team *team)

@@ -198,22 +198,22 @@ static void compare_flight(const struct pair *pair, int side, const struct scrip
 {
     int count = 0;
     list_each (node, &lane->flight) {
-        const struct parcel *parcel = list_entry(node, struct parcel, node);
+        const struct packet *packet = list_entry(node, struct packet, node);
         assert_true(count < end->flights);
         uint8_t what = end->flight[count++];
-        assert_int_equal(parcel->put, what >> 7);
+        assert_int_equal(packet->put, what >> 7);
         struct wire_sequence sequence;
-        memcpy(&sequence, parcel->bytes, sizeof sequence);
-        if (!parcel->put)
+        memcpy(&sequence, packet->bytes, sizeof sequence);
+        if (!packet->put)
             assert_int_equal(sequence.sequence - link_at(pair, 1 - side)->received, what);
         else
-            assert_int_equal(parcel->imm & 0xffff, what & 15);
+            assert_int_equal(packet->imm & 0xffff, what & 15);
     }
     assert_int_equal(count, end->flights);
     count = 0;
     list_each (node, &lane->sources) {
-        const struct parcel *parcel = list_entry(node, struct parcel, source);
-        assert_int_equal(parcel->imm & 0xffff, end->source[count] & 15);
+        const struct packet *packet = list_entry(node, struct packet, source);
+        assert_int_equal(packet->imm & 0xffff, end->source[count] & 15);
         count++;
     }
     assert_int_equal(count, end->sources);
@@ -251,16 +251,16 @@ static void compare_connections(const struct pair *pair)
 static bool take_out(const struct pair *pair, int side, struct script_lane *lane)
 {
     list_each_safe (node, &lane->flight) {
-        struct parcel *parcel = list_entry(node, struct parcel, node);
+        struct packet *packet = list_entry(node, struct packet, node);
         struct wire_sequence sequence;
-        memcpy(&sequence, parcel->bytes, sizeof sequence);
-        if (parcel->put || (sequence.sequence && sequence.sequence > link_at(pair, 1 - side)->received))
+        memcpy(&sequence, packet->bytes, sizeof sequence);
+        if (packet->put || (sequence.sequence && sequence.sequence > link_at(pair, 1 - side)->received))
             continue;
         struct script_lane *to = lane->other;
-        list_remove(&parcel->node);
+        list_remove(&packet->node);
         if (to && to->up && !to->closed && !to->down)
-            to->lane.transport->owner.message(&to->lane, parcel->bytes, parcel->length);
-        script_parcel_settle(parcel);
+            to->lane.transport->owner.message(&to->lane, packet->bytes, packet->length);
+        script_packet_settle(packet);
         return true;
     }
     return false;

@@ -7,46 +7,46 @@
 static struct script *opening;
 static int opening_side;
 
-/* ---- Parcels ------------------------------------------------------------------------------------------------------- */
+/* ---- Packets ------------------------------------------------------------------------------------------------------- */
 
-struct parcel *script_parcel_new(size_t length)
+struct packet *script_packet_new(size_t length)
 {
-    struct parcel *parcel = calloc(1, sizeof *parcel + length);
-    REQUIRE(parcel);
-    list_init(&parcel->node);
-    list_init(&parcel->source);
-    parcel->length = length;
-    parcel->from = parcel->bytes;
-    return parcel;
+    struct packet *packet = calloc(1, sizeof *packet + length);
+    REQUIRE(packet);
+    list_init(&packet->node);
+    list_init(&packet->source);
+    packet->length = length;
+    packet->from = packet->bytes;
+    return packet;
 }
 
-void script_parcel_settle(struct parcel *parcel)
+void script_packet_settle(struct packet *packet)
 {
-    if (list_empty(&parcel->node) && list_empty(&parcel->source))
-        free(parcel);
+    if (list_empty(&packet->node) && list_empty(&packet->source))
+        free(packet);
 }
 
 /* From now on it is independent of the memory that it came from. */
-static void read_source(struct parcel *parcel)
+static void read_source(struct packet *packet)
 {
-    memcpy(parcel->bytes, parcel->from, parcel->length);
-    parcel->from = parcel->bytes;
-    list_remove(&parcel->source);
+    memcpy(packet->bytes, packet->from, packet->length);
+    packet->from = packet->bytes;
+    list_remove(&packet->source);
 }
 
 void script_drop_flight(struct script_lane *lane)
 {
     struct list *node;
     while ((node = list_pop(&lane->flight)))
-        script_parcel_settle(list_entry(node, struct parcel, node));
+        script_packet_settle(list_entry(node, struct packet, node));
 }
 
 static void drop_sources(struct script_lane *lane)
 {
     while (!list_empty(&lane->sources)) {
-        struct parcel *parcel = list_entry(lane->sources.next, struct parcel, source);
-        read_source(parcel);
-        script_parcel_settle(parcel);
+        struct packet *packet = list_entry(lane->sources.next, struct packet, source);
+        read_source(packet);
+        script_packet_settle(packet);
     }
 }
 
@@ -76,7 +76,7 @@ static bool is_over(const struct script_lane *lane)
     return lane->closed && !lane->connecting && (!lane->other || lane->other->closed || lane->broken);
 }
 
-void script_bury(struct script *script)
+void script_reap(struct script *script)
 {
     if (script->depth)
         return;
@@ -199,11 +199,11 @@ static tutti_result_t on_msg(struct lane *base, const struct iovec *parts, int c
     for (int i = 0; i < count; i++)
         length += parts[i].iov_len;
     REQUIRE(length && length <= base->ops->max_msg);
-    struct parcel *parcel = script_parcel_new(length);
+    struct packet *packet = script_packet_new(length);
     for (int i = 0; i < count; used += parts[i++].iov_len)
         if (parts[i].iov_len)
-            memcpy(parcel->bytes + used, parts[i].iov_base, parts[i].iov_len);
-    list_push(&lane->flight, &parcel->node);
+            memcpy(packet->bytes + used, parts[i].iov_base, parts[i].iov_len);
+    list_push(&lane->flight, &packet->node);
     if (base->transport->script->room_inside)
         tell_writable(lane);
     return TUTTI_SUCCESS;
@@ -212,10 +212,10 @@ static tutti_result_t on_msg(struct lane *base, const struct iovec *parts, int c
 void script_tell_sent(struct script_lane *lane)
 {
     struct transport *transport = lane->lane.transport;
-    struct parcel *parcel = list_entry(lane->sources.next, struct parcel, source);
-    uint64_t token = parcel->token;
-    read_source(parcel);
-    script_parcel_settle(parcel);
+    struct packet *packet = list_entry(lane->sources.next, struct packet, source);
+    uint64_t token = packet->token;
+    read_source(packet);
+    script_packet_settle(packet);
     transport->script->depth++;
     transport->owner.sent(&lane->lane, token);
     transport->script->depth--;
@@ -228,14 +228,14 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
     if (result != TUTTI_SUCCESS)
         return result;
     REQUIRE(put->length);
-    struct parcel *parcel = script_parcel_new(put->length);
-    parcel->put = true;
-    parcel->from = put->source;
-    parcel->imm = put->imm;
-    parcel->offset = put->offset;
-    parcel->token = put->token;
-    list_push(&lane->flight, &parcel->node);
-    list_push(&lane->sources, &parcel->source);
+    struct packet *packet = script_packet_new(put->length);
+    packet->put = true;
+    packet->from = put->source;
+    packet->imm = put->imm;
+    packet->offset = put->offset;
+    packet->token = put->token;
+    list_push(&lane->flight, &packet->node);
+    list_push(&lane->sources, &packet->source);
     if (base->transport->script->sent_at_once)
         script_tell_sent(lane);
     return TUTTI_SUCCESS;
@@ -246,13 +246,13 @@ static void on_give_up(struct lane *base, uint64_t token)
 {
     struct script_lane *lane = of(base);
     list_each_safe (node, &lane->sources) {
-        struct parcel *parcel = list_entry(node, struct parcel, source);
-        if (parcel->token != token)
+        struct packet *packet = list_entry(node, struct packet, source);
+        if (packet->token != token)
             continue;
-        read_source(parcel);
-        if (!parcel->landed)
-            list_remove(&parcel->node);
-        script_parcel_settle(parcel);
+        read_source(packet);
+        if (!packet->landed)
+            list_remove(&packet->node);
+        script_packet_settle(packet);
     }
 }
 

@@ -66,14 +66,14 @@ static bool act_up(struct script_lane *lane)
 }
 
 /* Bytes [begin, end) of a put land where the owner says. */
-static void land(struct script_lane *to, struct parcel *parcel, size_t end)
+static void land(struct script_lane *to, struct packet *packet, size_t end)
 {
     struct transport_owner *owner = &to->lane.transport->owner;
-    size_t length = end - parcel->landed;
-    void *target = length ? owner->target(&to->lane, parcel->imm, parcel->offset + parcel->landed, length) : NULL;
+    size_t length = end - packet->landed;
+    void *target = length ? owner->target(&to->lane, packet->imm, packet->offset + packet->landed, length) : NULL;
     if (target)
-        memcpy(target, parcel->from + parcel->landed, length);
-    parcel->landed = end;
+        memcpy(target, packet->from + packet->landed, length);
+    packet->landed = end;
 }
 
 static struct script_lane *receiver(struct script_lane *lane)
@@ -87,31 +87,31 @@ static bool act_deliver(struct script_lane *lane)
     struct script_lane *to = receiver(lane);
     if (!to)
         return false;
-    struct parcel *parcel = list_entry(lane->flight.next, struct parcel, node);
+    struct packet *packet = list_entry(lane->flight.next, struct packet, node);
     struct transport_owner *owner = &to->lane.transport->owner;
     unsigned *depth = &to->lane.transport->script->depth;
-    list_remove(&parcel->node);
+    list_remove(&packet->node);
     ++*depth;
-    if (owner->message && !parcel->put) {
-        to->lane.transport->script->current = parcel->bytes;
-        to->lane.transport->script->current_length = parcel->length;
-        owner->message(&to->lane, parcel->from, parcel->length);
-    } else if (owner->arrived && parcel->put) {
-        land(to, parcel, parcel->length);
-        owner->arrived(&to->lane, parcel->imm, parcel->offset, parcel->length);
+    if (owner->message && !packet->put) {
+        to->lane.transport->script->current = packet->bytes;
+        to->lane.transport->script->current_length = packet->length;
+        owner->message(&to->lane, packet->from, packet->length);
+    } else if (owner->arrived && packet->put) {
+        land(to, packet, packet->length);
+        owner->arrived(&to->lane, packet->imm, packet->offset, packet->length);
     }
     --*depth;
-    script_parcel_settle(parcel);
+    script_packet_settle(packet);
     return true;
 }
 
 static bool act_part(struct script_lane *lane)
 {
     struct script_lane *to = receiver(lane);
-    struct parcel *parcel = to ? list_entry(lane->flight.next, struct parcel, node) : NULL;
-    if (!parcel || !parcel->put || parcel->landed || !to->lane.transport->owner.target)
+    struct packet *packet = to ? list_entry(lane->flight.next, struct packet, node) : NULL;
+    if (!packet || !packet->put || packet->landed || !to->lane.transport->owner.target)
         return false;
-    land(to, parcel, parcel->length / 2);
+    land(to, packet, packet->length / 2);
     return true;
 }
 
@@ -181,7 +181,7 @@ static bool act_on(struct script_lane *lane, int index, enum script_action actio
 bool script_act(struct script *script, int side, int index, enum script_action action)
 {
     struct transport *transport = script->side[side].transport;
-    script_bury(script);
+    script_reap(script);
     if (!transport)
         return false;
     struct list *head = &transport->lanes;
@@ -193,7 +193,7 @@ bool script_act(struct script *script, int side, int index, enum script_action a
 
 bool script_act_at(struct script *script, int side, int index, uint32_t epoch, enum script_action action)
 {
-    script_bury(script);
+    script_reap(script);
     list_each (node, &script->side[side].transport->lanes) {
         struct script_lane *lane = list_entry(node, struct script_lane, node);
         if (lane->epoch == epoch && act_on(lane, index, action))
@@ -250,7 +250,7 @@ bool script_dial(struct script *script, int index, uint32_t epoch)
 
 static struct script_lane *speaker(struct script *script, int index)
 {
-    script_bury(script);
+    script_reap(script);
     struct list *head = &script->side[1].transport->lanes;
     for (struct list *node = head->prev; node != head; node = node->prev) {
         struct script_lane *lane = list_entry(node, struct script_lane, node);
@@ -266,9 +266,9 @@ bool script_say(struct script *script, int index, const void *bytes, size_t leng
     struct script_lane *lane = speaker(script, index);
     if (!lane || !length)
         return false;
-    struct parcel *parcel = script_parcel_new(length);
-    memcpy(parcel->bytes, bytes, length);
-    list_push(&lane->flight, &parcel->node);
+    struct packet *packet = script_packet_new(length);
+    memcpy(packet->bytes, bytes, length);
+    list_push(&lane->flight, &packet->node);
     return act_deliver(lane);
 }
 
@@ -277,11 +277,11 @@ bool script_throw(struct script *script, int index, uint32_t imm, uint64_t offse
     struct script_lane *lane = speaker(script, index);
     if (!lane || !length || offset > UINT64_MAX - length)
         return false;
-    struct parcel *parcel = script_parcel_new(length);
-    parcel->put = true;
-    parcel->imm = imm;
-    parcel->offset = offset;
-    list_push(&lane->flight, &parcel->node);
+    struct packet *packet = script_packet_new(length);
+    packet->put = true;
+    packet->imm = imm;
+    packet->offset = offset;
+    list_push(&lane->flight, &packet->node);
     if (told)
         return act_deliver(lane);
     act_part(lane);

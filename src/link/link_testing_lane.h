@@ -32,11 +32,11 @@ struct script_lane {
     uint32_t epoch, known;
     uint64_t session;
     bool connecting, accepted, up, broken, down, closed, full, wants_room;
-    struct list flight;  /* parcels on their way to the other end */
+    struct list flight;  /* packets on their way to the other end */
     struct list sources; /* puts that have not been read */
 };
 
-struct parcel {
+struct packet {
     struct list node;   /* in flight */
     struct list source; /* in sources */
     bool put;
@@ -47,15 +47,15 @@ struct parcel {
     unsigned char bytes[];
 };
 
-struct parcel *script_parcel_new(size_t length);
+struct packet *script_packet_new(size_t length);
 /* Frees it once nothing needs it. */
-void script_parcel_settle(struct parcel *parcel);
+void script_packet_settle(struct packet *packet);
 void script_drop_flight(struct script_lane *lane);
 
 struct script_lane *script_lane_new(struct transport *transport, uint16_t index, uint32_t epoch, void *user);
 bool script_lane_dead(const struct script_lane *lane);
 /* Frees lanes of which nothing can come any more. */
-void script_bury(struct script *script);
+void script_reap(struct script *script);
 
 void script_tell_down(struct script_lane *lane, tutti_result_t why);
 void script_tell_sent(struct script_lane *lane);

@@ -225,7 +225,7 @@ static void test_ledger(void **state)
     struct trace_comm *comm = trace_comm_open(trace, 1, "w", 0, 1, 1);
     trace_comm_memory(NULL, WIRE_MEMORY_BULK, 1);
     trace_comm_memory(comm, WIRE_MEMORY_BULK, 7000);
-    trace_comm_memory(comm, WIRE_MEMORY_BOARD, 30);
+    trace_comm_memory(comm, WIRE_MEMORY_MAILBOX, 30);
     trace_comm_memory(comm, WIRE_MEMORY_BULK, 9000);
     struct blackbox *box = must_read(trace_path(trace));
     assert_true(box->comms[0].memory[WIRE_MEMORY_BULK] == 9000 && blackbox_memory(&box->comms[0], "device") == 9000);

@@ -70,12 +70,12 @@ static void inner_ready(struct poll_source *source, uint32_t events)
 }
 
 tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops, const struct transport_owner *owner,
-                              struct poller *poller, void (*bury)(struct lane *lane))
+                              struct poller *poller, void (*reap)(struct lane *lane))
 {
     transport->ops = ops;
     transport->owner = *owner;
     transport->outer = poller;
-    transport->bury = bury;
+    transport->reap = reap;
     transport->source = (struct poll_source){.fd = -1, .ready = inner_ready};
     transport->clock = (struct poll_source){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = clock_rang};
     list_init(&transport->timers);
@@ -141,14 +141,14 @@ void carrier_close(struct carrier *carrier)
     if (transport->depth)
         list_push(&transport->graves, &carrier->node);
     else
-        transport->bury(&carrier->lane);
+        transport->reap(&carrier->lane);
 }
 
-void transport_bury(struct transport *transport)
+void transport_reap(struct transport *transport)
 {
     struct list *node;
     while ((node = list_pop(&transport->graves)))
-        transport->bury(&list_entry(node, struct carrier, node)->lane);
+        transport->reap(&list_entry(node, struct carrier, node)->lane);
 }
 
 int transport_settle(struct transport *transport)

@@ -31,7 +31,7 @@ struct transport {
     unsigned depth;            /* upcalls under way */
     unsigned idle_polls;       /* since the inner loop was looked at */
     bool armed;                /* the owner sleeps, or is about to */
-    void (*bury)(struct lane *lane);
+    void (*reap)(struct lane *lane);
 };
 
 /* Embedded first in each lane of our transports. */
@@ -44,7 +44,7 @@ struct carrier {
 };
 
 tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops, const struct transport_owner *owner,
-                              struct poller *poller, void (*bury)(struct lane *lane));
+                              struct poller *poller, void (*reap)(struct lane *lane));
 /* Safe after a failed transport_init. */
 void transport_fini(struct transport *transport);
 
@@ -58,7 +58,7 @@ tutti_result_t carrier_fail(struct carrier *carrier, tutti_result_t why, const c
 /* What down() says of a failure with this errno, 0 if it has none: a network or a system that is in the way of connecting does not
  * show that the peer is gone. */
 tutti_result_t carrier_why(const struct carrier *carrier, int error);
-/* Marks the lane closed and has it buried: now, or after the upcalls that are under way. */
+/* Marks the lane closed and has it reaped: now, or after the upcalls that are under way. */
 void carrier_close(struct carrier *carrier);
 static inline bool carrier_dead(const struct carrier *carrier)
 {
@@ -70,11 +70,11 @@ static inline void transport_enter(struct transport *transport)
 {
     transport->depth++;
 }
-void transport_bury(struct transport *transport);
+void transport_reap(struct transport *transport);
 static inline void transport_leave(struct transport *transport)
 {
     if (--transport->depth == 0 && !list_empty(&transport->graves))
-        transport_bury(transport);
+        transport_reap(transport);
 }
 
 /* Makes the down() upcalls that are due. Returns how many. */

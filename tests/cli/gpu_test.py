@@ -131,7 +131,7 @@ class Tune(unittest.TestCase):
 
     def test_quick(self):
         out, text = self.tune("--quick", "-n", "2", "-e", "64K")
-        for name in ("PLAIN_FROM", "LINES_FROM", "COPY_FROM", "DIRECT_FROM"):
+        for name in ("PLAIN_FROM", "LINES_FROM", "COPY_FROM", "PEER_FROM"):
             self.assertRegex(out, rf"(?m)^    -> TUTTI_{name}(=| stays )\d+")
         self.assertRegex(text, r"(?m)^# export TUTTI_BLOCKS=\d+ ")
 

@@ -34,8 +34,8 @@ def judge(rank, box, over):
         yield f"{messages} messages to rank 1"
     if (counted["segments_sent"] == 0) != (rank == 1) or counted["segments_repeated"]:
         yield f"{counted['segments_sent']} segments sent, {counted['segments_repeated']} again"
-    if (counted["direct_bytes"] == 0) != (over == "tcp"):
-        yield f"{counted['direct_bytes']} bytes read directly"
+    if (counted["shared_bytes"] == 0) != (over == "tcp"):
+        yield f"{counted['shared_bytes']} bytes read directly"
     if counted["communicators_made"] != 2 or counted["operations"] < 11:
         yield f"{counted['communicators_made']} communicators, {counted['operations']} operations"
     noted = [kind for kind in events if kind in ORDER]

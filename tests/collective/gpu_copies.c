@@ -546,7 +546,7 @@ int main(int argc, char **argv)
     OK(tutti_comm_rank(comm, &rank));
     OK(tutti_comm_count(comm, &nranks));
     only_own_context();
-    require(strcmp(name, "crowd") == 0 || logged(" made its fabric in ") == 1, "a line on what took the time");
+    require(strcmp(name, "crowd") == 0 || logged(" made its executor in ") == 1, "a line on what took the time");
     run_case(name);
     only_own_context();
     tutti_comm_destroy(comm);

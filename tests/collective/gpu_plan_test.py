@@ -16,7 +16,7 @@ TUTTI = DRIVER = ""
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 RANKS, ROOT = 3, 1
 DEADLINE = 50  # seconds
-SCRATCH = {"TUTTI_DIRECT_MOST": "0"}  # the ranks are of one process: nothing is reduced where it lies
+SCRATCH = {"TUTTI_PEER_MOST": "0"}  # the ranks are of one process: nothing is reduced where it lies
 WAYS = [  # way, collectives, bytes, settings
     ("exchange", "broadcast allgather alltoall alltoallv gather scatter", "3K", {}),
     ("copy", "allgather alltoall gather scatter", "192K", {"TUTTI_COPY_FROM": "1K"}),

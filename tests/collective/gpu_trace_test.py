@@ -183,13 +183,13 @@ class Life(unittest.TestCase):
             job.end()
 
     def test_devices(self):
-        self.check({"TUTTI_COPY_PROCESSES": "0"}, ("window", "bulk", "board", "tables"))
+        self.check({"TUTTI_COPY_PROCESSES": "0"}, ("window", "bulk", "mailbox", "tables"))
 
     def test_staging(self):
-        self.check({"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_STAGE": "64K"}, ("window", "staging", "bulk", "board", "tables"))
+        self.check({"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_STAGE": "64K"}, ("window", "staging", "bulk", "mailbox", "tables"))
 
     def test_host_windows(self):
-        self.check({"TUTTI_P2P_DISABLE": "1"}, ("board", "host windows", "tables"))
+        self.check({"TUTTI_P2P_DISABLE": "1"}, ("mailbox", "host windows", "tables"))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ USER = ["unshare", "--user", "--map-root-user"]
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 SHARED = {"TUTTI_TRANSPORT": "shm"}
 TCP = {"TUTTI_TRANSPORT": "tcp"}
-ATTACH = {"TUTTI_DIRECT_ATTACH": "64K"}
+ATTACH = {"TUTTI_SHARED_ATTACH": "64K"}
 NO_ATTACH = {"TUTTI_SHM_CMA": "0"}
 
 # Name: what comes before the program for each rank, what comes after, settings, and what is said if they cannot meet.

@@ -99,7 +99,7 @@ static void garbage_is_shown_out(void **state)
 }
 
 /* Guests that hang up half way, or say nothing, keep nobody out. */
-static void silent_guests_do_not_block(void **state)
+static void silent_strangers_do_not_block(void **state)
 {
     enum { GUESTS = 300 };
     static int fds[GUESTS];
@@ -127,13 +127,13 @@ static void silent_guests_do_not_block(void **state)
     pair_close(&pair);
 }
 
-/* Of a guest that hangs up nothing is left, also while a child that ran no fork handlers has a copy of its descriptor. */
-static void guest_leaves_beside_a_child(void **state)
+/* Of a stranger that hangs up nothing is left, also while a child that ran no fork handlers has a copy of its descriptor. */
+static void stranger_leaves_beside_a_child(void **state)
 {
     struct pair pair;
     (void)state;
     pair_open(&pair);
-    int guest = knock(&pair.b.self);
+    int stranger = knock(&pair.b.self);
     for (int i = 0; i < 2000; i++)
         pair_step(&pair);
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
@@ -143,14 +143,14 @@ static void guest_leaves_beside_a_child(void **state)
             pause();
     }
     assert_true(child > 0);
-    assert_int_equal(shutdown(guest, SHUT_RDWR), 0);
+    assert_int_equal(shutdown(stranger, SHUT_RDWR), 0);
     for (int i = 0; i < 2000; i++)
         pair_step(&pair);
     assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
     pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    close(guest);
+    close(stranger);
     pair_close(&pair);
 }
 
@@ -162,7 +162,7 @@ static void survives_want_of_descriptors(void **state)
     (void)state;
     party_open(&pair.a);
     party_open(&pair.b);
-    int guest = knock(&pair.b.self), highest = dup(0);
+    int stranger = knock(&pair.b.self), highest = dup(0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     low = (struct rlimit){(rlim_t)highest, old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
@@ -172,7 +172,7 @@ static void survives_want_of_descriptors(void **state)
     close(highest);
     pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
     pair_until(&pair, pair.at->counts[NOTE_UP] && (pair.bt = end_accepted(&pair.b, 0)));
-    close(guest);
+    close(stranger);
     pair_close(&pair);
 }
 
@@ -277,7 +277,8 @@ static void shares_descriptors_in_order(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_secret_is_refused),    cmocka_unit_test(garbage_is_shown_out),
-    cmocka_unit_test(silent_guests_do_not_block), cmocka_unit_test(guest_leaves_beside_a_child), cmocka_unit_test(survives_want_of_descriptors),
+    cmocka_unit_test(silent_strangers_do_not_block), cmocka_unit_test(stranger_leaves_beside_a_child),
+    cmocka_unit_test(survives_want_of_descriptors),
     cmocka_unit_test(shares_descriptors_in_order), cmocka_unit_test(works_without_abstract_sockets),
 };
 const struct group hostile_group = {"hostile", tests, sizeof tests / sizeof *tests};

@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned char greeting[sizeof(struct wire_hello)];
-    int fds[2], none[LOBBY_FDS] = {-1, -1, -1};
+    int fds[2], none[ACCEPTOR_FDS] = {-1, -1, -1};
     if (!transport)
         start();
     if (size < 2 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds))
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < sizeof greeting && i + 2 < size && !(data[0] & 2); i++)
             greeting[i] = data[i + 2]; /* a stranger's */
     }
-    tcp_greeted(&tcp->lobby, fds[0], greeting, none);
+    tcp_greeted(&tcp->acceptor, fds[0], greeting, none);
     size_t piece = 1 + (size_t)data[1] * (data[0] & 4 ? 64 : 1);
     for (size_t done = 2; done < size; done += piece) {
         size_t part = size - done < piece ? size - done : piece;

@@ -29,14 +29,14 @@ static struct {
 /* ---- Ways to carry things --------------------------------------------------------------------------------------------- */
 
 #define SMALL                                                                                                                                \
-    "TUTTI_PLAIN_FROM=2K TUTTI_COPY_FROM=16K TUTTI_COPY_STAGE=8K TUTTI_DIRECT_FROM=4K TUTTI_DIRECT_MOST=64K TUTTI_GATHER_FROM=96K "           \
+    "TUTTI_PLAIN_FROM=2K TUTTI_COPY_FROM=16K TUTTI_COPY_STAGE=8K TUTTI_PEER_FROM=4K TUTTI_PEER_MOST=64K TUTTI_GATHER_FROM=96K "           \
     "TUTTI_CHAIN_FROM=8K TUTTI_CHAIN_FAN=48K TUTTI_CHAIN_CHUNK=1K TUTTI_CHAIN_PIECE=4K "
 
 static const struct way {
     const char *name, *settings;
     bool no_graphs;
 } ways[] = {
-    {"default", "TUTTI_DIRECT_MOST=1M TUTTI_COPY_STAGE=64K", false},
+    {"default", "TUTTI_PEER_MOST=1M TUTTI_COPY_STAGE=64K", false},
     {"small", SMALL, false},
     {"zero", SMALL "TUTTI_CTA_POLICY=zero", false},
     {"no-peers", SMALL "TUTTI_P2P_DISABLE=1", false},
@@ -44,13 +44,13 @@ static const struct way {
     {"staged", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K", true},
     {"kernels", SMALL "TUTTI_COPY_PROCESSES=0", false},
     {"alone", SMALL "TUTTI_ISSUE_THREADS=1", false},
-    {"crew", SMALL "TUTTI_ISSUE_THREADS=4", false},
+    {"workers", SMALL "TUTTI_ISSUE_THREADS=4", false},
     {"one-queue", SMALL "CUDA_DEVICE_MAX_CONNECTIONS=1 TUTTI_EMULATED_CONNECTIONS=1", false},
     {"staged-queue", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K CUDA_DEVICE_MAX_CONNECTIONS=1 TUTTI_EMULATED_CONNECTIONS=1", true},
     {"jitter", SMALL "TUTTI_EMULATED_JITTER=150:7 TUTTI_ISSUE_THREADS=3", false},
     {"blocking", SMALL "TUTTI_EMULATED_BLOCK=1", false},
     {"chains", SMALL "TUTTI_CHAIN_COPY_FROM=16K TUTTI_COPY_PUSH=0", false},
-    {"gathered", SMALL "TUTTI_DIRECT_MOST=0 TUTTI_GATHER_FROM=4K TUTTI_COPY_FROM=1K TUTTI_ISSUE_THREADS=2", false},
+    {"gathered", SMALL "TUTTI_PEER_MOST=0 TUTTI_GATHER_FROM=4K TUTTI_COPY_FROM=1K TUTTI_ISSUE_THREADS=2", false},
 };
 
 enum { WAYS = sizeof ways / sizeof *ways };

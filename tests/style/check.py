@@ -24,7 +24,7 @@ COLUMNS = 120
 LONG_LINES = (
     "benchmarks/", "bindings/", "cli/", "compat/", "control/", "emulation/cuda/", "emulation/verbs/", "examples/",
     "include/", "src/algorithm/", "src/api/", "src/base/", "src/bootstrap/", "src/comm/", "src/device/",
-    "src/engine/", "src/fabric/", "src/link/", "src/path/", "src/tables/", "src/trace/", "src/transport/",
+    "src/engine/", "src/executor/", "src/link/", "src/path/", "src/tables/", "src/trace/", "src/transport/",
     "src/wire/", "tests/",
 )
 SUBJECT = 72  # characters of a commit's first line

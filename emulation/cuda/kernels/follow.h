@@ -3,7 +3,7 @@
 #ifndef TUTTI_EMULATION_CUDA_KERNELS_FOLLOW_H
 #define TUTTI_EMULATION_CUDA_KERNELS_FOLLOW_H
 
-#include "fabric/steps.h"
+#include "executor/gpu/steps.h"
 
 #include <stdlib.h>
 

@@ -146,7 +146,7 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "courier", "reduce_one", "reduce_two", "reduce_bulk", "reduce_direct"};
+    static const char *const families[] = {"exchange", "chain", "courier", "reduce_one", "reduce_two", "reduce_bulk", "reduce_peer"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
@@ -248,7 +248,7 @@ static void test_everything(void **state)
     for (int n = 1; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
-            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_DIRECT; kernel++)
+            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_PEER; kernel++)
                 if (kernel != KERNEL_REDUCE_TWO || mode != KERNEL_REDUCE_SCATTER)
                     each_type_and_op((enum kernel_id)kernel, (enum kernel_mode)mode);
         each_type_and_op(KERNEL_REDUCE_BULK, KERNEL_REDUCE_OWN);
@@ -482,7 +482,7 @@ static void give_up(struct job *job)
 static void test_abort(void **state)
 {
     static unsigned char buffer[2][3 << 20]; /* longer than what may be under way */
-    for (int kernel = KERNEL_EXCHANGE; kernel <= KERNEL_REDUCE_DIRECT; kernel++)
+    for (int kernel = KERNEL_EXCHANGE; kernel <= KERNEL_REDUCE_PEER; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             if (kernel == KERNEL_COURIER || (kernel == KERNEL_REDUCE_TWO && mode == KERNEL_REDUCE_SCATTER))
                 continue;
@@ -523,24 +523,24 @@ static void *run_courier(void *arg)
 static void test_courier(void **state)
 {
     static unsigned char from[3][5000], to[3][5000];
-    static struct kernel_order orders[2] = {{.number = 7, .done = 6, .job = 3}, {.number = 9, .done = 9}};
+    static struct kernel_copy copies[2] = {{.number = 7, .done = 6, .job = 3}, {.number = 9, .done = 9}};
     static uint32_t over = 3;
-    struct kernel_courier what = {.orders = orders, .over = &over, .job = 4};
+    struct kernel_courier what = {.copies = copies, .over = &over, .job = 4};
     pthread_t thread;
-    orders[0].to = (uintptr_t)to[0];
-    orders[0].from = (uintptr_t)from[0];
-    orders[0].bytes = sizeof to[0];
+    copies[0].to = (uintptr_t)to[0];
+    copies[0].from = (uintptr_t)from[0];
+    copies[0].bytes = sizeof to[0];
     fill(TUTTI_INT8, from[0], sizeof from);
     assert_int_equal(pthread_create(&thread, NULL, run_courier, &what), 0);
     for (uint32_t i = 1; i < 3; i++) {
         if (i == 1)
-            __atomic_store_n(&orders[0].job, KERNEL_ORDER_OF_NOBODY(4u), __ATOMIC_RELAXED);
-        orders[0].to = (uintptr_t)to[i] + i;
-        orders[0].from = (uintptr_t)from[i];
-        orders[0].bytes = 4000 + i;
-        __atomic_store_n(&orders[0].number, 7 + i, __ATOMIC_RELEASE);
-        __atomic_store_n(&orders[0].job, 4, __ATOMIC_RELEASE);
-        while (__atomic_load_n(&orders[0].done, __ATOMIC_ACQUIRE) != 7 + i)
+            __atomic_store_n(&copies[0].job, KERNEL_ORDER_OF_NOBODY(4u), __ATOMIC_RELAXED);
+        copies[0].to = (uintptr_t)to[i] + i;
+        copies[0].from = (uintptr_t)from[i];
+        copies[0].bytes = 4000 + i;
+        __atomic_store_n(&copies[0].number, 7 + i, __ATOMIC_RELEASE);
+        __atomic_store_n(&copies[0].job, 4, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&copies[0].done, __ATOMIC_ACQUIRE) != 7 + i)
             sched_yield();
         assert_memory_equal(to[i] + i, from[i], 4000 + i);
         assert_int_equal(to[i][4000 + 2 * i], 0);
@@ -548,7 +548,7 @@ static void test_courier(void **state)
     __atomic_store_n(&over, 4, __ATOMIC_RELEASE);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(to[0][0] | to[0][4999], 0);
-    assert_int_equal(orders[1].done, 9);
+    assert_int_equal(copies[1].done, 9);
 }
 
 static void test_table(void **state)

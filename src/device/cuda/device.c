@@ -76,20 +76,20 @@ void cuda_leave(void)
     inside.pushed >>= 1;
 }
 
-void cuda_quiet_enter(struct cuda_device *device, struct cuda_quiet *quiet)
+void cuda_relaxed_enter(struct cuda_device *device, struct cuda_relaxed *relaxed)
 {
     const struct cuda_driver *driver;
     cuda_enter(device);
-    quiet->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    relaxed->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (cuda_driver(&driver) == TUTTI_SUCCESS)
-        driver->ThreadExchangeStreamCaptureMode(&quiet->mode);
+        driver->ThreadExchangeStreamCaptureMode(&relaxed->mode);
 }
 
-void cuda_quiet_leave(struct cuda_quiet *quiet)
+void cuda_relaxed_leave(struct cuda_relaxed *relaxed)
 {
     const struct cuda_driver *driver;
     if (cuda_driver(&driver) == TUTTI_SUCCESS)
-        driver->ThreadExchangeStreamCaptureMode(&quiet->mode);
+        driver->ThreadExchangeStreamCaptureMode(&relaxed->mode);
     cuda_leave();
 }
 

@@ -5,14 +5,14 @@
 
 #include "device/cuda/device.h"
 
-struct cuda_quiet {
+struct cuda_relaxed {
     CUstreamCaptureMode mode;
 };
 
 /* As cuda_enter() and cuda_leave(), for calls that a capture by this or another thread would otherwise forbid, or that would
  * invalidate it: allocation, loading. */
-void cuda_quiet_enter(struct cuda_device *device, struct cuda_quiet *quiet);
-void cuda_quiet_leave(struct cuda_quiet *quiet);
+void cuda_relaxed_enter(struct cuda_device *device, struct cuda_relaxed *relaxed);
+void cuda_relaxed_leave(struct cuda_relaxed *relaxed);
 
 /* Reserves addresses for an allocation, maps it there and gives `device` access; and undoes that. */
 CUresult cuda_map(const struct cuda_driver *driver, const struct cuda_device *device, CUmemGenericAllocationHandle handle, size_t size,

@@ -12,7 +12,7 @@
 #define HOST_LEAST     4
 #define HOST_SHORT     ((size_t)1 << 20) /* up to which chunks are as short as: */
 #define HOST_CHUNK     ((size_t)16 << 10)
-#define DIRECT_EACH    ((size_t)16 << 10)
+#define PEER_EACH    ((size_t)16 << 10)
 
 /* The library's own numbers of blocks: from so many bytes on so many. A block of these kernels sends or reduces 10 to 15 GB/s. */
 struct usual {
@@ -73,8 +73,8 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
         shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : TWO_SHOT_EACH, most, out);
         return;
     }
-    out->blocks = parts(bytes, kernel == KERNEL_REDUCE_DIRECT ? DIRECT_EACH : BULK_EACH, most);
-    out->threads = kernel == KERNEL_REDUCE_DIRECT ? KERNEL_DIRECT_THREADS : KERNEL_BULK_THREADS;
+    out->blocks = parts(bytes, kernel == KERNEL_REDUCE_PEER ? PEER_EACH : BULK_EACH, most);
+    out->threads = kernel == KERNEL_REDUCE_PEER ? KERNEL_PEER_THREADS : KERNEL_BULK_THREADS;
 }
 
 static void choose_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)

@@ -104,16 +104,16 @@ static CUresult alloc_zeroed(const struct cuda_driver *driver, const struct cuda
 tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdeviceptr *out)
 {
     const struct cuda_driver *driver;
-    struct cuda_quiet quiet;
+    struct cuda_relaxed relaxed;
     CUdeviceptr address = 0;
     tutti_result_t result = cuda_driver(&driver);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!size)
         return error_set(TUTTI_INVALID_ARGUMENT, "allocate 0 bytes on GPU %d: want at least 1", device->ordinal);
-    cuda_quiet_enter(device, &quiet);
+    cuda_relaxed_enter(device, &relaxed);
     CUresult got = alloc_zeroed(driver, device, size, &address);
-    cuda_quiet_leave(&quiet);
+    cuda_relaxed_leave(&relaxed);
     if (got != CUDA_SUCCESS)
         return no_memory(device, size, got);
     *out = address;
@@ -123,7 +123,7 @@ tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdevi
 tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address)
 {
     const struct cuda_driver *driver;
-    struct cuda_quiet quiet;
+    struct cuda_relaxed relaxed;
     struct cuda_range range;
     tutti_result_t result = cuda_driver(&driver);
     if (result != TUTTI_SUCCESS || !address)
@@ -134,8 +134,8 @@ tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address)
     if (range.kind != CUDA_DEVICE || range.base != address || range.ordinal != device->ordinal)
         return error_set(TUTTI_INVALID_ARGUMENT, "free 0x%llx on GPU %d: no allocation of this GPU begins there", address,
                          device->ordinal);
-    cuda_quiet_enter(device, &quiet);
+    cuda_relaxed_enter(device, &relaxed);
     CUresult got = release(driver, &range);
-    cuda_quiet_leave(&quiet);
+    cuda_relaxed_leave(&relaxed);
     return cuda_check(got, "free device memory");
 }

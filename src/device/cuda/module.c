@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 static const char *const moves[KERNEL_REDUCE_ONE] = {"tutti_exchange", "tutti_chain", "tutti_courier"};
-static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "direct"};
+static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer"};
 
 /* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
 static const unsigned char no_kernels[] = "built without kernels";
@@ -77,9 +77,9 @@ static tutti_result_t look_up_all(const struct cuda_driver *driver, struct cuda_
 
 static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device *device)
 {
-    struct cuda_quiet quiet;
+    struct cuda_relaxed relaxed;
     uint64_t begin = clock_ns(), middle;
-    cuda_quiet_enter(device, &quiet);
+    cuda_relaxed_enter(device, &relaxed);
     tutti_result_t result = load_modules(driver, device);
     middle = clock_ns();
     if (result == TUTTI_SUCCESS)
@@ -91,7 +91,7 @@ static tutti_result_t load(const struct cuda_driver *driver, struct cuda_device 
     } else {
         unload(driver, device);
     }
-    cuda_quiet_leave(&quiet);
+    cuda_relaxed_leave(&relaxed);
     return result;
 }
 

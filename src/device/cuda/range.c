@@ -24,47 +24,47 @@ static CUresult ask(const struct cuda_driver *driver, CUdeviceptr address, struc
 
 /* ---- calls that need a current context, made by a thread that may have none ---- */
 
-struct guest {
+struct primary {
     CUdevice device;
     bool entered;
 };
 
-static CUresult guest_enter(const struct cuda_driver *driver, int ordinal, struct guest *guest)
+static CUresult primary_enter(const struct cuda_driver *driver, int ordinal, struct primary *primary)
 {
     CUcontext context = NULL;
-    guest->entered = false;
+    primary->entered = false;
     if (driver->CtxGetCurrent(&context) == CUDA_SUCCESS && context)
         return CUDA_SUCCESS;
-    CUresult got = driver->DeviceGet(&guest->device, ordinal);
+    CUresult got = driver->DeviceGet(&primary->device, ordinal);
     if (got == CUDA_SUCCESS)
-        got = driver->DevicePrimaryCtxRetain(&context, guest->device);
+        got = driver->DevicePrimaryCtxRetain(&context, primary->device);
     if (got != CUDA_SUCCESS)
         return got;
     if ((got = driver->CtxPushCurrent(context)) == CUDA_SUCCESS)
-        guest->entered = true;
+        primary->entered = true;
     else
-        driver->DevicePrimaryCtxRelease(guest->device);
+        driver->DevicePrimaryCtxRelease(primary->device);
     return got;
 }
 
 /* Enters any device in use: without one there is no device memory that a pointer could point at. */
-static bool guest_enter_active(const struct cuda_driver *driver, struct guest *guest)
+static bool primary_enter_active(const struct cuda_driver *driver, struct primary *primary)
 {
     unsigned flags;
     CUdevice device;
     for (int i = 0, active = 0; i < CUDA_DEVICES && driver->DeviceGet(&device, i) == CUDA_SUCCESS; i++)
         if (driver->DevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active)
-            return guest_enter(driver, i, guest) == CUDA_SUCCESS;
+            return primary_enter(driver, i, primary) == CUDA_SUCCESS;
     return false;
 }
 
-static void guest_leave(const struct cuda_driver *driver, struct guest *guest)
+static void primary_leave(const struct cuda_driver *driver, struct primary *primary)
 {
     CUcontext context;
-    if (!guest->entered)
+    if (!primary->entered)
         return;
     driver->CtxPopCurrent(&context);
-    driver->DevicePrimaryCtxRelease(guest->device);
+    driver->DevicePrimaryCtxRelease(primary->device);
 }
 
 /* ---- ranges ---- */
@@ -91,12 +91,12 @@ static enum cuda_kind kind_of(const struct facts *facts)
 
 static tutti_result_t find_bounds(const struct cuda_driver *driver, CUdeviceptr address, struct cuda_range *out)
 {
-    struct guest guest;
-    CUresult got = guest_enter(driver, out->ordinal, &guest);
+    struct primary primary;
+    CUresult got = primary_enter(driver, out->ordinal, &primary);
     if (got == CUDA_SUCCESS) {
         got = driver->MemGetAddressRange(&out->base, &out->size, address);
         out->vmm = out->kind == CUDA_DEVICE && is_mapped(driver, address);
-        guest_leave(driver, &guest);
+        primary_leave(driver, &primary);
     }
     /* Registered host memory has no range of its own in every driver. */
     if (got != CUDA_SUCCESS && out->kind == CUDA_PINNED) {
@@ -125,16 +125,16 @@ static tutti_result_t judge(const struct cuda_driver *driver, CUdeviceptr addres
 tutti_result_t cuda_range_of(const void *pointer, struct cuda_range *out)
 {
     const struct cuda_driver *driver;
-    struct guest guest = {0};
+    struct primary primary = {0};
     struct facts facts;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)pointer;
     *out = (struct cuda_range){.kind = CUDA_HOST, .ordinal = -1, .base = address};
     if (cuda_driver(&driver) != TUTTI_SUCCESS)
         return TUTTI_SUCCESS;
     CUresult got = ask(driver, address, &facts);
-    if (got == CUDA_ERROR_INVALID_CONTEXT && guest_enter_active(driver, &guest))
+    if (got == CUDA_ERROR_INVALID_CONTEXT && primary_enter_active(driver, &primary))
         got = ask(driver, address, &facts);
     tutti_result_t result = judge(driver, address, got, &facts, out);
-    guest_leave(driver, &guest);
+    primary_leave(driver, &primary);
     return result;
 }

@@ -114,17 +114,17 @@ static tutti_result_t import_descriptor(const struct cuda_driver *driver, struct
                                         int fd, CUdeviceptr *out)
 {
     CUmemGenericAllocationHandle handle;
-    struct cuda_quiet quiet;
+    struct cuda_relaxed relaxed;
     if (!device->vmm || !driver->MemImportFromShareableHandle)
         return error_set(TUTTI_INVALID_USAGE, "map memory of another process on GPU %d: its driver cannot map descriptors",
                          device->ordinal);
-    cuda_quiet_enter(device, &quiet);
+    cuda_relaxed_enter(device, &relaxed);
     CUresult got = driver->MemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (got == CUDA_SUCCESS) {
         got = cuda_map(driver, device, handle, from->size, out);
         driver->MemRelease(handle);
     }
-    cuda_quiet_leave(&quiet);
+    cuda_relaxed_leave(&relaxed);
     return cuda_note(got, "map a descriptor of another process's device memory");
 }
 
@@ -152,13 +152,13 @@ static tutti_result_t import_ipc(const struct cuda_driver *driver, struct cuda_d
                                  CUdeviceptr *out)
 {
     CUipcMemHandle handle;
-    struct cuda_quiet quiet;
+    struct cuda_relaxed relaxed;
     if (ours(from))
         return import_own(device, from, out);
     memcpy(handle.reserved, from->ipc, sizeof handle.reserved);
-    cuda_quiet_enter(device, &quiet);
+    cuda_relaxed_enter(device, &relaxed);
     CUresult got = driver->IpcOpenMemHandle(out, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    cuda_quiet_leave(&quiet);
+    cuda_relaxed_leave(&relaxed);
     return cuda_note(got, "open an IPC handle of another process's device memory");
 }
 
@@ -187,12 +187,12 @@ tutti_result_t cuda_import(struct cuda_device *device, const struct cuda_handle 
 tutti_result_t cuda_unimport(struct cuda_device *device, const struct cuda_handle *handle, CUdeviceptr address)
 {
     const struct cuda_driver *driver;
-    struct cuda_quiet quiet;
+    struct cuda_relaxed relaxed;
     tutti_result_t result = cuda_driver(&driver);
     if (result != TUTTI_SUCCESS || (handle->how == CUDA_BY_IPC && ours(handle)))
         return result;
-    cuda_quiet_enter(device, &quiet);
+    cuda_relaxed_enter(device, &relaxed);
     CUresult got = handle->how == CUDA_BY_DESCRIPTOR ? cuda_unmap(driver, address, handle->size) : driver->IpcCloseMemHandle(address);
-    cuda_quiet_leave(&quiet);
+    cuda_relaxed_leave(&relaxed);
     return cuda_check(got, "unmap another process's device memory");
 }

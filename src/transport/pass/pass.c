@@ -18,7 +18,7 @@ static struct pass_transport *pass_of(const struct pass_lane *lane)
 
 /* ---- Lanes ----------------------------------------------------------------------------------------------------------- */
 
-static void bury(struct lane *base)
+static void reap(struct lane *base)
 {
     free(base);
 }
@@ -297,7 +297,7 @@ static tutti_result_t pass_open(const struct transport_ops *ops, const struct tr
     pass->table = table;
     pass->random = table->setting.seed;
     list_init(&pass->busy);
-    tutti_result_t result = transport_init(&pass->base, ops, owner, poller, bury);
+    tutti_result_t result = transport_init(&pass->base, ops, owner, poller, reap);
     if (result == TUTTI_SUCCESS)
         result = table->under->open(table->under, &between, poller, self, &pass->below);
     if (result != TUTTI_SUCCESS) {

@@ -15,7 +15,7 @@ bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, in
 {
     union {
         struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * LOBBY_FDS)];
+        char space[CMSG_SPACE(sizeof(int) * ACCEPTOR_FDS)];
     } control;
     struct iovec part = {(void *)bytes, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
@@ -31,14 +31,14 @@ bool shm_control_send(int fd, const void *bytes, size_t size, const int *fds, in
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-static void close_fds(int fds[LOBBY_FDS])
+static void close_fds(int fds[ACCEPTOR_FDS])
 {
-    for (int i = 0; i < LOBBY_FDS; i++)
+    for (int i = 0; i < ACCEPTOR_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
 }
 
-static int take(int fds[LOBBY_FDS], int index)
+static int take(int fds[ACCEPTOR_FDS], int index)
 {
     int fd = fds[index];
     fds[index] = -1;
@@ -52,7 +52,7 @@ static pid_t peer_pid(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
 }
 
-static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int fds[LOBBY_FDS])
+static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int fds[ACCEPTOR_FDS])
 {
     struct shm_transport *shm = shm_of(lane);
     int page = take(fds, 0), bell = take(fds, 1);
@@ -82,7 +82,7 @@ static void shared(struct shm_lane *lane, uint64_t key, int fd)
         lane->base.lane.transport->owner.shared(&lane->base.lane, key, fd);
 }
 
-static void handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[LOBBY_FDS])
+static void handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[ACCEPTOR_FDS])
 {
     if (notice->magic != SHM_MAGIC || (!lane->base.up && notice->type != SHM_WELCOME && notice->type != SHM_DECLINE)) {
         shm_fail(lane, "the peer sent a packet that is none", 0);
@@ -125,8 +125,8 @@ void shm_control_drain(struct shm_lane *lane, bool inside)
 {
     for (int i = 0; i < TURN && !carrier_dead(&lane->base); i++) {
         struct shm_notice notice;
-        int fds[LOBBY_FDS] = {-1, -1, -1};
-        ssize_t got = lobby_receive(lane->source.fd, &notice, sizeof notice, fds);
+        int fds[ACCEPTOR_FDS] = {-1, -1, -1};
+        ssize_t got = acceptor_receive(lane->source.fd, &notice, sizeof notice, fds);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got == (ssize_t)sizeof notice)

@@ -98,7 +98,7 @@ static int connect_to(const uint8_t *uuid)
         socklen_t length = shm_name(uuid, abstract, &name);
         if (connect(fd, (struct sockaddr *)&name, length) == 0)
             return fd;
-        if (errno == EAGAIN) /* it is there, and has too many guests at its door */
+        if (errno == EAGAIN) /* it is there, and has too many pending connections */
             break;
     }
     int error = errno;
@@ -120,7 +120,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
     struct wire_hello *head = &(struct wire_hello){
         .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch, .known = known, .session = session};
     struct shm_hello hello = {.hello = *head};
-    int fds[LOBBY_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
+    int fds[ACCEPTOR_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
     hello.hello.from = shm->base.self;
     memcpy(hello.hello.secret, peer->secret, sizeof hello.hello.secret);
     hello.shape = lane->shape;
@@ -130,7 +130,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
         shm_fail(lane, "cannot connect", errno);
     else if (!same_user(lane->source.fd))
         shm_fail(lane, "another user listens at the peer's address", 0);
-    else if (!shm_control_send(lane->source.fd, &hello, sizeof hello, fds, LOBBY_FDS))
+    else if (!shm_control_send(lane->source.fd, &hello, sizeof hello, fds, ACCEPTOR_FDS))
         shm_fail(lane, "cannot send the greeting", errno);
     else if (poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
         shm_fail(lane, "cannot watch the socket", ENOSPC);
@@ -155,7 +155,7 @@ tutti_result_t shm_lane_open(struct transport *transport, const struct wire_proc
     if (memory_fd >= 0)
         close(memory_fd);
     if (result != TUTTI_SUCCESS) {
-        shm_lane_bury(&lane->base.lane);
+        shm_lane_reap(&lane->base.lane);
         return result;
     }
     *out = &lane->base.lane;
@@ -167,11 +167,11 @@ void shm_lane_close(struct lane *base)
     struct shm_lane *lane = shm_lane_of(base);
     silence(lane);
     if (lane->source.fd >= 0)
-        shutdown(lane->source.fd, SHUT_RDWR); /* the peer learns now, also if we are buried later */
+        shutdown(lane->source.fd, SHUT_RDWR); /* the peer learns now, also if we are reaped later */
     carrier_close(&lane->base);
 }
 
-void shm_lane_bury(struct lane *base)
+void shm_lane_reap(struct lane *base)
 {
     struct shm_lane *lane = shm_lane_of(base);
     shm_peer_leave(lane);
@@ -199,7 +199,7 @@ static bool send_welcome(struct shm_transport *shm, int fd)
 }
 
 /* The page and bell become the peer's; the rest is the caller's. */
-static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const struct shm_hello *hello, int fds[LOBBY_FDS])
+static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const struct shm_hello *hello, int fds[ACCEPTOR_FDS])
 {
     struct ucred who = {0};
     socklen_t size = sizeof who;
@@ -215,7 +215,7 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
         !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         shm_watch_remove(lane);
         lane->source.fd = -1;
-        shm_lane_bury(&lane->base.lane);
+        shm_lane_reap(&lane->base.lane);
         return NULL;
     }
     lane->base.up = lane->welcome_due = true;
@@ -241,9 +241,9 @@ static void introduce(struct shm_lane *lane, const struct wire_hello *hello)
     }
 }
 
-void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])
+void shm_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS])
 {
-    struct shm_transport *shm = (struct shm_transport *)lobby->transport;
+    struct shm_transport *shm = (struct shm_transport *)acceptor->transport;
     struct shm_hello hello;
     struct shm_lane *lane = NULL;
     memcpy(&hello, greeting, sizeof hello);
@@ -253,7 +253,7 @@ void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
         lane = accept_lane(shm, fd, &hello, fds);
     if (!lane)
         close(fd);
-    for (int i = 0; i < LOBBY_FDS; i++)
+    for (int i = 0; i < ACCEPTOR_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     if (!lane)

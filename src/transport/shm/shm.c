@@ -49,7 +49,7 @@ static bool bind_name(struct shm_transport *shm, int fd, const uint8_t *uuid)
     return chmod(shm->path, 0600) == 0;
 }
 
-static tutti_result_t open_door(struct shm_transport *shm, const uint8_t *uuid)
+static tutti_result_t open_listening(struct shm_transport *shm, const uint8_t *uuid)
 {
     int fd = fork_socket(AF_UNIX, SOCK_SEQPACKET);
     if (fd < 0 || !bind_name(shm, fd, uuid) || listen(fd, BACKLOG) != 0) {
@@ -58,7 +58,7 @@ static tutti_result_t open_door(struct shm_transport *shm, const uint8_t *uuid)
             close(fd);
         return result;
     }
-    return lobby_open(&shm->lobby, &shm->door, fd);
+    return acceptor_open(&shm->acceptor, &shm->listening, fd);
 }
 
 static void bell_rang(struct poll_source *source, uint32_t events)
@@ -94,8 +94,8 @@ static void shm_close(struct transport *transport)
     struct shm_transport *shm = (struct shm_transport *)transport;
     region_unwatch(&shm->watcher);
     transport_timer_clear(transport, &shm->again);
-    lobby_close(&shm->door);
-    lobby_fini(&shm->lobby);
+    acceptor_close(&shm->listening);
+    acceptor_fini(&shm->acceptor);
     if (*shm->path)
         unlink(shm->path);
     if (shm->bell.fd >= 0) {
@@ -118,7 +118,7 @@ static tutti_result_t shm_open_transport(const struct transport_ops *ops, const 
     struct shm_transport *shm = calloc(1, sizeof *shm);
     if (!shm)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport shm");
-    shm->page_fd = shm->bell.fd = shm->door.source.fd = -1;
+    shm->page_fd = shm->bell.fd = shm->listening.source.fd = -1;
     shm->bell.ready = bell_rang;
     list_init(&shm->peers);
     list_init(&shm->active);
@@ -126,12 +126,12 @@ static tutti_result_t shm_open_transport(const struct transport_ops *ops, const 
     list_init(&shm->watcher.node);
     list_init(&shm->again.node);
     shm->again.expired = shm_say_again;
-    lobby_init(&shm->lobby, &shm->base, sizeof(struct shm_hello), shm_greeted);
-    tutti_result_t result = transport_init(&shm->base, &transport_shm, owner, poller, shm_lane_bury);
+    acceptor_init(&shm->acceptor, &shm->base, sizeof(struct shm_hello), shm_greeted);
+    tutti_result_t result = transport_init(&shm->base, &transport_shm, owner, poller, shm_lane_reap);
     if (result == TUTTI_SUCCESS)
         result = open_page(shm);
     if (result == TUTTI_SUCCESS)
-        result = open_door(shm, self->uuid);
+        result = open_listening(shm, self->uuid);
     if (result != TUTTI_SUCCESS) {
         shm_close(&shm->base);
         return result;

@@ -7,7 +7,7 @@
 #define TUTTI_TRANSPORT_SHM_H
 
 #include "transport/common.h"
-#include "transport/lobby.h"
+#include "transport/acceptor.h"
 #include "transport/shm/attach.h"
 #include "transport/shm/import.h"
 #include "transport/shm/ring.h"
@@ -74,8 +74,8 @@ struct shm_watch {
 
 struct shm_transport {
     struct transport base;
-    struct lobby lobby;
-    struct lobby_door door;
+    struct acceptor acceptor;
+    struct acceptor_socket listening;
     char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* of the socket where abstract names are not to be had, else "" */
     struct shm_page *page;
     int page_fd;
@@ -141,8 +141,8 @@ struct shm_lane {
 tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
                              uint32_t known, uint64_t session, void *user, struct lane **out);
 void shm_lane_close(struct lane *lane);
-void shm_lane_bury(struct lane *lane);
-void shm_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);
+void shm_lane_reap(struct lane *lane);
+void shm_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
 tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error);
 
 /* watch.c */

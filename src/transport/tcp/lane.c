@@ -315,7 +315,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     tutti_result_t result = start(lane, peer);
     if (result != TUTTI_SUCCESS) {
-        tcp_lane_bury(&lane->base.lane);
+        tcp_lane_reap(&lane->base.lane);
         return result;
     }
     *out = &lane->base.lane;
@@ -328,7 +328,7 @@ void tcp_lane_close(struct lane *lane)
     carrier_close(&tcp_lane_of(lane)->base);
 }
 
-void tcp_lane_bury(struct lane *base)
+void tcp_lane_reap(struct lane *base)
 {
     struct tcp_lane *lane = tcp_lane_of(base);
     tcp_forget_queue(lane);
@@ -369,9 +369,9 @@ static void introduce(struct tcp_lane *lane, const struct wire_hello *hello)
     }
 }
 
-void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS])
+void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS])
 {
-    struct transport *transport = lobby->transport;
+    struct transport *transport = acceptor->transport;
     struct wire_hello hello;
     struct tcp_lane *lane;
     (void)fds; /* TCP carries none */
@@ -393,7 +393,7 @@ void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBB
     find_device(lane);
     memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
     if (poller_add(transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
-        tcp_lane_bury(&lane->base.lane);
+        tcp_lane_reap(&lane->base.lane);
         return;
     }
     lane->events = EPOLLIN;

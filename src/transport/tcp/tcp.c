@@ -28,7 +28,7 @@ static void to_wire(const struct net_address *address, struct wire_address *out)
     }
 }
 
-static tutti_result_t open_doors(struct tcp_transport *tcp, struct wire_process *self)
+static tutti_result_t open_listening(struct tcp_transport *tcp, struct wire_process *self)
 {
     struct net_interface faces[WIRE_ADDRESSES];
     int count = 0, opened = 0;
@@ -41,7 +41,7 @@ static tutti_result_t open_doors(struct tcp_transport *tcp, struct wire_process 
         if (net_listen(&faces[i].address, BACKLOG, &fd) != TUTTI_SUCCESS)
             continue;
         tcp_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
-        if (lobby_open(&tcp->lobby, &tcp->doors[opened], fd) != TUTTI_SUCCESS)
+        if (acceptor_open(&tcp->acceptor, &tcp->listening[opened], fd) != TUTTI_SUCCESS)
             continue;
         char text[NET_TEXT];
         log_info("transport tcp listens at %s (%s)", net_format(&faces[i].address, text), faces[i].name);
@@ -54,8 +54,8 @@ static void tcp_close(struct transport *transport)
 {
     struct tcp_transport *tcp = (struct tcp_transport *)transport;
     for (int i = 0; i < WIRE_ADDRESSES; i++)
-        lobby_close(&tcp->doors[i]);
-    lobby_fini(&tcp->lobby);
+        acceptor_close(&tcp->listening[i]);
+    acceptor_fini(&tcp->acceptor);
     transport_fini(transport);
     free(tcp);
 }
@@ -67,13 +67,13 @@ static tutti_result_t tcp_open(const struct transport_ops *ops, const struct tra
     if (!tcp)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport tcp");
     for (int i = 0; i < WIRE_ADDRESSES; i++)
-        tcp->doors[i].source.fd = -1;
+        tcp->listening[i].source.fd = -1;
     list_init(&tcp->hot);
     list_init(&tcp->blocked);
-    lobby_init(&tcp->lobby, &tcp->base, sizeof(struct wire_hello), tcp_greeted);
-    tutti_result_t result = transport_init(&tcp->base, &transport_tcp, owner, poller, tcp_lane_bury);
+    acceptor_init(&tcp->acceptor, &tcp->base, sizeof(struct wire_hello), tcp_greeted);
+    tutti_result_t result = transport_init(&tcp->base, &transport_tcp, owner, poller, tcp_lane_reap);
     if (result == TUTTI_SUCCESS)
-        result = open_doors(tcp, self);
+        result = open_listening(tcp, self);
     if (result != TUTTI_SUCCESS) {
         tcp_close(&tcp->base);
         return result;

@@ -8,7 +8,7 @@
 
 #include "base/net.h"
 #include "transport/common.h"
-#include "transport/lobby.h"
+#include "transport/acceptor.h"
 
 #define TCP_MAX_MSG 132096 /* 128 KiB of payload and its heads */
 #define TCP_QUEUE   64    /* unfinished frames of one lane */
@@ -37,8 +37,8 @@ _Static_assert(sizeof(struct tcp_welcome) == 24, "tcp_welcome is part of the pro
 
 struct tcp_transport {
     struct transport base;
-    struct lobby lobby;
-    struct lobby_door doors[WIRE_ADDRESSES];
+    struct acceptor acceptor;
+    struct acceptor_socket listening[WIRE_ADDRESSES];
     struct list hot;     /* lanes with recent traffic: asked directly */
     int hot_count;
     unsigned crowded_polls; /* with too many of them to ask each */
@@ -88,8 +88,8 @@ struct tcp_lane {
 tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
                              uint32_t known, uint64_t session, void *user, struct lane **out);
 void tcp_lane_close(struct lane *lane);
-void tcp_lane_bury(struct lane *lane);
-void tcp_greeted(struct lobby *lobby, int fd, const void *greeting, int fds[LOBBY_FDS]);
+void tcp_lane_reap(struct lane *lane);
+void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
 void tcp_lane_touch(struct tcp_lane *lane);
 void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
 void tcp_tune(int fd);

@@ -41,9 +41,9 @@ enum chain_office { LOOKS, TELLS, OFFICES };
          p >= 0 && p < (n); p += ALONE ? 1 : CHAIN_CLERKS)
 
 /* Who moves data; thread numbers behind the end are clerks. */
-DEVICE struct crew chain_movers()
+DEVICE struct thread_group chain_movers()
 {
-    const struct crew c = {threadIdx.x, ALONE ? 1 : blockDim.x - OFFICES * CHAIN_CLERKS};
+    const struct thread_group c = {threadIdx.x, ALONE ? 1 : blockDim.x - OFFICES * CHAIN_CLERKS};
     return c;
 }
 
@@ -138,7 +138,7 @@ template <int U> DEVICE void chain_pass_on(const struct chain_run &r, uint32_t t
 
 DEVICE void chain_move(const struct chain_run &r, uint32_t t)
 {
-    const struct crew c = chain_movers();
+    const struct thread_group c = chain_movers();
     const uint64_t at = t * r.chunk, bytes = least(r.length - at, r.chunk);
     const unsigned char *from = r.from < 0 ? r.in + at : chain_slot(r, r.team.rank, r.from, t);
     unsigned char *out = r.out ? r.out + at : NULL;

@@ -14,7 +14,7 @@ struct courier_turn {
 };
 
 /* By thread 0: the next order of this job. */
-DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier &what, const struct kernel_order *order, uint32_t last)
+DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier &what, const struct kernel_copy *order, uint32_t last)
 {
     turn->quit = 0;
     for (;;) {
@@ -35,7 +35,7 @@ DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier 
 KERNEL(KERNEL_COURIER_THREADS) tutti_courier(PARAMETER(struct kernel_courier) what)
 {
     __shared__ struct courier_turn turn;
-    struct kernel_order *order = what.orders + blockIdx.x;
+    struct kernel_copy *order = what.copies + blockIdx.x;
     uint32_t last = load_relaxed(&order->done);
     for (;;) {
         if (threadIdx.x == 0)

@@ -27,7 +27,7 @@
 #define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
 #define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
 #define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
-#define KERNEL_DIRECT_THREADS   512
+#define KERNEL_PEER_THREADS   512
 #define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER      (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
 #define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
@@ -131,14 +131,14 @@ struct kernel_chain {
  * the rest, the number, and the job. A kernel takes an order whose job was its own before and after it saw the number. `done` is the number of the
  * last one that has been copied. */
 #define KERNEL_ORDER_OF_NOBODY(job) ((job) ^ 0x80000000u)
-struct kernel_order {
+struct kernel_copy {
     uint64_t to, from, bytes;
     uint32_t job, number, done, unused[7];
 };
 
 /* Block b carries out orders[b] if they are of this job, until *over has come to its number. */
 struct kernel_courier {
-    struct kernel_order *orders;
+    struct kernel_copy *copies;
     const uint32_t *over;
     uint32_t job;
 };

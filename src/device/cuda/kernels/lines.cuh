@@ -46,7 +46,7 @@ DEVICE struct packet *lines_slots(const struct kernel_team &team, int to, int fr
     return inbox[source_index(to, from)][stripe][0];
 }
 
-DEVICE struct lines_tile lines_tile_of(struct packet *slots, const struct crew &c)
+DEVICE struct lines_tile lines_tile_of(struct packet *slots, const struct thread_group &c)
 {
     const uint32_t first = c.thread / WARP * LINES_TILE, lane = c.thread % WARP;
     const struct lines_tile t = {slots + first * LINE_VECTORS + lane,

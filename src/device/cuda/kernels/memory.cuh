@@ -74,13 +74,13 @@ DEVICE uint64_t whole_vectors(uint64_t bytes, bool all_aligned)
 }
 
 /* Threads that work together: a block, or half of one. */
-struct crew {
+struct thread_group {
     uint32_t thread, threads;
 };
 
-DEVICE struct crew whole_block()
+DEVICE struct thread_group whole_block()
 {
-    const struct crew c = {threadIdx.x, blockDim.x};
+    const struct thread_group c = {threadIdx.x, blockDim.x};
     return c;
 }
 
@@ -123,7 +123,7 @@ template <int U> DEVICE void store_tile(unsigned char *at, const struct vector *
 }
 
 /* Copies vectors `first` and on one by one: those that are not whole or not aligned. */
-DEVICE void copy_singly(unsigned char *to, const unsigned char *from, uint64_t first, uint64_t bytes, const struct crew &c)
+DEVICE void copy_singly(unsigned char *to, const unsigned char *from, uint64_t first, uint64_t bytes, const struct thread_group &c)
 {
     ROLLED for (uint64_t i = first + c.thread; i * VECTOR_BYTES < bytes; i += c.threads) {
         struct vector x;
@@ -133,7 +133,7 @@ DEVICE void copy_singly(unsigned char *to, const unsigned char *from, uint64_t f
 }
 
 /* Copies: U vectors of a thread at a time while they are whole and aligned, then one by one. */
-template <int U> DEVICE void copy_by(unsigned char *to, const unsigned char *from, uint64_t bytes, const struct crew &c)
+template <int U> DEVICE void copy_by(unsigned char *to, const unsigned char *from, uint64_t bytes, const struct thread_group &c)
 {
     const uint64_t whole = whole_vectors(bytes, aligned(to, VECTOR_BYTES) && aligned(from, VECTOR_BYTES));
     ROLLED for (uint64_t i = c.thread; i < whole; i += U * c.threads) {

@@ -167,7 +167,7 @@ template <class E> DEVICE void bulk_close(const bulk_run<E> &r, int stage, int p
         mine->bulk_received[RESULTS][stripe][p] = r.s.end[p].received[RESULTS] + steps;
 }
 
-/* ---- the data: a stage's crew ---- */
+/* ---- the data: a stage's workers ---- */
 
 /* The k-th other rank, k from 0 on. */
 DEVICE int bulk_peer(const struct kernel_team &team, uint32_t k)
@@ -200,7 +200,7 @@ DEVICE uint32_t bulk_tiles(const struct bulk_way &w)
 }
 
 /* Chunk t to, or of, every other rank. Neighbouring warps work for different ranks, so that all links are used all the time. */
-template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32_t t, const struct crew &c)
+template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32_t t, const struct thread_group &c)
 {
     const uint32_t others = (uint32_t)r.team.nranks - 1, lane = c.thread % WARP, warps = c.threads / WARP;
     const uint32_t most = (uint32_t)(r.s.chunk / (MOVE_VECTORS * WARP * VECTOR_BYTES)) * others;
@@ -220,7 +220,7 @@ template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32
     }
 }
 
-template <class E> DEVICE void bulk_push_scaled(const bulk_run<E> &r, uint32_t t, const struct crew &c)
+template <class E> DEVICE void bulk_push_scaled(const bulk_run<E> &r, uint32_t t, const struct thread_group &c)
 {
     ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)r.team.nranks; k++) {
         const struct bulk_way w = bulk_way_of(r.s, BULK_PUSH, bulk_peer(r.team, k), t);
@@ -303,7 +303,7 @@ template <class E, bool WHOLE, int S, int U> DEVICE void bulk_vectors(const bulk
 }
 
 /* As much of the own part's chunk t as is whole tiles, U vectors of each thread. Returns the number of vectors that were. */
-template <class E, int S, int U> DEVICE uint32_t bulk_reduce_tiles(const bulk_run<E> &r, uint32_t t, uint64_t vectors, const struct crew &c)
+template <class E, int S, int U> DEVICE uint32_t bulk_reduce_tiles(const bulk_run<E> &r, uint32_t t, uint64_t vectors, const struct thread_group &c)
 {
     const uint32_t tiles = (uint32_t)(vectors / (U * WARP)), warp = c.thread / WARP;
     ROLLED for (uint32_t tile = warp; tile < tiles; tile += c.threads / WARP)
@@ -312,7 +312,7 @@ template <class E, int S, int U> DEVICE uint32_t bulk_reduce_tiles(const bulk_ru
 }
 
 /* Chunk t of the own part. What a stage does in a microsecond is what it has in flight: of two ranks more of each. */
-template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t, const struct crew &c)
+template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t, const struct thread_group &c)
 {
     enum { U = E::BYTES < 2 ? 1 : FOLD_VECTORS };
     const struct bulk_end &own = r.s.end[r.team.rank];
@@ -334,7 +334,7 @@ template <class E> struct bulk_work {
     __device__ bool ready(int stage, uint32_t t, int p) const { return bulk_ready(r, stage, t, p); }
     __device__ void announce(int stage, uint32_t t, int p) const { bulk_announce(r, stage, t, p); }
     __device__ void close(int stage, int p) const { bulk_close(r, stage, p); }
-    __device__ void work(int stage, uint32_t t, const struct crew &c) const
+    __device__ void work(int stage, uint32_t t, const struct thread_group &c) const
     {
         if (stage == BULK_REDUCE)
             bulk_reduce(r, t, c);

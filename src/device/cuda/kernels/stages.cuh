@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages of a pipeline inside a block, which work at the same time. Each has a crew of warps for the data and two warps more: the
- * gate waits until the next step may begin, the herald tells others of what is done. So a crew neither waits for a word nor
+ * Stages of a pipeline inside a block, which work at the same time. Each has working warps for the data and two warps more: the
+ * waiter waits until the next step may begin, the signaller tells others of what is done. So a working warp neither waits for a word nor
  * for the fence before one.
  *
- *   gate:    ready(t) --.                    ready(t+1) --.
+ *   waiter:    ready(t) --.                    ready(t+1) --.
  *                       v go(t)                           v go(t+1)
- *   crew:               |- work(t) ------.                |- work(t+1) ----
+ *   workers:               |- work(t) ------.                |- work(t+1) ----
  *                                        v done(t)
- *   herald:                              |- announce(t) ----
+ *   signaller:                              |- announce(t) ----
  *
  * Barriers go and done are two each, for even and odd steps. Nobody comes to one of step t+2 before all have left that of step t:
- * the herald takes part in go(t+2), which it reaches when it has seen done(t).
+ * the signaller takes part in go(t+2), which it reaches when it has seen done(t).
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_STAGES_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_STAGES_CUH
@@ -20,17 +20,17 @@
 
 #define STAGES_MOST 3
 
-/* In shared memory. Each gate begins with its own. */
+/* In shared memory. Each waiter begins with its own. */
 struct stages_state {
-    uint32_t quit[STAGES_MOST]; /* 1 + the step at which the gate has given up; 0: it has not */
+    uint32_t quit[STAGES_MOST]; /* 1 + the step at which the waiter has given up; 0: it has not */
 };
 
-enum stage_role { STAGE_CREW, STAGE_GATE, STAGE_HERALD };
+enum stage_role { STAGE_WORK, STAGE_WAIT, STAGE_SIGNAL };
 
 struct stage {
     int index;
     enum stage_role role;
-    struct crew crew;
+    struct thread_group thread_group;
     uint32_t lane;
 };
 
@@ -44,15 +44,15 @@ DEVICE uint32_t done(const struct stage &s, uint32_t t)
     return 3 + 4 * (uint32_t)s.index + (t & 1);
 }
 
-/* Made of the block's warps from `first` up to `end`, which this thread is in: two of them are the gate and the herald. */
+/* Made of the block's warps from `first` up to `end`, which this thread is in: two of them are the waiter and the signaller. */
 DEVICE struct stage stage_among(int index, uint32_t first, uint32_t end)
 {
     const uint32_t warp = threadIdx.x / WARP;
     struct stage s;
     s.index = index;
-    s.role = warp == first ? STAGE_GATE : warp == first + 1 ? STAGE_HERALD : STAGE_CREW;
-    s.crew.thread = threadIdx.x - (first + 2) * WARP;
-    s.crew.threads = (end - first - 2) * WARP;
+    s.role = warp == first ? STAGE_WAIT : warp == first + 1 ? STAGE_SIGNAL : STAGE_WORK;
+    s.thread_group.thread = threadIdx.x - (first + 2) * WARP;
+    s.thread_group.threads = (end - first - 2) * WARP;
     s.lane = threadIdx.x % WARP;
     return s;
 }
@@ -75,7 +75,7 @@ template <class W> DEVICE struct stage stage_of(const W &work, int stages)
     return stage_among(index, first, end);
 }
 
-template <class W> DEVICE bool stage_gate(const W &work, struct stages_state *state, const struct stage &s)
+template <class W> DEVICE bool stage_wait(const W &work, struct stages_state *state, const struct stage &s)
 {
     if (s.lane == 0)
         store_shared(&state->quit[s.index], 0);
@@ -86,7 +86,7 @@ template <class W> DEVICE bool stage_gate(const W &work, struct stages_state *st
         good = !warp_any(!good);
         if (!good && s.lane == 0)
             store_shared(&state->quit[s.index], t + 1);
-        named_sync(go(s, t), s.crew.threads + 2 * WARP);
+        named_sync(go(s, t), s.thread_group.threads + 2 * WARP);
         if (!good)
             return false;
     }
@@ -95,32 +95,32 @@ template <class W> DEVICE bool stage_gate(const W &work, struct stages_state *st
     return true;
 }
 
-template <class W> DEVICE bool stage_herald(const W &work, const struct stages_state *state, const struct stage &s)
+template <class W> DEVICE bool stage_signal(const W &work, const struct stages_state *state, const struct stage &s)
 {
     const uint32_t steps = work.steps();
-    named_arrive(go(s, 0), s.crew.threads + 2 * WARP);
+    named_arrive(go(s, 0), s.thread_group.threads + 2 * WARP);
     if (steps > 1)
-        named_arrive(go(s, 1), s.crew.threads + 2 * WARP);
+        named_arrive(go(s, 1), s.thread_group.threads + 2 * WARP);
     ROLLED for (uint32_t t = 0; t < steps; t++) {
-        named_sync(done(s, t), s.crew.threads + WARP);
+        named_sync(done(s, t), s.thread_group.threads + WARP);
         if (load_shared(&state->quit[s.index]) == t + 1)
             return false;
         if (t + 2 < steps)
-            named_arrive(go(s, t + 2), s.crew.threads + 2 * WARP);
+            named_arrive(go(s, t + 2), s.thread_group.threads + 2 * WARP);
         for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
             work.announce(s.index, t, p);
     }
     return true;
 }
 
-template <class W> DEVICE bool stage_crew(const W &work, const struct stages_state *state, const struct stage &s)
+template <class W> DEVICE bool stage_work(const W &work, const struct stages_state *state, const struct stage &s)
 {
     ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
-        named_sync(go(s, t), s.crew.threads + 2 * WARP);
+        named_sync(go(s, t), s.thread_group.threads + 2 * WARP);
         const bool quit = load_shared(&state->quit[s.index]) == t + 1;
         if (!quit)
-            work.work(s.index, t, s.crew);
-        named_arrive(done(s, t), s.crew.threads + WARP);
+            work.work(s.index, t, s.thread_group);
+        named_arrive(done(s, t), s.thread_group.threads + WARP);
         if (quit)
             return false;
     }
@@ -130,7 +130,7 @@ template <class W> DEVICE bool stage_crew(const W &work, const struct stages_sta
 /* A block of one thread: everything in turn, each stage a step behind the one before. */
 template <class W> DEVICE bool stage_step(const W &work, int stage, uint32_t t)
 {
-    const struct crew alone = {0, 1};
+    const struct thread_group alone = {0, 1};
     if (t >= work.steps())
         return true;
     for (int p = 0; p < work.ranks(); p++)
@@ -155,15 +155,15 @@ template <class W> DEVICE void stages_in_turn(const W &work, int stages)
 
 /*
  * One stage, by all threads of its warps. There is a step or more. False, in all of them: given up. Otherwise another run of the stage may
- * follow at once: who is first comes to none of its barriers before the herald, which has seen the last step done.
+ * follow at once: who is first comes to none of its barriers before the signaller, which has seen the last step done.
  */
 template <class W> DEVICE bool stage_run(const W &work, struct stages_state *state, const struct stage &s)
 {
-    if (s.role == STAGE_GATE)
-        return stage_gate(work, state, s);
-    if (s.role == STAGE_HERALD)
-        return stage_herald(work, state, s);
-    return stage_crew(work, state, s);
+    if (s.role == STAGE_WAIT)
+        return stage_wait(work, state, s);
+    if (s.role == STAGE_SIGNAL)
+        return stage_signal(work, state, s);
+    return stage_work(work, state, s);
 }
 
 /* W: steps(), ranks(), weight(), ready(), work(), announce(), close(). */

@@ -29,16 +29,16 @@ struct stream {
     uint32_t number;       /* of the last chunk before this launch */
     uint32_t read;         /* sent, but plain data: the last one known to be read */
     bool good;             /* not given up; if so, the rest is not sent */
-    struct crew crew;      /* who works on it */
+    struct thread_group thread_group;      /* who works on it */
     struct lines_tile tile;
     struct packet ahead[LINES_VECTORS]; /* lines: what is sent next */
 };
 
 /* On the CPU the only thread of a block is both halves. */
-DEVICE struct crew half_block(enum stream_direction half)
+DEVICE struct thread_group half_block(enum stream_direction half)
 {
     const uint32_t threads = ALONE ? 1 : blockDim.x / 2;
-    const struct crew c = {ALONE ? 0 : threadIdx.x - half * threads, threads};
+    const struct thread_group c = {ALONE ? 0 : threadIdx.x - half * threads, threads};
     return c;
 }
 
@@ -81,7 +81,7 @@ struct plain_work {
         return wait_flag(&mine->plain_arrived[s.stripe][s.peer], s.number + t + 1, s.team->abort);
     }
 
-    __device__ void work(int, uint32_t t, const struct crew &c) const
+    __device__ void work(int, uint32_t t, const struct thread_group &c) const
     {
         const int me = s.team->rank, to = s.direction == STREAM_OUT ? s.peer : me, from = s.direction == STREAM_OUT ? me : s.peer;
         unsigned char *slot = plain_slot(*s.team, to, from, s.stripe, s.number + t + 1), *user = s.user + t * s.chunk;
@@ -141,7 +141,7 @@ DEVICE void lines_receive(struct stream *s, uint32_t t)
     if (s->good)
         tile_deliver(x, s->tile, s->user + t * s->chunk, stream_bytes(*s, t));
     s->good = !half_barrier_or(STREAM_IN, !s->good);
-    if (s->good && s->crew.thread == 0)
+    if (s->good && s->thread_group.thread == 0)
         store_ack(&window_of(*s->team, s->peer)->lines_acked[s->stripe][s->team->rank], number);
 }
 
@@ -150,7 +150,7 @@ DEVICE void lines_receive(struct stream *s, uint32_t t)
 DEVICE void ll_send(struct stream *s, uint32_t t)
 {
     const struct window *mine = window_of(*s->team, s->team->rank);
-    const struct crew &c = s->crew;
+    const struct thread_group &c = s->thread_group;
     const uint32_t number = s->number + t + 1, bytes = (uint32_t)stream_bytes(*s, t);
     const unsigned char *from = s->user + t * s->chunk;
     struct packet *slot = ll_slot(*s->team, s->peer, s->team->rank, s->stripe, number);
@@ -164,7 +164,7 @@ DEVICE void ll_send(struct stream *s, uint32_t t)
 
 DEVICE void ll_receive(struct stream *s, uint32_t t)
 {
-    const struct crew &c = s->crew;
+    const struct thread_group &c = s->thread_group;
     const uint32_t number = s->number + t + 1, bytes = (uint32_t)stream_bytes(*s, t);
     const struct packet *slot = ll_slot(*s->team, s->team->rank, s->peer, s->stripe, number);
     unsigned char *to = s->user + t * s->chunk;
@@ -193,7 +193,7 @@ DEVICE void lines_open(struct stream *s)
 {
     const bool out = s->direction == STREAM_OUT;
     const int to = out ? s->peer : s->team->rank, from = out ? s->team->rank : s->peer;
-    s->tile = lines_tile_of(lines_slots(*s->team, to, from, s->stripe), s->crew);
+    s->tile = lines_tile_of(lines_slots(*s->team, to, from, s->stripe), s->thread_group);
     if (out) {
         s->read = load_ack(&window_of(*s->team, s->team->rank)->lines_acked[s->stripe][s->peer]);
         lines_fetch(s, 0);
@@ -205,9 +205,9 @@ DEVICE void stream_open(struct stream *s, uint64_t message)
 {
     const struct window *mine = window_of(*s->team, s->team->rank);
     s->good = true;
-    s->crew = half_block(s->direction);
+    s->thread_group = half_block(s->direction);
     s->chunk = s->form == KERNEL_PACKETS ? KERNEL_LL_BYTES
-               : s->form == KERNEL_LINES ? lines_chunk(s->crew.threads) : kernel_plain_chunk(message, s->team->nranks);
+               : s->form == KERNEL_LINES ? lines_chunk(s->thread_group.threads) : kernel_plain_chunk(message, s->team->nranks);
     s->steps = stream_steps(*s);
     if (!s->steps)
         return;
@@ -235,7 +235,7 @@ DEVICE bool stream_step(struct stream *s, uint32_t t)
 DEVICE bool stream_close(const struct stream &s)
 {
     const bool good = !half_barrier_or(s.direction, !s.good);
-    if (good && s.crew.thread == 0)
+    if (good && s.thread_group.thread == 0)
         *stream_number(s) = s.number + s.steps;
     return good;
 }

@@ -13,7 +13,7 @@
 #define LL_PACKETS    (KERNEL_LL_BYTES / 8)
 #define LL_SLOTS      2
 #define LINES_PACKETS (KERNEL_LINES_SLOT / 16)
-#define DIRECT_WORDS  3 /* where in and out are, the scalar */
+#define PEER_WORDS  3 /* where in and out are, the scalar */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
 /* 8 bytes of payload; the upper half of each word is the flag. Loaded and stored at once. */
@@ -36,10 +36,10 @@ struct alignas(256) window {
     stripe_words lines_acked;
     stripe_words plain_acked, plain_arrived;
     stripe_words chain_acked, chain_arrived;
-    /* of reduce_direct.cuh: the owner's number, and what peers write */
-    uint32_t direct_number[KERNEL_STRIPES];
-    struct packet direct_meet[KERNEL_STRIPES][KERNEL_RANKS][DIRECT_WORDS];
-    stripe_words direct_done;
+    /* of reduce_peer.cuh: the owner's number, and what peers write */
+    uint32_t peer_number[KERNEL_STRIPES];
+    struct packet peer_meet[KERNEL_STRIPES][KERNEL_RANKS][PEER_WORDS];
+    stripe_words peer_done;
 };
 
 /* Behind the words: for every source its small messages, then for every source its lines, then for every source its plain data. */

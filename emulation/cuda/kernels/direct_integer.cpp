@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of this name, for the CPU. */
-#include "device/cuda/kernels/direct_integer.cu"

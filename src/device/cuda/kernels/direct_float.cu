@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions of floats over memory that all ranks address. */
-#include <reduce_direct.cuh>
-
-KERNEL_FLOATS(DIRECT_KERNELS)

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared-memory executor: runs schedules between ranks that load and store each other's memory. A SEND makes data readable, a RECV
+ * reads it where it lies, a RECV into SCRATCH is only a pointer, and a REDUCE is one fused pass over all peers' data.
+ */
+#ifndef TUTTI_ENGINE_SHARED_H
+#define TUTTI_ENGINE_SHARED_H
+
+#include "engine/arena.h"
+#include "engine/shared_peer.h"
+#include "engine/team.h"
+
+#define SHARED_RANKS   1024 /* most ranks that share an arena */
+#define SHARED_REGIONS 8
+
+/* A receive, with the place of its data in the peer's slot found beforehand. */
+struct shared_recv {
+    struct action action;
+    int slot_block;      /* position among the blocks that the peer stages in this round */
+    int peer_blocks;     /* how many it stages */
+    uint8_t peer_buffer; /* where the peer sends it from */
+    int32_t peer_block;
+};
+
+struct shared_send {
+    uint8_t buffer;
+    int32_t src_block, block, nblocks;
+    int slot_block;
+    bool reduced; /* a REDUCE of this round makes it, right in the slot */
+};
+
+struct shared_round {
+    struct action *local;
+    struct shared_send *send;
+    struct shared_recv *recv;
+    int locals, sends, recvs, staged;
+    bool step;  /* somebody sends: a slot is used, by all ranks alike */
+    bool holds; /* receives are pointers that the next round's local actions use */
+};
+
+struct shared_plan {
+    const struct algorithm *algorithm;
+    struct shape shape;
+    int rounds, blocks, scratch, staged_most, steps;
+    size_t cut_count, cut_size, stride, slices; /* of the last vector that was cut: elements, bytes of one; what it gave */
+    bool reads; /* this rank reads its peers */
+    struct shared_round *round;
+    bool *reader;              /* by rank: who reads what this rank sends */
+    uint32_t mapped[SHARED_REGIONS]; /* regions of this process that all of them have mapped: those seen last */
+    unsigned mapped_next;
+    void *memory;
+};
+
+struct shared_exchange;
+
+struct shared {
+    struct arena arena;
+    uint64_t step;   /* of the next slot */
+    uint64_t read;   /* what arena->ranks[me].done will become when pointers are let go */
+    uint64_t freed;  /* all peers have read steps below, as far as seen */
+    const void **pointer; /* SCRATCH blocks of the running operation */
+    int pointers;
+    struct peer_memory peers;
+    unsigned char *bounce; /* what is read from peers and then reduced */
+    size_t bounce_size;
+    unsigned char *prepared; /* the multiplied input of a slice */
+    size_t prepared_size;
+    _Atomic bool unread; /* the last operation read nothing of its peers: they may have been in another one */
+    bool attach_tried, reads_known, reads; /* all ranks can attach to each other */
+    struct shared_plan *plan[COLL_COUNT];
+    struct shared_exchange *exchange[COLL_COUNT]; /* NULL, or the last call's */
+};
+
+tutti_result_t shared_open(struct team *team, int fd);
+void shared_close(struct team *team);
+
+/* The plan of an algorithm, kept per collective. */
+tutti_result_t shared_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape, struct shared_plan **out);
+void shared_plan_free(struct shared_plan *plan);
+
+/* shared_exchange.c. By whoever puts in, nothing being queued. Small calls of a single exchange that have been made before: over when this returns, or
+ * begun and queued. False: nothing was done. */
+bool shared_exchange_now(struct team *team, const struct call *call);
+
+/* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
+tutti_result_t shared_start(struct team *team, struct op *op);
+tutti_result_t shared_step(struct team *team, struct op *op);
+void shared_end(struct team *team);
+/* Has any peer been in another call, as far as its slots still say? Of the last step, or `all` that are kept. Under the team's lock. */
+tutti_result_t shared_audit(struct team *team, bool all);
+/* Sleeps until `peer` (-1: any) does something; the caller tries again. */
+void shared_sleep(struct team *team, int peer, uint64_t timeout_us);
+/* Tells the other ranks of the arena how far the team still goes, and first why. */
+void shared_tell_failure(struct team *team, bool first);
+void shared_gone(struct team *team, int rank, enum wire_cause how);
+/* Did the rank know of the failure, before it left? */
+bool shared_knew(const struct team *team, int rank);
+/* Bytes of shared memory that this rank has mapped for it. */
+size_t shared_memory(const struct team *team);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Around the shared-memory executor: opening it, setting out on an operation, sleeping, failing. */
+#include "engine/shared_internal.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "transport/shm/region.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Setting out --------------------------------------------------------------------------------------------------- */
+
+static size_t round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes. Kept for equal calls. */
+static void cut_slices(const struct shared_context *c, struct shared_plan *plan)
+{
+    size_t payload = c->shared->arena.slot_size - sizeof(struct slot), count = c->op->call.count;
+    size_t parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1, line = CACHE_LINE / c->size;
+    size_t room = plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, most = room / c->size / line * line;
+    size_t whole = (count + parts - 1) / parts;
+    if (whole * c->size >= 4096)
+        whole = round_up(whole, line);
+    plan->stride = whole < most ? whole : most;
+    if (plan->stride == 0)
+        plan->stride = 1;
+    plan->slices = (count + plan->stride * parts - 1) / (plan->stride * parts);
+    if (plan->slices == 0 && c->op->call.coll == COLL_BARRIER)
+        plan->slices = 1;
+    plan->cut_count = count;
+    plan->cut_size = c->size;
+}
+
+static void set_slices(struct shared_context *c)
+{
+    struct shared_run *run = &c->op->shared;
+    struct shared_plan *plan = c->op->route.plan;
+    if (plan->cut_count != c->op->call.count || plan->cut_size != c->size)
+        cut_slices(c, plan);
+    run->stride = plan->stride;
+    run->slices = plan->slices;
+}
+
+static bool introduced(struct shared_context *c, int peer)
+{
+    return atomic_load_explicit(&c->shared->arena.ranks[peer].introduced, memory_order_acquire);
+}
+
+static bool told(struct shared_context *c, int peer)
+{
+    return atomic_load_explicit(&c->shared->arena.ranks[peer].reads, memory_order_acquire) != 0;
+}
+
+static tutti_result_t wait_for_all(struct shared_context *c, shared_ready_fn *ready)
+{
+    for (int peer = 0; peer < c->shared->arena.nranks; peer++) {
+        tutti_result_t result = ready(c, peer) ? TUTTI_SUCCESS : shared_blocked(c, peer, ready);
+        if (result != TUTTI_SUCCESS)
+            return result;
+    }
+    return TUTTI_SUCCESS;
+}
+
+/* Tries to attach to every other rank, and says whether that works. */
+static tutti_result_t try_attach(struct shared_context *c)
+{
+    struct shared *d = c->shared;
+    bool works = true;
+    tutti_result_t result = wait_for_all(c, introduced);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    for (int peer = 0; peer < d->arena.nranks; peer++)
+        if (!peer_is_here(c->team, peer))
+            works &= peer_try_attach(&d->peers, peer, &d->arena.ranks[peer]);
+    atomic_store_explicit(&d->arena.ranks[c->team->rank].reads, works ? 1 : 2, memory_order_release);
+    arena_wake(&d->arena, c->team->rank);
+    d->attach_tried = true;
+    return TUTTI_SUCCESS;
+}
+
+/* Can all ranks attach to each other? All ask at the same operation: what makes them ask is the same on all. */
+static tutti_result_t learn_reads(struct shared_context *c)
+{
+    struct shared *d = c->shared;
+    if (d->reads_known)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = d->attach_tried ? TUTTI_SUCCESS : try_attach(c);
+    if (result == TUTTI_SUCCESS)
+        result = wait_for_all(c, told);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    d->reads = true;
+    for (int peer = 0; peer < d->arena.nranks; peer++)
+        d->reads &= atomic_load_explicit(&d->arena.ranks[peer].reads, memory_order_relaxed) == 1;
+    d->reads_known = true;
+    return TUTTI_SUCCESS;
+}
+
+static bool mapped_by_reader(const struct team *team, int rank, uint32_t region)
+{
+    struct region_pair who;
+    memcpy(who.owner, team->process[team->rank].uuid, sizeof who.owner);
+    memcpy(who.mapper, team->process[rank].uuid, sizeof who.mapper);
+    return peer_is_here(team, rank) || region_is_mapped(region, &who);
+}
+
+static bool mapped_by_all(struct shared_context *c, uint32_t region)
+{
+    struct shared_plan *plan = c->op->route.plan;
+    for (int i = 0; i < SHARED_REGIONS; i++)
+        if (plan->mapped[i] == region)
+            return true;
+    for (int rank = 0; rank < c->team->nranks; rank++)
+        if (plan->reader[rank] && !mapped_by_reader(c->team, rank, region))
+            return false;
+    plan->mapped[plan->mapped_next++ % SHARED_REGIONS] = region;
+    return true;
+}
+
+/* Has the region announced to all who read here, by links that are made now. Until they have mapped the region it is staged. */
+static void announce(struct shared_context *c, const void *buffer)
+{
+    struct team *team = c->team;
+    struct link *link;
+    if (!lock_try(&team->engine->lock))
+        return;
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (c->op->route.plan->reader[rank] && !peer_is_here(team, rank))
+            team_link(team, rank, &link);
+    link_announce(team->engine->links, buffer);
+    lock_release(&team->engine->lock);
+}
+
+/* The region that all who read here have mapped and that holds all of the buffer; 0: there is none. */
+static uint32_t shared_region(struct shared_context *c, const void *buffer, size_t bytes, uint64_t *offset)
+{
+    uint32_t region;
+    if (c->team->one_process || !region_find(buffer, bytes, &region, offset))
+        return 0;
+    if (mapped_by_all(c, region))
+        return region;
+    announce(c, buffer);
+    return 0;
+}
+
+/* Of the input or the output, by what the operation has of it. */
+static size_t buffer_bytes(const struct shared_context *c, bool in)
+{
+    const struct call *call = &c->op->call;
+    bool many = call->coll == COLL_ALLTOALL || (in ? call->coll == COLL_REDUCE_SCATTER || call->coll == COLL_SCATTER
+                                                   : call->coll == COLL_ALLGATHER || call->coll == COLL_GATHER);
+    return call->count * c->size * (many ? (size_t)c->team->nranks : 1);
+}
+
+/* Do peers read this buffer where it lies? Cheaply if it is in a region that they have mapped, or they are in this process; by
+ * cross-memory attach only if the user asks for that: staging was faster wherever it was measured. */
+static bool show(struct shared_context *c, bool in, uint32_t *region, uint64_t *offset)
+{
+    const void *buffer = in ? c->op->call.in : c->op->call.out;
+    int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
+    if (!buffer || bytes < param_int(PARAM_SHARED_SHOW) || (in && c->prepares))
+        return false;
+    *region = shared_region(c, buffer, buffer_bytes(c, in), offset);
+    return c->team->one_process || *region || (bytes >= param_int(PARAM_SHARED_ATTACH) && c->shared->reads);
+}
+
+/* Not by the one-shot algorithm: in place, its ranks write what others still read. */
+static bool may_show(const struct shared_context *c)
+{
+    const struct call *call = &c->op->call;
+    return call->coll != COLL_BARRIER && !(call->coll == COLL_ALLREDUCE && c->plan->blocks == 1);
+}
+
+static tutti_result_t reserve(struct shared_context *c, unsigned char **memory, size_t *have, size_t want)
+{
+    if (*have >= want)
+        return TUTTI_SUCCESS;
+    unsigned char *bigger = aligned_alloc(CACHE_LINE, round_up(want, CACHE_LINE));
+    if (!bigger)
+        return team_fail(c->team, TUTTI_SYSTEM_ERROR, c->team->rank, "no memory for slices of an operation");
+    free(*memory);
+    *memory = bigger;
+    *have = want;
+    return TUTTI_SUCCESS;
+}
+
+/* Memory for what is read from peers by attach, and for multiplied input. */
+static tutti_result_t reserve_slices(struct shared_context *c)
+{
+    struct shared *d = c->shared;
+    size_t block = c->op->shared.stride * c->size, scratch = (size_t)(c->plan->scratch > 0 ? c->plan->scratch : 1);
+    bool bounces = schedule_reduces(c->op->call.coll) && (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_SHARED_ATTACH);
+    tutti_result_t result = reserve(c, &d->bounce, &d->bounce_size, bounces ? scratch * block : 0);
+    if (result == TUTTI_SUCCESS)
+        result = reserve(c, &d->prepared, &d->prepared_size, c->prepares ? (size_t)shared_input_blocks(c) * block : 0);
+    return result;
+}
+
+/* How large slices are, and whether our buffers are read where they lie. Waits for peers that have not said what they can. */
+tutti_result_t shared_settle(struct shared_context *c)
+{
+    struct shared_run *run = &c->op->shared;
+    int64_t bytes = (int64_t)team_vector_bytes(c->team, &c->op->call);
+    bool attach = bytes >= param_int(PARAM_SHARED_ATTACH) && !c->team->one_process;
+    set_slices(c);
+    /* Nobody shows or reads anything, and nothing needs memory of its own. */
+    run->settled = !c->prepares && bytes < param_int(PARAM_SHARED_SHOW) && bytes < param_int(PARAM_SHARED_ATTACH);
+    if (run->settled) {
+        shared_exchange_learn(c);
+        return TUTTI_SUCCESS;
+    }
+    tutti_result_t result = may_show(c) && attach ? learn_reads(c) : TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        result = reserve_slices(c);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    run->in_shown = may_show(c) && show(c, true, &run->in_region, &run->in_offset);
+    run->out_shown = may_show(c) && show(c, false, &run->out_region, &run->out_offset);
+    run->settled = true;
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t reserve_pointers(struct shared *d, int scratch, int nranks)
+{
+    if (d->pointer && d->pointers >= scratch)
+        return TUTTI_SUCCESS;
+    const void **bigger = calloc((size_t)scratch + (size_t)nranks + 1, sizeof *bigger);
+    if (!bigger)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d scratch blocks", scratch);
+    free(d->pointer);
+    d->pointer = bigger;
+    d->pointers = scratch;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t shared_start(struct team *team, struct op *op)
+{
+    struct shape shape = {op->call.coll, team->nranks, op->call.root};
+    tutti_result_t result = shared_plan(team, op->route.algorithm, &shape, &op->route.plan);
+    if (result == TUTTI_SUCCESS)
+        result = reserve_pointers(team->shared, op->route.plan->scratch, team->nranks);
+    if (result != TUTTI_SUCCESS)
+        return team_fail(team, result, team->rank, error_last());
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t shared_open(struct team *team, int fd)
+{
+    struct shared *d = calloc(1, sizeof *d);
+    if (!d || !peer_memory_open(&d->peers, team->nranks)) {
+        free(d);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for collectives in shared memory");
+    }
+    tutti_result_t result = arena_map(&d->arena, fd, team->nranks);
+    if (result != TUTTI_SUCCESS) {
+        peer_memory_close(&d->peers);
+        free(d);
+        return result;
+    }
+    lock_take(&team->engine->lock); /* the engine's thread looks at it when a peer is lost */
+    team->shared = d;
+    lock_release(&team->engine->lock);
+    peer_introduce(&d->arena.ranks[team->rank]);
+    arena_wake(&d->arena, team->rank);
+    return TUTTI_SUCCESS;
+}
+
+void shared_close(struct team *team)
+{
+    struct shared *d = team->shared;
+    if (!d)
+        return;
+    for (int coll = 0; coll < COLL_COUNT; coll++) {
+        shared_plan_free(d->plan[coll]);
+        free(d->exchange[coll]);
+    }
+    arena_unmap(&d->arena);
+    peer_memory_close(&d->peers);
+    free(d->bounce);
+    free(d->prepared);
+    free(d->pointer);
+    free(d);
+    team->shared = NULL;
+}
+
+/* Whatever became of the operation. */
+void shared_end(struct team *team)
+{
+    if (team->shared->peers.views_held)
+        peer_memory_let_go(&team->shared->peers);
+}
+
+/* ---- Sleep and failure --------------------------------------------------------------------------------------------- */
+
+bool shared_broken(struct shared_context *c, tutti_result_t *result)
+{
+    const struct arena_head *head = c->shared->arena.head;
+    int first = atomic_load(&head->failed) - 1;
+    if (first < 0 || first >= c->team->nranks)
+        return false;
+    struct wire_abort news = c->shared->arena.ranks[first].failure;
+    news.finished = atomic_load(&head->finished);
+    *result = team_hear(c->team, &news);
+    return !team_allows(c->team, c->op);
+}
+
+/* Not ready. What failed first is looked at before who is gone: who is may have left because of that. The second look comes after both: what a
+ * rank published before still counts. */
+tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_fn *ready)
+{
+    struct arena_rank *rank = &c->shared->arena.ranks[peer];
+    op_waits(c->op, peer, (uint32_t)c->op->shared.round, (uint32_t)c->op->shared.slice);
+    uint8_t how = atomic_load_explicit(&rank->gone, memory_order_acquire);
+    tutti_result_t result;
+    if (how && !atomic_load(&c->team->gone[peer]))
+        atomic_store(&c->team->gone[peer], how);
+    bool gone = atomic_load_explicit(&c->team->gone[peer], memory_order_acquire);
+    if (shared_broken(c, &result))
+        return result;
+    if (!gone)
+        return TUTTI_IN_PROGRESS;
+    if (ready(c, peer))
+        return TUTTI_SUCCESS;
+    char why[160];
+    snprintf(why, sizeof why, "process %u is gone; it did not reach %s, operation %u", c->team->process[peer].pid,
+             schedule_coll_name(c->op->call.coll), c->op->seq);
+    return team_lose(c->team, peer, why);
+}
+
+struct sleeper {
+    struct team *team;
+    int peer; /* whose news it sleeps for */
+};
+
+/* What a rank's slot says of `step`. False: nothing, or its owner may use it again by now, and has said before that it is done with the others. */
+static bool call_of(const struct arena *arena, int rank, uint64_t step, struct wire_call *out)
+{
+    const struct slot *slot = arena_slot(arena, rank, step);
+    if (atomic_load_explicit(&slot->ready, memory_order_acquire) != step + 1)
+        return false;
+    *out = slot_call(slot);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&arena->ranks[rank].done, memory_order_relaxed) < step + arena->slot_count;
+}
+
+static tutti_result_t audit_step(struct team *team, uint64_t step)
+{
+    const struct arena *arena = &team->shared->arena;
+    struct wire_call mine, theirs;
+    if (!call_of(arena, team->rank, step, &mine))
+        return TUTTI_SUCCESS;
+    for (int peer = 0; peer < arena->nranks; peer++)
+        if (call_of(arena, peer, step, &theirs) && theirs.signature != mine.signature)
+            return team_refuse(team, mine, peer, theirs, team->calls.started);
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t shared_audit(struct team *team, bool all)
+{
+    struct shared *d = team->shared;
+    tutti_result_t result = TUTTI_SUCCESS;
+    uint64_t most = all ? d->arena.slot_count : 1;
+    for (uint64_t back = 1; back <= most && back <= d->step && result == TUTTI_SUCCESS; back++)
+        result = audit_step(team, d->step - back);
+    atomic_store_explicit(&d->unread, false, memory_order_relaxed);
+    return result;
+}
+
+static bool anything_new(void *context)
+{
+    struct sleeper *sleeper = context;
+    struct team_head head;
+    if (team_progress(sleeper->team))
+        return true;
+    return !team_head(sleeper->team, &head) || head.waiting != sleeper->peer;
+}
+
+void shared_sleep(struct team *team, int peer, uint64_t timeout_us)
+{
+    struct sleeper sleeper = {team, peer};
+    arena_sleep(&team->shared->arena, team->rank, peer, anything_new, &sleeper, timeout_us);
+}
+
+void shared_tell_failure(struct team *team, bool first)
+{
+    struct arena_head *head = team->shared->arena.head;
+    struct arena_rank *mine = &team->shared->arena.ranks[team->rank];
+    uint32_t limit = atomic_load(&team->limit), finished = atomic_load(&head->finished);
+    int none = 0;
+    while (limit < finished && !atomic_compare_exchange_weak(&head->finished, &finished, limit))
+        ;
+    if (first && !atomic_load(&head->failed)) {
+        mine->failure = team->cause;
+        atomic_compare_exchange_strong(&head->failed, &none, team->rank + 1);
+    }
+    atomic_store(&mine->knows, true);
+    arena_wake(&team->shared->arena, -1);
+}
+
+void shared_gone(struct team *team, int rank, enum wire_cause how)
+{
+    atomic_store(&team->shared->arena.ranks[rank].gone, how);
+    arena_wake(&team->shared->arena, -1);
+}
+
+bool shared_knew(const struct team *team, int rank)
+{
+    return atomic_load(&team->shared->arena.ranks[rank].knows);
+}
+
+size_t shared_memory(const struct team *team)
+{
+    return team->shared ? team->shared->arena.size : 0;
+}

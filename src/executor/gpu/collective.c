@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
+#include "executor/gpu/internal.h"
+#include "executor/gpu/steps.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/type.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW          16 /* sends and receives that need no memory of their own */
+#define CHAIN_PIECES 24 /* of a large broadcast; the mailbox has room for more */
+
+/* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
+
+/* Kernels carry what cannot be copied only. */
+static bool copies_all(const struct gpu *gpu)
+{
+    return gpu->copies && gpu->copy_from <= 1;
+}
+
+/* It is passed on from rank to rank. Between two it is no more than a message. */
+static bool passed_on(const struct gpu *gpu, const struct call *call)
+{
+    return call->coll == COLL_BROADCAST && gpu->nranks > 2 && call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
+}
+
+static bool by_chain_kernel(const struct gpu *gpu, const struct call *call)
+{
+    return passed_on(gpu, call) && !copies_all(gpu);
+}
+
+static bool by_chain_of_copies(const struct gpu *gpu, const struct call *call, bool capturing)
+{
+    return passed_on(gpu, call) && gpu->copies && !capturing &&
+           (copies_all(gpu) || call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
+}
+
+/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
+static tutti_result_t chain_of_copies(struct gpu *gpu, const struct call *call, CUstream stream)
+{
+    const struct flow *flow = record_way(gpu, WAY_COPY_CHAIN, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
+    uint64_t bytes = call_bytes(call), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
+    int before = flow->source[0], after = flow->next[0] ? __builtin_ctz(flow->next[0]) : -1;
+    tutti_result_t result = gpu_needs(gpu, flow->next[0]);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
+    result = copy_chain(gpu, before < 0 ? call->in : call->out, call->out, bytes, piece, before, after, stream);
+    if (result == TUTTI_SUCCESS && before < 0 && call->in != call->out)
+        result = gpu_copy(gpu, stream, device_address(call->out), device_address(call->in), bytes);
+    return result;
+}
+
+/* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
+static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, CUstream stream)
+{
+    bool fan = call_bytes(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN);
+    const struct flow *flow = record_way(gpu, fan ? WAY_FAN : WAY_CHAIN, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
+    struct kernel_chain what = {.team = gpu->kernels, .in = call->in, .out = call->out, .bytes = call_bytes(call),
+                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK)};
+    struct kernel_launch how;
+    steps_chain(flow, &what);
+    kernel_choose_chain(what.bytes, gpu->room, &how);
+    uint32_t to = kernel_chain_receivers(&what, how.blocks);
+    tutti_result_t result = gpu_needs(gpu, to);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
+    return result == TUTTI_SUCCESS ? order_launch(gpu, &how, TUTTI_UINT8, &what.team, stream) : result;
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------------------------------- */
+
+/* It may: whether the call is captured, and copy engines are no way, is not known here. */
+static bool needs_bulk(const struct gpu *gpu, const struct call *call)
+{
+    return schedule_reduces(call->coll) ? reduce_needs_bulk(gpu, call) : by_chain_kernel(gpu, call);
+}
+
+tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call)
+{
+    if (!call->count || gpu->staged)
+        return TUTTI_SUCCESS;
+    bool peer_reduce = schedule_reduces(call->coll) && peer_reduce_wanted(gpu, call);
+    if (!peer_reduce && (gpu->bulk_posted || !needs_bulk(gpu, call)))
+        return TUTTI_SUCCESS;
+    cuda_enter(gpu->device);
+    tutti_result_t result = peer_reduce ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
+    cuda_leave();
+    return result == TUTTI_SUCCESS ? result : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
+}
+
+/* ---- Exchanges ----------------------------------------------------------------------------------------------------- */
+
+static void send_to(struct kernel_exchange *what, int peer, const void *from, uint64_t bytes)
+{
+    what->send[peer] = from;
+    what->send_bytes[peer] = bytes;
+}
+
+static void recv_from(struct kernel_exchange *what, int peer, const void *to, uint64_t bytes)
+{
+    what->recv[peer] = (void *)(uintptr_t)to;
+    what->recv_bytes[peer] = bytes;
+}
+
+/* A message's memory. Where a schedule's message is empty (of a barrier) words go behind this rank's own window, which nobody reads. */
+struct piece {
+    const char *at;
+    uint64_t bytes;
+};
+
+static struct piece piece_of(const struct gpu *gpu, const struct call *call, const struct flow_place *place, int peer, bool sends)
+{
+    size_t size = type_size(call->type), block = (size_t)place->block;
+    if (!place->nblocks) {
+        const unsigned char *words = gpu->kernels.window[gpu->rank] + kernel_window_bytes(gpu->nranks);
+        return (struct piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
+    }
+    const char *base = place->buffer == BUFFER_IN ? call->in : call->out;
+    if (call->coll != COLL_ALLTOALLV)
+        return (struct piece){base + block * call->count * size, (uint64_t)place->nblocks * call->count * size};
+    const size_t *offsets = sends ? call->send_offsets : call->recv_offsets, *counts = sends ? call->send_counts : call->recv_counts;
+    return (struct piece){base + offsets[block] * size, counts[block] * size};
+}
+
+static void describe(const struct gpu *gpu, const struct call *call, const struct flow *flow, struct kernel_exchange *what)
+{
+    memset(what, 0, sizeof *what);
+    for (int peer = 0; peer < gpu->nranks; peer++) {
+        const struct flow_peer *with = &flow->peer[peer];
+        struct piece out = piece_of(gpu, call, &with->send, peer, true), in = piece_of(gpu, call, &with->recv, peer, false);
+        if (with->send.used)
+            send_to(what, peer, out.at, out.bytes);
+        if (with->recv.used)
+            recv_from(what, peer, in.at, in.bytes);
+    }
+}
+
+static tutti_result_t exchange(struct gpu *gpu, const struct call *call, CUstream stream, bool capturing)
+{
+    struct kernel_exchange what;
+    if (by_chain_of_copies(gpu, call, capturing))
+        return chain_of_copies(gpu, call, stream);
+    if (by_chain_kernel(gpu, call))
+        return chain_kernel(gpu, call, stream);
+    const struct flow *flow = record_way(gpu, WAY_EXCHANGE, call);
+    if (!flow)
+        return TUTTI_INTERNAL_ERROR;
+    describe(gpu, call, flow, &what);
+    return exchange_issue(gpu, &what, true, stream, capturing);
+}
+
+tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stream_t stream)
+{
+    if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
+        return gpu_failure(gpu);
+    cuda_enter(gpu->device);
+    record_call(gpu, call);
+    tutti_result_t result = order_begin(gpu, stream);
+    if (result == TUTTI_SUCCESS) {
+        step_collective(gpu, call);
+        result = gpu->staged                   ? staged_collective(gpu->staged, call, order_staged(gpu), stream)
+                 : schedule_reduces(call->coll) ? reduce_issue(gpu, call, gpu->capturing, stream)
+                                                : exchange(gpu, call, stream, gpu->capturing);
+        result = order_end(gpu, stream, result);
+    }
+    record_returned(gpu, result);
+    cuda_leave();
+    return result;
+}
+
+/* ---- Sends and receives -------------------------------------------------------------------------------------------- */
+
+/* Takes the next send to and receive from each peer out of the list. False: none was left. */
+static bool next_round(const struct p2p_item *items, int count, bool *issued, struct kernel_exchange *what)
+{
+    bool any = false;
+    memset(what, 0, sizeof *what);
+    for (int i = 0; i < count; i++) {
+        const struct p2p_item *item = &items[i];
+        uint64_t bytes = item->count * type_size(item->type);
+        bool taken = item->sends ? what->send[item->peer] != NULL : what->recv[item->peer] != NULL;
+        if (issued[i] || taken)
+            continue;
+        issued[i] = any = true;
+        if (!bytes)
+            continue;
+        if (item->sends)
+            send_to(what, item->peer, item->data, bytes);
+        else
+            recv_from(what, item->peer, item->data, bytes);
+    }
+    return any;
+}
+
+tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count, gpu_stream_t stream)
+{
+    struct kernel_exchange what;
+    bool few[FEW] = {false}, *issued = count <= FEW ? few : calloc((size_t)count, sizeof *issued);
+    if (!issued)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
+    cuda_enter(gpu->device);
+    record_p2p(gpu, items, count);
+    tutti_result_t result = order_begin(gpu, stream);
+    if (result == TUTTI_SUCCESS) {
+        step_p2p(gpu, items, count);
+        if (gpu->staged)
+            result = staged_p2p(gpu->staged, items, count, order_staged(gpu), stream);
+        while (!gpu->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
+            result = exchange_issue(gpu, &what, false, stream, gpu->capturing);
+        result = order_end(gpu, stream, result);
+    }
+    record_returned(gpu, result);
+    cuda_leave();
+    if (issued != few)
+        free(issued);
+    return result;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that take part no more: closed, aborted, lost. What such a rank has finished stays good: peers' operations that need nothing more of it end with
+ * right data. One that cannot end makes its own rank part from the others in turn, behind all that came before. So nobody is told of a
+ * failure who has not one, and nobody waits for a rank that does not come.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/error.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOOK_US       20000 /* between two looks at what a rank that is gone may hold up */
+#define LEAVE_LOOK_US 500   /* at what a rank that leaves waits for */
+#define PATIENCE      25    /* looks in vain at an operation that a rank which is gone may have served in part */
+#define COME_MS       250   /* that a rank which leaves gives its peers to come to what it has issued */
+#define END_MS        5000  /* and, when they have come, to bring it to its end */
+
+bool depart_has(const struct gpu *gpu, int rank, struct departure *out)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+    bool left = atomic_load_explicit(&theirs->left, memory_order_acquire), closed = atomic_load(&theirs->closed) == 1;
+    bool gone = atomic_load(&theirs->gone) || atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire);
+    *out = left ? (struct departure){theirs->culprit, (enum mailbox_cause)theirs->cause}
+                : (struct departure){rank, closed ? MAILBOX_CLOSED : MAILBOX_LOST};
+    return rank != gpu->rank && (left || closed || gone);
+}
+
+bool depart_any(const struct gpu *gpu)
+{
+    struct departure who;
+    bool any = false;
+    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++)
+        any = any || depart_has(gpu, rank, &who);
+    return any;
+}
+
+bool depart_excuses(void *argument, int culprit)
+{
+    const struct gpu *gpu = argument;
+    bool any = false;
+    for (int rank = 0; gpu->mailbox && rank < gpu->nranks; rank++) {
+        const struct mailbox_rank *theirs = &gpu->mailbox->rank[rank];
+        any = any || (atomic_load_explicit(&theirs->left, memory_order_acquire) && theirs->culprit == culprit);
+    }
+    return any;
+}
+
+static void describe(const struct gpu *gpu, struct departure who, char *out, size_t size)
+{
+    if (who.cause == MAILBOX_LOST)
+        snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", who.culprit,
+                 gpu->team->process[who.culprit].pid);
+    else if (who.cause == MAILBOX_ABORTED)
+        snprintf(out, size, "the communicator was aborted by rank %d", who.culprit);
+    else
+        snprintf(out, size, "rank %d has left the communicator, and this call needs it", who.culprit);
+}
+
+/* ---- Parting ------------------------------------------------------------------------------------------------------- */
+
+static void ring_all(struct gpu *gpu)
+{
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        if (rank != gpu->rank)
+            mailbox_ring(gpu->mailbox, rank);
+}
+
+/* How far this rank has come is told before its kernels and streams are let go: those count as over then. */
+static void part(struct gpu *gpu, struct departure who)
+{
+    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    char sentence[160];
+    if (atomic_exchange(&gpu->parted, true)) {
+        while (!atomic_load(&gpu->team->failed)) /* by another thread */
+            sched_yield();
+        return;
+    }
+    mine->limit = atomic_load(gpu->over);
+    mine->culprit = who.culprit;
+    mine->cause = (uint32_t)who.cause;
+    atomic_store_explicit(&mine->left, 1, memory_order_release);
+    ring_all(gpu);
+    describe(gpu, who, sentence, sizeof sentence);
+    team_fail(gpu->team, TUTTI_REMOTE_ERROR, who.culprit, sentence);
+}
+
+tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
+{
+    char sentence[160];
+    if (!atomic_load_explicit(&gpu->refused_call, memory_order_relaxed)) {
+        gpu->refusal = who;
+        atomic_store_explicit(&gpu->refused_call, true, memory_order_release);
+        mailbox_ring(gpu->mailbox, gpu->rank);
+    }
+    describe(gpu, gpu->refusal, sentence, sizeof sentence);
+    return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", gpu->rank, sentence);
+}
+
+void depart_settle(struct gpu *gpu)
+{
+    if (atomic_load_explicit(&gpu->refused_call, memory_order_acquire))
+        part(gpu, gpu->refusal);
+}
+
+/* ---- What waits in vain -------------------------------------------------------------------------------------------- */
+
+/* Not every rank has a link to every other: one that has tells those that have not. */
+static void spread_losses(struct gpu *gpu)
+{
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire) && !atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
+            ring_all(gpu);
+}
+
+/* A rank that is gone, and that has not finished what the step needs of it; -1: there is none. */
+static int find_missing(const struct gpu *gpu, const struct mailbox_step *step, struct departure *who)
+{
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        if ((step->involves >> rank & 1) && depart_has(gpu, rank, who) && !step_is_served(gpu, step, rank))
+            return rank;
+    return -1;
+}
+
+/* A step that is over, of which a message is undone: a rank that departed let go this one's stream, too, as both wait for one word. */
+static bool is_hollow(const struct gpu *gpu, const struct mailbox_step *step, struct departure *who)
+{
+    bool hollow = false;
+    for (int rank = 0; rank < gpu->nranks && !step->kernel && !hollow; rank++)
+        hollow = (step->involves >> rank & 1) && depart_has(gpu, rank, who) && transfer_undone(gpu, rank) && !step_is_served(gpu, step, rank);
+    return hollow;
+}
+
+void depart_notice(struct gpu *gpu)
+{
+    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    struct departure who;
+    uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
+    if (atomic_load(&gpu->team->failed) || atomic_load(&gpu->leaving) || !depart_any(gpu))
+        return;
+    for (uint64_t at = issued > MAILBOX_STEPS ? issued - MAILBOX_STEPS : 0; at < issued; at++) {
+        const struct mailbox_step *step = &mine->step[at % MAILBOX_STEPS];
+        if (!order_is_over(gpu, step->ticket))
+            return;
+        if (is_hollow(gpu, step, &who)) {
+            part(gpu, who);
+            return;
+        }
+    }
+}
+
+/* What graphs launch has no ticket. */
+static bool missed_by_graphs(const struct gpu *gpu, struct departure *who)
+{
+    bool found = false;
+    for (int rank = 0; rank < gpu->nranks && !found && atomic_load(&gpu->captured); rank++)
+        found = depart_has(gpu, rank, who) && who->cause != MAILBOX_CLOSED;
+    return found;
+}
+
+/* Only looks that find a kernel waiting count, where there is one: it may not have begun. Nobody can ask copy engines. */
+static bool in_vain(struct gpu *gpu, struct depart_watch *watch, uint32_t ticket, bool kernel)
+{
+    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    bool waits = atomic_exchange(&mine->waits, 0);
+    if (watch->ticket != ticket)
+        watch->looks = 0;
+    else if (waits || !kernel)
+        watch->looks++;
+    watch->ticket = ticket;
+    atomic_fetch_or(&mine->abort, KERNEL_ASKED);
+    return watch->looks >= PATIENCE;
+}
+
+static uint64_t look_at_step(struct gpu *gpu, struct depart_watch *watch, const struct mailbox_step *step)
+{
+    struct departure who;
+    int missing = find_missing(gpu, step, &who);
+    if (missing < 0)
+        return LOOK_US;
+    bool never = (step->expects >> missing & 1) && !step_is_met(gpu, step, missing);
+    if (!step->whole || never || in_vain(gpu, watch, step->ticket, step->kernel))
+        part(gpu, who);
+    return LOOK_US;
+}
+
+static uint64_t look_at_graphs(struct gpu *gpu, struct depart_watch *watch)
+{
+    struct departure who;
+    if (!missed_by_graphs(gpu, &who))
+        return 0;
+    if (in_vain(gpu, watch, 0, true))
+        part(gpu, who);
+    return LOOK_US;
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------------------------------- */
+
+static bool can_end(const struct gpu *gpu, const struct mailbox_step *step)
+{
+    struct departure who;
+    bool can = step->whole && find_missing(gpu, step, &who) < 0;
+    for (int rank = 0; rank < gpu->nranks && can; rank++)
+        can = !(step->involves >> rank & 1) || step_is_met(gpu, step, rank);
+    return can;
+}
+
+/* Is what this rank has issued over, or is it time to give up the rest? Peers that have come to it need this rank's kernels and copies. */
+static bool is_through(const struct gpu *gpu, struct depart_watch *watch)
+{
+    const struct mailbox_step *step = step_first(gpu, &watch->from);
+    if (!step)
+        return true;
+    if (watch->ticket != step->ticket || !watch->deadline) {
+        watch->ticket = step->ticket;
+        watch->deadline = clock_deadline_ms(COME_MS);
+    }
+    if (!watch->latest)
+        watch->latest = clock_deadline_ms(END_MS);
+    return clock_passed(watch->latest) || (clock_passed(watch->deadline) && !can_end(gpu, step));
+}
+
+static uint64_t look_at_leaving(struct gpu *gpu, struct depart_watch *watch)
+{
+    if (!is_through(gpu, watch))
+        return LEAVE_LOOK_US;
+    part(gpu, (struct departure){gpu->rank, MAILBOX_ABORTED});
+    return 0;
+}
+
+uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
+{
+    spread_losses(gpu);
+    if (atomic_load(&gpu->team->failed))
+        return 0;
+    if (atomic_load(&gpu->leaving))
+        return look_at_leaving(gpu, watch);
+    bool refused = atomic_load_explicit(&gpu->refused_call, memory_order_acquire);
+    const struct mailbox_step *step = refused || depart_any(gpu) ? step_first(gpu, &watch->from) : NULL;
+    if (refused && (!step || !step->whole)) {
+        depart_settle(gpu);
+        return 0;
+    }
+    return step ? look_at_step(gpu, watch, step) : look_at_graphs(gpu, watch);
+}
+
+bool gpu_leave(struct gpu *gpu)
+{
+    if (!gpu->helper_runs || atomic_load(&gpu->team->failed))
+        return false;
+    atomic_store(&gpu->leaving, true);
+    mailbox_ring(gpu->mailbox, gpu->rank);
+    return true;
+}
+
+void gpu_wait_left(struct gpu *gpu)
+{
+    while (!atomic_load(&gpu->team->failed))
+        usleep(LEAVE_LOOK_US / 5);
+}
+
+/* ---- The end of the process ---------------------------------------------------------------------------------------- */
+
+static pid_t owner;
+
+static bool still_busy(struct gpu *gpu, const void *unused)
+{
+    (void)unused;
+    return gpu->helper_runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->at_exit);
+}
+
+/* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is not called. */
+static void wait_at_exit(void)
+{
+    while (owner == getpid() && idle_any(still_busy, NULL))
+        usleep(LEAVE_LOOK_US);
+}
+
+static void register_exit(void)
+{
+    owner = getpid();
+    atexit(wait_at_exit);
+}
+
+void depart_at_exit(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_exit);
+}

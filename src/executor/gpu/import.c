@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers' buffers that are mapped here, by a thread that does nothing else: the driver may hold it up behind some other thread's call that
+ * waits for all work, and nothing may wait for it then. Mapping waits for no work and is done at any time. Closing an IPC handle does, and
+ * what is under way may need a peer's host, which may be held up in the same way: it is put off until no call of this process is under way.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FREED_US 400000 /* between looks for memory that this process has freed and peers map; it may wait for a pause as long again */
+#define LOOK_US 1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------- */
+
+static void close_one(struct gpu *gpu, struct import *import)
+{
+    cuda_unimport(gpu->device, &import->handle, import->address);
+    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer, gpu->rank);
+    free(import);
+}
+
+static struct import *next_old(struct gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->lock);
+    struct list *node = list_pop(&gpu->old);
+    if (!node)
+        atomic_store_explicit(&gpu->any_old, false, memory_order_relaxed);
+    pthread_mutex_unlock(&gpu->lock);
+    return node ? list_entry(node, struct import, node) : NULL;
+}
+
+static void close_all_old(struct gpu *gpu)
+{
+    for (struct import *import; (import = next_old(gpu));)
+        close_one(gpu, import);
+}
+
+bool import_close_old(struct gpu *gpu)
+{
+    if (!atomic_load_explicit(&gpu->any_old, memory_order_relaxed))
+        return false;
+    if (!idle_try())
+        return true;
+    close_all_old(gpu);
+    idle_end();
+    return false;
+}
+
+/* Under the executor's lock: from here on it is to be closed, and in no message. */
+static void make_old(struct gpu *gpu, struct import *import)
+{
+    list_push(&gpu->old, &import->node);
+    atomic_store_explicit(&gpu->any_old, true, memory_order_relaxed);
+}
+
+/* ---- Mapping ------------------------------------------------------------------------------------------------------- */
+
+static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
+{
+    return &gpu->mailbox->offer[peer][gpu->rank][offer];
+}
+
+static int places_used(const struct gpu *gpu, int peer)
+{
+    return (int)atomic_load_explicit(&gpu->mailbox->offers[peer][gpu->rank], memory_order_acquire);
+}
+
+static bool is_answered(const struct mailbox_offer *place)
+{
+    return atomic_load_explicit(&place->number, memory_order_acquire) == atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
+}
+
+/* What the place held before: its owner uses it in no message any more. Unmapping a descriptor waits for no work. */
+static void replace(struct gpu *gpu, int peer, int offer)
+{
+    pthread_mutex_lock(&gpu->lock);
+    struct import *import = atomic_exchange(&gpu->import[peer][offer], NULL);
+    bool now = import && import->handle.how == CUDA_BY_DESCRIPTOR;
+    if (import && !now)
+        make_old(gpu, import);
+    pthread_mutex_unlock(&gpu->lock);
+    if (now)
+        close_one(gpu, import);
+}
+
+static void replace_all(struct gpu *gpu)
+{
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        for (int i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++)
+            if (!is_answered(place_of(gpu, peer, i)))
+                replace(gpu, peer, i);
+}
+
+static int take_descriptor(struct gpu *gpu, uint64_t key)
+{
+    lock_take(&gpu->team->engine->lock);
+    int fd = engine_take_shared(gpu->team->engine, key);
+    lock_release(&gpu->team->engine->lock);
+    return fd;
+}
+
+static tutti_result_t map(struct gpu *gpu, int peer, const struct cuda_handle *handle, int fd, struct import **out)
+{
+    struct import *import = malloc(sizeof *import);
+    if (!import)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a mapping of a peer's buffer");
+    *import = (struct import){.peer = peer, .handle = *handle};
+    tutti_result_t result = cuda_import(gpu->device, handle, fd, &import->address);
+    if (result == TUTTI_SUCCESS)
+        *out = import;
+    else
+        free(import);
+    return result;
+}
+
+/* Of memory that its owner has freed: `handle` is of what is there now. */
+static bool is_stale(const struct import *import, const struct cuda_handle *handle)
+{
+    const struct cuda_handle *old = &import->handle;
+    return old->how == CUDA_BY_IPC && old->process && old->process == handle->process && old->base == handle->base && old->id != handle->id &&
+           old->serial < handle->serial;
+}
+
+/*
+ * No message uses such a one any more: work that did is over, or its owner could not have freed it. It is old here, too. Returns whether
+ * something is open that is to be closed.
+ */
+static bool retire_stale(struct gpu *gpu, const void *handle)
+{
+    bool any = false;
+    pthread_mutex_lock(&gpu->lock);
+    for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
+        for (int i = 0; i < places_used(gpu, peer); i++) {
+            struct import *import = atomic_load_explicit(&gpu->import[peer][i], memory_order_acquire);
+            if (!import || !is_stale(import, handle))
+                continue;
+            atomic_store(&gpu->import[peer][i], NULL);
+            make_old(gpu, import);
+            any = true;
+        }
+    if (any)
+        mailbox_ring(gpu->mailbox, gpu->rank); /* its importer looks for a time to close it */
+    any = atomic_load_explicit(&gpu->any_old, memory_order_relaxed);
+    pthread_mutex_unlock(&gpu->lock);
+    return any;
+}
+
+/*
+ * A driver may refuse a handle while what it had at that address before is still open: its owner withdraws that first, but in no other
+ * communicator that has it open. `open`: something was, before the driver was asked.
+ */
+static bool may_become_mapped(struct gpu *gpu, const struct cuda_handle *handle, bool open)
+{
+    replace_all(gpu);
+    return handle->how == CUDA_BY_IPC && (open || atomic_load_explicit(&gpu->any_old, memory_order_relaxed));
+}
+
+/* False: to be tried again. */
+static bool answer(struct gpu *gpu, int peer, int offer)
+{
+    struct mailbox_offer *place = place_of(gpu, peer, offer);
+    uint32_t number = atomic_load_explicit(&place->number, memory_order_acquire);
+    const struct cuda_handle handle = place->buffer.handle;
+    struct import *import = NULL;
+    tutti_result_t result = TUTTI_SUCCESS;
+    int fd = -1;
+    replace(gpu, peer, offer);
+    if (handle.how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(gpu, place->key)) < 0)
+        return false;
+    bool open = handle.how == CUDA_BY_IPC && idle_any(retire_stale, &handle);
+    if (handle.how)
+        result = map(gpu, peer, &handle, fd, &import);
+    if (fd >= 0)
+        close(fd);
+    if (result != TUTTI_SUCCESS && may_become_mapped(gpu, &handle, open)) {
+        log_trace("cannot map %llu bytes of rank %d yet: %s", (unsigned long long)handle.size, peer, error_last());
+        return false;
+    }
+    atomic_store_explicit(&gpu->import[peer][offer], import, memory_order_release);
+    atomic_store_explicit(&place->answer, number << 1 | (import != NULL), memory_order_release);
+    if (handle.how)
+        log_info("%s %llu bytes of rank %d for copies by rank %d%s%s", import ? "mapped" : "cannot map", (unsigned long long)handle.size, peer,
+                 gpu->rank, import ? "" : ": ", import ? "" : error_last());
+    return true;
+}
+
+/* Returns whether something is left to do. */
+static bool answer_all(struct gpu *gpu)
+{
+    bool left = false;
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        for (int i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++)
+            left |= !is_answered(place_of(gpu, peer, i)) && !answer(gpu, peer, i);
+    return left;
+}
+
+CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer)
+{
+    const struct import *import = offer < MAILBOX_OFFERS ? atomic_load_explicit(&gpu->import[peer][offer], memory_order_acquire) : NULL;
+    return import ? import->address : 0;
+}
+
+/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+
+static void *work(void *argument)
+{
+    struct gpu *gpu = argument;
+    _Atomic uint32_t *bell = &gpu->mailbox->rank[gpu->rank].bell;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* mapping spoils no capture of another thread */
+    uint64_t pause = LOOK_US;
+    cuda_enter(gpu->device);
+    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    for (;;) {
+        uint32_t news = atomic_load(bell);
+        if (atomic_load(&gpu->importer_stops)) /* looked at behind the bell, so that no sleep misses it */
+            break;
+        bool failed = atomic_load(&gpu->team->failed), unanswered = !failed && answer_all(gpu);
+        bool left = !failed && (import_close_old(gpu) || unanswered);
+        pause = !left ? LOOK_US : pause < 50 * LOOK_US ? pause * 2 : pause;
+        bool offers = !failed && offer_withdraw_freed(gpu);
+        futex_wait(bell, news, left ? pause : offers ? FREED_US : 60u * 1000 * 1000);
+    }
+    cuda_leave();
+    return NULL;
+}
+
+static bool is_needed(const struct gpu *gpu)
+{
+    bool all_here = true;
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        all_here = all_here && gpu->here[rank];
+    return gpu->copies && !all_here;
+}
+
+tutti_result_t import_start(struct gpu *gpu)
+{
+    int error = is_needed(gpu) ? pthread_create(&gpu->importer, NULL, work, gpu) : 0;
+    if (error)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error));
+    gpu->importer_runs = is_needed(gpu);
+    return TUTTI_SUCCESS;
+}
+
+void import_stop(struct gpu *gpu)
+{
+    if (!gpu->importer_runs)
+        return;
+    atomic_store(&gpu->importer_stops, true);
+    mailbox_ring(gpu->mailbox, gpu->rank);
+    pthread_join(gpu->importer, NULL);
+    gpu->importer_runs = false;
+}
+
+void import_close(struct gpu *gpu)
+{
+    close_all_old(gpu);
+    for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
+        for (int i = 0; i < MAILBOX_OFFERS; i++) {
+            struct import *import = atomic_exchange(&gpu->import[peer][i], NULL);
+            if (import)
+                close_one(gpu, import);
+        }
+}

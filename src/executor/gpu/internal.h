@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share. */
+#ifndef TUTTI_EXECUTOR_GPU_INTERNAL_H
+#define TUTTI_EXECUTOR_GPU_INTERNAL_H
+
+#include "base/list.h"
+#include "device/cuda/device.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/memory.h"
+#include "executor/gpu/mailbox.h"
+#include "executor/gpu/gpu.h"
+#include "executor/staged/staged.h"
+#include "executor/gpu/ways.h"
+#include "device/type.h"
+#include "wire/blackbox.h"
+
+#include <pthread.h>
+
+/* A peer's buffer that is mapped here. */
+struct import {
+    struct list node; /* in the list of those to be closed */
+    int peer;
+    struct cuda_handle handle;
+    CUdeviceptr address;
+};
+
+/* What this rank knows of an offer that it made. */
+struct offered {
+    uint32_t number; /* 0: none */
+    uint64_t id, base, size;
+    uint64_t used;                /* when, for the choice of what makes room */
+    uint32_t pushed, pulled;      /* the last messages that peers copy to and from it */
+};
+
+/* A descriptor that goes to a peer when the link is there. */
+struct passed_fd {
+    struct list node;
+    int peer, fd;
+    uint64_t key;
+};
+
+/* A message by copy engine between its two halves: what is begun and what the user's stream waits for. */
+struct transfer {
+    int peer;
+    bool sends;
+    char *memory;
+    uint64_t bytes;
+    uint32_t number;
+    bool copies; /* this rank does the copying */
+    enum mailbox_way way;
+    uint32_t piece; /* the first one's number, of a staged message */
+    const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
+};
+
+struct record; /* record.c */
+
+/* A rank that takes part no more. */
+struct departure {
+    int culprit;
+    enum mailbox_cause cause;
+};
+
+/* What somebody knows who looks again and again at what this rank waits for. */
+struct depart_watch {
+    uint64_t from;             /* of step_first() */
+    uint32_t ticket;           /* of the step that is being watched */
+    unsigned looks;            /* in vain */
+    uint64_t deadline, latest; /* of one that leaves; 0: not set */
+};
+
+struct gpu {
+    struct team *team;
+    const struct cuda_driver *cu;
+    struct cuda_device *device;
+    int rank, nranks;
+    bool in_host;          /* windows are in host memory: GPUs do not reach each other */
+    bool copies;           /* copy engines may carry large messages */
+    bool pushes;           /* within a process they push all, on the sender's GPU */
+    bool here[KERNEL_RANKS]; /* the rank lives in this process */
+    bool peer_reduce;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
+    bool apart;            /* each rank has a process of its own */
+    unsigned protocols;    /* of messages by kernel: bits of enum kernel_form */
+    bool lines;            /* links carry lines of 128 bytes as a whole */
+    struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
+    struct kernel_room room; /* that kernels have on all GPUs */
+    bool no_kernels;       /* where nothing is reduced: the user wants none */
+    size_t copy_from;      /* bytes of a message from which on it is copied */
+    size_t stage;          /* bytes of a piece of a staged message; 0: there are none */
+
+    struct mailbox *mailbox;
+    bool mailbox_registered;
+    CUdeviceptr mailbox_device;
+    struct kernel_team kernels; /* what every launch takes */
+    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
+    bool by_descriptor;          /* peers map it so, as some could not open IPC handles */
+    CUdeviceptr sealed;          /* the window that these were of */
+    struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
+    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
+    bool bulk_posted;
+    uint32_t bulk_taken; /* ranks whose bulk this one has reached */
+    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
+
+    struct record *record;    /* NULL: there is no black box */
+    struct way_flows flows;   /* what this rank does in each collective, as it was last carried out */
+    /* order.c */
+    const _Atomic uint32_t *over; /* pinned: the ticket of the last operation that is over */
+    CUdeviceptr over_device;
+    CUstream last;
+    uint32_t tickets, told;  /* handed out; of this operation's last kernel, 0 if something was issued behind it */
+    _Atomic uint32_t ticket; /* of the last operation outside of graphs; 0: there was none */
+    bool capturing;
+    _Atomic bool untracked;  /* nothing will tell that an operation is over */
+    _Atomic bool captured;   /* there was one in a graph: no ticket tells of those */
+    /* graphs.c */
+    CUevent serial, tail;  /* the last operation, of graphs and calls, and of those in the graph that is captured; NULL: nothing was captured */
+    cuuint64_t capture;    /* in which the last operation was captured */
+    CUstream last_captured;
+    CUevent sound;           /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
+    CUstream sounded;
+    _Atomic bool lost;       /* it has */
+    _Atomic int refused;     /* how often in a row nothing could be recorded */
+
+    struct mailbox_step step;   /* of the call that is being issued: step.c */
+    _Atomic bool leaving;     /* aborted: nothing begins any more, what is under way may end. depart.c from here on */
+    _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
+    struct departure refusal;
+    struct depart_watch at_exit;
+    _Atomic bool parted;      /* the team's failure is no news to peers but by the mailbox */
+
+    /* messages and pieces, by peer; the helper reads them when the team has failed */
+    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
+    CUevent mark;                      /* where a stream stood */
+    CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
+    struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
+    uint64_t offers_used;
+    pthread_mutex_t offering;          /* guards `offered`, for calls and the importer */
+    struct import *_Atomic import[KERNEL_RANKS][MAILBOX_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
+    pthread_mutex_t lock;              /* guards descriptors under way, old imports, and what imports become old */
+    struct list passed_fds, old;          /* old: what is to be closed when nothing is under way */
+    _Atomic bool any_old;
+    struct list idle;                 /* in the process's list of executors */
+    int visitors;                      /* peers that issue on this executor's streams; guarded by that list's lock */
+
+    pthread_t helper, importer;
+    bool helper_runs, importer_runs;
+    _Atomic bool stop, importer_stops;
+};
+
+/* order.c: this rank's operations follow one another, whatever streams they are issued on */
+tutti_result_t order_begin(struct gpu *gpu, CUstream stream);
+tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued);
+/* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel. */
+tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream);
+void order_more(struct gpu *gpu);
+/* What is staged: a ticket that the host tells of, or 0. */
+uint32_t order_staged(struct gpu *gpu);
+/* Any thread. Is it over? Is all that was issued outside of graphs? */
+bool order_is_over(const struct gpu *gpu, uint32_t ticket);
+bool order_idle(const struct gpu *gpu);
+
+/* step.c: what each operation needs of whom, told on the mailbox: how far a rank has come is seen there when it is gone */
+void step_collective(struct gpu *gpu, const struct call *call);
+void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
+/* The call has returned. `kernel`: one comes last. */
+void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole);
+/* The first that is not over of this rank's, outside of graphs; NULL: all are. *from: where it was when last looked for. */
+const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from);
+/* Has rank `peer` finished all that this rank's step needs of it? Has it issued that? */
+bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer);
+bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer);
+
+/* depart.c: ranks that take part no more. What others issued, and what needs nothing of those any more, ends as if nothing had happened. */
+bool depart_has(const struct gpu *gpu, int rank, struct departure *out);
+bool depart_any(const struct gpu *gpu);
+/* For the helper, again and again; the microseconds until it shall look again, 0: when there is news. */
+uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch);
+/* Streams may have been let go by a rank that departed: what they waited for is undone, and the team fails. */
+void depart_notice(struct gpu *gpu);
+/* A call cannot be carried out without that rank. Returns the error. */
+tutti_result_t depart_refuse(struct gpu *gpu, struct departure who);
+/* Nothing is left of what came before a refused call: the team fails. */
+void depart_settle(struct gpu *gpu);
+/* A team's failure is known of by the mailbox: it is for this executor to say what fails here. */
+bool depart_excuses(void *gpu, int culprit);
+/* From now on the end of the process waits, for a bounded time, for what this rank's GPU still does for peers. */
+void depart_at_exit(void);
+
+/* graphs.c: between calls of order_begin() and order_end(), in front of and behind the operation */
+tutti_result_t graphs_begin(struct gpu *gpu, CUstream stream);
+tutti_result_t graphs_end(struct gpu *gpu, CUstream stream);
+void graphs_close(struct gpu *gpu);
+
+/* record.c: what the black box shows of this rank */
+/* The executor is made. Whatever fails here leaves the executor without records. */
+void record_open(struct gpu *gpu);
+void record_close(struct gpu *gpu);
+/* A call begins; it has returned, and has its ticket. Between the two: how it is carried. */
+void record_call(struct gpu *gpu, const struct call *call);
+void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
+/* The call goes this way: returns what this rank does in its schedule, which is what the black box shows. NULL: it cannot, with a sentence. */
+const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *call);
+/* Of an exchange: copy engines carry messages of it. */
+void record_copies(struct gpu *gpu);
+void record_returned(struct gpu *gpu, tutti_result_t result);
+/* Notes what is over. */
+void record_look(struct gpu *gpu);
+/* It holds so many bytes more. */
+void record_memory(struct gpu *gpu, enum wire_memory row, size_t bytes);
+
+/* memory.c */
+tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
+/* Do GPUs of this process address it, whichever it is on? Not memory of pools, mapped pieces and managed memory, as far as is known. */
+bool memory_is_reached(const struct gpu *gpu, const void *memory);
+tutti_result_t gpu_copy(const struct gpu *gpu, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
+
+/* scratch.c: windows, and bulk, the larger scratch that is made at its first use */
+tutti_result_t scratch_window(struct gpu *gpu);
+/* Where a piece from `peer` lies in rank `rank`'s window. */
+CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t piece);
+/* For peers: by a handle, or by descriptors, which are on their way to them when this returns. */
+enum scratch_kind { SCRATCH_WINDOW, SCRATCH_BULK };
+tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratch_kind kind, struct mailbox_buffer *out);
+tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, enum scratch_kind kind, CUdeviceptr *out,
+                             bool *imported);
+/* Makes this rank's, and tells the others. */
+tutti_result_t scratch_post_bulk(struct gpu *gpu);
+/* Reaches that of these ranks, this one among them. */
+tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks);
+/* Peers' windows are not used any more. */
+void scratch_give_back_windows(struct gpu *gpu);
+/* Memory in place of a user's that peers do not reach: two vectors of PEER_MOST bytes. */
+tutti_result_t scratch_stand_in(struct gpu *gpu);
+/* Gives back peers' memory, and own as soon as no peer writes to it and nothing is under way. */
+void scratch_close(struct gpu *gpu);
+/* A call on this executor: is it the time to free what closed ones have left? */
+void scratch_sweep(struct gpu *gpu);
+
+/* reduce.c */
+tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, bool capturing, CUstream stream);
+bool reduce_needs_bulk(const struct gpu *gpu, const struct call *call);
+/* The kernel's peers and parts, from the schedule that it carries out. False: there is none, with a sentence. */
+bool reduce_follow(struct gpu *gpu, const struct call *call, enum kernel_id kernel, struct kernel_reduce *what);
+
+/* peer_reduce.c: reductions of users' memory where it lies */
+bool peer_reduce_wanted(const struct gpu *gpu, const struct call *call);
+tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call);
+tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, struct kernel_reduce *what, CUstream stream);
+
+/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
+ * for one another. */
+tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
+/* Do copy engines carry so many bytes from each rank to each other? The same answer on all ranks. */
+bool exchange_copies(const struct gpu *gpu, uint64_t bytes);
+
+/* The forms that the user's setting allows, of those that he names. */
+unsigned exchange_protocols(void);
+
+/* copy.c: large messages, by copy engine */
+tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
+                             CUstream stream);
+tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
+                          CUstream stream);
+/* Of all streams beside the user's: waits for what is in them; ends them. */
+tutti_result_t copy_drain(struct gpu *gpu);
+void copy_close(struct gpu *gpu);
+
+/* transfer.c: one message. Between the halves others may begin. */
+tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream);
+/* The user's stream goes on when it is done. */
+tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream);
+/* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */
+bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream, tutti_result_t *result);
+/*
+ * Lets go all streams that wait for words; to be called again and again. Those that wait for a copy go when it is over, as their user may then
+ * free its memory: unless the copier is lost, or `at_once`.
+ */
+void transfer_give_up(struct gpu *gpu, bool at_once);
+/* Is there a message with `peer` that one of the two has let go before it was done? */
+bool transfer_undone(const struct gpu *gpu, int peer);
+
+/* side.c: what streams wait for and write */
+tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value);
+/* A stream of `owner` beside users' streams, if there is none yet. It is waited for and destroyed. */
+tutti_result_t side_make(const struct gpu *owner, CUstream *side);
+void side_end(const struct gpu *owner, CUstream side);
+tutti_result_t side_wait_all(const struct gpu *owner, CUstream side);
+/* Where a stream stands; `gpu`'s context is current, as the default streams are the current context's. */
+tutti_result_t side_mark(const struct gpu *gpu, CUstream stream);
+/* As side_make(); it goes on from there. `owner`'s context is current. */
+tutti_result_t side_branch(const struct gpu *gpu, const struct gpu *owner, CUstream *side);
+/* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
+void side_release(_Atomic uint32_t *word, uint32_t value);
+
+/* offer.c: which buffers of this rank peers have mapped */
+/* -1: not (yet); an offer was made, if one can be. */
+int offer_find(struct gpu *gpu, int peer, const struct cuda_range *range);
+void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer);
+/* Gives peers the descriptors that go with offers. Returns whether some are left. */
+/* Lets peers go of what has been freed. Returns whether there are any offers. */
+bool offer_withdraw_freed(struct gpu *gpu);
+bool offer_deliver(struct gpu *gpu);
+/* A copy of the descriptor is to go to a peer. */
+tutti_result_t offer_pass_fd(struct gpu *gpu, int peer, int fd, uint64_t key);
+void offer_close(struct gpu *gpu);
+
+/* import.c: peers' buffers that are mapped here, by a thread of its own */
+tutti_result_t import_start(struct gpu *gpu);
+void import_stop(struct gpu *gpu);
+/* Where a buffer is that the peer knows to be mapped. */
+CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer);
+/* Closes old ones if nothing is under way. Returns whether some are left. */
+bool import_close_old(struct gpu *gpu);
+void import_close(struct gpu *gpu);
+
+/* idle.c: times when no call of this process is under way on any GPU */
+void idle_join(struct gpu *gpu);
+void idle_leave(struct gpu *gpu);
+void idle_disturb(void);  /* a call is being issued */
+void idle_settle(void);   /* it has been */
+bool idle_try(void);      /* true: nothing is under way, nor will be until idle_end() */
+void idle_end(void);
+/* What the executors of this process are about; a moment later it may be otherwise. */
+struct idle_view {
+    bool graphs;      /* something was captured: what graphs replay is not seen */
+    uint64_t devices; /* ordinals that have a GPU executor */
+};
+struct idle_view idle_look(void);
+/* Asks all executors of this process, under the lock of their list. */
+bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *argument);
+/* The executor of another rank of the communicator that lives in this process; it stays until idle_go(). NULL: there is none. */
+struct gpu *idle_visit(const struct gpu *gpu, int rank);
+void idle_go(struct gpu *visited);
+
+/* helper.c: the thread that acts on news of peers */
+tutti_result_t helper_start(struct gpu *gpu);
+void helper_stop(struct gpu *gpu);
+/* Something was issued while a peer was being lost or the team failed: the helper may have looked before it was there. */
+void helper_look_again(struct gpu *gpu);
+/* The team's failure; asked before every issue, and while waiting for a peer's host. */
+tutti_result_t gpu_failure(struct gpu *gpu);
+/* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little later. Success stays. */
+tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result);
+/* Of a failure that a peer tells of on the mailbox. Peers tell before they let go what waits for words or data. */
+tutti_result_t gpu_hear_failure(struct gpu *gpu);
+/* What this rank's team has failed of, if it has, is told to peers that may hear of it in no other way. */
+void gpu_tell_failure(struct gpu *gpu);
+/* An error if one of these takes part no more: it will not take what this rank sends. */
+tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks);
+
+static inline CUdeviceptr device_address(const void *pointer)
+{
+    return (CUdeviceptr)(uintptr_t)pointer;
+}
+
+/* What `count` of a call stands for. */
+static inline uint64_t call_bytes(const struct call *call)
+{
+    return call->count * type_size(call->type);
+}
+
+/* What a rank gives to a reduction. */
+static inline uint64_t call_in_bytes(const struct gpu *gpu, const struct call *call)
+{
+    return call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)gpu->nranks : 1);
+}
+
+static inline CUdeviceptr mailbox_address(const struct gpu *gpu, const void *word)
+{
+    return gpu->mailbox_device + (CUdeviceptr)((const char *)word - (const char *)gpu->mailbox);
+}
+
+#endif

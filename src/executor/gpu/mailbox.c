@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and mapping the mailbox. Pages that nobody touches cost nothing. */
+#include "executor/gpu/mailbox.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "executor/gpu/gpu.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE 65536u /* a multiple of every page size that is in use */
+
+static size_t pages(size_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t mailbox_window(int nranks, int rank)
+{
+    return pages(sizeof(struct mailbox)) + (size_t)rank * pages(kernel_window_bytes(nranks) + MAILBOX_SPARE);
+}
+
+size_t mailbox_bulk(int nranks, int rank)
+{
+    return mailbox_window(nranks, nranks) + (size_t)rank * pages(kernel_bulk_bytes(nranks));
+}
+
+size_t mailbox_size(int nranks)
+{
+    return mailbox_bulk(nranks, nranks);
+}
+
+tutti_result_t gpu_create_mailbox(int nranks, int *fd)
+{
+    int memory = memfd_create("tutti-mailbox", MFD_CLOEXEC);
+    if (memory < 0 || ftruncate(memory, (off_t)mailbox_size(nranks)) < 0) {
+        tutti_result_t result = error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", mailbox_size(nranks), strerror(errno));
+        if (memory >= 0)
+            close(memory);
+        return result;
+    }
+    *fd = memory;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t mailbox_map(int fd, int nranks, struct mailbox **out)
+{
+    struct stat about;
+    size_t size = mailbox_size(nranks);
+    if (fstat(fd, &about) < 0 || (size_t)about.st_size < size)
+        return error_set(TUTTI_SYSTEM_ERROR, "the shared mailbox has %lld bytes; %zu were expected", (long long)about.st_size, size);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", size, strerror(errno));
+    *out = memory;
+    return TUTTI_SUCCESS;
+}
+
+void mailbox_unmap(struct mailbox *mailbox, int nranks)
+{
+    if (mailbox)
+        munmap(mailbox, mailbox_size(nranks));
+}
+
+void mailbox_ring(struct mailbox *mailbox, int rank)
+{
+    atomic_fetch_add(&mailbox->rank[rank].bell, 1);
+    futex_wake_all(&mailbox->rank[rank].bell);
+}

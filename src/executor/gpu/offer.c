@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers of this rank that peers may map, so that messages go from buffer to buffer. A message whose buffer is not mapped at the
+ * other end goes through scratch, and the buffer is offered to the peer, which maps it beside its work (import.c).
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/error.h"
+#include "base/random.h"
+#include "link/link.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
+{
+    return &gpu->mailbox->offer[gpu->rank][peer][offer];
+}
+
+static bool is_answered(const struct gpu *gpu, int peer, int offer)
+{
+    uint32_t answer = atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire);
+    return answer >> 1 == gpu->offered[peer][offer].number;
+}
+
+static bool is_mapped(const struct gpu *gpu, int peer, int offer)
+{
+    return atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire) == (gpu->offered[peer][offer].number << 1 | 1);
+}
+
+/* Neither is the peer looking at the place, nor copying to or from the buffer. */
+static bool may_change(const struct gpu *gpu, int peer, int offer)
+{
+    const struct offered *mine = &gpu->offered[peer][offer];
+    uint32_t pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed);
+    uint32_t pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled);
+    return !mine->number || (is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
+}
+
+static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_range *range, const struct cuda_handle *handle, uint64_t key)
+{
+    struct mailbox_offer *place = place_of(gpu, peer, offer);
+    struct offered *mine = &gpu->offered[peer][offer];
+    uint32_t number = (mine->number + 1) & 0x7fffffff;
+    *mine = (struct offered){.number = number ? number : 1,
+                             .id = range->id,
+                             .base = range->base,
+                             .size = range->size,
+                             .used = ++gpu->offers_used,
+                             .pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed),
+                             .pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled)};
+    place->buffer = (struct mailbox_buffer){.handle = *handle, .address = range->base, .base = range->base};
+    place->key = key;
+    atomic_store_explicit(&place->number, mine->number, memory_order_release);
+    mailbox_ring(gpu->mailbox, peer);
+}
+
+static uint32_t places_used(const struct gpu *gpu, int peer)
+{
+    return atomic_load_explicit(&gpu->mailbox->offers[gpu->rank][peer], memory_order_relaxed);
+}
+
+/* The peer keeps memory alive that this process has given back: it shall let go. The driver is asked without the lock: it may take its time. */
+static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
+{
+    static const struct cuda_range nothing = {.ordinal = -1};
+    static const struct cuda_handle none;
+    struct cuda_range now;
+    pthread_mutex_lock(&gpu->offering);
+    const struct offered mine = gpu->offered[peer][offer];
+    bool mapped = mine.size && is_mapped(gpu, peer, offer) && may_change(gpu, peer, offer);
+    pthread_mutex_unlock(&gpu->offering);
+    if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS || (now.id == mine.id && now.base == mine.base))
+        return mine.size != 0;
+    pthread_mutex_lock(&gpu->offering);
+    bool still = gpu->offered[peer][offer].number == mine.number && may_change(gpu, peer, offer);
+    if (still)
+        publish(gpu, peer, offer, &nothing, &none, 0);
+    pthread_mutex_unlock(&gpu->offering);
+    return !still;
+}
+
+bool offer_withdraw_freed(struct gpu *gpu)
+{
+    bool any = false;
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        for (uint32_t i = 0; !gpu->here[peer] && i < places_used(gpu, peer); i++)
+            any |= withdraw_if_freed(gpu, peer, (int)i);
+    return any;
+}
+
+static int find_room(struct gpu *gpu, int peer)
+{
+    int oldest = -1, used = (int)places_used(gpu, peer);
+    for (int i = 0; i < used && (oldest < 0 || gpu->offered[peer][oldest].size); i++)
+        if (may_change(gpu, peer, i) && (oldest < 0 || !gpu->offered[peer][i].size || gpu->offered[peer][i].used < gpu->offered[peer][oldest].used))
+            oldest = i;
+    if (used == MAILBOX_OFFERS || (oldest >= 0 && !gpu->offered[peer][oldest].size))
+        return oldest;
+    atomic_store_explicit(&gpu->mailbox->offers[gpu->rank][peer], (uint32_t)used + 1, memory_order_release);
+    return used;
+}
+
+static bool keep_passed_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
+{
+    struct passed_fd *passed_fd = malloc(sizeof *passed_fd);
+    if (!passed_fd)
+        return false;
+    *passed_fd = (struct passed_fd){.peer = peer, .fd = fd, .key = key};
+    pthread_mutex_lock(&gpu->lock);
+    list_push(&gpu->passed_fds, &passed_fd->node);
+    pthread_mutex_unlock(&gpu->lock);
+    mailbox_ring(gpu->mailbox, gpu->rank);
+    return true;
+}
+
+static void make_offer(struct gpu *gpu, int peer, const struct cuda_range *range)
+{
+    struct cuda_handle handle = {0};
+    int fd = -1;
+    int offer = find_room(gpu, peer);
+    if (offer < 0)
+        return;
+    uint64_t key = 0, place = (uint64_t)(gpu->rank * KERNEL_RANKS + peer) * MAILBOX_OFFERS + (uint64_t)offer;
+    if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
+        handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
+    if (fd >= 0) {
+        key = mix64(mix64(gpu->team->id + place) + gpu->offered[peer][offer].number);
+        if (!keep_passed_fd(gpu, peer, fd, key)) {
+            close(fd);
+            return;
+        }
+    }
+    publish(gpu, peer, offer, range, &handle, key);
+}
+
+static int find(struct gpu *gpu, int peer, const struct cuda_range *range)
+{
+    uint32_t used = places_used(gpu, peer);
+    for (uint32_t i = 0; i < used; i++) {
+        struct offered *mine = &gpu->offered[peer][i];
+        if (!mine->number || !mine->size || mine->id != range->id || mine->base != range->base)
+            continue;
+        mine->used = ++gpu->offers_used;
+        return is_mapped(gpu, peer, (int)i) ? (int)i : -1;
+    }
+    make_offer(gpu, peer, range);
+    return -1;
+}
+
+int offer_find(struct gpu *gpu, int peer, const struct cuda_range *range)
+{
+    pthread_mutex_lock(&gpu->offering);
+    int offer = find(gpu, peer, range);
+    pthread_mutex_unlock(&gpu->offering);
+    return offer;
+}
+
+void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer)
+{
+    pthread_mutex_lock(&gpu->offering);
+    struct offered *mine = &gpu->offered[peer][offer];
+    if (transfer->sends)
+        mine->pulled = transfer->number;
+    else
+        mine->pushed = transfer->number;
+    pthread_mutex_unlock(&gpu->offering);
+}
+
+/* ---- Descriptors that go with offers ------------------------------------------------------------------------------- */
+
+/* TUTTI_IN_PROGRESS: the link is not up yet. */
+static tutti_result_t deliver(struct gpu *gpu, const struct passed_fd *passed_fd)
+{
+    struct link *link;
+    lock_take(&gpu->team->engine->lock);
+    tutti_result_t result = team_link(gpu->team, passed_fd->peer, &link);
+    if (result == TUTTI_SUCCESS)
+        result = link_share(link, passed_fd->key, passed_fd->fd);
+    lock_release(&gpu->team->engine->lock);
+    return result;
+}
+
+static void drop(struct passed_fd *passed_fd)
+{
+    list_remove(&passed_fd->node);
+    close(passed_fd->fd);
+    free(passed_fd);
+}
+
+/* One at a time: under the engine's lock a callback may want this executor's. */
+static struct passed_fd *next_passed_fd(struct gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->lock);
+    struct passed_fd *passed_fd = list_empty(&gpu->passed_fds) ? NULL : list_entry(gpu->passed_fds.next, struct passed_fd, node);
+    pthread_mutex_unlock(&gpu->lock);
+    return passed_fd;
+}
+
+tutti_result_t offer_pass_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy >= 0 && keep_passed_fd(gpu, peer, copy, key))
+        return TUTTI_SUCCESS;
+    if (copy >= 0)
+        close(copy);
+    return error_set(TUTTI_SYSTEM_ERROR, "cannot keep a descriptor of device memory for rank %d", peer);
+}
+
+bool offer_deliver(struct gpu *gpu)
+{
+    for (struct passed_fd *passed_fd; (passed_fd = next_passed_fd(gpu));) {
+        if (deliver(gpu, passed_fd) == TUTTI_IN_PROGRESS)
+            return true;
+        pthread_mutex_lock(&gpu->lock);
+        drop(passed_fd); /* undeliverable ones too: the offer stays without an answer, and messages are staged */
+        pthread_mutex_unlock(&gpu->lock);
+    }
+    return false;
+}
+
+void offer_close(struct gpu *gpu)
+{
+    while (!list_empty(&gpu->passed_fds))
+        drop(list_entry(gpu->passed_fds.next, struct passed_fd, node));
+}

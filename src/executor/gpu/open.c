@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a GPU executor: which GPUs are there, can they reach one another, and where their windows are. */
+#include "executor/gpu/workers.h"
+#include "executor/gpu/internal.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "device/cuda/nvml.h"
+#include "wire/boxread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PINNED (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
+
+/* What every rank tells every other. */
+struct peer_info {
+    uint8_t gpu[16]; /* its uuid */
+    uint8_t process[WIRE_UUID_BYTES];
+    struct mailbox_buffer window;
+    uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
+    uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does not see */
+    uint32_t wants_host;
+    uint32_t descriptors; /* it can map them */
+    uint32_t opened;      /* it has, or handles, of all others */
+    char bus_id[16];      /* as in sysfs */
+    uint32_t blocks, policy; /* as ordered */
+    uint32_t processors, few_queues;
+};
+
+/* What takes the time of making one, for the log. */
+enum part { PART_CONTEXT, PART_KERNELS, PART_MAILBOX, PART_MEETING, PART_ACCESS, PART_WINDOW, PART_WINDOWS, PART_HELPER, PARTS };
+
+struct opening {
+    struct peer_info mine, all[KERNEL_RANKS];
+    uint64_t since, spent[PARTS]; /* nanoseconds */
+};
+
+static void spend(struct opening *opening, enum part part)
+{
+    uint64_t now = clock_ns();
+    opening->spent[part] += now - opening->since;
+    opening->since = now;
+}
+
+static void tell_spent(const struct gpu *gpu, const struct opening *opening)
+{
+    double ms[PARTS], sum = 0;
+    for (int i = 0; i < PARTS; i++)
+        sum += ms[i] = (double)opening->spent[i] / NS_PER_MS;
+    log_info("rank %d of %d on GPU %d made its executor in %.1f ms: context %.1f, kernels %.1f, mailbox %.1f, meeting the others %.1f, "
+             "access %.1f, window %.1f, the others' windows %.1f, helper %.1f",
+             gpu->rank, gpu->nranks, gpu->device->ordinal, sum, ms[PART_CONTEXT], ms[PART_KERNELS], ms[PART_MAILBOX],
+             ms[PART_MEETING], ms[PART_ACCESS], ms[PART_WINDOW], ms[PART_WINDOWS], ms[PART_HELPER]);
+}
+
+/* Ranks that launch kernels of different grids would wait for one another for ever. */
+static tutti_result_t check_alike(const struct peer_info *all, int nranks)
+{
+    for (int rank = 1; rank < nranks; rank++)
+        if (all[rank].blocks != all[0].blocks || all[rank].policy != all[0].policy)
+            return error_set(TUTTI_INVALID_USAGE, "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
+                             all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
+    return TUTTI_SUCCESS;
+}
+
+/* Where a GPU has few processors all launch few blocks: kernels meet block by block. */
+static struct kernel_room find_room(const struct peer_info *all, int nranks)
+{
+    uint32_t processors = all[0].processors;
+    for (int rank = 1; rank < nranks; rank++)
+        processors = all[rank].processors < processors ? all[rank].processors : processors;
+    return kernel_room(processors, (unsigned)param_int(PARAM_BLOCKS_LEAST), all[0].blocks);
+}
+
+static tutti_result_t check_distinct(const struct peer_info *all, int nranks)
+{
+    for (int a = 0; a < nranks; a++)
+        for (int b = 0; b < a; b++)
+            if (memcmp(all[a].gpu, all[b].gpu, sizeof all[a].gpu) == 0)
+                return error_set(TUTTI_INVALID_USAGE, "rank %d and rank %d use the same GPU; give each rank its own", b, a);
+    return TUTTI_SUCCESS;
+}
+
+enum { P2P_LOC, P2P_NVL, P2P_LEVELS = 6 };
+
+/* By word or by number. Distances on PCI Express are not looked at: whoever can reach a GPU may. */
+static int p2p_level(void)
+{
+    return (int)param_int(PARAM_P2P_LEVEL) % P2P_LEVELS;
+}
+
+/*
+ * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening an IPC
+ * handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be reached all the same.
+ */
+static bool reaches(struct gpu *gpu, int rank, struct peer_info *mine, const struct peer_info *theirs)
+{
+    int ordinal;
+    if (rank == gpu->rank)
+        return true;
+    if (cuda_device_find(theirs->gpu, &ordinal) != TUTTI_SUCCESS)
+        return false;
+    if (ordinal < 0) {
+        bool joined = nvml_joined(gpu->device->bus_id, theirs->bus_id);
+        mine->whole |= joined ? 1u << rank : 0;
+        return joined || p2p_level() != P2P_NVL;
+    }
+    tutti_result_t result = gpu->here[rank] ? cuda_device_peer(gpu->device, ordinal) : cuda_device_reaches(gpu->device, ordinal);
+    bool whole = result == TUTTI_SUCCESS && cuda_device_whole(gpu->device, ordinal);
+    mine->whole |= whole ? 1u << rank : 0;
+    return whole || (result == TUTTI_SUCCESS && p2p_level() != P2P_NVL);
+}
+
+static void find_reachable(struct gpu *gpu, const struct peer_info *all, struct peer_info *mine)
+{
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        if (reaches(gpu, rank, mine, &all[rank]))
+            mine->reaches |= 1u << rank;
+}
+
+/* All ranks come to the same answer. */
+static bool all_apart(const struct peer_info *all, int nranks)
+{
+    for (int a = 0; a < nranks; a++)
+        for (int b = 0; b < a; b++)
+            if (memcmp(all[a].process, all[b].process, sizeof all[a].process) == 0)
+                return false;
+    return true;
+}
+
+static bool all_reach_all(const struct peer_info *all, int nranks)
+{
+    for (int rank = 0; rank < nranks; rank++)
+        if (all[rank].wants_host || all[rank].reaches != (1u << nranks) - 1)
+            return false;
+    return true;
+}
+
+static bool all_whole(const struct peer_info *all, int nranks)
+{
+    for (int rank = 0; rank < nranks; rank++)
+        if ((all[rank].whole | 1u << rank) != (1u << nranks) - 1)
+            return false;
+    return true;
+}
+
+static tutti_result_t use_host_windows(struct gpu *gpu)
+{
+    size_t head = mailbox_window(gpu->nranks, 0);
+    CUdeviceptr windows = 0;
+    tutti_result_t result = cuda_check(gpu->cu->MemHostRegister((char *)gpu->mailbox + head, mailbox_size(gpu->nranks) - head, PINNED),
+                                       "pinning windows in host memory");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(gpu->cu->MemHostGetDevicePointer(&windows, (char *)gpu->mailbox + head, 0), "finding the windows' device address");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    for (int rank = 0; rank < gpu->nranks; rank++) {
+        unsigned char *base = (unsigned char *)(uintptr_t)windows - head;
+        gpu->kernels.window[rank] = base + mailbox_window(gpu->nranks, rank);
+        gpu->kernels.bulk[rank] = base + mailbox_bulk(gpu->nranks, rank);
+    }
+    gpu->in_host = gpu->bulk_posted = true;
+    gpu->bulk_taken = (1u << gpu->nranks) - 1;
+    gpu->copies = false;
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t reach_windows(struct gpu *gpu, const struct peer_info *all)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int rank = 0; rank < gpu->nranks && result == TUTTI_SUCCESS; rank++) {
+        CUdeviceptr address = gpu->window;
+        if (rank != gpu->rank)
+            result = scratch_reach(gpu, rank, &all[rank].window, SCRATCH_WINDOW, &address, &gpu->window_imported[rank]);
+        gpu->windows[rank] = all[rank].window;
+        gpu->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
+    }
+    return result;
+}
+
+/* Whether a peer's memory can be mapped shows when it is: handles of other PID namespaces are refused, and some GPUs are not seen. All ranks hear. */
+static tutti_result_t agree_on_windows(struct gpu *gpu, struct opening *opening, tutti_result_t reached, bool *all)
+{
+    if (reached != TUTTI_SUCCESS)
+        log_info("rank %d: %s", gpu->rank, error_last());
+    opening->mine.opened = reached == TUTTI_SUCCESS;
+    tutti_result_t result = team_tell_all(gpu->team, &opening->mine, sizeof opening->mine, opening->all);
+    *all = result == TUTTI_SUCCESS;
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        *all = *all && opening->all[rank].opened;
+    return result;
+}
+
+static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *opening, bool *all)
+{
+    struct peer_info *mine = &opening->mine;
+    tutti_result_t result = scratch_window(gpu);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_describe(gpu, gpu->window, SCRATCH_WINDOW, &mine->window);
+    spend(opening, PART_WINDOW);
+    /* A rank that failed does not go on, so that the others hear of it by the failed team. */
+    if (result == TUTTI_SUCCESS)
+        result = team_tell_all(gpu->team, mine, sizeof *mine, opening->all);
+    spend(opening, PART_MEETING);
+    if (result == TUTTI_SUCCESS)
+        result = agree_on_windows(gpu, opening, reach_windows(gpu, opening->all), all);
+    spend(opening, PART_WINDOWS);
+    if (result == TUTTI_SUCCESS && !*all)
+        scratch_give_back_windows(gpu);
+    return result;
+}
+
+static bool all_map_descriptors(const struct peer_info *all, int nranks)
+{
+    bool can = true;
+    for (int rank = 0; rank < nranks; rank++)
+        can = can && all[rank].descriptors;
+    return can;
+}
+
+/* By IPC handles, which every driver has; by descriptors, which go over the links; in host memory. */
+static tutti_result_t use_device_windows(struct gpu *gpu, struct opening *opening)
+{
+    bool all;
+    tutti_result_t result = try_device_windows(gpu, opening, &all);
+    if (result == TUTTI_SUCCESS && !all && all_map_descriptors(opening->all, gpu->nranks)) {
+        log_info("rank %d: some rank cannot open a window by its handle: descriptors are tried", gpu->rank);
+        gpu->by_descriptor = true;
+        gpu->sealed = gpu->window;
+        gpu->window = 0;
+        result = try_device_windows(gpu, opening, &all);
+    }
+    return result == TUTTI_SUCCESS && !all ? use_host_windows(gpu) : result;
+}
+
+static void tell_reach(const struct gpu *gpu)
+{
+    if (gpu->in_host)
+        log_info("rank %d: not all GPUs reach one another: windows lie in host memory", gpu->rank);
+    else
+        log_info("rank %d: windows lie on the GPUs; links keep 128 bytes whole, so messages may carry a flag in each: %s", gpu->rank,
+                 gpu->lines ? "yes" : "no");
+}
+
+/*
+ * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the peer waits for; a
+ * kernel that waits holds up nothing. All ranks come to the same answer.
+ */
+static bool copies_are_safe(const struct peer_info *all, int nranks)
+{
+    for (int rank = 0; rank < nranks; rank++)
+        if (all[rank].few_queues)
+            return false;
+    return true;
+}
+
+static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
+{
+    struct team *team = gpu->team;
+    struct peer_info *mine = &opening->mine, *all = opening->all;
+    memcpy(mine->gpu, gpu->device->uuid, sizeof mine->gpu);
+    memcpy(mine->process, team->process[gpu->rank].uuid, sizeof mine->process);
+    memcpy(mine->bus_id, gpu->device->bus_id, sizeof mine->bus_id);
+    mine->descriptors = gpu->device->vmm;
+    mine->blocks = gpu->room.most;
+    mine->processors = (uint32_t)gpu->device->sms;
+    mine->few_queues = cuda_queues_are_few();
+    mine->policy = gpu->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
+    mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
+    tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
+    if (result == TUTTI_SUCCESS)
+        result = check_distinct(all, gpu->nranks);
+    if (result == TUTTI_SUCCESS)
+        result = check_alike(all, gpu->nranks);
+    spend(opening, PART_MEETING);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    gpu->room = find_room(all, gpu->nranks);
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        gpu->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
+    gpu->apart = all_apart(all, gpu->nranks);
+    if (gpu->copies && !copies_are_safe(all, gpu->nranks)) {
+        log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages", gpu->rank);
+        gpu->copies = false;
+    }
+    for (int rank = 0; rank < gpu->nranks; rank++) {
+        bool through_scratch = gpu->here[rank] && rank != gpu->rank && param_int(PARAM_P2P_DIRECT_DISABLE);
+        gpu->copies = gpu->copies && !through_scratch && (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->no_kernels);
+        gpu->stage = gpu->copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->stage;
+    }
+    find_reachable(gpu, all, mine);
+    spend(opening, PART_ACCESS);
+    result = team_tell_all(team, mine, sizeof *mine, all);
+    spend(opening, PART_MEETING);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = all_reach_all(all, gpu->nranks) ? use_device_windows(gpu, opening) : use_host_windows(gpu);
+    gpu->peer_reduce = gpu->nranks > 1 && !gpu->in_host;
+    gpu->lines = !gpu->in_host && (gpu->protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
+    tell_reach(gpu);
+    for (int rank = 0; rank < gpu->nranks; rank++)
+        gpu->peer_reduce = gpu->peer_reduce && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
+    return result;
+}
+
+static tutti_result_t register_mailbox(struct gpu *gpu)
+{
+    tutti_result_t result = cuda_check(gpu->cu->MemHostRegister(gpu->mailbox, MAILBOX_PINNED, PINNED), "pinning the mailbox");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    gpu->mailbox_registered = true;
+    return cuda_check(gpu->cu->MemHostGetDevicePointer(&gpu->mailbox_device, gpu->mailbox, 0), "finding the mailbox's device address");
+}
+
+static tutti_result_t open_staged(struct gpu *gpu)
+{
+    tutti_result_t result = staged_open(gpu->team, gpu->device, &gpu->staged);
+    if (result == TUTTI_SUCCESS)
+        gpu->over = staged_word(gpu->staged, &gpu->over_device);
+    return result;
+}
+
+static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *opening)
+{
+    tutti_result_t result = cuda_check(gpu->cu->EventCreate(&gpu->sound, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(gpu->cu->EventCreate(&gpu->mark, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS)
+        result = side_make(gpu, &gpu->sounded);
+    if (result == TUTTI_SUCCESS && !gpu->device->memops)
+        result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", gpu->device->ordinal);
+    if (result == TUTTI_SUCCESS && mailbox < 0)
+        return open_staged(gpu);
+    if (result == TUTTI_SUCCESS)
+        result = mailbox_map(mailbox, gpu->nranks, &gpu->mailbox);
+    if (result == TUTTI_SUCCESS)
+        result = register_mailbox(gpu);
+    spend(opening, PART_MAILBOX);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    gpu->over = &gpu->mailbox->rank[gpu->rank].over;
+    gpu->over_device = mailbox_address(gpu, gpu->over);
+    gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
+    gpu->pushes = param_int(PARAM_COPY_PUSH);
+    gpu->copies = param_int(PARAM_COPY_FROM) > 0 || gpu->no_kernels;
+    gpu->protocols = exchange_protocols();
+    gpu->copy_from = gpu->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
+    result = meet(gpu, opening);
+    spend(opening, PART_WINDOWS);
+    if (result == TUTTI_SUCCESS)
+        result = helper_start(gpu);
+    if (result == TUTTI_SUCCESS)
+        result = import_start(gpu);
+    spend(opening, PART_HELPER);
+    return result;
+}
+
+struct gpu_config gpu_config(void)
+{
+    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
+    return (struct gpu_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
+}
+
+tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int mailbox, struct gpu **out)
+{
+    _Static_assert(GPU_RANKS == KERNEL_RANKS, "as many as kernels know");
+    if (mailbox >= 0 && team->nranks > KERNEL_RANKS)
+        return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
+    struct opening opening = {.since = clock_ns()};
+    struct gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a GPU executor");
+    workers_join();
+    gpu->team = team;
+    gpu->rank = gpu->kernels.rank = team->rank;
+    gpu->nranks = gpu->kernels.nranks = team->nranks;
+    gpu->room.most = (unsigned)order->blocks;
+    gpu->no_kernels = order->policy == TUTTI_POLICY_ZERO;
+    list_init(&gpu->passed_fds);
+    list_init(&gpu->old);
+    list_init(&gpu->idle);
+    pthread_mutex_init(&gpu->lock, NULL);
+    pthread_mutex_init(&gpu->offering, NULL);
+    tutti_result_t result = cuda_driver(&gpu->cu);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_device_acquire(order->device, &gpu->device);
+    spend(&opening, PART_CONTEXT);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_device_load(gpu->device); /* not later: loading may wait for kernels that wait for this rank */
+    spend(&opening, PART_KERNELS);
+    if (result == TUTTI_SUCCESS) {
+        cuda_enter(gpu->device);
+        result = open_here(gpu, mailbox, &opening);
+        cuda_leave();
+    }
+    if (result != TUTTI_SUCCESS) {
+        gpu_close(gpu);
+        return result;
+    }
+    record_open(gpu);
+    tell_spent(gpu, &opening);
+    idle_join(gpu);
+    *out = gpu;
+    return TUTTI_SUCCESS;
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    if (!gpu)
+        return;
+    if (gpu->device) {
+        cuda_enter(gpu->device);
+        if (gpu->over)
+            gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
+        gpu_tell_failure(gpu);
+        idle_leave(gpu);
+        staged_close(gpu->staged);
+        copy_close(gpu); /* while the helper still lets go what waits for peers that have failed */
+        import_stop(gpu); /* likewise: it may be held up in the driver until that work ends */
+        helper_stop(gpu);
+        offer_close(gpu);
+        import_close(gpu);
+        record_close(gpu);
+        side_end(gpu, gpu->sounded);
+        graphs_close(gpu);
+        if (gpu->sound)
+            gpu->cu->EventDestroy(gpu->sound);
+        scratch_close(gpu);
+        cuda_leave();
+        cuda_device_release(gpu->device);
+    }
+    workers_leave();
+    pthread_mutex_destroy(&gpu->lock);
+    pthread_mutex_destroy(&gpu->offering);
+    free(gpu);
+}
+
+bool gpu_uses_team(const struct gpu *gpu)
+{
+    return gpu->staged != NULL;
+}
+
+int gpu_device(const struct gpu *gpu)
+{
+    return gpu->device->ordinal;
+}
+
+void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes)
+{
+    *device_bytes = *host_bytes = 0;
+    for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
+        *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) += gpu->memory[row];
+}

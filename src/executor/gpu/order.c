@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of one executor run one after another: they share windows. Each has a ticket, a number that is stored in a word of host
+ * memory when it is over: by its kernel if it ends with one, so that the driver has nothing to do, or else by its stream. Inside a
+ * stream operations follow one another anyway; a change of stream waits for the last ticket, whatever became of the stream before.
+ * What a graph captures has no ticket: graphs.c.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#define SPIN_MS  2  /* while waiting; then the driver is asked, now and then, whether the GPU still works */
+#define PAUSE_US 50
+#define REFUSALS 3 /* a driver may refuse once for want of memory; of a GPU that has failed it refuses everything */
+
+bool order_is_over(const struct gpu *gpu, uint32_t ticket)
+{
+    return (int32_t)(atomic_load_explicit(gpu->over, memory_order_acquire) - ticket) >= 0;
+}
+
+bool order_idle(const struct gpu *gpu)
+{
+    return atomic_load(&gpu->lost) || atomic_load(&gpu->untracked) || order_is_over(gpu, atomic_load(&gpu->ticket));
+}
+
+/* 0 is none. */
+static uint32_t next_ticket(struct gpu *gpu)
+{
+    gpu->tickets += gpu->tickets == UINT32_MAX ? 2 : 1;
+    return gpu->tickets;
+}
+
+tutti_result_t order_begin(struct gpu *gpu, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (atomic_load_explicit(&gpu->any_old, memory_order_relaxed))
+        import_close_old(gpu); /* in a pause that is too short for another thread to find it */
+    scratch_sweep(gpu);
+    idle_disturb();
+    tutti_result_t result = gpu_failure(gpu);
+    if (result != TUTTI_SUCCESS) {
+        idle_settle();
+        return result;
+    }
+    result = cuda_check(gpu->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    gpu->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    gpu->told = 0;
+    bool same = gpu->last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
+    if (result == TUTTI_SUCCESS && !same && !gpu->capturing && !order_idle(gpu))
+        result = cuda_check(gpu->cu->StreamWaitValue32(stream, gpu->over_device, atomic_load(&gpu->ticket), CU_STREAM_WAIT_VALUE_GEQ),
+                            "ordering two streams");
+    if (result == TUTTI_SUCCESS)
+        result = graphs_begin(gpu, stream);
+    if (result != TUTTI_SUCCESS) {
+        team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
+        idle_settle();
+    }
+    return result;
+}
+
+bool gpu_any_thread(struct gpu *gpu, gpu_stream_t stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (gpu->staged || stream == CU_STREAM_PER_THREAD)
+        return false;
+    return !stream || (gpu->cu->StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t before)
+{
+    cuda_enter(gpu->device);
+    tutti_result_t result = side_mark(gpu, before);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->mark, 0), "ordering the streams of a group");
+    cuda_leave();
+    return result == TUTTI_SUCCESS ? result : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
+}
+
+tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream)
+{
+    *what = gpu->kernels;
+    what->ticket = gpu->capturing ? 0 : next_ticket(gpu);
+    tutti_result_t result = cuda_launch(gpu->device, how, type, what, stream);
+    gpu->told = result == TUTTI_SUCCESS ? what->ticket : 0;
+    return result;
+}
+
+uint32_t order_staged(struct gpu *gpu)
+{
+    gpu->told = staged_tells(gpu->staged) ? next_ticket(gpu) : 0;
+    return gpu->told;
+}
+
+void order_more(struct gpu *gpu)
+{
+    gpu->told = 0;
+}
+
+/* The ticket of the operation: its last kernel's if nothing came behind that. */
+static CUresult end_by_ticket(struct gpu *gpu, CUstream stream, bool whole)
+{
+    CUresult got = CUDA_SUCCESS;
+    uint32_t ticket = whole ? gpu->told : 0;
+    if (!ticket) {
+        ticket = next_ticket(gpu);
+        got = gpu->cu->StreamWriteValue32(stream, gpu->over_device, ticket, 0);
+    }
+    gpu->last = stream;
+    atomic_store(&gpu->ticket, ticket);
+    if (got != CUDA_SUCCESS)
+        atomic_store(&gpu->untracked, true);
+    return got;
+}
+
+tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued)
+{
+    tutti_result_t result = issued;
+    CUresult ended = CUDA_SUCCESS;
+    if (gpu->capturing) {
+        atomic_store_explicit(&gpu->captured, true, memory_order_relaxed);
+    } else {
+        bool whole = issued == TUTTI_SUCCESS, kernel = gpu->told != 0;
+        ended = end_by_ticket(gpu, stream, whole);
+        step_issued(gpu, atomic_load_explicit(&gpu->ticket, memory_order_relaxed), whole && kernel, whole);
+    }
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(ended, "marking the end of an operation");
+    if (result == TUTTI_SUCCESS)
+        result = graphs_end(gpu, stream);
+    bool refused = issued != TUTTI_SUCCESS && atomic_load(&gpu->refused_call); /* which has its own end, behind what came before */
+    if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
+        team_fail(gpu->team, result, gpu->rank, error_last());
+    idle_settle();
+    helper_look_again(gpu);
+    return result;
+}
+
+/*
+ * A GPU that has failed stores no ticket, but does no work for anybody any more. So it is given some, one event at a time. Somebody may be
+ * capturing a graph, which this must not spoil.
+ */
+static tutti_result_t ask_driver(struct gpu *gpu)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    CUresult got = gpu->cu->EventQuery(gpu->sound);
+    if (got == CUDA_SUCCESS)
+        got = gpu->cu->EventRecord(gpu->sound, gpu->sounded);
+    gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
+    bool takes = got == CUDA_SUCCESS || got == CUDA_ERROR_NOT_READY;
+    atomic_store(&gpu->refused, takes ? 0 : atomic_load(&gpu->refused) + 1);
+    if (atomic_load(&gpu->refused) < REFUSALS)
+        return TUTTI_SUCCESS;
+    atomic_store(&gpu->lost, true);
+    return cuda_check(got, "waiting for the last operation");
+}
+
+static tutti_result_t wait_for_last(struct gpu *gpu)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    uint64_t spin = clock_deadline_ms(SPIN_MS);
+    if (atomic_load(&gpu->lost))
+        return ask_driver(gpu);
+    if (atomic_load(&gpu->untracked))
+        return cuda_check(gpu->cu->StreamSynchronize(gpu->last), "waiting for the last operation");
+    while (result == TUTTI_SUCCESS && !order_idle(gpu)) {
+        if (!clock_passed(spin)) {
+            sched_yield();
+            continue;
+        }
+        result = ask_driver(gpu);
+        usleep(PAUSE_US);
+    }
+    return result;
+}
+
+tutti_result_t gpu_synchronize(struct gpu *gpu)
+{
+    cuda_enter(gpu->device);
+    tutti_result_t result = wait_for_last(gpu);
+    if (result == TUTTI_SUCCESS && atomic_load(&gpu->team->failed))
+        result = copy_drain(gpu); /* what was let go may still be about to read the user's memory */
+    record_look(gpu);
+    cuda_leave();
+    if (result == TUTTI_SUCCESS)
+        depart_settle(gpu);
+    else /* peers wait for what this GPU will not do any more */
+        team_fail(gpu->team, result, gpu->rank, error_last());
+    tutti_result_t failure = gpu_hear_failure(gpu);
+    return failure == TUTTI_SUCCESS ? result : failure;
+}

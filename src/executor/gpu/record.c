@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has; a thread looks now and
+ * then which tickets are over, as long as something is unfinished. It never calls the driver. Where an operation stays unfinished,
+ * it asks the kernel that may be spinning in it: who answers has come to it and waits for peers.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/log.h"
+#include "device/type.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_US  20000  /* between two looks */
+#define SLOW_US  100000 /* while nothing ends */
+#define PATIENCE 5      /* looks in vain until the kernel is asked */
+#define IDLE     50     /* looks until it goes to sleep when nothing is left: waking it costs the next caller a microsecond */
+
+struct record {
+    struct trace_comm *trace;
+    struct trace_op *call;       /* being issued; NULL: not recorded */
+    enum way way;
+    uint32_t rounds;             /* of its schedule; 0 of sends and receives */
+    uint64_t peers;              /* ranks sent to (bits 0..31) and received from (32..63); 0: as the call has said */
+
+    /* issued and not seen to be over, oldest first: at most as many as the box holds. Filled by calls, emptied under the lock */
+    struct pending {
+        struct trace_op *op;
+        uint32_t ticket;
+    } pending[WIRE_BOX_OPS];
+    _Atomic uint64_t head, tail;
+    pthread_mutex_t lock;
+
+    pthread_t thread;
+    _Atomic bool watching; /* the thread looks again by itself */
+    _Atomic bool stop;
+    _Atomic uint32_t news; /* what it sleeps on */
+    uint64_t asked;        /* 1 + head of when the kernel was asked; 0: it was not */
+};
+
+/* ---- What is over -------------------------------------------------------------------------------------------------- */
+
+static struct pending *pending_at(struct record *record, uint64_t index)
+{
+    return &record->pending[index % WIRE_BOX_OPS];
+}
+
+/* The first that is not over. */
+static uint64_t find_unfinished(struct gpu *gpu, uint64_t head, uint64_t tail)
+{
+    while (head < tail && order_is_over(gpu, pending_at(gpu->record, head)->ticket))
+        head++;
+    return head;
+}
+
+/* Under the lock. What ends after the communicator has failed was given up. */
+static bool end_until(struct gpu *gpu, uint64_t end)
+{
+    struct record *record = gpu->record;
+    uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), first = head;
+    tutti_result_t result = (tutti_result_t)atomic_load(&gpu->team->failed);
+    for (; head < end; head++) {
+        trace_op_seen_done(pending_at(record, head)->op, result);
+        if (result != TUTTI_SUCCESS)
+            trace_count(gpu->team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
+    }
+    atomic_store_explicit(&record->head, head, memory_order_release);
+    return head != first;
+}
+
+static bool look(struct gpu *gpu)
+{
+    struct record *record = gpu->record;
+    uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed), tail = atomic_load(&record->tail);
+    return end_until(gpu, find_unfinished(gpu, head, tail));
+}
+
+void record_look(struct gpu *gpu)
+{
+    struct record *record = gpu->record;
+    if (!record)
+        return;
+    pthread_mutex_lock(&record->lock);
+    look(gpu);
+    pthread_mutex_unlock(&record->lock);
+}
+
+/* ---- What is waiting ----------------------------------------------------------------------------------------------- */
+
+static void ask(struct gpu *gpu)
+{
+    struct record *record = gpu->record;
+    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    atomic_store(&mine->waits, 0);
+    atomic_fetch_or(&mine->abort, KERNEL_ASKED);
+    record->asked = atomic_load(&record->head) + 1;
+}
+
+static void stop_asking(struct gpu *gpu)
+{
+    if (gpu->record->asked)
+        atomic_fetch_and(&gpu->mailbox->rank[gpu->rank].abort, ~(uint32_t)KERNEL_ASKED);
+    gpu->record->asked = 0;
+}
+
+/* Under the lock, after a look that found nothing to be over. The answer is of the oldest operation: kernels run one at a time. */
+static void look_at_waiting(struct gpu *gpu)
+{
+    struct record *record = gpu->record;
+    uint64_t head = atomic_load_explicit(&record->head, memory_order_relaxed);
+    if (record->asked != head + 1)
+        ask(gpu);
+    else if (atomic_load(&gpu->mailbox->rank[gpu->rank].waits))
+        trace_op_seen_waiting(pending_at(record, head)->op);
+}
+
+/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+
+static bool unfinished(struct record *record)
+{
+    return atomic_load_explicit(&record->head, memory_order_relaxed) != atomic_load(&record->tail);
+}
+
+/* Nothing was issued for a while. Whoever issues from now on wakes it. */
+static void sleep_long(struct record *record, uint32_t news, uint64_t tail)
+{
+    atomic_store(&record->watching, false);
+    if (atomic_load(&record->tail) == tail)
+        futex_wait(&record->news, news, 3600u * 1000 * 1000);
+    atomic_store(&record->watching, true);
+}
+
+/* How often in a row it has looked in vain, this time included. */
+static unsigned watch(struct gpu *gpu, unsigned in_vain)
+{
+    struct record *record = gpu->record;
+    pthread_mutex_lock(&record->lock);
+    in_vain = look(gpu) ? 0 : in_vain + 1;
+    if (in_vain >= PATIENCE && unfinished(record))
+        look_at_waiting(gpu);
+    else
+        stop_asking(gpu);
+    pthread_mutex_unlock(&record->lock);
+    return in_vain;
+}
+
+static void *watcher(void *argument)
+{
+    struct gpu *gpu = argument;
+    struct record *record = gpu->record;
+    unsigned in_vain = 0;
+    for (;;) {
+        uint32_t news = atomic_load(&record->news);
+        if (atomic_load(&record->stop)) /* looked at behind the news, so that no sleep misses it */
+            return NULL;
+        uint64_t tail = atomic_load(&record->tail);
+        in_vain = watch(gpu, in_vain);
+        bool left = unfinished(record);
+        if (left || in_vain < IDLE)
+            futex_wait(&record->news, news, left && in_vain >= PATIENCE ? SLOW_US : LOOK_US);
+        else
+            sleep_long(record, news, tail);
+    }
+}
+
+/* ---- Calls --------------------------------------------------------------------------------------------------------- */
+
+/* The next place in the box may still be taken by an operation that is over and that nobody has looked at. */
+static void make_room(struct gpu *gpu)
+{
+    struct record *record = gpu->record;
+    if (trace_comm_room(record->trace) || pthread_mutex_trylock(&record->lock) != 0)
+        return;
+    look(gpu);
+    pthread_mutex_unlock(&record->lock);
+}
+
+static bool records(struct gpu *gpu)
+{
+    if (!gpu->record)
+        return false;
+    gpu->record->call = NULL;
+    if (atomic_load_explicit(&gpu->team->failed, memory_order_relaxed))
+        return false;
+    make_room(gpu);
+    return true;
+}
+
+void record_call(struct gpu *gpu, const struct call *call)
+{
+    if (gpu->staged) /* its slices are recorded, by the team */
+        return;
+    uint32_t seq = ++gpu->team->seq; /* on all ranks alike, whether they record or not */
+    bool rooted = call->coll == COLL_REDUCE || call->coll == COLL_BROADCAST || call->coll == COLL_GATHER || call->coll == COLL_SCATTER;
+    if (!records(gpu))
+        return;
+    gpu->record->way = WAY_EXCHANGE;
+    gpu->record->call = trace_op_call(gpu->record->trace, seq, (enum wire_collective)call->coll, (int)call->type,
+                                         call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
+                                         team_vector_bytes(gpu->team, call), 0);
+}
+
+void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
+{
+    uint64_t bytes = 0, peers = 0;
+    if (gpu->staged)
+        return;
+    uint32_t seq = ++gpu->team->p2p_seq;
+    if (!records(gpu))
+        return;
+    for (int i = 0; i < count; i++) {
+        bytes += items[i].count * type_size(items[i].type);
+        peers |= 1ull << (items[i].peer + (items[i].sends ? 0 : 32));
+    }
+    gpu->record->way = WAY_EXCHANGE;
+    gpu->record->rounds = 0;
+    gpu->record->peers = 0;
+    gpu->record->call = trace_op_call(gpu->record->trace, seq, count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV,
+                                         (int)items[0].type, -1, count == 1 ? items[0].peer : -1, items[0].count, bytes, peers);
+}
+
+const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *call)
+{
+    struct record *record = gpu->record;
+    const struct way_flow *found = way_find(&gpu->flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
+    if (!found) {
+        error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll), way_name(way)->text, gpu->nranks);
+        return NULL;
+    }
+    if (record) {
+        record->way = way;
+        record->rounds = (uint32_t)found->flow.rounds;
+        record->peers = (found->flow.to | found->flow.gives) | (uint64_t)(found->flow.from | found->flow.takes) << 32;
+    }
+    return &found->flow;
+}
+
+void record_copies(struct gpu *gpu)
+{
+    if (gpu->record && gpu->record->way == WAY_EXCHANGE)
+        gpu->record->way = WAY_COPY;
+}
+
+static void wake(struct record *record)
+{
+    atomic_fetch_add(&record->news, 1);
+    futex_wake_all(&record->news);
+}
+
+static void push(struct record *record, uint32_t ticket)
+{
+    uint64_t tail = atomic_load_explicit(&record->tail, memory_order_relaxed);
+    *pending_at(record, tail) = (struct pending){record->call, ticket};
+    atomic_store(&record->tail, tail + 1); /* and after that, in one order for both sides, it is seen whether the thread sleeps */
+    if (!atomic_load(&record->watching) && !atomic_exchange(&record->watching, true))
+        wake(record);
+}
+
+void record_returned(struct gpu *gpu, tutti_result_t result)
+{
+    struct record *record = gpu->record;
+    if (!record)
+        return;
+    const struct wire_name *name = way_name(record->way);
+    if (result != TUTTI_SUCCESS) {
+        trace_op_seen_done(record->call, result);
+    } else if (gpu->capturing) {
+        trace_op_captured(record->trace, record->call, name, record->rounds, record->peers);
+    } else if (record->call) {
+        trace_op_issued(record->call, name, record->rounds, record->peers);
+        push(record, atomic_load_explicit(&gpu->ticket, memory_order_relaxed));
+    }
+    record->call = NULL;
+}
+
+/* ---- The ledger ---------------------------------------------------------------------------------------------------- */
+
+void record_memory(struct gpu *gpu, enum wire_memory row, size_t bytes)
+{
+    gpu->memory[row] += bytes;
+    trace_comm_memory(gpu->team->trace, row, gpu->memory[row] + (row == WIRE_MEMORY_TABLES ? team_memory(gpu->team) : 0));
+}
+
+static void write_ledger(struct gpu *gpu)
+{
+    size_t windows = mailbox_size(gpu->nranks) - sizeof(struct mailbox);
+    record_memory(gpu, WIRE_MEMORY_TABLES, sizeof *gpu + (gpu->record ? sizeof *gpu->record : 0));
+    if (gpu->staged)
+        record_memory(gpu, WIRE_MEMORY_SLICES, staged_memory(gpu->staged));
+    else
+        record_memory(gpu, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
+    if (gpu->in_host)
+        record_memory(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+
+static void release(struct gpu *gpu)
+{
+    pthread_mutex_destroy(&gpu->record->lock);
+    free(gpu->record);
+    gpu->record = NULL;
+}
+
+void record_open(struct gpu *gpu)
+{
+    struct record *record = gpu->team->trace && gpu->mailbox ? calloc(1, sizeof *record) : NULL;
+    if (record) {
+        record->trace = gpu->team->trace;
+        atomic_store(&record->watching, true);
+        pthread_mutex_init(&record->lock, NULL);
+        gpu->record = record;
+        if (pthread_create(&record->thread, NULL, watcher, gpu) != 0) {
+            log_warn("operations of rank %d are not in the black box: there is no thread for them", gpu->rank);
+            release(gpu);
+        }
+    }
+    write_ledger(gpu);
+}
+
+void record_close(struct gpu *gpu)
+{
+    struct record *record = gpu->record;
+    if (!record)
+        return;
+    atomic_store(&record->stop, true);
+    wake(record);
+    pthread_join(record->thread, NULL);
+    look(gpu);
+    end_until(gpu, atomic_load(&record->tail)); /* the team has failed, or nothing is left */
+    release(gpu);
+}

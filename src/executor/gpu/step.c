@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each operation outside of graphs is a step on the mailbox: how many collectives its rank had called then, and how many messages it had exchanged with
+ * whom. Ranks call collectives in one order, and both ends count messages alike, so a rank that waits can tell what one that is gone has done.
+ */
+#include "executor/gpu/internal.h"
+
+static uint32_t everybody(const struct gpu *gpu)
+{
+    return (1u << gpu->nranks) - 1;
+}
+
+static uint32_t all_with(const struct gpu *gpu, const size_t *counts)
+{
+    uint32_t set = 0;
+    for (int peer = 0; peer < gpu->nranks; peer++)
+        set |= counts[peer] ? 1u << peer : 0;
+    return set;
+}
+
+static void say(struct gpu *gpu, uint32_t involves, uint32_t expects)
+{
+    uint32_t others = everybody(gpu) & ~(1u << gpu->rank);
+    gpu->step.involves = involves & others;
+    gpu->step.expects = expects & others;
+}
+
+/* Of broadcasts that are passed on, and of reductions in two hops, anybody may be needed by anybody. */
+static void describe(struct gpu *gpu, const struct call *call)
+{
+    uint32_t all = everybody(gpu), root = call->root >= 0 ? 1u << call->root : 0;
+    bool at_root = gpu->rank == call->root;
+    switch (call->coll) {
+    case COLL_REDUCE:
+        say(gpu, all, at_root ? all : 0);
+        break;
+    case COLL_BROADCAST:
+        say(gpu, all, at_root ? 0 : root);
+        break;
+    case COLL_GATHER:
+        say(gpu, at_root ? all : root, at_root ? all : 0);
+        break;
+    case COLL_SCATTER:
+        say(gpu, at_root ? all : root, at_root ? 0 : root);
+        break;
+    case COLL_ALLTOALLV:
+        say(gpu, all_with(gpu, call->send_counts) | all_with(gpu, call->recv_counts), all_with(gpu, call->recv_counts));
+        break;
+    default:
+        say(gpu, all, all);
+    }
+}
+
+void step_collective(struct gpu *gpu, const struct call *call)
+{
+    if (gpu->staged)
+        return;
+    gpu->step.collective = 1;
+    gpu->step.collectives++;
+    describe(gpu, call);
+}
+
+void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
+{
+    uint32_t sends = 0, recvs = 0;
+    if (gpu->staged)
+        return;
+    gpu->step.collective = 0;
+    for (int i = 0; i < count; i++) {
+        const struct p2p_item *item = &items[i];
+        if (!item->count || item->peer == gpu->rank)
+            continue;
+        *(item->sends ? &sends : &recvs) |= 1u << item->peer;
+        ++*(item->sends ? &gpu->step.sent[item->peer] : &gpu->step.received[item->peer]);
+    }
+    say(gpu, sends | recvs, recvs);
+}
+
+void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole)
+{
+    if (!gpu->mailbox)
+        return;
+    struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_relaxed);
+    gpu->step.ticket = ticket;
+    gpu->step.kernel = kernel;
+    gpu->step.whole = whole;
+    mine->step[issued % MAILBOX_STEPS] = gpu->step;
+    atomic_store_explicit(&mine->issued, issued + 1, memory_order_release);
+}
+
+const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from)
+{
+    const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
+    uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
+    if (*from + MAILBOX_STEPS < issued)
+        *from = issued - MAILBOX_STEPS;
+    if (order_idle(gpu))
+        *from = issued;
+    while (*from < issued && order_is_over(gpu, mine->step[*from % MAILBOX_STEPS].ticket))
+        ++*from;
+    return *from < issued ? &mine->step[*from % MAILBOX_STEPS] : NULL;
+}
+
+/* ---- What a peer has done ------------------------------------------------------------------------------------------ */
+
+static bool covers(const struct gpu *gpu, const struct mailbox_step *theirs, const struct mailbox_step *step, int peer)
+{
+    if (step->collective)
+        return (int32_t)(theirs->collectives - step->collectives) >= 0;
+    return (int32_t)(theirs->received[gpu->rank] - step->sent[peer]) >= 0 && (int32_t)(theirs->sent[gpu->rank] - step->received[peer]) >= 0;
+}
+
+/* The last step whose ticket is over; one that did nothing: there is none, or it is not on the mailbox any more. */
+static const struct mailbox_step *last_over(const struct mailbox_rank *rank, uint32_t over)
+{
+    static const struct mailbox_step none;
+    uint64_t issued = atomic_load_explicit(&rank->issued, memory_order_acquire);
+    for (uint64_t back = 1; back <= issued && back <= MAILBOX_STEPS; back++) {
+        const struct mailbox_step *step = &rank->step[(issued - back) % MAILBOX_STEPS];
+        if ((int32_t)(over - step->ticket) >= 0)
+            return step;
+    }
+    return &none;
+}
+
+bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
+    uint32_t over = atomic_load(&theirs->left) ? theirs->limit : atomic_load_explicit(&theirs->over, memory_order_acquire);
+    return covers(gpu, last_over(theirs, over), step, peer);
+}
+
+bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer)
+{
+    const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
+    uint64_t issued = atomic_load_explicit(&theirs->issued, memory_order_acquire);
+    return issued && covers(gpu, &theirs->step[(issued - 1) % MAILBOX_STEPS], step, peer);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A schedule's peers and blocks as kernels take them. */
+#include "executor/gpu/steps.h"
+
+enum way steps_way(enum kernel_id kernel, enum kernel_mode mode)
+{
+    if (kernel == KERNEL_REDUCE_BULK)
+        return mode == KERNEL_REDUCE_OWN ? WAY_BULK_COPY : WAY_BULK;
+    return kernel == KERNEL_REDUCE_PEER ? WAY_PEER_LOAD : kernel == KERNEL_REDUCE_TWO ? WAY_TWO_SHOT : WAY_ONE_SHOT;
+}
+
+enum coll steps_coll(enum kernel_mode mode)
+{
+    return mode == KERNEL_REDUCE ? COLL_REDUCE : mode == KERNEL_REDUCE_SCATTER ? COLL_REDUCE_SCATTER : COLL_ALLREDUCE;
+}
+
+void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, struct kernel_reduce *what)
+{
+    bool one = kernel == KERNEL_REDUCE_ONE, own = what->mode == KERNEL_REDUCE_OWN;
+    what->wants = flow->result;
+    what->gives = own ? 0 : one ? flow->to : flow->gives;
+    what->takes = own ? 0 : one ? flow->from : flow->takes;
+    what->parts = flow->blocks;
+    for (int rank = 0; rank < nranks; rank++) {
+        const struct flow_place *contribution = &flow->peer[rank].send;
+        what->part[rank] = contribution->used ? (int8_t)contribution->about : -1;
+    }
+}
+
+void steps_chain(const struct flow *flow, struct kernel_chain *what)
+{
+    what->parts = flow->blocks;
+    for (int part = 0; part < flow->blocks && part < KERNEL_RANKS; part++) {
+        what->source[part] = flow->source[part];
+        what->next[part] = flow->next[part];
+    }
+}

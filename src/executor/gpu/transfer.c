@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One message between two ranks by copy engine. Once both calls have returned, it needs no host any more: all that it takes lies
+ * in streams. The end whose call comes first says how it is to go and where its data are; the other one does the copying, in
+ * either direction. So nobody has to come back to a message later, and a host that is stopped in the driver stops no message.
+ */
+#include "executor/gpu/internal.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <sched.h>
+
+#define BYTES_PER_NS 1000          /* a copy moves 390; a sender waits as long as this many would take */
+#define LONG         (512u << 20)  /* no longer than for so many */
+
+static struct mailbox_pair *pair_of(const struct gpu *gpu, const struct transfer *transfer)
+{
+    struct mailbox *mailbox = gpu->mailbox;
+    return transfer->sends ? &mailbox->pair[gpu->rank][transfer->peer] : &mailbox->pair[transfer->peer][gpu->rank];
+}
+
+static int end_of(const struct transfer *transfer)
+{
+    return transfer->sends ? 0 : 1;
+}
+
+/* ---- What streams do ----------------------------------------------------------------------------------------------- */
+
+/* Within a process copies are pushed, if need be on a stream of the sender's. */
+static bool is_pushed(const struct gpu *gpu, const struct transfer *transfer)
+{
+    return (transfer->way == MAILBOX_HERE && gpu->pushes) || transfer->sends == transfer->copies;
+}
+
+static struct mailbox_turn turn_of(const struct gpu *gpu, const struct transfer *transfer)
+{
+    const struct transfer *after = transfer->after;
+    if (!after || after->way == MAILBOX_STAGED)
+        return (struct mailbox_turn){0};
+    return (struct mailbox_turn){.number = after->number, .to = (uint16_t)after->peer, .pulled = !is_pushed(gpu, after)};
+}
+
+static tutti_result_t wait_turn(struct gpu *owner, CUstream side, int from, const struct mailbox_turn *turn)
+{
+    struct mailbox_pair *pair = &owner->mailbox->pair[from][turn->to];
+    return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
+}
+
+/*
+ * Asked behind saying that there will be a copy: who gives up looks at that behind saying so, and if it sees none, its user's buffers are
+ * free. So one of the two sees the other.
+ */
+static tutti_result_t still_wanted(struct gpu *gpu, int peer)
+{
+    bool failed = atomic_load(&gpu->team->failed) || atomic_load(&gpu->mailbox->failure.state);
+    return failed ? gpu_hear_failure(gpu) : gpu_needs(gpu, 1u << peer);
+}
+
+/* Within a process. One GPU copies if it addresses both ends; otherwise the driver lets each GPU deal with its own memory. */
+static tutti_result_t copy_here(const struct gpu *gpu, const struct gpu *owner, CUstream side, const struct transfer *transfer,
+                                const struct mailbox_post *post)
+{
+    CUdeviceptr mine = device_address(transfer->memory), theirs = post->address;
+    CUcontext here = gpu->device->context, there = (CUcontext)(uintptr_t)post->context;
+    if (post->reached && memory_is_reached(gpu, transfer->memory))
+        return gpu_copy(owner, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
+    return cuda_check(transfer->sends ? owner->cu->MemcpyPeerAsync(theirs, there, mine, here, transfer->bytes, side)
+                                     : owner->cu->MemcpyPeerAsync(mine, here, theirs, there, transfer->bytes, side),
+                      "copying memory of one GPU to another");
+}
+
+static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const struct transfer *transfer, const struct mailbox_post *post)
+{
+    CUdeviceptr mine = device_address(transfer->memory), theirs = import_address(gpu, transfer->peer, post->offer) + post->address;
+    return gpu_copy(gpu, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
+}
+
+/* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
+static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes, const struct transfer *transfer,
+                              const struct mailbox_post *post, const struct mailbox_turn *turn)
+{
+    int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
+    struct mailbox_pair *pair = &owner->mailbox->pair[from][to];
+    _Atomic uint32_t *copying = pushes ? &pair->pushing : &pair->pulling;
+    uint32_t before = atomic_exchange(copying, transfer->number);
+    tutti_result_t result = still_wanted(gpu, transfer->peer);
+    if (result == TUTTI_SUCCESS)
+        result = side_branch(gpu, owner, side);
+    if (result == TUTTI_SUCCESS)
+        result = wait_turn(owner, *side, from, turn);
+    if (result == TUTTI_SUCCESS)
+        result = side_wait(owner, *side, transfer->sends ? &pair->at_recv : &pair->at_send, transfer->number);
+    if (result == TUTTI_SUCCESS)
+        result = post->way == MAILBOX_HERE ? copy_here(gpu, owner, *side, transfer, post) : copy_mapped(gpu, *side, transfer, post);
+    if (result != TUTTI_SUCCESS) { /* there is none */
+        atomic_store(copying, before);
+        return result;
+    }
+    return side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, transfer->number);
+}
+
+/* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share a queue. */
+static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post)
+{
+    struct gpu *peer = idle_visit(gpu, transfer->peer);
+    if (!peer)
+        return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
+    cuda_enter(peer->device);
+    tutti_result_t result = copy_by(gpu, peer, &peer->copy[0][gpu->rank], true, transfer, post, &post->after);
+    cuda_leave();
+    idle_go(peer);
+    return result;
+}
+
+static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post, CUstream stream)
+{
+    struct mailbox_turn turn = transfer->sends ? turn_of(gpu, transfer) : post->after;
+    tutti_result_t result = side_mark(gpu, stream);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (post->way == MAILBOX_HERE && !transfer->sends && gpu->pushes)
+        return push_for_peer(gpu, transfer, post);
+    return copy_by(gpu, gpu, &gpu->copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post, &turn);
+}
+
+static uint32_t pieces(const struct gpu *gpu, uint64_t bytes)
+{
+    return (uint32_t)((bytes + gpu->stage - 1) / gpu->stage);
+}
+
+static uint64_t piece_bytes(const struct gpu *gpu, const struct transfer *transfer, uint64_t from)
+{
+    return transfer->bytes - from < gpu->stage ? transfer->bytes - from : gpu->stage;
+}
+
+static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece)
+{
+    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    CUstream side = gpu->copy[0][transfer->peer];
+    uint32_t before = atomic_exchange(&pair->arriving, piece);
+    tutti_result_t result = still_wanted(gpu, transfer->peer);
+    if (result == TUTTI_SUCCESS)
+        result = side_wait(gpu, side, &pair->freed, piece - MAILBOX_DEPTH);
+    if (result == TUTTI_SUCCESS)
+        result = gpu_copy(gpu, side, scratch_stage(gpu, transfer->peer, gpu->rank, piece), device_address(transfer->memory + from),
+                             piece_bytes(gpu, transfer, from));
+    if (result != TUTTI_SUCCESS) { /* there is none */
+        atomic_store(&pair->arriving, before);
+        return result;
+    }
+    return side_write(gpu, side, &pair->arrived, piece);
+}
+
+static tutti_result_t take_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece, CUstream stream)
+{
+    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    tutti_result_t result = side_wait(gpu, stream, &pair->arrived, piece);
+    if (result == TUTTI_SUCCESS)
+        result = gpu_copy(gpu, stream, device_address(transfer->memory + from), scratch_stage(gpu, gpu->rank, transfer->peer, piece),
+                             piece_bytes(gpu, transfer, from));
+    return result == TUTTI_SUCCESS ? side_write(gpu, stream, &pair->freed, piece) : result;
+}
+
+bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream, tutti_result_t *result)
+{
+    uint64_t from = (uint64_t)index * gpu->stage;
+    uint32_t piece = transfer->piece + index;
+    if (transfer->way != MAILBOX_STAGED || from >= transfer->bytes || *result != TUTTI_SUCCESS)
+        return false;
+    *result = transfer->sends ? send_piece(gpu, transfer, from, piece) : take_piece(gpu, transfer, from, piece, stream);
+    return true;
+}
+
+/* ---- Who comes first ----------------------------------------------------------------------------------------------- */
+
+static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
+{
+    const _Atomic uint32_t *called = &pair->called[!end_of(transfer)];
+    while ((int32_t)(transfer->number - atomic_load_explicit(called, memory_order_acquire)) > MAILBOX_POSTS) {
+        tutti_result_t result = gpu_failure(gpu);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        sched_yield();
+    }
+    return TUTTI_SUCCESS;
+}
+
+/* Memory that the peer cannot map, or has not mapped yet, or not as a whole, is staged. */
+static tutti_result_t describe(struct gpu *gpu, const struct transfer *transfer, struct mailbox_post *post)
+{
+    struct cuda_range range;
+    *post = (struct mailbox_post){.address = (uintptr_t)transfer->memory, .bytes = transfer->bytes, .way = MAILBOX_HERE, .after = turn_of(gpu, transfer)};
+    if (gpu->here[transfer->peer]) {
+        post->context = (uintptr_t)gpu->device->context;
+        post->reached = memory_is_reached(gpu, transfer->memory);
+        return TUTTI_SUCCESS;
+    }
+    post->way = MAILBOX_STAGED;
+    tutti_result_t result = cuda_range_of(transfer->memory, &range);
+    if (result != TUTTI_SUCCESS || range.kind != CUDA_DEVICE || range.ordinal != gpu->device->ordinal)
+        return result;
+    uint64_t offset = post->address - range.base;
+    int offer = offset + transfer->bytes <= range.size ? offer_find(gpu, transfer->peer, &range) : -1;
+    if (offer < 0)
+        return TUTTI_SUCCESS;
+    post->way = MAILBOX_MAPPED;
+    post->offer = (uint32_t)offer;
+    post->address = offset;
+    return TUTTI_SUCCESS;
+}
+
+static bool is_taken(const struct mailbox_pair *pair, uint32_t number)
+{
+    return atomic_load_explicit(&pair->first[number % MAILBOX_POSTS], memory_order_acquire) >> 1 == number;
+}
+
+/* False: the other end was faster. */
+static bool come_first(struct mailbox_pair *pair, const struct transfer *transfer, const struct mailbox_post *post)
+{
+    uint32_t slot = transfer->number % MAILBOX_POSTS;
+    int end = end_of(transfer);
+    uint64_t before = atomic_load_explicit(&pair->first[slot], memory_order_acquire);
+    pair->post[end][slot] = *post;
+    return before >> 1 != transfer->number &&
+           atomic_compare_exchange_strong_explicit(&pair->first[slot], &before, (uint64_t)transfer->number << 1 | (uint64_t)end,
+                                                   memory_order_acq_rel, memory_order_acquire);
+}
+
+/*
+ * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other one has to push and
+ * pull, twice as long as if each pushed. So a sender lets a receiver that is near come first: for a fraction of the time that the copy takes.
+ */
+static void let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
+{
+    if (!transfer->sends || gpu->here[transfer->peer] || is_taken(pair, transfer->number))
+        return;
+    uint64_t deadline = clock_ns() + (transfer->bytes < LONG ? transfer->bytes : LONG) / BYTES_PER_NS;
+    while (!is_taken(pair, transfer->number) && !clock_passed(deadline))
+        cpu_relax();
+}
+
+static tutti_result_t check_lengths(const struct gpu *gpu, const struct transfer *transfer, uint64_t theirs)
+{
+    unsigned long long here = transfer->bytes, there = theirs;
+    int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
+    if (here == there)
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_INVALID_USAGE, "rank %d sends %llu bytes to rank %d, which expects %llu", from, transfer->sends ? here : there, to,
+                     transfer->sends ? there : here);
+}
+
+/* Both ends count alike: by what the first one has decided. */
+static void number_pieces(struct gpu *gpu, struct transfer *transfer)
+{
+    _Atomic uint32_t *count = transfer->sends ? &gpu->sent_pieces[transfer->peer] : &gpu->received_pieces[transfer->peer];
+    uint32_t before = atomic_load_explicit(count, memory_order_relaxed);
+    transfer->piece = before + 1;
+    atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
+}
+
+/* A receiver's pieces come in the user's stream. */
+static tutti_result_t begin_pieces(struct gpu *gpu, struct transfer *transfer, CUstream stream)
+{
+    number_pieces(gpu, transfer);
+    if (!transfer->sends)
+        return TUTTI_SUCCESS;
+    tutti_result_t result = side_mark(gpu, stream);
+    return result == TUTTI_SUCCESS ? side_branch(gpu, gpu, &gpu->copy[0][transfer->peer]) : result;
+}
+
+static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const struct mailbox_post *post, CUstream stream)
+{
+    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    if (transfer->way == MAILBOX_STAGED)
+        return begin_pieces(gpu, transfer, stream);
+    if (transfer->copies)
+        return copy_whole(gpu, transfer, post, stream);
+    if (transfer->way == MAILBOX_MAPPED)
+        offer_use(gpu, transfer->peer, (int)post->offer, transfer);
+    return side_write(gpu, stream, transfer->sends ? &pair->at_send : &pair->at_recv, transfer->number);
+}
+
+tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream)
+{
+    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    _Atomic uint32_t *count = transfer->sends ? &gpu->sent[transfer->peer] : &gpu->received[transfer->peer];
+    struct mailbox_post post;
+    order_more(gpu);
+    transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
+    atomic_store_explicit(count, transfer->number, memory_order_relaxed);
+    tutti_result_t result = wait_for_place(gpu, pair, transfer);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    let_come_first(gpu, pair, transfer);
+    bool second = is_taken(pair, transfer->number);
+    if (!second) {
+        result = describe(gpu, transfer, &post);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        second = !come_first(pair, transfer, &post);
+    }
+    if (second) {
+        post = pair->post[!end_of(transfer)][transfer->number % MAILBOX_POSTS];
+        result = check_lengths(gpu, transfer, post.bytes);
+    }
+    transfer->way = (enum mailbox_way)post.way;
+    transfer->copies = second && transfer->way != MAILBOX_STAGED;
+    log_trace("rank %d %s rank %d message %u, %s", gpu->rank, transfer->sends ? "sends to" : "receives from", transfer->peer, transfer->number,
+              transfer->way == MAILBOX_STAGED ? "through scratch" : "from buffer to buffer");
+    if (result == TUTTI_SUCCESS)
+        result = issue(gpu, transfer, &post, stream);
+    atomic_store_explicit(&pair->called[end_of(transfer)], transfer->number, memory_order_release);
+    return result;
+}
+
+tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream)
+{
+    struct mailbox_pair *pair = pair_of(gpu, transfer);
+    if (transfer->way != MAILBOX_STAGED)
+        return side_wait(gpu, stream, is_pushed(gpu, transfer) ? &pair->pushed : &pair->pulled, transfer->number);
+    /* a receiver's stream has waited for every piece */
+    return transfer->sends ? side_wait(gpu, stream, &pair->arrived, transfer->piece + pieces(gpu, transfer->bytes) - 1) : TUTTI_SUCCESS;
+}
+
+/* ---- When it comes to nothing -------------------------------------------------------------------------------------- */
+
+/* `copying`: the last copy that lies in a stream. It needs nothing more than it is given here. */
+static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go, uint32_t value, bool at_once)
+{
+    uint32_t done = atomic_load(word);
+    uint64_t none = 0;
+    if ((int32_t)(value - done) <= 0 || (!at_once && (int32_t)(done - atomic_load(copying)) < 0))
+        return;
+    atomic_compare_exchange_strong(let_go, &none, 1ull << 32 | done); /* the other end looks at this behind its wait */
+    side_release(word, value);
+}
+
+static void release_ends(struct mailbox_pair *pair, uint32_t messages, uint32_t staged, bool at_once)
+{
+    release_end(&pair->pushed, &pair->pushing, &pair->let_go[0], messages, at_once);
+    release_end(&pair->pulled, &pair->pulling, &pair->let_go[1], messages, at_once);
+    release_end(&pair->arrived, &pair->arriving, &pair->let_go[2], staged, at_once);
+}
+
+void transfer_give_up(struct gpu *gpu, bool at_once)
+{
+    for (int peer = 0; peer < gpu->nranks; peer++) {
+        struct mailbox_pair *to = &gpu->mailbox->pair[gpu->rank][peer], *from = &gpu->mailbox->pair[peer][gpu->rank];
+        bool lost = at_once || atomic_load(&gpu->team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
+        side_release(&to->at_recv, atomic_load(&gpu->sent[peer]));
+        side_release(&to->freed, atomic_load(&gpu->sent_pieces[peer]));
+        side_release(&from->at_send, atomic_load(&gpu->received[peer]));
+        release_ends(to, atomic_load(&gpu->sent[peer]), atomic_load(&gpu->sent_pieces[peer]), lost);
+        release_ends(from, atomic_load(&gpu->received[peer]), atomic_load(&gpu->received_pieces[peer]), lost);
+    }
+}
+
+static bool is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32_t staged)
+{
+    bool undone = false;
+    for (int word = 0; word < 3; word++) {
+        uint64_t let_go = atomic_load(&pair->let_go[word]);
+        undone = undone || (let_go && (int32_t)((word == 2 ? staged : messages) - (uint32_t)let_go) > 0);
+    }
+    return undone;
+}
+
+bool transfer_undone(const struct gpu *gpu, int peer)
+{
+    return is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->sent[peer]), atomic_load(&gpu->sent_pieces[peer])) ||
+           is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->received[peer]), atomic_load(&gpu->received_pieces[peer]));
+}

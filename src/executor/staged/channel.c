@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several, each with an engine and a team
+ * of its own that peers reach by sockets of their own. The first has the communicator's team and waits for the user's stream; then
+ * it gives the job to the others. They fail together: by way of the communicator's team.
+ */
+#include "executor/staged/internal.h"
+#include "executor/staged/threads.h"
+
+#include "base/error.h"
+#include "base/random.h"
+#include "device/type.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Failure ------------------------------------------------------------------------------------------------------- */
+
+/* Operations of one team say nothing of those of the other: all end. */
+static void hear_all(struct team *team, const struct team *failed)
+{
+    struct wire_abort news = team_news(failed);
+    news.finished = 0;
+    team_hear(team, &news);
+}
+
+/* The communicator's team tells: what channels wait for will not come. Any thread, any lock. */
+static void spread_failure(void *context)
+{
+    struct staged *staged = context;
+    const struct team *team = staged->team;
+    if (!atomic_load_explicit(&team->failed, memory_order_acquire))
+        return;
+    for (int i = 1; i < staged->channels; i++)
+        hear_all(staged->channel[i].team, team);
+}
+
+void channel_fail(struct channel *channel, tutti_result_t result)
+{
+    struct staged *staged = channel->staged;
+    struct team *team = channel->team;
+    if (team != staged->team && atomic_load_explicit(&team->failed, memory_order_acquire))
+        hear_all(staged->team, team);
+    else
+        team_fail(staged->team, result, staged->team->rank, error_last());
+    team_wait(team, atomic_load(&team->issued)); /* all withdrawn: links touch no slice any more */
+    staged->cu->StreamSynchronize(channel->in);
+    staged->cu->StreamSynchronize(channel->out);
+}
+
+tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream stream)
+{
+    if (channel->staged->copies)
+        return TUTTI_SUCCESS;
+    return cuda_check(channel->staged->cu->EventRecord(event, stream), "marking a copy");
+}
+
+/* ---- A thread ------------------------------------------------------------------------------------------------------ */
+
+static tutti_result_t take_scalar(struct channel *channel, struct call *call)
+{
+    uint64_t scalar = 0;
+    tutti_result_t result = slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, type_size(call->type), false);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "reading a scalar");
+    call->scalar = scalar;
+    call->scalar_at = NULL;
+    return result;
+}
+
+/* The user's stream has come to the job, or never will: the other channels have their turn. */
+static tutti_result_t begin_job(struct channel *first, struct job *job)
+{
+    struct staged *staged = first->staged;
+    tutti_result_t result = team_failure(staged->team);
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(staged->cu->EventSynchronize(job->ready), "waiting for the user's stream");
+    if (result == TUTTI_SUCCESS && job->call.scalar_at)
+        result = take_scalar(first, &job->call);
+    if (result != TUTTI_SUCCESS)
+        channel_fail(first, result);
+    pthread_mutex_lock(&staged->lock);
+    for (int i = 1; i < staged->channels; i++)
+        if (job->channels >> i & 1)
+            channel_give(&staged->channel[i], job);
+    pthread_mutex_unlock(&staged->lock);
+    return result;
+}
+
+/* Returns whether the channel's part failed; all that it had under way has ended then. */
+static bool run_part(struct channel *channel, struct job *job)
+{
+    channel->job = job->sequence;
+    tutti_result_t result = channel->index ? team_failure(channel->staged->team) : begin_job(channel, job);
+    if (result == TUTTI_SUCCESS)
+        result = job->items ? pieces_run(channel, job) : slice_run(channel, job);
+    if (result == TUTTI_SUCCESS && channel->index)
+        result = channel_mark(channel, channel->finished, channel->out);
+    if (result != TUTTI_SUCCESS)
+        channel_fail(channel, result);
+    return result != TUTTI_SUCCESS;
+}
+
+static void *work(void *argument)
+{
+    struct channel *channel = argument;
+    struct staged *staged = channel->staged;
+    cuda_enter(staged->device);
+    pthread_setname_np(pthread_self(), "tutti-staged");
+    pthread_mutex_lock(&staged->lock);
+    for (;;) {
+        while (list_empty(&channel->jobs) && !channel->stop)
+            pthread_cond_wait(&channel->news, &staged->lock);
+        struct list *turn = list_pop(&channel->jobs);
+        if (!turn)
+            break;
+        struct job *job = list_entry(turn - channel->index, struct job, turn);
+        pthread_mutex_unlock(&staged->lock);
+        bool failed = run_part(channel, job);
+        pthread_mutex_lock(&staged->lock);
+        job_left(staged, job, failed);
+    }
+    pthread_mutex_unlock(&staged->lock);
+    cuda_leave();
+    return NULL;
+}
+
+void channel_give(struct channel *channel, struct job *job)
+{
+    list_push(&channel->jobs, &job->turn[channel->index]);
+    pthread_cond_signal(&channel->news);
+}
+
+static void stop_thread(struct channel *channel)
+{
+    pthread_mutex_lock(&channel->staged->lock);
+    channel->stop = true;
+    pthread_cond_signal(&channel->news);
+    pthread_mutex_unlock(&channel->staged->lock);
+    if (channel->thread_runs)
+        pthread_join(channel->thread, NULL);
+    channel->thread_runs = false;
+}
+
+/* ---- Teams --------------------------------------------------------------------------------------------------------- */
+
+static tutti_result_t agree(struct staged *staged)
+{
+    const struct team *team = staged->team;
+    struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
+    tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    if (result == TUTTI_SUCCESS) {
+        staged->channels = share_channels(all, team->nranks);
+        staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
+        share_report(team, &mine, staged->channels);
+    }
+    free(all);
+    return result;
+}
+
+static tutti_result_t open_team(struct channel *channel, const struct wire_process *all, struct wire_process *mates)
+{
+    const struct team *whole = channel->staged->team;
+    char name[32];
+    size_t more = (size_t)channel->staged->channels - 1;
+    uint64_t id = mix64(whole->id + (uint64_t)channel->index);
+    for (int rank = 0; rank < whole->nranks; rank++)
+        mates[rank] = all[(size_t)rank * more + (size_t)channel->index - 1];
+    snprintf(name, sizeof name, "staged-%04x-%d", (unsigned)(whole->id & 0xffff), channel->index);
+    return team_open(channel->engine, id, name, whole->rank, whole->nranks, mates, whole->choices, &channel->team);
+}
+
+/* Ranks tell each other where the engines of their channels are. */
+static tutti_result_t open_teams(struct staged *staged)
+{
+    size_t more = (size_t)staged->channels - 1, n = (size_t)staged->team->nranks;
+    struct wire_process *mine = calloc(more, sizeof *mine), *all = malloc(n * more * sizeof *all), *mates = malloc(n * sizeof *mates);
+    tutti_result_t result = mine && all && mates ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++) {
+        result = engine_acquire_more(i, &staged->channel[i].engine);
+        if (result == TUTTI_SUCCESS)
+            engine_introduce(staged->channel[i].engine, &mine[i - 1]);
+    }
+    if (result == TUTTI_SUCCESS)
+        result = team_tell_all(staged->team, mine, more * sizeof *mine, all);
+    for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++)
+        result = open_team(&staged->channel[i], all, mates);
+    free(mine);
+    free(all);
+    free(mates);
+    return result;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+
+static tutti_result_t make_streams(struct channel *channel)
+{
+    const struct cuda_driver *cu = channel->staged->cu;
+    tutti_result_t result = cuda_check(cu->StreamCreateWithPriority(&channel->in, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(cu->StreamCreateWithPriority(&channel->out, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    if (result == TUTTI_SUCCESS)
+        result = cuda_check(cu->EventCreate(&channel->finished, CU_EVENT_DISABLE_TIMING), "making an event");
+    for (int i = 0; i < SLICES && result == TUTTI_SUCCESS; i++) {
+        result = cuda_check(cu->EventCreate(&channel->slice[i].copied_in, CU_EVENT_DISABLE_TIMING), "making an event");
+        if (result == TUTTI_SUCCESS)
+            result = cuda_check(cu->EventCreate(&channel->slice[i].copied_out, CU_EVENT_DISABLE_TIMING), "making an event");
+    }
+    return result;
+}
+
+/* All pinned memory, at once: each such call may take milliseconds. */
+static tutti_result_t pin(struct staged *staged)
+{
+    size_t each = staged->slice_bytes;
+    tutti_result_t result = cuda_check(staged->cu->MemHostAlloc(&staged->pinned, (size_t)staged->channels * SLICES * each, CU_MEMHOSTALLOC_PORTABLE),
+                                       "allocating pinned memory");
+    for (int i = 0; i < staged->channels * SLICES && result == TUTTI_SUCCESS; i++)
+        staged->channel[i / SLICES].slice[i % SLICES].memory = (char *)staged->pinned + (size_t)i * each;
+    return result;
+}
+
+static tutti_result_t start_thread(struct channel *channel)
+{
+    int error = pthread_create(&channel->thread, NULL, work, channel);
+    channel->thread_runs = !error;
+    return error ? error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error)) : TUTTI_SUCCESS;
+}
+
+void channels_prepare(struct staged *staged)
+{
+    for (int i = 0; i < ENGINE_MOST; i++) {
+        staged->channel[i].staged = staged;
+        staged->channel[i].index = i;
+        list_init(&staged->channel[i].jobs);
+        pthread_cond_init(&staged->channel[i].news, NULL);
+    }
+    staged->channel[0].team = staged->team;
+}
+
+tutti_result_t channels_open(struct staged *staged)
+{
+    tutti_result_t result = agree(staged);
+    if (result == TUTTI_SUCCESS)
+        result = pin(staged);
+    if (result == TUTTI_SUCCESS)
+        result = courier_open(staged);
+    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
+        result = make_streams(&staged->channel[i]);
+    if (result == TUTTI_SUCCESS && staged->channels > 1)
+        result = open_teams(staged);
+    if (result == TUTTI_SUCCESS && staged->channels > 1) {
+        team_on_news(staged->team, spread_failure, NULL, staged);
+        spread_failure(staged); /* it may have failed before */
+    }
+    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
+        staged->channel[i].team->crowded |= staged->crowded; /* threads that wait yield to those that do not */
+    for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
+        result = start_thread(&staged->channel[i]);
+    return result;
+}
+
+static void destroy_streams(struct channel *channel)
+{
+    const struct cuda_driver *cu = channel->staged->cu;
+    for (int i = 0; i < SLICES; i++) {
+        struct slice *slice = &channel->slice[i];
+        if (slice->copied_out)
+            cu->EventSynchronize(slice->copied_out);
+        if (slice->copied_in)
+            cu->EventDestroy(slice->copied_in);
+        if (slice->copied_out)
+            cu->EventDestroy(slice->copied_out);
+    }
+    if (channel->finished)
+        cu->EventDestroy(channel->finished);
+    if (channel->in)
+        cu->StreamDestroy(channel->in);
+    if (channel->out)
+        cu->StreamDestroy(channel->out);
+}
+
+void channels_close(struct staged *staged)
+{
+    for (int i = 0; i < ENGINE_MOST; i++) /* the first one first: it gives the others their jobs */
+        stop_thread(&staged->channel[i]);
+    team_on_news(staged->team, NULL, NULL, NULL);
+    for (int i = 0; i < ENGINE_MOST; i++) {
+        struct channel *channel = &staged->channel[i];
+        if (channel->index && channel->team)
+            team_close(channel->team);
+        engine_release(channel->engine);
+        destroy_streams(channel);
+        pthread_cond_destroy(&channel->news);
+    }
+    if (staged->pinned)
+        staged->cu->MemFreeHost(staged->pinned);
+    courier_close(staged);
+}

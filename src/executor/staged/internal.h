@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of staging share. */
+#ifndef TUTTI_EXECUTOR_STAGED_INTERNAL_H
+#define TUTTI_EXECUTOR_STAGED_INTERNAL_H
+
+#include "base/list.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/kernels/kernels.h"
+#include "engine/engine.h"
+#include "executor/staged/staged.h"
+
+#include <pthread.h>
+
+#define SLICES 3 /* of a channel: one is copied from the GPU, one is with the team, one is copied to the GPU */
+
+struct job;
+struct work;
+
+/* A part of a message that lies in host memory. */
+struct piece {
+    struct p2p_item item;
+    char *gpu;
+    void *owned; /* pageable memory, where pinned memory was too little; else NULL */
+};
+
+struct slice {
+    char *memory, *out; /* pinned; where its output lies in it */
+    CUevent copied_in, copied_out;
+    uint64_t position;    /* in the team's queue */
+    size_t from, count;   /* of a collective: elements of each block */
+    struct piece *piece;  /* of messages */
+    int pieces;
+};
+
+/* A thread, a team and an engine of its own: channels do not wait for one another. */
+struct channel {
+    struct staged *staged;
+    int index;
+    struct engine *engine; /* NULL: channel 0 has the communicator's team */
+    struct team *team;
+    CUstream in, out;
+    CUevent finished; /* behind its last copy for a job */
+    struct slice slice[SLICES];
+    uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
+    struct work *work; /* of the job, while it is one of messages */
+    struct list jobs;  /* by job->turn[index] */
+    pthread_cond_t news;
+    pthread_t thread;
+    bool thread_runs, stop;
+};
+
+struct staged {
+    struct team *team;
+    struct cuda_device *device;
+    const struct cuda_driver *cu;
+    _Atomic uint32_t *done; /* pinned: the last job that is complete */
+    CUdeviceptr done_device;
+    void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
+    size_t slice_bytes;
+    int channels; /* the same on all ranks */
+    struct kernel_copy *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
+    CUdeviceptr copies_device;
+    bool crowded; /* their threads may have to share processors */
+    struct channel channel[ENGINE_MOST];
+    pthread_mutex_t lock;
+    struct list jobs; /* all that are not complete, in the order of issue */
+    uint32_t issued;
+};
+
+/* A collective, or the sends and receives of a group. */
+struct job {
+    struct list node;              /* in staged->jobs */
+    struct list turn[ENGINE_MOST]; /* in channel->jobs */
+    struct call call;
+    size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
+    struct p2p_item *items; /* NULL: a collective */
+    int count;
+    uint32_t sequence;
+    uint32_t channels; /* bits of those that take part: always channel 0, which waits for the user's stream */
+    int left;          /* of them that are not through */
+    bool failed;
+    uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
+    CUevent ready; /* the user's stream has come to it */
+};
+
+/* How slices of one kind of job are cut and carried. */
+struct stages {
+    /* *more: there was one. */
+    tutti_result_t (*take)(struct channel *channel, const struct job *job, size_t step, struct slice *slice, bool *more);
+    tutti_result_t (*copy_in)(struct channel *channel, const struct job *job, struct slice *slice);
+    tutti_result_t (*issue)(struct channel *channel, const struct job *job, struct slice *slice);
+    tutti_result_t (*copy_out)(struct channel *channel, const struct job *job, struct slice *slice);
+};
+
+/* staged.c */
+/* Under the lock: one channel is through with it. Those that are complete end, in order. */
+void job_left(struct staged *staged, struct job *job, bool failed);
+
+/* channel.c: threads and teams */
+/* Makes nothing that can fail. */
+void channels_prepare(struct staged *staged);
+/* Collective. */
+tutti_result_t channels_open(struct staged *staged);
+/* Ends the threads, and gives back what channels_open() made. */
+void channels_close(struct staged *staged);
+/* Under the lock: the job's next turn. */
+void channel_give(struct channel *channel, struct job *job);
+/* Fails the communicator and ends what the channel has under way. */
+void channel_fail(struct channel *channel, tutti_result_t result);
+
+/* slice.c: collectives */
+void slice_cut(const struct staged *staged, struct job *job);
+tutti_result_t slice_run(struct channel *channel, const struct job *job);
+tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, const struct stages *how);
+/* Copies between the GPU and host memory on one of the channel's streams. */
+tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
+
+/* courier.c: copies by a kernel, where streams share few hardware queues */
+tutti_result_t courier_open(struct staged *staged);
+void courier_close(struct staged *staged);
+/* What waits for the job in the user's stream. */
+tutti_result_t courier_launch(struct staged *staged, uint32_t sequence, CUstream stream);
+/* As slice_copy(); it is over when this returns. */
+tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
+/* Of a channel's own streams: nothing is in them where there is a courier. */
+tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream stream);
+
+/* pieces.c: sends and receives */
+uint32_t pieces_channels(const struct staged *staged, const struct p2p_item *items, int count);
+tutti_result_t pieces_run(struct channel *channel, const struct job *job);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives in slices of elements. A channel has three of its slices under way: one is being copied from the GPU, one is with
+ * the team, one is being copied to the GPU.
+ */
+#include "executor/staged/internal.h"
+
+#include "base/error.h"
+#include "device/type.h"
+
+#define LEAST 8  /* a slice is cut to a part of this at most, so that small vectors take few channels */
+#define ALIGN 64 /* elements */
+
+/* Blocks of elements in the GPU's memory and their place in a slice. */
+struct layout {
+    size_t in, out;
+};
+
+static struct layout layout_of(const struct staged *staged, const struct call *call)
+{
+    size_t n = (size_t)staged->team->nranks;
+    bool root = staged->team->rank == call->root;
+    switch (call->coll) {
+    case COLL_ALLGATHER:
+        return (struct layout){1, n};
+    case COLL_REDUCE_SCATTER:
+        return (struct layout){n, 1};
+    case COLL_ALLTOALL:
+        return (struct layout){n, n};
+    case COLL_GATHER:
+        return (struct layout){1, root ? n : 0};
+    case COLL_SCATTER:
+        return (struct layout){root ? n : 0, 1};
+    case COLL_BROADCAST:
+        return (struct layout){root ? 1 : 0, 1};
+    case COLL_REDUCE:
+        return (struct layout){1, root ? 1 : 0};
+    case COLL_BARRIER:
+        return (struct layout){0, 0};
+    default:
+        return (struct layout){1, 1};
+    }
+}
+
+/* Output takes the place of input in the slice. */
+static bool in_place(enum coll coll)
+{
+    return coll == COLL_ALLREDUCE || coll == COLL_BROADCAST || coll == COLL_REDUCE;
+}
+
+/* ---- Cutting ------------------------------------------------------------------------------------------------------- */
+
+/* Elements of a block that a slice holds: what the rank with the most blocks can hold, so that it is the same on all. */
+static size_t room(const struct staged *staged, const struct call *call)
+{
+    size_t n = (size_t)staged->team->nranks, blocks = in_place(call->coll) ? 1 : call->coll == COLL_ALLTOALL ? 2 * n : n + 1;
+    size_t most = staged->slice_bytes / (type_size(call->type) * blocks);
+    return most ? most : 1;
+}
+
+/* Every channel gets as many slices as every other, and as much. */
+void slice_cut(const struct staged *staged, struct job *job)
+{
+    size_t count = job->call.count, most = room(staged, &job->call), channels = (size_t)staged->channels;
+    size_t turns = (count + most * channels - 1) / (most * channels), each = 1;
+    if (count) {
+        each = (count + turns * channels - 1) / (turns * channels);
+        each = each < most / LEAST ? most / LEAST : each;
+        each = (each + ALIGN - 1) / ALIGN * ALIGN;
+        each = each < most ? each : most;
+    }
+    job->each = each;
+    job->slices = count ? (count + each - 1) / each : 1;
+    job->channels = job->slices < channels ? (1u << job->slices) - 1 : (1u << channels) - 1;
+}
+
+static tutti_result_t take(struct channel *channel, const struct job *job, size_t step, struct slice *slice, bool *more)
+{
+    size_t index = step * (size_t)channel->staged->channels + (size_t)channel->index;
+    size_t left = index < job->slices ? job->call.count - index * job->each : 0;
+    *more = index < job->slices;
+    slice->from = index * job->each;
+    slice->count = left < job->each ? left : job->each;
+    slice->out = slice->memory;
+    if (!in_place(job->call.coll))
+        slice->out += layout_of(channel->staged, &job->call).in * slice->count * type_size(job->call.type);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- The stages of a slice ----------------------------------------------------------------------------------------- */
+
+tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu)
+{
+    CUdeviceptr there = (CUdeviceptr)(uintptr_t)gpu, here = (CUdeviceptr)(uintptr_t)host;
+    trace_count(channel->staged->team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
+    if (channel->staged->copies)
+        return courier_copy(channel, gpu, host, bytes, to_gpu);
+    return cuda_check(channel->staged->cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes, to_gpu ? channel->out : channel->in),
+                      "staging through host memory");
+}
+
+static tutti_result_t copy_blocks(struct channel *channel, const struct job *job, const struct slice *slice, void *gpu, char *host,
+                                  size_t blocks, bool to_gpu)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    size_t size = type_size(job->call.type), bytes = slice->count * size;
+    for (size_t i = 0; i < blocks && bytes && result == TUTTI_SUCCESS; i++)
+        result = slice_copy(channel, (char *)gpu + (i * job->call.count + slice->from) * size, host + i * bytes, bytes, to_gpu);
+    return result;
+}
+
+static tutti_result_t copy_in(struct channel *channel, const struct job *job, struct slice *slice)
+{
+    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory, layout_of(channel->staged, &job->call).in, false);
+}
+
+static tutti_result_t issue(struct channel *channel, const struct job *job, struct slice *slice)
+{
+    struct call call = job->call;
+    call.count = slice->count;
+    call.in = slice->memory;
+    call.out = slice->out;
+    return team_collective(channel->team, &call, NULL, NULL);
+}
+
+static tutti_result_t copy_out(struct channel *channel, const struct job *job, struct slice *slice)
+{
+    return copy_blocks(channel, job, slice, job->call.out, slice->out, layout_of(channel->staged, &job->call).out, true);
+}
+
+/* ---- Many slices --------------------------------------------------------------------------------------------------- */
+
+/* The slice's memory is free again when its last copy to the GPU has been made: the stream waits for that, not the thread. */
+static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
+{
+    const struct cuda_driver *cu = channel->staged->cu;
+    tutti_result_t result = cuda_check(cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
+    if (result == TUTTI_SUCCESS)
+        result = how->copy_in(channel, job, slice);
+    return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_in, channel->in) : result;
+}
+
+static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
+{
+    tutti_result_t result = cuda_check(channel->staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
+    if (result == TUTTI_SUCCESS)
+        result = how->issue(channel, job, slice);
+    slice->position = atomic_load(&channel->team->issued);
+    return result;
+}
+
+static tutti_result_t end(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
+{
+    tutti_result_t result = team_wait(channel->team, slice->position);
+    if (result == TUTTI_SUCCESS)
+        result = how->copy_out(channel, job, slice);
+    return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_out, channel->out) : result;
+}
+
+tutti_result_t slice_pipeline(struct channel *channel, const struct job *job, const struct stages *how)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    struct slice *slice = channel->slice;
+    bool more = true;
+    for (size_t step = 0, slices = 0; (more || step < slices + 2) && result == TUTTI_SUCCESS; step++) {
+        if (more)
+            result = how->take(channel, job, step, &slice[step % SLICES], &more);
+        if (result == TUTTI_SUCCESS && more)
+            result = begin(channel, job, &slice[step % SLICES], how);
+        slices += more;
+        if (result == TUTTI_SUCCESS && step >= 1 && step - 1 < slices)
+            result = hand_to_team(channel, job, &slice[(step - 1) % SLICES], how);
+        if (result == TUTTI_SUCCESS && step >= 2 && step - 2 < slices)
+            result = end(channel, job, &slice[(step - 2) % SLICES], how);
+    }
+    return result;
+}
+
+tutti_result_t slice_run(struct channel *channel, const struct job *job)
+{
+    static const struct stages stages = {take, copy_in, issue, copy_out};
+    return slice_pipeline(channel, job, &stages);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives of GPUs that share no memory, on several hosts for one: through pinned host memory and the team. */
+#ifndef TUTTI_EXECUTOR_STAGED_STAGED_H
+#define TUTTI_EXECUTOR_STAGED_STAGED_H
+
+#include "device/cuda/device.h"
+#include "engine/p2p.h"
+
+struct staged;
+
+/* All with the device's context current. */
+tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct staged **out);
+/* After the work is done, or the team has failed. */
+void staged_close(struct staged *staged);
+
+/* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a graph. */
+tutti_result_t staged_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
+tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket, CUstream stream);
+/* The caller's word gets the ticket of a call when that is over, by the host: a stream that writes it would hold up others. */
+bool staged_tells(const struct staged *staged);
+/* A word of pinned memory for the caller's own use, 0 at first. */
+const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device);
+size_t staged_memory(const struct staged *staged);
+
+#endif
