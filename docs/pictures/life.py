@@ -17,11 +17,11 @@ WAYS = (
         4: ("choice_pick, direct", "choice.c, direct.c"),
         7: ("reduction_apply", "reduce.h"), 8: ("trace_op_name", "trace.c")}),
     ("GPUs that reach each other", "#b9770e", {
-        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective_on_gpu", "issue.c"),
+        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective", "comm.h"),
         3: ("reduce_issue", "gpu/reduce.c"),
         7: ("cuda_launch, kernels", "cuda/launch.c"), 8: ("record_call", "gpu/record.c")}),
     ("GPUs through the host", "#7d3c98", {
-        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective_on_gpu", "issue.c"),
+        0: ("tutti_allreduce", "collective.c"), 1: ("comm_collective", "comm.h"),
         2: ("team_collective", "team.c"), 3: ("slice_pipeline", "staged/slice.c"),
         4: ("choice_pick, ring", "choice.c, ring.c"), 5: ("link_send, pick", "bulk.c, stripe.c"),
         6: ("put, msg", "tcp/send.c"), 7: ("copies, reduction_apply", "cuda, reduce.h"),

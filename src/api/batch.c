@@ -3,7 +3,7 @@
 #include "api/group.h"
 
 #include "base/error.h"
-#include "executor/gpu/workers.h"
+#include "engine/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,9 +189,9 @@ static bool divide(struct batches *batches)
     bool any_thread = true;
     for (size_t i = 0; i < batches->entries; i++) {
         struct entry *entry = &batches->entry[i];
-        struct gpu *gpu = is_call(entry) ? entry->comm->gpu : NULL;
-        any_thread = any_thread && (!is_call(entry) || (gpu && gpu_any_thread(gpu, entry->stream)));
-        entry->batch = gpu ? find_batch(batches, gpu_device(gpu)) : -1;
+        int device = is_call(entry) ? comm_device(entry->comm) : TUTTI_HOST;
+        any_thread = any_thread && (!is_call(entry) || comm_any_thread(entry->comm, entry->stream));
+        entry->batch = device == TUTTI_HOST ? -1 : find_batch(batches, device);
         if (entry->batch == BATCHES) {
             batches->count = 0;
             return false;

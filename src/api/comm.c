@@ -74,7 +74,9 @@ static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *conf
 
 tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank, const tutti_config_t *config)
 {
-    struct comm_settings settings = {.rank = rank, .nranks = nranks, .gpu = gpu_config()};
+    struct comm_settings settings = comm_defaults();
+    settings.rank = rank;
+    settings.nranks = nranks;
     tutti_result_t result = begin_order(comm, config, &settings);
     if (result == TUTTI_SUCCESS && !id)
         result = error_set(TUTTI_INVALID_ARGUMENT, "id is NULL");
@@ -91,7 +93,7 @@ tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_
 
 tutti_result_t tutti_comm_init_from_env(tutti_comm_t *comm, const tutti_config_t *config)
 {
-    struct comm_settings settings = {.gpu = gpu_config()};
+    struct comm_settings settings = comm_defaults();
     struct env_identity identity;
     tutti_result_t result = begin_order(comm, config, &settings);
     if (result == TUTTI_SUCCESS)
@@ -246,9 +248,7 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
         *state = (tutti_result_t)atomic_load(&comm->failed);
         break;
     default:
-        if (comm->gpu)
-            gpu_hear_failure(comm->gpu);
-        *state = team_report(comm->team);
+        *state = comm_failure(comm);
     }
     return TUTTI_SUCCESS;
 }
@@ -305,9 +305,7 @@ tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t
     tutti_result_t result = made(comm, &device);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (comm->gpu)
-        gpu_memory(comm->gpu, &device, &host);
-    host += team_memory(comm->team);
+    comm_memory(comm, &device, &host);
     if (device_bytes)
         *device_bytes = device;
     if (host_bytes)
@@ -397,12 +395,12 @@ tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size)
 {
     if (!pointer || !size)
         return error_set(TUTTI_INVALID_ARGUMENT, "pointer is %p and size is %zu", (void *)pointer, size);
-    return gpu_memory_alloc(pointer, size);
+    return memory_device_alloc(pointer, size);
 }
 
 tutti_result_t tutti_device_mem_free(void *pointer)
 {
-    return gpu_memory_free(pointer);
+    return memory_device_free(pointer);
 }
 
 tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)

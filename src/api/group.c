@@ -60,7 +60,7 @@ static tutti_result_t grow(void)
 
 static struct tutti_stream *host_stream(const struct entry *entry)
 {
-    return entry->comm->gpu ? NULL : entry->stream;
+    return comm_joins_streams(entry->comm) ? NULL : entry->stream;
 }
 
 /* What the group keeps must not be destroyed: `by` is 1 when it is put in, -1 when the group ends. */
@@ -315,7 +315,7 @@ static bool is_plain(const struct entry *entry, size_t count)
     for (size_t i = 0; i < count; i++)
         if (entry[i].kind != ENTRY_P2P || entry[i].comm != entry->comm || entry[i].stream != entry->stream)
             return false;
-    return count && count <= FEW && !entry->comm->gpu;
+    return count && count <= FEW && !comm_joins_streams(entry->comm);
 }
 
 static tutti_result_t issue_plain(struct entry *entry, size_t count)

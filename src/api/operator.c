@@ -33,7 +33,7 @@ static tutti_result_t create(tutti_op_t *op, const void *scalar, bool on_device,
         return result;
     if (!op || !scalar)
         return error_set(TUTTI_INVALID_ARGUMENT, "op or scalar is NULL");
-    if (on_device && !comm->gpu)
+    if (on_device && comm_device(comm) == TUTTI_HOST)
         return error_set(TUTTI_INVALID_USAGE, "a scalar in device memory needs a communicator on a device");
     for (unsigned index = 0; index < COMM_PREMULS; index++) {
         struct premul *premul = &comm->premul[index];

@@ -151,7 +151,7 @@ static int members_of(struct choice_by *all, int nranks, int color, int *members
 /* What threads of the parent's still carry in its team would mix with what members tell one another there. */
 static tutti_result_t settle(struct tutti_comm *parent)
 {
-    return parent->gpu && gpu_uses_team(parent->gpu) ? gpu_synchronize(parent->gpu) : TUTTI_SUCCESS;
+    return parent->executor->uses_team ? parent->executor->ops.wait(parent->executor) : TUTTI_SUCCESS;
 }
 
 /* All ranks of the parent know that all are able to, then what each wants, then that all have begun. */

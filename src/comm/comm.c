@@ -31,7 +31,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
         return result;
     switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
     case COMM_READY:
-        return !comm->gpu && team_takes_collective(comm->team) ? TUTTI_SUCCESS : team_report(comm->team);
+        return comm->executor->ops.goes_on(comm->executor) ? TUTTI_SUCCESS : team_report(comm->team);
     case COMM_MAKING:
         return error_note(TUTTI_IN_PROGRESS, "the communicator is still being made; ask tutti_comm_get_async_error()");
     case COMM_FINALIZED:
@@ -39,6 +39,11 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
     default:
         return error_note((tutti_result_t)atomic_load(&comm->failed), "%s", comm->sentence);
     }
+}
+
+struct comm_settings comm_defaults(void)
+{
+    return (struct comm_settings){.gpu = gpu_config()};
 }
 
 tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config)
@@ -91,7 +96,8 @@ tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm 
 
 void comm_free(struct tutti_comm *comm)
 {
-    gpu_close(comm->gpu);
+    if (comm->executor)
+        comm->executor->ops.close(comm->executor);
     if (comm->team) {
         meeting_close(&comm->meeting);
         share_forget(comm);
@@ -119,9 +125,23 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
 {
     tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
-    tutti_result_t on_gpu = comm->gpu ? gpu_synchronize(comm->gpu) : TUTTI_SUCCESS; /* also after a failure: nothing is touched later */
-    result = result == TUTTI_SUCCESS ? on_gpu : result;
+    tutti_result_t executed = comm->executor->ops.wait(comm->executor); /* also after a failure: nothing is touched later */
+    result = result == TUTTI_SUCCESS ? executed : result;
     return result == TUTTI_SUCCESS ? team_audit(comm->team, end) : result;
+}
+
+void comm_memory(struct tutti_comm *comm, size_t *device_bytes, size_t *host_bytes)
+{
+    *device_bytes = *host_bytes = 0;
+    if (comm->executor)
+        comm->executor->ops.memory(comm->executor, device_bytes, host_bytes);
+    *host_bytes += team_memory(comm->team);
+}
+
+tutti_result_t comm_failure(struct tutti_comm *comm)
+{
+    comm->executor->ops.hear(comm->executor);
+    return team_report(comm->team);
 }
 
 tutti_result_t comm_finalize(struct tutti_comm *comm)
@@ -130,7 +150,7 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
-    atomic_store(&comm->team->ending, !comm->gpu); /* which issues for what it has been called for */
+    atomic_store(&comm->team->ending, comm_device(comm) == TUTTI_HOST); /* which issues for what it has been called for */
     tutti_result_t result = comm_wait(comm, true);
     team_end_calls(comm->team);
     atomic_store(&comm->state, COMM_FINALIZED);
@@ -167,7 +187,7 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (atomic_load(&comm->parent))
         abort_making(comm);
     struct team *team = atomic_load(&comm->to_fail);
-    bool leaves = atomic_load(&comm->state) == COMM_READY && comm->gpu && gpu_leave(comm->gpu);
+    bool leaves = atomic_load(&comm->state) == COMM_READY && comm->executor->ops.give_up(comm->executor);
     if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {
         if (!atomic_load(&team->failed))
             fail_by_abort(team);
@@ -177,14 +197,14 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (waits)
         comm_join_wait(comm);
     if (waits && leaves)
-        gpu_wait_left(comm->gpu);
+        comm->executor->ops.wait_given_up(comm->executor);
     team = atomic_load(&comm->to_fail);
     if (team)
         trace_comm_aborted(team->trace);
     if (!waits || !team)
         return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
-    if (comm->gpu)
-        gpu_synchronize(comm->gpu);
+    if (comm->executor)
+        comm->executor->ops.wait(comm->executor);
     return TUTTI_SUCCESS;
 }

@@ -42,7 +42,7 @@ struct tutti_comm {
     struct engine *engine;
     struct team *team; /* NULL until made */
     _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
-    struct gpu *gpu; /* NULL: on host memory */
+    struct executor *executor; /* of users' calls; NULL until made */
     struct choice_table *choices;
     struct meeting meeting; /* of those who shrink it */
     _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
@@ -77,7 +77,9 @@ static inline tutti_result_t comm_usable(tutti_comm_t comm)
 }
 
 /* join.c */
-/* *order says what holds where the config says nothing of the executor or, if it is not 0, of the timeout. */
+/* As the parameters say, on host memory. */
+struct comm_settings comm_defaults(void);
+/* *settings says what holds where the config says nothing of the executor or, if it is not 0, of the timeout. */
 tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config);
 tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm **out);
 void comm_free(struct tutti_comm *comm);
@@ -103,23 +105,41 @@ tutti_result_t share_all(struct tutti_comm *comm);
 /* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process stays. */
 void share_forget(struct tutti_comm *comm);
 
-/* issue.c: to the team or to the executor. Takes over `owned`, as team_collective does. */
-tutti_result_t comm_collective_on_gpu(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream);
+/* Users' calls, as engine/executor.h has them. */
 static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct call *call)
 {
-    return comm->gpu ? gpu_prepare(comm->gpu, call) : TUTTI_SUCCESS;
+    return comm->executor->ops.prepare(comm->executor, call);
 }
 static inline tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream)
 {
-    return comm->gpu ? comm_collective_on_gpu(comm, call, owned, stream) : team_collective(comm->team, call, owned, stream);
+    return comm->executor->ops.issue(comm->executor, call, owned, stream);
 }
 static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream)
 {
-    return comm->gpu ? gpu_p2p(comm->gpu, items, count, stream) : p2p_issue(comm->team, items, count, stream);
+    return comm->executor->ops.messages(comm->executor, items, count, stream);
+}
+static inline bool comm_any_thread(struct tutti_comm *comm, tutti_stream_t stream)
+{
+    return comm->executor->ops.any_thread(comm->executor, stream);
 }
 /* Whether one operation may be on several streams; if so, what comes on `stream` follows what is on `before`. */
-bool comm_joins_streams(const struct tutti_comm *comm);
-tutti_result_t comm_follow(struct tutti_comm *comm, tutti_stream_t stream, tutti_stream_t before);
+static inline bool comm_joins_streams(const struct tutti_comm *comm)
+{
+    return comm->executor && comm->executor->on_streams; /* none while it is being made */
+}
+static inline tutti_result_t comm_follow(struct tutti_comm *comm, tutti_stream_t stream, tutti_stream_t before)
+{
+    return comm->executor->ops.follow(comm->executor, stream, before);
+}
+/* TUTTI_HOST or a CUDA ordinal. */
+static inline int comm_device(const struct tutti_comm *comm)
+{
+    return comm->executor->device;
+}
+/* Bytes that the communicator holds. */
+void comm_memory(struct tutti_comm *comm, size_t *device_bytes, size_t *host_bytes);
+/* What it has failed of, if it has. */
+tutti_result_t comm_failure(struct tutti_comm *comm);
 
 /* agree.c: how this rank fared (a failure's sentence is the thread's last). Success when all ranks say so; else all fail, with the first one's sentence. */
 tutti_result_t comm_agree(struct team *team, tutti_result_t mine);

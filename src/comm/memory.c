@@ -50,6 +50,16 @@ tutti_result_t memory_free(void *pointer)
     return error_set(TUTTI_INVALID_ARGUMENT, "%p did not come from tutti_mem_alloc(), or was freed before", pointer);
 }
 
+tutti_result_t memory_device_alloc(void **out, size_t size)
+{
+    return gpu_memory_alloc(out, size);
+}
+
+tutti_result_t memory_device_free(void *pointer)
+{
+    return gpu_memory_free(pointer);
+}
+
 static void populate(void *buffer, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)buffer / page * page;
@@ -62,7 +72,7 @@ tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, voi
     struct registration *registration = calloc(1, sizeof *registration);
     if (!registration)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a registration");
-    if (!comm->gpu) /* buffers on a GPU are mapped by peers at first use, and need nothing else */
+    if (comm_device(comm) == TUTTI_HOST) /* buffers on a GPU are mapped by peers at first use, and need nothing else */
         populate(buffer, size);
     registration->comm = comm;
     pthread_mutex_lock(&lock);

@@ -194,7 +194,7 @@ static tutti_result_t share_gpu(struct tutti_comm *comm)
     int fd;
     tutti_result_t result = share(comm, MAILBOX, gpu_create_mailbox, &fd);
     if (result == TUTTI_SUCCESS)
-        result = gpu_open(comm->team, &comm->settings.gpu, fd, &comm->gpu);
+        result = gpu_open(comm->team, &comm->settings.gpu, fd, &comm->executor);
     if (fd >= 0)
         close(fd);
     return result;
@@ -206,7 +206,7 @@ static tutti_result_t open_gpu(struct tutti_comm *comm, bool shared)
     if (shared && team->nranks > GPU_RANKS)
         log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank, GPU_RANKS,
                  team->nranks);
-    return shared && team->nranks <= GPU_RANKS ? share_gpu(comm) : gpu_open(team, &comm->settings.gpu, -1, &comm->gpu);
+    return shared && team->nranks <= GPU_RANKS ? share_gpu(comm) : gpu_open(team, &comm->settings.gpu, -1, &comm->executor);
 }
 
 tutti_result_t share_all(struct tutti_comm *comm)
@@ -215,6 +215,8 @@ tutti_result_t share_all(struct tutti_comm *comm)
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = comm_publish_team(comm);
+    if (!on_device)
+        comm->executor = &comm->team->host;
     if (result == TUTTI_SUCCESS && on_device)
         result = open_gpu(comm, shared);
     /* Who cannot fails the team instead of coming here. */

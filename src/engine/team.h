@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "device/reduce.h"
 #include "engine/engine.h"
+#include "engine/executor.h"
 #include "engine/stream.h"
 #include "schedule/schedule.h"
 #include "trace/trace.h"
@@ -128,6 +129,7 @@ struct calls {
 };
 
 struct team {
+    struct executor host; /* host.c: its calls on host memory */
     struct engine *engine;
     struct list node; /* in engine->teams */
     int rank, nranks;
@@ -199,6 +201,7 @@ struct team {
 /* Ranks for each processor where `rank` may run, in percent: of the machine, which has `online` of them, or of those that its launcher or
  * container has left it, whichever is more. Above 100 they must take turns. Sets of processors that overlap in part are taken for apart. */
 int team_crowd(const struct wire_process *processes, int nranks, int rank, long online);
+extern const struct executor_ops host_executor_ops;
 /* The team of `rank` among the processes; takes over nothing: the table is copied. Joins the engine's list. */
 tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, int rank, int nranks, const struct wire_process *processes, const struct choice_table *choices, struct team **out);
 /* No operation is running or queued. Waits for visitors, who leave since none is. */

@@ -144,6 +144,7 @@ tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, i
     struct team *team = calloc(1, sizeof *team);
     if (!team)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator");
+    executor_init(&team->host, &host_executor_ops, TUTTI_HOST);
     team->engine = engine;
     team->id = id;
     team->rank = rank;

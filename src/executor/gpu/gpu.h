@@ -7,6 +7,7 @@
 #ifndef TUTTI_EXECUTOR_GPU_GPU_H
 #define TUTTI_EXECUTOR_GPU_GPU_H
 
+#include "engine/executor.h"
 #include "engine/p2p.h"
 #include "engine/team.h"
 
@@ -36,7 +37,7 @@ tutti_result_t gpu_create_mailbox(int nranks, int *fd);
  * gpu_create_mailbox(), which stays the caller's; -1 where ranks share no memory: then all is staged through the host. The team
  * must outlive the executor.
  */
-tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int mailbox, struct gpu **out);
+tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int mailbox, struct executor **out);
 /* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to is
  * freed when they have closed theirs. NULL is allowed. */
 void gpu_close(struct gpu *gpu);
@@ -65,10 +66,6 @@ tutti_result_t gpu_hear_failure(struct gpu *gpu);
 /* Waits for all that was issued outside of graphs. */
 tutti_result_t gpu_synchronize(struct gpu *gpu);
 
-/* Its operations go by the team's messages, in threads of their own: nobody else may use the team meanwhile. */
-bool gpu_uses_team(const struct gpu *gpu);
-
-int gpu_device(const struct gpu *gpu);
 void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes);
 
 /* Memory of the thread's current device that peers can map. */

@@ -70,6 +70,7 @@ struct depart_watch {
 };
 
 struct gpu {
+    struct executor executor;
     struct team *team;
     const struct cuda_driver *cu;
     struct cuda_device *device;
@@ -146,6 +147,9 @@ struct gpu {
     bool helper_runs, importer_runs;
     _Atomic bool stop, importer_stops;
 };
+
+/* executor.c: what communicators call; the executor is open */
+struct executor *gpu_executor(struct gpu *gpu);
 
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
 tutti_result_t order_begin(struct gpu *gpu, CUstream stream);

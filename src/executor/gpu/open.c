@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a GPU executor: which GPUs are there, can they reach one another, and where their windows are. */
-#include "executor/gpu/workers.h"
+#include "engine/workers.h"
 #include "executor/gpu/internal.h"
 
 #include "base/clock.h"
@@ -364,7 +364,7 @@ struct gpu_config gpu_config(void)
     return (struct gpu_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
 }
 
-tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int mailbox, struct gpu **out)
+tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int mailbox, struct executor **out)
 {
     _Static_assert(GPU_RANKS == KERNEL_RANKS, "as many as kernels know");
     if (mailbox >= 0 && team->nranks > KERNEL_RANKS)
@@ -403,7 +403,7 @@ tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int m
     record_open(gpu);
     tell_spent(gpu, &opening);
     idle_join(gpu);
-    *out = gpu;
+    *out = gpu_executor(gpu);
     return TUTTI_SUCCESS;
 }
 
@@ -436,16 +436,6 @@ void gpu_close(struct gpu *gpu)
     pthread_mutex_destroy(&gpu->lock);
     pthread_mutex_destroy(&gpu->offering);
     free(gpu);
-}
-
-bool gpu_uses_team(const struct gpu *gpu)
-{
-    return gpu->staged != NULL;
-}
-
-int gpu_device(const struct gpu *gpu)
-{
-    return gpu->device->ordinal;
 }
 
 void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes)

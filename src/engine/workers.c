@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that issue in the caller's stead. They poll while groups come in quick succession, and else sleep. */
-#include "executor/gpu/workers.h"
+#include "engine/workers.h"
 
 #include "base/affinity.h"
 #include "base/cpu.h"

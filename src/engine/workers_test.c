@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workers: every share is carried out once, by one thread or by several, before the call returns. */
-#include "executor/gpu/workers.h"
+#include "engine/workers.h"
 
 #include "base/param.h"
 

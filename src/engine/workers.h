@@ -3,8 +3,8 @@
  * Worker threads of this process that issue a group's calls for several GPUs at the same time. A launch takes the driver 4 us of
  * the caller's time, whatever is launched: one thread with four GPUs would need 16. docs/executor.md.
  */
-#ifndef TUTTI_EXECUTOR_GPU_WORKERS_H
-#define TUTTI_EXECUTOR_GPU_WORKERS_H
+#ifndef TUTTI_ENGINE_WORKERS_H
+#define TUTTI_ENGINE_WORKERS_H
 
 #include <stdint.h>
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an executor does that has nothing of its own to do. */
+#include "engine/executor.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+
+static tutti_result_t refuse(const struct executor *executor, const char *what)
+{
+    return error_set(TUTTI_INVALID_USAGE, "the executor \"%s\" cannot %s", executor->ops.name, what);
+}
+
+static tutti_result_t no_prepare(struct executor *executor, const struct call *call)
+{
+    (void)executor;
+    (void)call;
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t no_issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+{
+    (void)call;
+    (void)stream;
+    free(owned);
+    return refuse(executor, "carry out collectives");
+}
+
+static tutti_result_t no_messages(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream)
+{
+    (void)items;
+    (void)count;
+    (void)stream;
+    return refuse(executor, "carry messages");
+}
+
+static tutti_result_t no_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
+{
+    (void)stream;
+    (void)before;
+    return refuse(executor, "join streams");
+}
+
+static bool no_any_thread(struct executor *executor, tutti_stream_t stream)
+{
+    (void)executor;
+    (void)stream;
+    return false;
+}
+
+static tutti_result_t no_wait(struct executor *executor)
+{
+    (void)executor;
+    return TUTTI_SUCCESS;
+}
+
+static bool no_give_up(struct executor *executor)
+{
+    (void)executor;
+    return false;
+}
+
+static void nothing(struct executor *executor)
+{
+    (void)executor;
+}
+
+static bool no_goes_on(const struct executor *executor)
+{
+    (void)executor;
+    return false;
+}
+
+static void no_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
+{
+    (void)executor;
+    *device_bytes = *host_bytes = 0;
+}
+
+void executor_init(struct executor *out, const struct executor_ops *ops, int device)
+{
+    *out = (struct executor){
+        .ops = {.name = ops->name,
+                .prepare = ops->prepare ? ops->prepare : no_prepare,
+                .issue = ops->issue ? ops->issue : no_issue,
+                .messages = ops->messages ? ops->messages : no_messages,
+                .follow = ops->follow ? ops->follow : no_follow,
+                .any_thread = ops->any_thread ? ops->any_thread : no_any_thread,
+                .wait = ops->wait ? ops->wait : no_wait,
+                .give_up = ops->give_up ? ops->give_up : no_give_up,
+                .wait_given_up = ops->wait_given_up ? ops->wait_given_up : nothing,
+                .hear = ops->hear ? ops->hear : nothing,
+                .goes_on = ops->goes_on ? ops->goes_on : no_goes_on,
+                .memory = ops->memory ? ops->memory : no_memory,
+                .close = ops->close ? ops->close : nothing},
+        .device = device,
+    };
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An executor carries out the calls of one rank of a communicator, on one kind
+ * of memory and by one means. A communicator owns its executors and knows them
+ * by this table alone. Sharing memory and kernels are means of an executor, not
+ * questions that its callers ask. docs/executor.md.
+ */
+#ifndef TUTTI_ENGINE_EXECUTOR_H
+#define TUTTI_ENGINE_EXECUTOR_H
+
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct call;
+struct executor;
+struct p2p_item;
+
+struct executor_ops {
+    const char *name;
+
+    /*
+     * Begins what may need the hosts of peers, such as memory that is made at
+     * its first use. Calls that one thread issues for several ranks are all
+     * prepared before any is issued. Default: there is nothing to begin.
+     */
+    tutti_result_t (*prepare)(struct executor *executor, const struct call *call);
+
+    /*
+     * Issues a collective on the stream, without waiting for peers' work.
+     * Takes over `owned` (malloc'ed, or NULL), also when it fails. Default:
+     * an error.
+     */
+    tutti_result_t (*issue)(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream);
+
+    /* Issues sends and receives that go on at the same time. Default: an error. */
+    tutti_result_t (*messages)(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream);
+
+    /* What comes on `stream` follows what is on `before`. Default: an error. */
+    tutti_result_t (*follow)(struct executor *executor, tutti_stream_t stream, tutti_stream_t before);
+
+    /*
+     * May another thread issue calls on the stream in the caller's stead?
+     * Default: no.
+     */
+    bool (*any_thread)(struct executor *executor, tutti_stream_t stream);
+
+    /*
+     * Waits for what was issued, also after a failure: then nothing of the
+     * user's is touched any more. Default: nothing is under way beside the
+     * team's operations.
+     */
+    tutti_result_t (*wait)(struct executor *executor);
+
+    /*
+     * The user aborts: no call begins any more, and what peers have come to is
+     * brought to its end for a bounded time. False: there is no such way, and
+     * the team is to fail at once, which is the default.
+     */
+    bool (*give_up)(struct executor *executor);
+    /* Waits until that has ended. Not called unless give_up() said true. */
+    void (*wait_given_up)(struct executor *executor);
+
+    /*
+     * The team's failure, also if so far only the executor's own memory tells
+     * of it. Default: the executor knows nothing but what the team knows.
+     */
+    void (*hear)(struct executor *executor);
+
+    /* May a collective be issued though the team has failed? Default: no. */
+    bool (*goes_on)(const struct executor *executor);
+
+    /* Bytes that the executor holds. Default: none. */
+    void (*memory)(struct executor *executor, size_t *device_bytes, size_t *host_bytes);
+
+    /*
+     * Waits for this rank's work unless the team has failed, and frees the
+     * executor. Default: it belongs to its team, and ends with that.
+     */
+    void (*close)(struct executor *executor);
+};
+
+struct executor {
+    struct executor_ops ops; /* complete: a default stands where the executor has nothing of its own */
+    int device;              /* CUDA ordinal of the memory, or TUTTI_HOST */
+    bool on_streams;         /* one operation may be on several of the user's CUDA streams */
+    bool uses_team;          /* its operations go by the team's queue, in threads of their own: nobody else may use that meanwhile */
+};
+
+/* Sets all of *out but leaves it to its owner's memory. Functions that are NULL in `ops` get their defaults. */
+void executor_init(struct executor *out, const struct executor_ops *ops, int device);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of functions by which communicators call: GPUs that reach one
+ * another, and GPUs whose data are staged through the host.
+ */
+#include "executor/gpu/internal.h"
+
+#include <stdlib.h>
+
+static struct gpu *gpu_of(struct executor *executor)
+{
+    return (struct gpu *)((char *)executor - offsetof(struct gpu, executor));
+}
+
+static tutti_result_t prepare(struct executor *executor, const struct call *call)
+{
+    return gpu_prepare(gpu_of(executor), call);
+}
+
+static tutti_result_t issue(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream)
+{
+    tutti_result_t result = gpu_collective(gpu_of(executor), call, stream);
+    free(owned); /* counts and offsets: a launch has its own copy */
+    return result;
+}
+
+static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream)
+{
+    return gpu_p2p(gpu_of(executor), items, count, stream);
+}
+
+static tutti_result_t follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
+{
+    return gpu_follow(gpu_of(executor), stream, before);
+}
+
+static bool any_thread(struct executor *executor, tutti_stream_t stream)
+{
+    return gpu_any_thread(gpu_of(executor), stream);
+}
+
+static tutti_result_t wait(struct executor *executor)
+{
+    return gpu_synchronize(gpu_of(executor));
+}
+
+static bool give_up(struct executor *executor)
+{
+    return gpu_leave(gpu_of(executor));
+}
+
+static void wait_given_up(struct executor *executor)
+{
+    gpu_wait_left(gpu_of(executor));
+}
+
+static void hear(struct executor *executor)
+{
+    gpu_hear_failure(gpu_of(executor));
+}
+
+static void memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
+{
+    gpu_memory(gpu_of(executor), device_bytes, host_bytes);
+}
+
+static void close_gpu(struct executor *executor)
+{
+    gpu_close(gpu_of(executor));
+}
+
+static const struct executor_ops gpu_ops = {.name = "gpu", .prepare = prepare, .issue = issue, .messages = messages, .follow = follow,
+                                            .any_thread = any_thread, .wait = wait, .give_up = give_up,
+                                            .wait_given_up = wait_given_up, .hear = hear, .memory = memory, .close = close_gpu};
+
+/* Nothing is prepared, nothing is given up but with the team, and each call is issued by its own thread. */
+static const struct executor_ops staged_ops = {.name = "staged", .issue = issue, .messages = messages, .follow = follow, .wait = wait,
+                                               .hear = hear, .memory = memory, .close = close_gpu};
+
+struct executor *gpu_executor(struct gpu *gpu)
+{
+    executor_init(&gpu->executor, gpu->staged ? &staged_ops : &gpu_ops, gpu->device->ordinal);
+    gpu->executor.on_streams = true;
+    gpu->executor.uses_team = gpu->staged != NULL;
+    return &gpu->executor;
+}
