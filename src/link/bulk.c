@@ -74,9 +74,13 @@ void bulk_credit(struct link *link, struct link_recv *recv)
     link->receiving[slot] = recv;
     link->receiving_count++;
     uint64_t lanes = link->domain->policy->credit(link->policy_state, recv->length);
-    struct wire_credit credit = {.length = recv->length, .segment = segment, .lanes = lanes};
+    struct {
+        struct wire_credit credit;
+        struct wire_remote memory;
+    } body = {.credit = {.length = recv->length, .segment = segment, .lanes = lanes}};
+    recv->memory = memory_offer(link, recv->data, recv->length, &body.memory);
     struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
-    message_send(link, &head, &credit, sizeof credit);
+    message_send(link, &head, &body, recv->memory ? sizeof body : sizeof body.credit);
 }
 
 void bulk_release_recv(struct link *link, struct link_recv *recv)
@@ -86,6 +90,8 @@ void bulk_release_recv(struct link *link, struct link_recv *recv)
         link->receiving_count--;
     }
     recv->credited = false;
+    memory_withdraw(link, recv->memory);
+    recv->memory = NULL;
     if (recv->bitmap != &recv->bitmap_few)
         free(recv->bitmap);
     recv->bitmap = NULL;
@@ -96,6 +102,8 @@ void bulk_burn_recv(struct link *link, struct link_recv *recv)
 {
     static struct link_recv burnt; /* no segments: nothing matches it */
     bool credited = recv->credited && link->receiving[recv->slot] == recv;
+    if (recv->memory)
+        lanes_cut_direct(link); /* there nobody asks before the peer's segments land */
     bulk_release_recv(link, recv);
     if (credited)
         link->receiving[recv->slot] = &burnt;
@@ -109,6 +117,8 @@ void bulk_release_send(struct link *link, struct link_send *send)
             link->sending[send->slot] = NULL;
     }
     send->credited = false;
+    memory_part(link, send->memory);
+    send->memory = NULL;
     if (send->lane_of != send->lane_of_few)
         free(send->lane_of);
     send->lane_of = NULL;
@@ -136,8 +146,9 @@ static bool register_send(struct link *link, struct link_send *send)
     return true;
 }
 
-void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit, uint64_t since)
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct early_credit *early)
 {
+    const struct wire_credit *credit = &early->credit;
     list_init(&send->node);
     if (credit->length != send->length || head->call.signature != send->call.signature) {
         match_announce(link, send); /* the receiver waits for it, and must find out too */
@@ -147,7 +158,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     }
     send->segment = credit->segment;
     send->wanted = (uint32_t)credit->lanes;
-    send->credit_since = since;
+    send->credit_since = early->since;
     send->slot = head->slot;
     send->segments = credit->segment ? segment_count(send->length, credit->segment) : 0;
     send->next = 0;
@@ -157,6 +168,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
                                    send->tag.to));
         return;
     }
+    send->memory = memory_meet(link, send, &early->memory);
     list_push(&link->bulk, &send->node);
     bulk_pump(link);
 }
@@ -215,7 +227,8 @@ void bulk_give_up(struct link *link, struct link_send *send)
         if (!(send->lane_of[i] & LINK_READING))
             continue;
         struct link_lane *lane = &link->lane[(send->lane_of[i] & ~(unsigned)LINK_READING) - 1];
-        lane->ops->give_up(lane->lane, TOKEN(send->id, i));
+        if (lane->lane) /* else it was cut */
+            lane->ops->give_up(lane->lane, TOKEN(send->id, i));
         lane->puts -= lane->puts > 0;
         flight_give_up(lane, TOKEN(send->id, i));
         source_read(send, i);
@@ -237,6 +250,10 @@ static bool put_next(struct link *link, struct link_send *send)
                       .offset = send->segment * index,
                       .whole = send->length,
                       .token = TOKEN(send->id, index)};
+    if (send->memory && (lane->ops->caps & TRANSPORT_DIRECT)) {
+        put.remote = &send->memory->remote;
+        put.memory = send->memory->source;
+    }
     if (!flight_begin(lane, send, &put, now)) {
         lanes_lose(link, "no memory for what is under way");
         return false;
@@ -330,8 +347,11 @@ void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, si
 {
     struct link_lane *lane = transport_lane->user;
     struct link *link = lane->link;
-    struct link_recv *recv = receiving(link, imm, offset, length);
-    uint32_t index = imm & 0xffff;
+    uint32_t slot = imm >> 16, index = imm & 0xffff;
+    struct link_recv *recv = slot < link->receiving_size ? link->receiving[slot] : NULL;
+    if (offset == TRANSPORT_NO_OFFSET && recv)
+        offset = recv->segment * index;
+    recv = receiving(link, imm, offset, length);
     lanes_heard(lane);
     flight_arrived(lane, imm);
     if (!recv || length != segment_length(recv->length, recv->segment, index))
@@ -340,7 +360,6 @@ void bulk_arrived(struct lane *transport_lane, uint32_t imm, uint64_t offset, si
     link_count_received(lane, length);
     if (++recv->arrived < recv->segments)
         return;
-    uint32_t slot = recv->slot;
     list_remove(&recv->node);
     bulk_release_recv(link, recv);
     flight_done(link, slot);

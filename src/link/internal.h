@@ -80,6 +80,7 @@ struct message {
 /* What is kept of a credit that came before its send. */
 struct early_credit {
     struct wire_credit credit;
+    struct wire_remote memory; /* no devices: the peer named none */
     uint64_t since; /* when it came */
 };
 
@@ -104,6 +105,7 @@ struct link {
     uint32_t usable; /* lanes that take segments, with or without room, as bits */
     int control; /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost, bye;
+    bool cut; /* lanes were closed by lanes_cut_direct() since the last tick */
     bool unplanned; /* started, and the policy has not said yet which lanes to open */
     char reason[480]; /* why it is lost */
     size_t eager;
@@ -237,7 +239,7 @@ static inline bool early_held(const struct link *link)
 /* bulk.c: credits and segments */
 void bulk_credit(struct link *link, struct link_recv *recv);
 /* since: when the credit came. */
-void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct wire_credit *credit, uint64_t since);
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct early_credit *early);
 void bulk_pump(struct link *link);
 /* The peer has everything of `slot`; `words` as of flight_hear(). */
 void bulk_done(struct link *link, uint32_t slot, const void *words, size_t length);
@@ -273,11 +275,25 @@ void flight_tell(struct link_domain *domain, bool all);
 /* Says DONE, and with it what else has landed. */
 void flight_done(struct link *link, uint32_t slot);
 
+/* memory.c: registered memory, for lanes whose hardware stores puts by itself */
+struct link_memory {
+    struct transport_memory *source;
+    struct wire_remote remote;
+};
+/* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. */
+struct transport_memory *memory_offer(struct link *link, void *data, size_t length, struct wire_remote *out);
+void memory_withdraw(struct link *link, struct transport_memory *memory);
+/* The source of a send, if the credit came with memory. NULL: as above. */
+struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote);
+void memory_part(struct link *link, struct link_memory *memory);
+
 /* lanes.c: life and death of lanes */
 /* Asks the policy which lanes there are to be. */
 void lanes_plan(struct link *link);
 void lanes_start(struct link *link);
 void lanes_dead(struct link_lane *lane, tutti_result_t why);
+/* Closes the lanes on which the peer may write memory without asking, at once; the rest of their end follows with the next tick. */
+void lanes_cut_direct(struct link *link);
 void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
 void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);
 bool lanes_accepted(void *context, struct lane *lane, const struct wire_hello *hello);

@@ -82,7 +82,7 @@ static void choose_usable(struct link *link)
     uint32_t up = 0, data = 0, backup = 0;
     for (int i = 0; i < link->lanes; i++) {
         const struct link_lane *lane = &link->lane[i];
-        uint32_t bit = lane->state == LANE_UP && !lane->unconfirmed ? 1u << i : 0;
+        uint32_t bit = lane->state == LANE_UP && lane->lane && !lane->unconfirmed ? 1u << i : 0;
         up |= bit;
         data |= lane->view.roles & PATH_DATA ? bit : 0;
         backup |= lane->view.roles & PATH_BACKUP ? bit : 0;
@@ -229,6 +229,15 @@ static void close_lane(struct link_lane *lane)
     lane->lane = NULL;
     if (closing)
         closing->ops->lane_close(closing);
+}
+
+void lanes_cut_direct(struct link *link)
+{
+    for (int i = 0; i < link->lanes; i++)
+        if (link->lane[i].state == LANE_UP && (link->lane[i].ops->caps & TRANSPORT_DIRECT))
+            close_lane(&link->lane[i]);
+    link->cut = true; /* with the next tick the lanes are dead */
+    choose_usable(link);
 }
 
 static void no_lane_left(struct link *link)
@@ -479,15 +488,18 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
     }
     if (link->unplanned)
         open_lanes(link);
-    bool busy = link->down_since || link->unplanned || expects(link);
+    bool busy = link->down_since || link->cut || link->unplanned || expects(link);
     for (int i = 0; i < link->lanes && !link->lost; i++) {
         struct link_lane *lane = &link->lane[i];
         if (lane->state == LANE_DEAD)
             retry(lane, now);
+        else if (lane->state == LANE_UP && !lane->lane)
+            lanes_dead(lane, error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
         else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS))
             probe(lane, now);
         busy |= lane->state == LANE_CONNECTING || lane->retry_at;
     }
+    link->cut = false;
     if (!link->lost) {
         announce(link, now);
         if (busy)

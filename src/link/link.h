@@ -20,6 +20,7 @@ struct link;
 struct link_domain;
 struct link_send;
 struct link_recv;
+struct link_memory;
 
 /* One payload on its way out. Embedded by the caller, who keeps it and the data until done() is called. */
 struct link_send {
@@ -42,6 +43,7 @@ struct link_send {
     bool credited, finished, announced;
     struct link_recv *partner; /* in this process: where it is being copied to, */
     size_t copied;             /* and how much is */
+    struct link_memory *memory; /* registered here and there; NULL: not */
     uint8_t *lane_of; /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
     uint8_t lane_of_few[8];
 };
@@ -60,6 +62,7 @@ struct link_recv {
     uint32_t segments, arrived;
     uint16_t slot;
     bool credited;
+    struct transport_memory *memory; /* that the peer was told a key of; NULL: none */
     uint64_t *bitmap; /* segments that have arrived */
     uint64_t bitmap_few;
 };

@@ -161,6 +161,100 @@ static void test_lanes_are_of_one_transport_at_both_ends(void **state)
     script_free(script);
 }
 
+static struct script *start_direct(void)
+{
+    struct script_shape shape = {.lanes = 1, .data_lanes = 1, .direct = true};
+    struct script *script = script_new(&shape);
+    script_join(script);
+    return script;
+}
+
+/* Both ends register; what is put with a key lands without target(), and arrived() comes without an offset. */
+static void test_puts_by_key(void **state)
+{
+    struct script *script = start_direct();
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    assert_int_equal(script->registrations, 1); /* the receiver's */
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(script->registrations, 2);
+    assert_non_null(pair[0]->send.memory);
+    assert_int_equal(puts_on(script, DATA), 2); /* its window */
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    assert_int_equal(script->registrations, 0);
+    payload_pair_free(pair);
+    script_free(script);
+}
+
+/* What either end cannot register the peer is asked for, as ever. */
+static void test_puts_without_keys(void **state)
+{
+    for (int fails = 1; fails <= 2; fails++) {
+        struct script *script = start_direct();
+        struct payload *pair[2];
+        script->fail_registrations = 1;
+        if (fails == 2) { /* the receiver's is the first; let that one be, and the sender's fail */
+            script->fail_registrations = 0;
+            payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+            script->fail_registrations = 1;
+        } else {
+            payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+        }
+        script_act_all(script, 1, SCRIPT_DELIVER);
+        assert_null(pair[0]->send.memory);
+        assert_int_equal(script->registrations, fails - 1);
+        script_settle(script);
+        assert_true(payload_pair_right(pair));
+        assert_int_equal(script->registrations, 0);
+        payload_pair_free(pair);
+        script_free(script);
+    }
+}
+
+/* A receive is given up while puts are on their way: their lane is closed before its memory is given back, and other payloads go on. */
+static void test_giving_up_a_receive_closes_direct_lanes(void **state)
+{
+    struct script *script = start_direct();
+    struct payload *given_up[2], *other[2];
+    payload_pair(script, 0, 1, 2 * SEGMENT, given_up);
+    payload_pair(script, 0, 2, 2 * SEGMENT, other);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_true(script_act(script, 0, DATA, SCRIPT_PART)); /* a half has landed */
+    payload_cancel(given_up[1], script->side[1].link);
+    assert_null(script->side[1].link->lane[DATA].lane);
+    payload_free(given_up[1]); /* its memory is gone */
+    assert_false(script_act(script, 0, DATA, SCRIPT_DELIVER));
+    script_tick(script, 10);
+    script_settle(script);
+    script_tick(script, 2500);
+    script_settle(script);
+    assert_true(payload_pair_right(other));
+    assert_int_equal(script->side[1].link->lane[DATA].state, LANE_UP);
+    payload_cancel(given_up[0], script->side[0].link);
+    payload_free(given_up[0]);
+    assert_int_equal(script->registrations, 0);
+    payload_pair_free(other);
+    script_free(script);
+}
+
+/* Lanes of messages carry such payloads too, when no other is up. */
+static void test_direct_payloads_over_other_lanes(void **state)
+{
+    struct script *script = start_direct();
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_true(script_act(script, 0, DATA, SCRIPT_DELIVER));
+    assert_true(script_act(script, 0, DATA, SCRIPT_PART));
+    break_lane(script, DATA);
+    script_settle(script);
+    assert_true(payload_pair_right(pair));
+    assert_int_equal(script->registrations, 0);
+    payload_pair_free(pair);
+    script_free(script);
+}
+
 #define CASE(name) cmocka_unit_test_setup(name, test_setup)
 
 int main(void)
@@ -170,6 +264,10 @@ int main(void)
         CASE(test_data_lanes_die_and_come_back),
         CASE(test_only_lanes_of_messages_keep_a_link),
         CASE(test_refused_data_lanes_lose_no_link),
+        CASE(test_puts_by_key),
+        CASE(test_puts_without_keys),
+        CASE(test_giving_up_a_receive_closes_direct_lanes),
+        CASE(test_direct_payloads_over_other_lanes),
         CASE(test_lanes_are_of_one_transport_at_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

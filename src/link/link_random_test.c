@@ -220,7 +220,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
 {
     struct world fresh = {.state = seed};
     world = &fresh;
-    struct script_shape shape = {.caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0};
+    struct script_shape shape = {.caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .direct = draw(2)};
     fresh.script = script_new(&shape);
     script_join(fresh.script);
     fresh.bounded = draw(3) == 0;
@@ -229,6 +229,7 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     for (uint64_t i = 0; i < steps; i++)
         step();
     finish_all();
+    assert_int_equal(fresh.script->registrations, 0);
     script_free(fresh.script);
     print_message("seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died\n", (unsigned long long)seed,
                   shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",

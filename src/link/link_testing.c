@@ -234,6 +234,15 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
     packet->imm = put->imm;
     packet->offset = put->offset;
     packet->token = put->token;
+    if (put->remote) {
+        const struct transport_memory *memory = put->memory;
+        REQUIRE((base->ops->caps & TRANSPORT_DIRECT) && script_registered(1 - base->transport->side, put->remote->key[0]));
+        REQUIRE(memory && script_registered(base->transport->side, memory->key[0]));
+        REQUIRE((const char *)put->source >= (char *)memory->address &&
+                (const char *)put->source + put->length <= (char *)memory->address + memory->length);
+        packet->remote = (unsigned char *)(uintptr_t)put->remote->address + put->offset;
+        packet->key = put->remote->key[0];
+    }
     list_push(&lane->flight, &packet->node);
     list_push(&lane->sources, &packet->source);
     if (base->transport->script->sent_at_once)
@@ -254,6 +263,40 @@ static void on_give_up(struct lane *base, uint64_t token)
             list_remove(&packet->node);
         script_packet_settle(packet);
     }
+}
+
+/* Keys in force, of both sides. */
+static struct transport_memory *registered[2][4096];
+
+bool script_registered(int side, uint32_t key)
+{
+    return key && registered[side][key % 4096] && registered[side][key % 4096]->key[0] == key;
+}
+
+static tutti_result_t on_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+{
+    static uint32_t last;
+    if (!transport->script->shape.direct || transport->script->fail_registrations > 0) {
+        transport->script->fail_registrations -= transport->script->fail_registrations > 0;
+        return error_note(TUTTI_INVALID_USAGE, "the script registers nothing");
+    }
+    struct transport_memory *memory = calloc(1, sizeof *memory), **place;
+    REQUIRE(memory);
+    do
+        place = &registered[transport->side][++last % 4096];
+    while (*place || !last);
+    *memory = (struct transport_memory){address, length, 1, {last}};
+    transport->script->registrations++;
+    *place = *out = memory;
+    return TUTTI_SUCCESS;
+}
+
+static void on_deregister(struct transport *transport, struct transport_memory *memory)
+{
+    REQUIRE(script_registered(transport->side, memory->key[0]));
+    registered[transport->side][memory->key[0] % 4096] = NULL;
+    transport->script->registrations--;
+    free(memory);
 }
 
 static void on_announce(struct transport *transport, const void *address)
@@ -294,6 +337,8 @@ static struct transport_ops script_ops = {
     .msg = on_msg,
     .put = on_put,
     .give_up = on_give_up,
+    .register_memory = on_register,
+    .deregister_memory = on_deregister,
     .announce = on_announce,
     .share = on_share,
     .poll = on_poll,
@@ -339,7 +384,7 @@ void script_opening(struct script *script, int side)
     script_ops.max_msg = script->shape.max_msg ? script->shape.max_msg : 16384;
     script_data_ops = script_ops;
     script_data_ops.name = "script data";
-    script_data_ops.caps = TRANSPORT_DATA;
+    script_data_ops.caps = TRANSPORT_DATA | (script->shape.direct ? TRANSPORT_DIRECT : 0);
     script_data_ops.open = data_open;
     script_data_ops.close = data_close;
     script_data_ops.reach = data_reach;

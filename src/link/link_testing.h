@@ -29,6 +29,7 @@ struct script_shape {
     uint32_t caps;
     int lanes;
     int data_lanes; /* so many more, of a transport that carries data alone */
+    bool direct;    /* the latter store puts by keys */
     size_t max_msg; /* 0: 16384 */
     const struct path_policy *policy; /* NULL: lanes in turn */
     bool alone;     /* side 1 has no domain: what it says comes from script_say() and script_throw() */
@@ -57,6 +58,8 @@ struct script {
     uint64_t session;  /* of the links that script_join() makes */
     int fail_opens;    /* so many lane_open() fail */
     int opened;        /* lanes */
+    int registrations; /* in force */
+    int fail_registrations; /* so many registrations fail */
     unsigned depth;    /* upcalls under way */
     unsigned char *current; /* the message that is being delivered */
     size_t current_length;

@@ -70,6 +70,12 @@ static void land(struct script_lane *to, struct packet *packet, size_t end)
 {
     struct transport_owner *owner = &to->lane.transport->owner;
     size_t length = end - packet->landed;
+    if (packet->remote) { /* memory that was given back would have no key, and its lane be closed */
+        REQUIRE(script_registered(to->lane.transport->side, packet->key));
+        memcpy(packet->remote + packet->landed, packet->from + packet->landed, length);
+        packet->landed = end;
+        return;
+    }
     void *target = length ? owner->target(&to->lane, packet->imm, packet->offset + packet->landed, length) : NULL;
     if (target)
         memcpy(target, packet->from + packet->landed, length);
@@ -98,7 +104,7 @@ static bool act_deliver(struct script_lane *lane)
         owner->message(&to->lane, packet->from, packet->length);
     } else if (owner->arrived && packet->put) {
         land(to, packet, packet->length);
-        owner->arrived(&to->lane, packet->imm, packet->offset, packet->length);
+        owner->arrived(&to->lane, packet->imm, packet->remote ? TRANSPORT_NO_OFFSET : packet->offset, packet->length);
     }
     --*depth;
     script_packet_settle(packet);

@@ -44,9 +44,12 @@ struct packet {
     size_t length, landed;
     uint32_t imm;
     uint64_t offset, token;
+    unsigned char *remote; /* where the peer's memory is, of a put with a key */
+    uint32_t key;
     unsigned char bytes[];
 };
 
+bool script_registered(int side, uint32_t key);
 struct packet *script_packet_new(size_t length);
 /* Frees it once nothing needs it. */
 void script_packet_settle(struct packet *packet);

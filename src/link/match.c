@@ -119,16 +119,16 @@ void match_announce(struct link *link, struct link_send *send)
 static void credited(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     struct early_credit early = {.since = clock_ns()};
-    if (length != sizeof early.credit)
+    if (length != sizeof early.credit && length != sizeof early.credit + sizeof early.memory)
         return;
-    memcpy(&early.credit, body, sizeof early.credit);
+    memcpy(&early, body, length);
     struct link_send *send = find_waiting(link, &head->tag);
     if (!send) {
         early_keep(link, head, &early, sizeof early);
         return;
     }
     list_remove(&send->node);
-    bulk_start(link, send, head, &early.credit, early.since);
+    bulk_start(link, send, head, &early);
 }
 
 static void eager(struct link *link, const struct wire_message *head, const void *body, size_t length)
@@ -271,6 +271,7 @@ static void begin_recv(struct link_recv *recv)
 {
     list_init(&recv->node);
     recv->credited = false;
+    recv->memory = NULL;
     recv->bitmap = NULL;
 }
 
@@ -312,6 +313,7 @@ void link_send(struct link *link, struct link_send *send)
     list_init(&send->node);
     send->credited = send->finished = send->announced = false;
     send->lane_of = NULL;
+    send->memory = NULL;
     send->partner = NULL;
     send->in_flight = 0;
     if (link->lost) {
@@ -337,7 +339,7 @@ void link_send(struct link *link, struct link_send *send)
         memcpy(&early, item->body, sizeof early);
         early_take(link, item);
         free(item);
-        bulk_start(link, send, &head, &early.credit, early.since);
+        bulk_start(link, send, &head, &early);
     }
 }
 

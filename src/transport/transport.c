@@ -45,6 +45,15 @@ static tutti_result_t no_put(struct lane *lane, const struct put *put)
     return error_note(TUTTI_INVALID_USAGE, "this transport has no puts");
 }
 
+tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+{
+    return error_note(TUTTI_INVALID_USAGE, "this transport registers no memory");
+}
+
+void transport_no_deregister(struct transport *transport, struct transport_memory *memory)
+{
+}
+
 void transport_no_announce(struct transport *transport, const void *address)
 {
 }
@@ -83,6 +92,8 @@ const struct transport_ops transport_unsupported = {
     .msg = no_msg,
     .put = no_put,
     .give_up = no_give_up,
+    .register_memory = transport_no_register,
+    .deregister_memory = transport_no_deregister,
     .announce = transport_no_announce,
     .share = transport_no_share,
     .poll = no_poll,

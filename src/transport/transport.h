@@ -18,6 +18,7 @@
 #include "base/poller.h"
 #include "tutti/tutti.h"
 #include "wire/blackbox.h"
+#include "wire/link.h"
 #include "wire/process.h"
 
 #include <stdbool.h>
@@ -33,6 +34,7 @@ enum transport_caps {
     TRANSPORT_LOSSLESS = 2,  /* a lane loses nothing while the peer lives: no copy is kept for repeating */
     TRANSPORT_SHARES = 4,    /* share() works */
     TRANSPORT_CONFIRMS = 8,  /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
+    TRANSPORT_DIRECT = 32,   /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
     TRANSPORT_DATA = 16,     /* for data: the messages of a link go over lanes of another transport */
 };
 
@@ -54,7 +56,7 @@ struct transport_owner {
     /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory is valid
      * until the owner gets control again; for the rest of a put the transport asks again. */
     void *(*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
-    /* A whole put has arrived (also one that was dropped). Puts and messages of one lane are notified in the order sent; only a
+    /* A whole put has arrived (also one that was dropped). Of one that was stored by its key `offset` is TRANSPORT_NO_OFFSET. Puts and messages of one lane are notified in the order sent; only a
      * put that we were to read where it lies, and could not, comes later. */
     void (*arrived)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
     /* The lane needs the source of the put with `token` no longer. */
@@ -76,6 +78,16 @@ struct lane {
     unsigned device; /* our interface that it goes by, as the transport numbers them; known when it is up */
 };
 
+#define TRANSPORT_NO_OFFSET UINT64_MAX /* of a put of which nothing but `imm` and its length came along */
+
+/* Memory that the hardware of a TRANSPORT_DIRECT transport may read and write. */
+struct transport_memory {
+    void *address;
+    size_t length;
+    int devices;                /* of ours that can, at most WIRE_DEVICES */
+    uint32_t key[WIRE_DEVICES]; /* for peers, by the device of ours to which they send */
+};
+
 struct put {
     const void *source; /* valid until sent() or down() or close() */
     size_t length;      /* >= 1 */
@@ -83,6 +95,11 @@ struct put {
     uint64_t offset;    /* likewise */
     uint64_t whole;     /* bytes of all that the put is a part of; 0: of it alone */
     uint64_t token;     /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
+    /* For TRANSPORT_DIRECT, if both ends have registered their memory; else NULL, and the peer is asked by target(). Then nobody is: the put
+     * is stored at remote->address + offset as long as the peer's end of the lane is open. Whoever gives that memory back closes the
+     * lane first. */
+    const struct wire_remote *remote;
+    struct transport_memory *memory; /* that `source` lies in */
 };
 
 struct transport_ops {
@@ -117,6 +134,10 @@ struct transport_ops {
     /* When it returns the source of the put with `token` is no longer needed, whatever the peer does, and no sent() follows. The put
      * arrives whole or not at all. If such a put is not under way nothing happens. */
     void (*give_up)(struct lane *lane, uint64_t token);
+    /* Registers memory, which the caller keeps until it is deregistered. TRANSPORT_DIRECT only. */
+    tutti_result_t (*register_memory)(struct transport *transport, void *address, size_t length, struct transport_memory **out);
+    /* From here on nobody reads or writes it. No put from it is under way. */
+    void (*deregister_memory)(struct transport *transport, struct transport_memory *memory);
     /* Tells peers of this host of the shared memory that `address` lies in, if it does in any: they will read it where it lies. */
     void (*announce)(struct transport *transport, const void *address);
     /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TUTTI_IN_PROGRESS as above.

@@ -10,7 +10,7 @@
 
 enum wire_message_kind {
     WIRE_EAGER = 1,     /* body: the whole payload */
-    WIRE_CREDIT,        /* receiver: put `tag`'s payload into slot; body: struct wire_credit */
+    WIRE_CREDIT,        /* receiver: put `tag`'s payload into slot; body: struct wire_credit, with struct wire_remote or without */
     WIRE_DONE,          /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
     WIRE_ANNOUNCE,      /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
     WIRE_ABORT,         /* communicator `tag.comm` has failed; body: struct wire_abort */
@@ -75,6 +75,15 @@ struct wire_credit {
     uint64_t length;
     uint64_t segment; /* bytes of a segment, the last may be shorter */
     uint64_t lanes;   /* on which it is to come, as bits; 0: any */
+};
+
+/* Behind wire_credit, where the receiver has registered the memory for a transport whose hardware writes there by itself. */
+#define WIRE_DEVICES 8
+struct wire_remote {
+    uint64_t address;
+    uint32_t devices;
+    uint32_t key[WIRE_DEVICES]; /* by the receiver's device that the segment comes to */
+    uint32_t reserved;
 };
 
 /* A segment has arrived. Also the body of DONE: what has arrived and was not said yet, of any payload. */

@@ -341,6 +341,18 @@ static tutti_result_t pass_share(struct lane *base, uint64_t key, int fd)
     return lane->below ? lane->below->ops->share(lane->below, key, fd) : TUTTI_REMOTE_ERROR;
 }
 
+static tutti_result_t pass_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+{
+    struct pass_transport *pass = (struct pass_transport *)transport;
+    return pass->table->under->register_memory(pass->below, address, length, out);
+}
+
+static void pass_deregister(struct transport *transport, struct transport_memory *memory)
+{
+    struct pass_transport *pass = (struct pass_transport *)transport;
+    pass->table->under->deregister_memory(pass->below, memory);
+}
+
 static void tell_room(struct pass_lane *lane)
 {
     struct transport *transport = lane->base.lane.transport;
@@ -404,6 +416,8 @@ static void fill(struct pass_table *table, const struct transport_ops *under)
     table->ops.msg = msg;
     table->ops.put = put;
     table->ops.give_up = give_up;
+    table->ops.register_memory = pass_register;
+    table->ops.deregister_memory = pass_deregister;
     table->ops.announce = pass_announce;
     table->ops.share = pass_share;
     table->ops.poll = pass_poll;
