@@ -210,14 +210,21 @@ const struct collective collectives[] = {
 };
 const int collective_count = sizeof collectives / sizeof *collectives;
 
-/* '-' and '_' join words only: all_reduce, all_reduce_perf and reduce-scatter are names, too. */
-static bool same_name(const char *a, const char *b)
+static bool joins(char c)
 {
-    for (;; a++, b++) {
-        a += strspn(a, "_-");
-        b += strspn(b, "_-");
-        if (!*a || *a != *b)
-            return !*a && (!*b || strcmp(b, "perf") == 0);
+    return c == '_' || c == '-';
+}
+
+/* '-' and '_' join words: all_reduce, all_reduce_perf and reduce-scatter are names, too. */
+static bool same_name(const char *ours, const char *given)
+{
+    for (const char *begin = given;; ours++, given++) {
+        ours += joins(*ours);
+        if (joins(*given) && !*ours)
+            return strcmp(given + 1, "perf") == 0;
+        given += joins(*given) && given > begin;
+        if (!*ours || *ours != *given)
+            return *ours == *given;
     }
 }
 

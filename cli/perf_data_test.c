@@ -219,6 +219,11 @@ static void names_of_collectives(void **state)
     assert_non_null(collective_find("alltoallv"));
     assert_null(collective_find("allreduc"));
     assert_null(collective_find("allreduce_"));
+    assert_null(collective_find("_allreduce"));
+    assert_null(collective_find("allreduceperf"));
+    assert_null(collective_find("all__reduce"));
+    assert_ptr_equal(collective_find("all_reduce_perf"), collective_find("allreduce"));
+    assert_ptr_equal(collective_find("reduce_scatter_perf"), collective_find("reduce-scatter"));
     assert_null(collective_find(""));
 }
 
@@ -247,7 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_order_is_exact), cmocka_unit_test(most_ranks_contribute),
         cmocka_unit_test(known_bits),           cmocka_unit_test(differences_are_found),
-        cmocka_unit_test(ranks_differ), cmocka_unit_test(parts_of_the_period),         cmocka_unit_test(names_of_collectives),
+        cmocka_unit_test(ranks_differ), cmocka_unit_test(parts_of_the_period), cmocka_unit_test(names_of_collectives),
         cmocka_unit_test(uneven_parts_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,7 +117,8 @@ static int clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(renamed), cmocka_unit_test(unused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(unused),
+                                       cmocka_unit_test(renamed) /* last: its warning opens the log */};
     if (!mkdtemp(folder))
         return 1;
     return cmocka_run_group_tests(tests, NULL, clean);
