@@ -73,12 +73,12 @@ static void throttles_the_lanes_that_it_should(void **state)
 static void gives_up_what_waits(void **state)
 {
     struct pair pair;
-    uint8_t *source = calloc(1, 1 << 20);
+    uint8_t *source = calloc(1, 1 << 20), *kept = calloc(1, 1 << 18);
     (void)state;
     stand_between("throttle=1M");
     pair_open(&pair);
     for (uint64_t i = 0; i < 3; i++) {
-        struct put put = {.source = source, .length = i ? 1 << 20 : 1 << 18, .imm = (uint32_t)i, .token = i};
+        struct put put = {.source = i ? source : kept, .length = i ? 1 << 20 : 1 << 18, .imm = (uint32_t)i, .token = i};
         assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
     }
     under_test->give_up(pair.at->lane, 1);
@@ -88,6 +88,7 @@ static void gives_up_what_waits(void **state)
     pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
     assert_int_equal(pair.bt->counts[NOTE_ARRIVED], 1);
     pair_close(&pair);
+    free(kept);
 }
 
 static void ends_lanes_at_random(void **state)
