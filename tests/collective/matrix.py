@@ -136,7 +136,7 @@ def main():
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
     failures, runs, seed = 0, 0, 0
     for ranks in ([2, 3, 5] if quick and EMULATOR else [1, 2, 4, 5, 8] if quick else [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]):
-        stride = 1 if full else (16 if quick else 4) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
+        stride = 1 if full else (16 if quick else 8) * (1 if ranks < 5 else 2 if ranks < 10 else 6)
         began = time.time()
         for choice in [{}, *choices(tutti)]:
             seed += 1
