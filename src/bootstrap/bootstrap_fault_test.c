@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -405,6 +407,20 @@ static void abort_while_exchanging(void **state)
     close_all(pairs, 2);
 }
 
+/* Nobody else can listen at the port of the id: another test that runs beside this one, say. Nor does the socket. */
+static int keep_port(const tutti_unique_id_t *id)
+{
+    struct boot_id made;
+    memcpy(&made, id, sizeof made);
+    assert_int_equal(made.root.family, 4);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(made.root.port)};
+    memcpy(&at.sin_addr, made.root.host, sizeof at.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
 /* An id whose root has gone: used already, or made by a process that ended. Its ranks do not wait for the deadline. */
 static void used_id(void **state)
 {
@@ -417,8 +433,10 @@ static void used_id(void **state)
     test_ranks_join(ranks, 2);
     tutti_unique_id_t id = root.id;
     test_root_stop(&root);
+    int kept = keep_port(&id);
     assert_true(test_ranks_start(again, &id, 0, 1, 2, LONG));
     test_ranks_join(again, 1);
+    close(kept);
     assert_says(again, TUTTI_REMOTE_ERROR, "rank 0 found nobody at 127.0.0.1:");
     assert_non_null(strstr(again->sentence, "has been used already"));
 }
