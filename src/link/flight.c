@@ -222,6 +222,15 @@ void flight_tell(struct link_domain *domain, bool all)
     }
 }
 
+void flight_tell_again(struct link *link)
+{
+    if (link->lost || !link->landed_next)
+        return;
+    link->landed_unsaid = BATCH;
+    if (list_empty(&link->telling))
+        list_push(&link->domain->telling, &link->telling);
+}
+
 void flight_done(struct link *link, uint32_t slot)
 {
     struct wire_message head = {.kind = WIRE_DONE, .slot = (uint16_t)slot};

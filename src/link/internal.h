@@ -272,6 +272,8 @@ void flight_all_landed(struct link *link, uint32_t slot);
 void flight_arrived(struct link_lane *lane, uint32_t imm);
 /* Says what has arrived, if that is due. all: before a sleep. */
 void flight_tell(struct link_domain *domain, bool all);
+/* A lane is down, and words may have gone with it: the latest are said again. */
+void flight_tell_again(struct link *link);
 /* Says DONE, and with it what else has landed. */
 void flight_done(struct link *link, uint32_t slot);
 

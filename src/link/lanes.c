@@ -185,6 +185,7 @@ static void end_use(struct link_lane *lane)
     trace_lane_state(lane->trace, WIRE_LANE_DOWN, lane->view.nic->device);
     lane->view.nic->lanes--;
     choose_usable(link);
+    flight_tell_again(link);
     link->domain->policy->down(link->policy_state, &lane->view);
 }
 

@@ -299,6 +299,27 @@ static void test_cancelled(void **state)
     script_free(script);
 }
 
+/* A word that a dying lane took with it is said on another one: nothing else would tell that the window is free. */
+static void test_words_survive_a_lane(void **state)
+{
+    struct script *script = start_joined(2);
+    struct payload *pair[2];
+    told.window = 1;
+    told.pick = 1;
+    payload_pair(script, 0, 1, 3 * SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
+    assert_int_equal(told.posted, 1);
+    assert_true(script_act(script, 0, 1, SCRIPT_SENT));
+    assert_true(script_act(script, 0, 1, SCRIPT_DELIVER));
+    link_arm(script->side[1].domain); /* says on lane 0 what has landed */
+    link_disarm(script->side[1].domain);
+    assert_true(script_act(script, 0, 0, SCRIPT_KILL));
+    assert_true(script_act(script, 0, 0, SCRIPT_DOWN));
+    assert_true(script_act(script, 1, 0, SCRIPT_DOWN));
+    assert_int_equal(told.landed[1], 0);
+    finish(script, pair);
+}
+
 /* What was said before is said again later: of an earlier payload in the same slot. */
 static void test_old_words(void **state)
 {
@@ -356,6 +377,7 @@ int main(void)
         CASE(test_receiver_chooses),
         CASE(test_what_was_under_way_is_forgotten),
         CASE(test_cancelled),
+        CASE(test_words_survive_a_lane),
         CASE(test_old_words),
         CASE(test_lies),
     };
