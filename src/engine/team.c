@@ -17,6 +17,8 @@
 
 #define NAP_US   50000
 #define PATIENCE_MS 10 /* with a full queue of which nothing ends */
+#define LONG_PATIENCE_MS 1000 /* with one of this many operations: a peer is stopped rather than called later by the same thread */
+#define LONG_QUEUE (1u << 16)
 #define LOOK_EVERY 256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD 8
 #define LOOKS_ALONE 300 /* when every rank can have a processor */
@@ -395,14 +397,16 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
 /* ---- A place in the queue -------------------------------------------------------------------------------------------- */
 
 /* Waits for room while operations end. Where none does they may wait for calls that this very thread is to make, for another rank or on
- * another stream: the queue may grow. */
+ * another stream: the queue may grow. Where it is long already, so slowly that a peer which is stopped for half an hour costs no more memory than
+ * a program can spare. */
 static void wait_for_room(struct team *team, uint64_t position)
 {
     uint64_t completed;
     while (position - (completed = atomic_load(&team->completed)) >= team->queue.limit) {
-        wait_until(team, completed + 1, clock_deadline_ms(PATIENCE_MS));
+        bool is_long = team->queue.limit >= LONG_QUEUE;
+        wait_until(team, completed + 1, clock_deadline_ms(is_long ? LONG_PATIENCE_MS : PATIENCE_MS));
         if (atomic_load(&team->completed) == completed)
-            team->queue.limit *= 2;
+            team->queue.limit += is_long ? LONG_QUEUE / 256 : team->queue.limit;
     }
 }
 

@@ -22,6 +22,7 @@ struct scene {
     bool message;        /* not a collective */
     bool stops;          /* else rank 1 is late */
     enum child child;    /* what they talk on */
+    bool floods;         /* rank 0 makes calls without waiting for any */
 };
 
 static const struct scene scenes[] = {
@@ -31,14 +32,47 @@ static const struct scene scenes[] = {
     {"an allreduce of a half with a stopped rank, by the parent's config", 600, "1000s", false, true, BY_SPLIT},
     {"a message of a stopped rank of a twin, by the parent's config", 600, "1000s", true, true, BY_DUPLICATE},
     {"an allreduce of those that remain with a stopped rank, by the parent's config", 600, "1000s", false, true, BY_SHRINK},
+    {"calls without end with a stopped rank", 2000, "1000s", false, true, NO_CHILD, true},
     {"an allreduce with a late rank", 300, "300ms", false, false},
     {"a message of a late rank, more patient than the variable", 100000, "300ms", true, false},
 };
 
 static int ends[2];
 
+#define FLOOD_BYTES (128l << 20) /* far less than two seconds of calls take if nothing holds them back */
+
+static long memory_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*d %ld", &pages) != 1)
+        pages = 0;
+    fclose(file);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Calls until one fails, and looks at the memory that those take which have not ended. */
+static tutti_result_t flood(tutti_comm_t comm)
+{
+    static float in, out;
+    long before = memory_bytes();
+    tutti_result_t result = TUTTI_SUCCESS;
+    while (result == TUTTI_SUCCESS)
+        result = tutti_allreduce(&in, &out, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
+    long taken = memory_bytes() - before;
+    if (before == 0 || taken > FLOOD_BYTES) {
+        fprintf(stderr, "calls that wait take %ld MiB\n", taken >> 20);
+        return TUTTI_INTERNAL_ERROR;
+    }
+    return result;
+}
+
 static tutti_result_t talk(const struct scene *scene, int rank, tutti_comm_t comm)
 {
+    if (scene->floods)
+        return flood(comm);
     float one = 1, sum;
     tutti_result_t result;
     if (!scene->message)
