@@ -25,6 +25,7 @@ struct process_facts {
     uint32_t tracer; /* the process that stops it by ptrace; 0: unknown */
     char tracer_name[32];
     uint64_t at; /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
+    uint64_t unheard; /* for so long nobody has told of it: what is known is as old */
     struct thread_facts {
         uint32_t number;
         bool ready;            /* to run, or running */
@@ -46,6 +47,7 @@ struct look {
 struct snapshot {
     struct look now, before; /* before.count 0: there is one look only */
     uint64_t stuck;
+    bool watched; /* what is said to be dead is: each was asked for on its own host. Else that holds of this host alone */
 };
 
 /* ---- What follows ---- */
@@ -69,6 +71,7 @@ struct culprit {
     int world_rank;           /* the same one's in the largest communicator of its process */
     int peer;                 /* of a link, the other end; else -1 */
     uint32_t pid;             /* 0: unknown */
+    uint64_t process;         /* another for each process, also where hosts have the same numbers; 0: no single one */
     char host[WIRE_BOX_NAME];
 };
 
@@ -107,6 +110,7 @@ struct finding_row {
 const struct finding_row *finding_row(enum finding_kind kind);
 const char *finding_class_name(enum finding_class class);
 bool finding_is_hang(enum finding_kind kind);
+bool finding_same_culprit(const struct finding *a, const struct finding *b);
 const char *confidence_name(enum confidence confidence);
 
 #endif

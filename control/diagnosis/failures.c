@@ -77,7 +77,7 @@ static const char *what_it_is(enum finding_kind kind)
 static struct finding *same_cause(struct findings *findings, const struct member *culprit)
 {
     for (size_t i = 0; culprit && i < findings->count; i++)
-        if (findings->items[i].culprit.pid == culprit->box->header.pid && finding_is_hang(findings->items[i].kind))
+        if (findings->items[i].culprit.process == process_key(culprit->box) && finding_is_hang(findings->items[i].kind))
             return &findings->items[i];
     return NULL;
 }

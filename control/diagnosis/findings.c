@@ -82,7 +82,8 @@ void say_who(struct finding *finding, const struct member *member)
     if (world->id != member->comm->id)
         say(finding, " of %s", word_name(world));
     if (member->box->header.pid)
-        say(finding, " (process %u%s", member->box->header.pid, member->box->alive ? "" : ", dead");
+        say(finding, " (process %u%s%s%s", member->box->header.pid, member->group->one_host ? "" : " on ",
+            member->group->one_host ? "" : member->box->header.host, member->box->alive ? "" : ", dead");
     if (world->id != member->comm->id)
         say(finding, "%srank %d of %s", member->box->header.pid ? "; " : " (", member->comm->rank,
             word_name(member->comm));
@@ -150,6 +151,7 @@ struct finding *finding_add(struct findings *findings, enum finding_kind kind, e
 {
     struct finding *finding = add(findings, kind, confidence, about->comm, about->comm->rank);
     finding->culprit.pid = about->box->header.pid;
+    finding->culprit.process = process_key(about->box);
     finding->culprit.world_rank = world_of(about->box, about->comm)->rank;
     memcpy(finding->culprit.host, about->box->header.host, sizeof finding->culprit.host);
     return finding;
@@ -200,10 +202,10 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     return findings;
 }
 
-static bool same_culprit(const struct finding *a, const struct finding *b)
+bool finding_same_culprit(const struct finding *a, const struct finding *b)
 {
-    if (a->culprit.pid || b->culprit.pid)
-        return a->culprit.pid == b->culprit.pid && a->culprit.peer == b->culprit.peer;
+    if (a->culprit.process || b->culprit.process)
+        return a->culprit.process == b->culprit.process && a->culprit.peer == b->culprit.peer;
     return a->culprit.comm == b->culprit.comm && a->culprit.rank == b->culprit.rank &&
            a->culprit.peer == b->culprit.peer;
 }
@@ -214,7 +216,7 @@ void findings_confirm(struct findings *now, const struct findings *before)
     for (size_t i = 0; i < now->count; i++) {
         bool stays = finding_is_hang(now->items[i].kind);
         for (size_t j = 0; j < before->count && !stays; j++)
-            stays = !finding_is_hang(before->items[j].kind) && same_culprit(&now->items[i], &before->items[j]);
+            stays = !finding_is_hang(before->items[j].kind) && finding_same_culprit(&now->items[i], &before->items[j]);
         if (stays)
             now->items[kept++] = now->items[i];
     }

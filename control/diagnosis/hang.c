@@ -224,6 +224,16 @@ static bool may_come_yet(const struct victim *victim)
            (double)waited(victim->member) < PAUSE_TIMES * (double)longest_pause(victim->end->comm);
 }
 
+/* What its agent does not tell may have changed since. */
+static void prove_silence(struct finding *finding, const struct member *end)
+{
+    if (end->facts->unheard < UNHEARD_NS)
+        return;
+    finding->confidence = POSSIBLE;
+    prove(finding, "nothing has been heard of its host %s for %s: look whether the host and its agent live",
+          end->box->header.host, word_time(end->facts->unheard).text);
+}
+
 static void prove_process(const struct scene *scene, struct finding *finding, const struct member *end)
 {
     const struct process_facts *now = end->facts, *before = facts_before(scene, end);
@@ -282,6 +292,8 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
     if (chain->witness->ending == DEAD && !end->group->lives)
         prove(finding, "all these processes are dead; this one's black box ends %s before the last one's",
               waiter->box->now > end->box->now ? word_time(waiter->box->now - end->box->now).text : "some time");
+    if (chain->witness->ending != ABSENT)
+        prove_silence(finding, end);
     if (end->box->alive && chain->witness->ending != ABSENT)
         prove_process(scene, finding, end);
     if (chain->witness->ending == MISSES && may_come_yet(chain->witness))
@@ -351,7 +363,7 @@ static void describe(struct finding *finding, const struct chain *chain)
 static bool told(const struct scene *scene, const struct findings *findings, const struct victim *victim)
 {
     for (size_t i = 0; i < findings->count && of_process(victim->ending); i++)
-        if (findings->items[i].culprit.pid == victim->end->box->header.pid && finding_is_hang(findings->items[i].kind))
+        if (findings->items[i].culprit.process == process_key(victim->end->box) && finding_is_hang(findings->items[i].kind))
             return true;
     /* one that has heard of a failure calls no more, in other communicators either */
     for (const struct member *at = scene->of_process[victim->end->process]; at && !of_process(victim->ending);

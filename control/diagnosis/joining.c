@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct joiner {
-    uint64_t meeting, since, now;
+    uint64_t meeting, age; /* clocks of hosts do not compare, what they measure does */
     int rank, nranks;
 };
 
@@ -39,7 +39,7 @@ static size_t gather(const struct blackbox *box, struct joiner *joiners)
                     (uint64_t)event->peer_rank < event->value1;
         if (event->kind == WIRE_EVENT_JOIN && sane && !is_over(box, i))
             joiners[count++] =
-                (struct joiner){event->comm, event->time, box->now, event->peer_rank, (int)event->value1};
+                (struct joiner){event->comm, box->now > event->time ? box->now - event->time : 0, event->peer_rank, (int)event->value1};
     }
     return count;
 }
@@ -63,11 +63,11 @@ static struct rank_list missing(const struct joiner *joiners, size_t count, int 
 static void report(struct findings *findings, const struct joiner *joiners, size_t count)
 {
     int first;
-    uint64_t since = joiners->since;
+    uint64_t age = 0;
     for (size_t i = 0; i < count; i++)
-        since = joiners[i].since < since ? joiners[i].since : since;
+        age = joiners[i].age > age ? joiners[i].age : age;
     struct rank_list list = missing(joiners, count, &first), here = {0};
-    if (joiners->now < since + JOIN_NS || !list.count)
+    if (age < JOIN_NS || !list.count)
         return;
     struct finding *finding = finding_add_rank(findings, FINDING_JOINING, NULL, list.count == 1 ? first : -1);
     finding->confidence = LIKELY;
@@ -76,8 +76,8 @@ static void report(struct findings *findings, const struct joiner *joiners, size
         list_rank(&here, joiners[i].rank);
     say(finding, "rank%s%s %s not joined: %zu of %d ranks wait to make a communicator, for %s",
         list.count == 1 ? "" : "s", list_text(&list), list.count == 1 ? "has" : "have", count, joiners->nranks,
-        word_time(joiners->now - since).text);
-    prove(finding, "joining on this host: rank%s%s", here.count == 1 ? "" : "s", list_text(&here));
+        word_time(age).text);
+    prove(finding, "joining: rank%s%s", here.count == 1 ? "" : "s", list_text(&here));
 }
 
 void rule_joining(struct scene *scene, struct findings *findings)

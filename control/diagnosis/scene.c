@@ -83,6 +83,26 @@ static bool find_moved(struct scene *scene)
     return marks != NULL;
 }
 
+static bool same_boot(const struct blackbox *a, const struct blackbox *b)
+{
+    return memcmp(a->header.boot_id, b->header.boot_id, sizeof a->header.boot_id) == 0;
+}
+
+static bool same_process(const struct blackbox *a, const struct blackbox *b)
+{
+    return a->header.pid == b->header.pid && a->header.start_time == b->header.start_time &&
+           a->header.pid_namespace == b->header.pid_namespace && same_boot(a, b);
+}
+
+uint64_t process_key(const struct blackbox *box)
+{
+    uint64_t words[5] = {box->header.pid, box->header.start_time, box->header.pid_namespace}, key = 1;
+    memcpy(words + 3, box->header.boot_id, sizeof box->header.boot_id);
+    for (size_t i = 0; i < 5; i++)
+        key = (key ^ words[i] ^ key >> 31) * 0x9e3779b97f4a7c15ull;
+    return key ? key : 1;
+}
+
 const struct process_facts *facts_before(const struct scene *scene, const struct member *member)
 {
     const struct look *before = &scene->snapshot->before;
@@ -91,8 +111,7 @@ const struct process_facts *facts_before(const struct scene *scene, const struct
         return NULL;
     for (size_t i = 0; i < before->count; i++, at++) { /* most often in the same place */
         const struct blackbox *box = before->boxes[at % before->count];
-        if (box->header.pid == member->box->header.pid && box->header.start_time == member->box->header.start_time &&
-            box->header.pid_namespace == member->box->header.pid_namespace)
+        if (same_process(box, member->box))
             return &before->facts[at % before->count];
     }
     return NULL;
@@ -146,36 +165,32 @@ static void find_newest(struct scene *scene, struct member *member)
     scene->steps += comm->op_count;
 }
 
-static bool same_boot(const struct blackbox *a, const struct blackbox *b)
-{
-    return memcmp(a->header.boot_id, b->header.boot_id, sizeof a->header.boot_id) == 0;
-}
-
 /* Beside a living one; that of another host is not seen to live. Where all are dead, those who went with the last are
  * not the cause: they were ended together. */
-static bool is_dead(const struct group *group, const struct member *member, const struct blackbox *living,
-                    uint64_t last)
+static bool is_dead(const struct scene *scene, const struct group *group, const struct member *member,
+                    const struct blackbox *living, uint64_t last)
 {
     if (member->box->alive || member->comm->state != WIRE_COMM_OPEN)
         return false;
-    return living ? same_boot(member->box, living) : group->one_clock && member->box->now + DEAD_BEFORE_NS < last;
+    return living ? scene->snapshot->watched || same_boot(member->box, living) : group->one_clock && member->box->now + DEAD_BEFORE_NS < last;
 }
 
-static void find_dead(struct group *group)
+static void find_dead(const struct scene *scene, struct group *group)
 {
     const struct blackbox *living = NULL;
     uint64_t last = 0;
-    group->one_clock = true;
+    group->one_clock = group->one_host = true;
     for (size_t i = 0; i < group->count; i++) {
         const struct blackbox *box = group->members[i].box;
         living = box->alive ? box : living;
         last = box->now > last ? box->now : last;
         group->one_clock = group->one_clock && same_boot(box, group->members->box);
+        group->one_host = group->one_host && strcmp(box->header.host, group->members->box->header.host) == 0;
     }
     group->lives = living != NULL;
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
-        member->dead = is_dead(group, member, living, last);
+        member->dead = is_dead(scene, group, member, living, last);
         if (member->dead && !group->first_dead)
             group->first_dead = member;
     }
@@ -196,7 +211,7 @@ static bool stands_still(const struct member *member, uint64_t stuck, bool movin
 
 static void find_facts(struct scene *scene, struct group *group, uint64_t stuck, bool moving)
 {
-    find_dead(group);
+    find_dead(scene, group);
     group->asked = -1;
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];

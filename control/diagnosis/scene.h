@@ -37,6 +37,7 @@ struct group {
     bool lives; /* a process of it does */
     struct member *first_dead, *behind; /* the first dead one; the one that has called least */
     bool one_clock;                     /* all its boxes are of one boot: times compare */
+    bool one_host;                      /* as far as hosts have names */
     /* the last answer of waits.c about GPUs */
     uint64_t asked_seq;
     int asked, answer;
@@ -62,6 +63,8 @@ struct member *scene_find(struct group *group, int rank);
 void scene_follow(struct scene *scene);
 /* Has this rank called the collective that `op` is? */
 bool has_called(const struct member *member, const struct blackbox_op *op);
+/* A number that no other process has. */
+uint64_t process_key(const struct blackbox *box);
 /* The facts of the same process in the earlier look; NULL: none. */
 const struct process_facts *facts_before(const struct scene *scene, const struct member *member);
 

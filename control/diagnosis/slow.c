@@ -194,11 +194,11 @@ static struct group *group_of(const struct scene *scene, uint64_t id)
     return low < scene->group_count && scene->groups[low].members->comm->id == id ? &scene->groups[low] : NULL;
 }
 
-static bool is_victim(const struct scene *scene, const struct finding *finding, uint32_t pid)
+static bool is_victim(const struct scene *scene, const struct finding *finding, uint64_t process)
 {
     const struct group *group = group_of(scene, finding->culprit.comm);
-    for (size_t i = 0; group && finding->culprit.pid != pid && i < group->count; i++)
-        if (group->members[i].box->header.pid == pid)
+    for (size_t i = 0; group && finding->culprit.process != process && i < group->count; i++)
+        if (process_key(group->members[i].box) == process)
             return true;
     return false;
 }
@@ -209,12 +209,12 @@ static bool is_effect(const struct scene *scene, const struct findings *findings
     const struct finding *finding = &findings->items[at];
     for (size_t i = from; i < findings->count; i++) {
         const struct finding *other = &findings->items[i];
-        bool same = other->culprit.pid == finding->culprit.pid;
+        bool same = other->culprit.process == finding->culprit.process;
         if (i != at && same && (other->victims > finding->victims || (other->victims == finding->victims && i < at)))
             return true;
         /* two that blame each other's ranks: the smaller communicator is nearer to the cause */
-        if (i != at && !same && is_victim(scene, other, finding->culprit.pid) &&
-            (other->victims < finding->victims || !is_victim(scene, finding, other->culprit.pid)))
+        if (i != at && !same && is_victim(scene, other, finding->culprit.process) &&
+            (other->victims < finding->victims || !is_victim(scene, finding, other->culprit.process)))
             return true;
     }
     return false;

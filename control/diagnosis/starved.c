@@ -78,7 +78,7 @@ static size_t waiters_of(struct scene *scene, const struct member *member)
 static bool is_slow(const struct findings *findings, const struct member *member)
 {
     for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].kind == FINDING_SLOW && findings->items[i].culprit.pid == member->box->header.pid)
+        if (findings->items[i].kind == FINDING_SLOW && findings->items[i].culprit.process == process_key(member->box))
             return true;
     return false;
 }
@@ -87,7 +87,7 @@ static void drop_slow(struct findings *findings, const struct member *member)
 {
     size_t kept = 0;
     for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].kind != FINDING_SLOW || findings->items[i].culprit.pid != member->box->header.pid)
+        if (findings->items[i].kind != FINDING_SLOW || findings->items[i].culprit.process != process_key(member->box))
             findings->items[kept++] = findings->items[i];
     findings->count = kept;
 }
@@ -95,7 +95,7 @@ static void drop_slow(struct findings *findings, const struct member *member)
 static bool told(const struct findings *findings, const struct member *member)
 {
     for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].culprit.pid == member->box->header.pid && findings->items[i].kind != FINDING_SLOW)
+        if (findings->items[i].culprit.process == process_key(member->box) && findings->items[i].kind != FINDING_SLOW)
             return true;
     return false;
 }
@@ -107,7 +107,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
     bool slow = is_slow(findings, member);
     struct finding was = {0};
     for (size_t i = 0; slow && i < findings->count; i++)
-        if (findings->items[i].kind == FINDING_SLOW && findings->items[i].culprit.pid == member->box->header.pid)
+        if (findings->items[i].kind == FINDING_SLOW && findings->items[i].culprit.process == process_key(member->box))
             was = findings->items[i];
     drop_slow(findings, member);
     struct finding *finding = finding_add(findings, FINDING_STARVED, LIKELY, member);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots of several hosts: numbers of processes repeat, clocks do not compare, and a host may have fallen silent. */
+#include "diagnosis/diagnosis_testing.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WORLD 0x77ull
+
+/* Ranks of one communicator, two on a host, each host with a boot and a clock of its own. */
+static struct made_job hosts_of(int ranks)
+{
+    struct made_job job = made_job((size_t)ranks);
+    for (int i = 0; i < ranks; i++) {
+        struct wire_box_header *header = &job.boxes[i]->header;
+        snprintf(header->host, sizeof header->host, "host%d", i / 2);
+        header->boot_id[0] = (uint8_t)(1 + i / 2);
+        made_call(made_comm(job.boxes[i], WORLD, "world", i, ranks), 7, 20000000000, 19000000000);
+    }
+    return job;
+}
+
+static struct findings found_in(const struct made_job *job, bool watched)
+{
+    const struct snapshot snapshot = {.now = made_look(job), .stuck = MADE_STUCK, .watched = watched};
+    return diagnosis_find(&snapshot);
+}
+
+static void assert_says(const struct finding *finding, const char *text)
+{
+    bool says = strstr(finding->sentence, text);
+    for (size_t i = 0; i < finding->evidence_count; i++)
+        says = says || strstr(finding->evidence[i], text);
+    if (!says)
+        fail_msg("\"%s\" is not in \"%s\" nor in its evidence", text, finding->sentence);
+}
+
+static void test_same_number_on_two_hosts(void **state)
+{
+    struct made_job job = hosts_of(4);
+    for (int i = 0; i < 4; i += 2) { /* rank 1 of each pair is stopped: process 7 of its host, started at 5 */
+        struct blackbox *stopped = job.boxes[i + 1];
+        uint64_t pair = WORLD + 1 + (uint64_t)i;
+        made_wait(made_comm(job.boxes[i], pair, "pair", 0, 2), 1, 1, 0);
+        made_comm(stopped, pair, "pair", 1, 2);
+        stopped->header.pid = 7;
+        stopped->header.start_time = 5;
+        job.facts[i + 1].state = PROCESS_STOPPED;
+    }
+    struct findings found = found_in(&job, true);
+    assert_int_equal(found.count, 2);
+    assert_false(finding_same_culprit(&found.items[0], &found.items[1]));
+    assert_string_not_equal(found.items[0].culprit.host, found.items[1].culprit.host);
+    findings_free(&found);
+    made_free(&job);
+}
+
+/* Says where, as the number of a process means nothing without. */
+static void test_dead_elsewhere(void **state)
+{
+    struct made_job job = hosts_of(4);
+    for (int i = 0; i < 2; i++)
+        made_wait(&job.boxes[i]->comms[0], 8, 3, 1);
+    job.boxes[2]->alive = job.boxes[3]->alive = false;
+    struct findings found = found_in(&job, false);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_BEHIND);
+    findings_free(&found);
+    found = found_in(&job, true);
+    assert_int_equal(found.items[0].kind, FINDING_DEAD);
+    assert_int_equal(found.items[0].confidence, CERTAIN);
+    assert_says(&found.items[0], "(process 1003 on host1, dead)");
+    findings_free(&found);
+    made_free(&job);
+}
+
+static void test_silent_host(void **state)
+{
+    struct made_job job = hosts_of(4);
+    for (int i = 0; i < 3; i++)
+        made_wait(&job.boxes[i]->comms[0], 8, 3, 1);
+    struct findings found = found_in(&job, true);
+    assert_int_equal(found.items[0].confidence, LIKELY);
+    findings_free(&found);
+    job.facts[3].unheard = 7000000000;
+    found = found_in(&job, true);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_BEHIND);
+    assert_int_equal(found.items[0].confidence, POSSIBLE);
+    assert_says(&found.items[0], "nothing has been heard of its host host1 for 7.0 s");
+    findings_free(&found);
+    made_free(&job);
+}
+
+/* One clock is a day ahead: what counts is for how long each has waited by its own. */
+static void test_joining(void **state)
+{
+    struct made_job job = made_job(2);
+    made_event(job.boxes[0], WIRE_EVENT_JOIN, WORLD, 0, 3, 4000000000);
+    made_event(job.boxes[1], WIRE_EVENT_JOIN, WORLD, 2, 3, 4000000000);
+    job.boxes[1]->events->time += 86400000000000;
+    job.boxes[1]->now += 86400000000000;
+    struct findings found = found_in(&job, true);
+    assert_int_equal(found.count, 0);
+    findings_free(&found);
+    job.boxes[1]->now += 8000000000;
+    found = found_in(&job, true);
+    assert_int_equal(found.count, 1);
+    assert_says(&found.items[0], "rank 1 has not joined: 2 of 3 ranks wait to make a communicator, for 12.0 s");
+    findings_free(&found);
+    made_free(&job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_number_on_two_hosts), cmocka_unit_test(test_dead_elsewhere),
+                                       cmocka_unit_test(test_silent_host), cmocka_unit_test(test_joining)};
+    return cmocka_run_group_tests_name("diagnosis of several hosts", tests, NULL, NULL);
+}
