@@ -6,6 +6,7 @@
 #include "base/param.h"
 #include "base/parse.h"
 #include "diagnosis/process.h"
+#include "verdict/verdict.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -154,20 +155,10 @@ static size_t count_comms(const struct view_set *set)
 
 /* ---- Telling ---- */
 
-static void print_finding(const struct finding *finding)
-{
-    const struct finding_row *row = finding_row(finding->kind);
-    printf("VERDICT: %s\n", finding->sentence);
-    printf("  %s: %s (%s)\n", finding_class_name(row->class), row->name, confidence_name(finding->confidence));
-    for (size_t i = 0; i < finding->evidence_count; i++)
-        printf("  - %s\n", finding->evidence[i]);
-    printf("  what to do: %s\n", finding->remedy);
-}
-
 static void print_all(const struct view_set *set, const struct findings *findings, bool twice, int64_t apart_ms)
 {
     for (size_t i = 0; i < findings->count; i++)
-        print_finding(&findings->items[i]);
+        verdict_print(stdout, &findings->items[i]);
     if (findings->left_out)
         printf("(%zu more)\n", findings->left_out);
     if (findings->count)

@@ -16,8 +16,9 @@ static int cmd_version(int argc, char **argv);
 
 struct command {
     const char *name;
-    int (*run)(int argc, char **argv);
+    int (*run)(int argc, char **argv); /* NULL: a program of its own, if it was built */
     const char *summary;
+    const char *needs; /* what is needed to build that program; NULL: the command is in this one, or in none */
 };
 
 static const struct command commands[] = {
@@ -29,16 +30,22 @@ static const struct command commands[] = {
     {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
     {"trace", cmd_trace, "Read the black boxes of running and dead processes"},
     {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},
+    {"agent", NULL, "Tell the master of a job about this host", "libcurl and libprotobuf-c"},
     {"export", cmd_export, "Serve metrics of all processes for Prometheus"},
     {"version", cmd_version, "Print the version"},
     {"help", cmd_help, "Explain a command"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
+static bool is_there(const struct command *command)
+{
+    return command->run || command->needs;
+}
+
 static const struct command *find(const char *name)
 {
     for (int i = 0; i < COMMANDS; i++)
-        if (commands[i].run && strcmp(commands[i].name, name) == 0)
+        if (is_there(&commands[i]) && strcmp(commands[i].name, name) == 0)
             return &commands[i];
     return NULL;
 }
@@ -47,7 +54,7 @@ static void list_commands(FILE *out)
 {
     fprintf(out, "Usage: tutti COMMAND [ARGUMENTS]\n\nCommands:\n");
     for (int i = 0; i < COMMANDS; i++)
-        if (commands[i].run)
+        if (is_there(&commands[i]))
             fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "\nA program tutti-COMMAND beside this one or in PATH adds a command.\n"
                  "tutti help COMMAND explains one. Exit status: 0, 1 failure, 2 wrong usage.\n");
@@ -72,7 +79,7 @@ static int unknown(const char *name)
     const char *names[COMMANDS];
     size_t count = 0;
     for (int i = 0; i < COMMANDS; i++)
-        if (commands[i].run)
+        if (is_there(&commands[i]))
             names[count++] = commands[i].name;
     const char *near = text_nearest(name, names, count);
     if (near)
@@ -85,9 +92,11 @@ static int unknown(const char *name)
 static int dispatch(int argc, char **argv)
 {
     const struct command *command = find(argv[0]);
-    if (command)
+    if (command && command->run)
         return command->run(argc, argv);
     exec_external(argv[0], argv);
+    if (command)
+        return failure(argv[0], "it is not beside this program or in PATH: it is built where there are %s", command->needs);
     return unknown(argv[0]);
 }
 

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is written is read again; what is damaged, hostile or of another version is refused by a sentence. */
+#include "report/report.h"
+#include "report/token.h"
+
+#include "base/error.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define CALLS 100
+
+static struct blackbox_op calls[CALLS];
+static struct blackbox_comm comm = {.place = 3, .id = 0xfeedbeefcafef00d, .generation = 7, .rank = 1, .nranks = 4, .state = WIRE_COMM_OPEN,
+                                    .culprit = -1, .name = "world", .ops = calls, .op_count = CALLS};
+static struct blackbox_event event = {.number = 9, .time = 5, .kind = WIRE_EVENT_JOIN, .lane = -1, .peer_rank = 2, .comm = 12, .value1 = 4};
+static struct blackbox box = {.header = {.pid = 4711, .start_time = 12, .pid_namespace = 34, .boot_id = "fifteen letters", .state = WIRE_BOX_OPEN, .command = "train"},
+                              .alive = true, .now = 1000, .realtime_offset = -5, .comms = &comm, .comm_count = 1, .events = &event, .event_count = 1};
+static const struct report head = {.host = "node-1.rack", .agent = 0xabcdef0123456789, .number = 3, .realtime = 99, .unreadable = 1};
+
+/* Calls 0 to 97 are done, 98 waits, 99 has not begun. */
+static int make_calls(void **state)
+{
+    for (int i = 0; i < CALLS; i++)
+        calls[i] = (struct blackbox_op){.position = (uint64_t)i, .seq = (uint64_t)i + 1, .count = 10, .bytes = 40, .begin = 100, .start = 110, .end = 120,
+                                        .collective = WIRE_ALLGATHER, .type = 7, .op = WIRE_OP_NONE, .root = -1, .state = WIRE_OP_DONE, .wait_peer = -1,
+                                        .algorithm = "ring"};
+    calls[98].state = WIRE_OP_RUNNING;
+    calls[98].wait_peer = 3;
+    calls[98].wait_since = 130;
+    calls[98].wait_round = 2;
+    calls[99].state = WIRE_OP_ENQUEUED;
+    return 0;
+}
+
+static uint8_t *written(const struct report_process *process, size_t copies, size_t most, size_t *size)
+{
+    struct report_writer *writer = report_begin(&head);
+    for (size_t i = 0; i < copies; i++)
+        assert_int_equal(report_add(writer, process, most), i < REPORT_PROCESSES);
+    report_count_unreadable(writer);
+    uint8_t *bytes = report_end(writer, size);
+    assert_non_null(bytes);
+    return bytes;
+}
+
+static void test_round_trip(void **state)
+{
+    struct report_process process = {.box = &box, .box_number = 2, .facts = {.state = PROCESS_TRACED, .tracer = 8, .tracer_name = "gdb", .at = 77, .thread_count = 1,
+                                                                             .threads = {{.number = 4, .ready = true, .ran = 5, .delayed = 6}}}};
+    struct report report;
+    size_t size;
+    uint8_t *bytes = written(&process, 1, 10, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    assert_string_equal(report.host, "node-1.rack");
+    assert_true(report.agent == head.agent && report.number == 3 && report.realtime == 99 && report.unreadable == 2 && report.count == 1);
+    const struct report_process *got = report.processes;
+    assert_false(got->as_before);
+    assert_memory_equal(&got->facts, &process.facts, sizeof got->facts);
+    assert_int_equal(got->box_number, 2);
+    assert_string_equal(got->box->header.host, "node-1.rack");
+    assert_string_equal(got->box->header.command, "train");
+    assert_memory_equal(got->box->header.boot_id, box.header.boot_id, sizeof box.header.boot_id);
+    assert_true(got->box->alive && got->box->now == 1000 && got->box->realtime_offset == -5);
+    assert_memory_equal(&got->box->events[0], &event, sizeof event);
+    const struct blackbox_comm *read = got->box->comms;
+    assert_true(read->id == comm.id && read->generation == 7 && read->rank == 1 && read->nranks == 4 && read->culprit == -1);
+    assert_string_equal(read->name, "world");
+    assert_int_equal(read->op_count, 10);
+    for (size_t i = 0; i < read->op_count; i++)
+        assert_memory_equal(&read->ops[i], &calls[CALLS - 10 + i], sizeof calls[0]);
+    report_free(&report);
+    free(bytes);
+}
+
+static void test_calls_not_done_are_told(void **state)
+{
+    struct report_process process = {.box = &box};
+    struct report report;
+    size_t size;
+    calls[4].state = WIRE_OP_RUNNING;
+    uint8_t *bytes = written(&process, 1, 1, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    assert_int_equal(report.processes->box->comms->op_count, 3);
+    assert_int_equal(report.processes->box->comms->ops[0].position, 4);
+    report_free(&report);
+    free(bytes);
+}
+
+static void test_as_before(void **state)
+{
+    struct report_process process = {.box = &box, .as_before = true};
+    struct report report;
+    size_t size;
+    uint8_t *bytes = written(&process, 2, 64, &size);
+    assert_in_range(size, 1, 150);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    assert_int_equal(report.count, 2);
+    assert_true(report.processes[1].as_before && report.processes[1].box->header.pid == 4711 && report.processes[1].box->comm_count == 0);
+    report_free(&report);
+    free(bytes);
+}
+
+static void test_no_room(void **state)
+{
+    struct report_process process = {.box = &box, .as_before = true};
+    struct report report;
+    size_t size;
+    uint8_t *bytes = written(&process, REPORT_PROCESSES + 3, 64, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    assert_int_equal(report.count, REPORT_PROCESSES);
+    assert_int_equal(report.left_out, 3);
+    report_free(&report);
+    free(bytes);
+}
+
+/* ---- What is refused ---- */
+
+static void assert_refused(const void *bytes, size_t size, const char *why)
+{
+    struct report report;
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_INVALID_USAGE);
+    if (!strstr(error_last(), why))
+        fail_msg("\"%s\" is not in \"%s\"", why, error_last());
+    assert_null(report.processes);
+}
+
+static void test_cut_short(void **state)
+{
+    struct report_process process = {.box = &box};
+    struct report report;
+    size_t size, read = 0;
+    uint8_t *bytes = written(&process, 2, 64, &size);
+    for (size_t length = 0; length < size; length++)
+        if (report_read(bytes, length, &report) == TUTTI_SUCCESS) { /* between two fields it is a shorter report */
+            read++;
+            report_free(&report);
+        }
+    assert_in_range(read, 0, 6);
+    free(bytes);
+}
+
+static void test_garbage(void **state)
+{
+    static const char text[] = "POST /report HTTP/1.1";
+    static const uint8_t version[] = {0x08, 2, 0x12, 1, 'a'}, name[] = {0x08, 1, 0x12, 3, 'a', ' ', 'b'}, nameless[] = {0x08, 1};
+    assert_refused(text, sizeof text, "no report");
+    assert_refused(version, sizeof version, "a report of version 2, want 1");
+    assert_refused(name, sizeof name, "whose name is none");
+    assert_refused(nameless, sizeof nameless, "whose name is none");
+    assert_refused("", 0, "a report of version 0, want 1");
+}
+
+/* Two bytes each, which would be hundreds in memory. */
+static void test_bombs(void **state)
+{
+    static const uint8_t start[] = {0x08, 1, 0x12, 1, 'a'};
+    uint8_t *bytes = malloc(REPORT_BYTES + 1);
+    memcpy(bytes, start, sizeof start);
+    for (size_t i = sizeof start; i < REPORT_BYTES; i++)
+        bytes[i] = (i - sizeof start) % 2 ? 0 : 0x32; /* an empty process */
+    assert_refused(bytes, REPORT_BYTES - 1, "no report");
+    assert_refused(bytes, sizeof start + 2 * (REPORT_PROCESSES + 1), "more than 1024 processes");
+    assert_refused(bytes, REPORT_BYTES + 1, "more than 32 MiB");
+    free(bytes);
+}
+
+static void refuse(const char *why)
+{
+    struct report_process process = {.box = &box};
+    size_t size;
+    uint8_t *bytes = written(&process, 1, 64, &size);
+    assert_refused(bytes, size, why);
+    free(bytes);
+}
+
+static void test_lies(void **state)
+{
+    static const char senseless[] = "process 4711 makes no sense";
+    comm.rank = 4;
+    refuse(senseless);
+    comm.rank = 1;
+    comm.state = 9;
+    refuse(senseless);
+    comm.state = WIRE_COMM_OPEN;
+    box.now = UINT64_MAX;
+    refuse(senseless);
+    box.now = 1000;
+    event.time = UINT64_MAX;
+    refuse(senseless);
+    event.time = 5;
+    calls[98].wait_since = UINT64_MAX;
+    refuse(senseless);
+    calls[98].wait_since = 130;
+    calls[97].position = 98;
+    refuse(senseless);
+    calls[97].position = 97;
+    calls[97].result = -1;
+    refuse(senseless);
+}
+
+static void test_control_characters(void **state)
+{
+    struct report_process process = {.box = &box};
+    struct report report;
+    size_t size;
+    memcpy(comm.name, "wor\033[", 5);
+    uint8_t *bytes = written(&process, 1, 64, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    assert_string_equal(report.processes->box->comms->name, "wor?[");
+    report_free(&report);
+    free(bytes);
+    memcpy(comm.name, "world", 5);
+}
+
+/* ---- The token ---- */
+
+static tutti_result_t load(const char *text, struct token *token)
+{
+    char path[] = "/tmp/tutti-token-XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    tutti_result_t result = token_load(path, token);
+    unlink(path);
+    return result;
+}
+
+static void test_token(void **state)
+{
+    struct token token;
+    char longest[TOKEN_MOST + 2];
+    memset(longest, 'x', sizeof longest);
+    longest[TOKEN_MOST + 1] = 0;
+    assert_int_equal(load("0123456789abcdef\nnot this\n", &token), TUTTI_SUCCESS);
+    assert_string_equal(token.text, "0123456789abcdef");
+    assert_int_equal(load(longest + 1, &token), TUTTI_SUCCESS);
+    assert_int_equal(load(longest, &token), TUTTI_INVALID_USAGE);
+    assert_int_equal(load("0123456789abcde\n", &token), TUTTI_INVALID_USAGE);
+    assert_int_equal(load("0123456789 abcdef\n", &token), TUTTI_INVALID_USAGE);
+    assert_int_equal(load("", &token), TUTTI_INVALID_USAGE);
+    assert_non_null(strstr(error_last(), "is no token: want 16 to 256 characters"));
+    assert_int_equal(token_load("/nonexistent/token", &token), TUTTI_SYSTEM_ERROR);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_round_trip, make_calls),     cmocka_unit_test_setup(test_calls_not_done_are_told, make_calls),
+        cmocka_unit_test_setup(test_as_before, make_calls),      cmocka_unit_test_setup(test_no_room, make_calls),
+        cmocka_unit_test_setup(test_cut_short, make_calls),      cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_bombs),                            cmocka_unit_test_setup(test_lies, make_calls),
+        cmocka_unit_test_setup(test_control_characters, make_calls), cmocka_unit_test(test_token),
+    };
+    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}

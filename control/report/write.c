@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes reports: a tree of messages, of which the library makes bytes, and which the library frees. */
+#include "report/report.h"
+
+#include "report.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct report_writer {
+    Tutti__Report *report;
+    size_t comms, ops;
+    bool failed;
+};
+
+/* Room for `count` pointers. The message says how many are there: after each, so that it can be freed at any time. */
+static void *pointers(size_t count)
+{
+    return calloc(count + 1, sizeof(void *));
+}
+
+struct report_writer *report_begin(const struct report *head)
+{
+    struct report_writer *writer = calloc(1, sizeof *writer);
+    Tutti__Report *report = writer ? malloc(sizeof *report) : NULL;
+    if (!report) {
+        free(writer);
+        return NULL;
+    }
+    *report = (Tutti__Report)TUTTI__REPORT__INIT;
+    report->version = REPORT_VERSION;
+    report->host = strdup(head->host);
+    report->agent = head->agent;
+    report->number = head->number;
+    report->realtime = head->realtime;
+    report->left_out = head->left_out;
+    report->unreadable = head->unreadable;
+    report->processes = pointers(REPORT_PROCESSES);
+    writer->report = report;
+    writer->failed = !report->host || !report->processes;
+    return writer;
+}
+
+/* ---- Parts of a process ---- */
+
+static Tutti__Op *op_message(const struct blackbox_op *op)
+{
+    Tutti__Op *out = malloc(sizeof *out);
+    if (!out)
+        return NULL;
+    *out = (Tutti__Op)TUTTI__OP__INIT;
+    out->position = op->position;
+    out->seq = op->seq;
+    out->count = op->count;
+    out->bytes = op->bytes;
+    out->begin = op->begin;
+    out->start = op->start;
+    out->end = op->end;
+    out->wait_since = op->wait_since;
+    out->head_since = op->head_since;
+    out->collective = (uint32_t)op->collective;
+    out->type = (uint32_t)op->type;
+    out->op = (uint32_t)op->op;
+    out->root = op->root;
+    out->state = op->state;
+    out->result = op->result;
+    out->device = op->device;
+    out->captured = op->captured;
+    out->sends_to = op->sends_to;
+    out->recvs_from = op->recvs_from;
+    out->wait_peer = op->wait_peer;
+    out->wait_round = op->wait_round;
+    out->wait_slice = op->wait_slice;
+    out->rounds = op->rounds;
+    out->slices = op->slices;
+    out->algorithm = *op->algorithm ? strdup(op->algorithm) : NULL;
+    return out;
+}
+
+static bool is_sent(const struct blackbox_comm *comm, size_t op, size_t calls)
+{
+    return comm->ops[op].state != WIRE_OP_DONE || op + calls >= comm->op_count;
+}
+
+static bool add_ops(Tutti__Comm *out, const struct blackbox_comm *comm, size_t calls)
+{
+    out->ops = pointers(comm->op_count);
+    if (!out->ops)
+        return false;
+    for (size_t i = 0; i < comm->op_count; i++) {
+        if (!is_sent(comm, i, calls))
+            continue;
+        Tutti__Op *op = op_message(&comm->ops[i]);
+        if (!op)
+            return false;
+        out->ops[out->n_ops++] = op;
+    }
+    return true;
+}
+
+static bool add_comm(Tutti__Box *box, const struct blackbox_comm *comm, size_t calls)
+{
+    Tutti__Comm *out = malloc(sizeof *out);
+    if (!out)
+        return false;
+    *out = (Tutti__Comm)TUTTI__COMM__INIT;
+    box->comms[box->n_comms++] = out;
+    out->place = comm->place;
+    out->id = comm->id;
+    out->generation = comm->generation;
+    out->rank = comm->rank;
+    out->nranks = comm->nranks;
+    out->state = comm->state;
+    out->result = comm->result;
+    out->culprit = comm->culprit;
+    out->opened = comm->opened;
+    out->closed = comm->closed;
+    out->unrecorded = comm->unrecorded;
+    out->newest_unrecorded = comm->newest_unrecorded;
+    out->name = strdup(comm->name);
+    out->sentence = *comm->sentence ? strdup(comm->sentence) : NULL;
+    return out->name && add_ops(out, comm, calls);
+}
+
+static bool add_event(Tutti__Box *box, const struct blackbox_event *event)
+{
+    Tutti__Event *out = malloc(sizeof *out);
+    if (!out)
+        return false;
+    *out = (Tutti__Event)TUTTI__EVENT__INIT;
+    box->events[box->n_events++] = out;
+    out->number = event->number;
+    out->time = event->time;
+    out->kind = event->kind;
+    out->peer_pid = event->peer_pid;
+    out->lane = event->lane;
+    out->peer_rank = event->peer_rank;
+    out->peer_host = event->peer_host;
+    out->comm = event->comm;
+    out->value1 = event->value1;
+    out->value2 = event->value2;
+    return true;
+}
+
+static bool fill_box(Tutti__Box *out, const struct blackbox *box, size_t calls)
+{
+    size_t first = box->event_count > REPORT_EVENTS ? box->event_count - REPORT_EVENTS : 0;
+    out->boot_id.data = malloc(sizeof box->header.boot_id);
+    out->command = strdup(box->header.command);
+    out->comms = pointers(box->comm_count);
+    out->events = pointers(REPORT_EVENTS);
+    bool fine = out->boot_id.data && out->command && out->comms && out->events;
+    if (fine) {
+        out->boot_id.len = sizeof box->header.boot_id;
+        memcpy(out->boot_id.data, box->header.boot_id, sizeof box->header.boot_id);
+    }
+    out->state = box->header.state;
+    out->realtime_offset = box->realtime_offset;
+    for (size_t i = 0; fine && i < box->comm_count; i++)
+        fine = add_comm(out, &box->comms[i], calls);
+    for (size_t i = first; fine && i < box->event_count; i++)
+        fine = add_event(out, &box->events[i]);
+    return fine;
+}
+
+static bool add_thread(Tutti__Facts *facts, const struct thread_facts *thread)
+{
+    Tutti__Thread *out = malloc(sizeof *out);
+    if (!out)
+        return false;
+    *out = (Tutti__Thread)TUTTI__THREAD__INIT;
+    facts->threads[facts->n_threads++] = out;
+    out->number = thread->number;
+    out->ready = thread->ready;
+    out->ran = thread->ran;
+    out->delayed = thread->delayed;
+    return true;
+}
+
+static bool fill_facts(Tutti__Facts *out, const struct process_facts *facts)
+{
+    out->state = facts->state;
+    out->tracer = facts->tracer;
+    out->tracer_name = *facts->tracer_name ? strdup(facts->tracer_name) : NULL;
+    out->at = facts->at;
+    out->threads = pointers(FACTS_THREADS);
+    bool fine = out->threads != NULL;
+    for (size_t i = 0; fine && i < facts->thread_count; i++)
+        fine = add_thread(out, &facts->threads[i]);
+    return fine;
+}
+
+/* ---- A process ---- */
+
+static bool fill_process(Tutti__Process *out, const struct report_process *process, size_t calls)
+{
+    const struct wire_box_header *header = &process->box->header;
+    out->pid = header->pid;
+    out->start_time = header->start_time;
+    out->pid_namespace = header->pid_namespace;
+    out->box_number = process->box_number;
+    out->alive = process->box->alive;
+    out->now = process->box->now;
+    if (!(out->facts = malloc(sizeof *out->facts)))
+        return false;
+    *out->facts = (Tutti__Facts)TUTTI__FACTS__INIT;
+    if (!fill_facts(out->facts, &process->facts))
+        return false;
+    if (process->as_before)
+        return true;
+    if (!(out->box = malloc(sizeof *out->box)))
+        return false;
+    *out->box = (Tutti__Box)TUTTI__BOX__INIT;
+    return fill_box(out->box, process->box, calls);
+}
+
+/* Counts what this process adds. False: a report does not hold so much. */
+static bool has_room(struct report_writer *writer, const struct report_process *process, size_t calls)
+{
+    const struct blackbox *box = process->box;
+    size_t comms = writer->comms + (process->as_before ? 0 : box->comm_count), ops = writer->ops;
+    for (size_t i = 0; !process->as_before && i < box->comm_count; i++)
+        for (size_t j = 0; j < box->comms[i].op_count; j++)
+            ops += is_sent(&box->comms[i], j, calls);
+    if (writer->report->n_processes == REPORT_PROCESSES || comms > REPORT_COMMS || ops > REPORT_OPS)
+        return false;
+    writer->comms = comms;
+    writer->ops = ops;
+    return true;
+}
+
+bool report_add(struct report_writer *writer, const struct report_process *process, size_t calls)
+{
+    Tutti__Report *report = writer->report;
+    if (writer->failed || !has_room(writer, process, calls)) {
+        report->left_out += !writer->failed;
+        return false;
+    }
+    Tutti__Process *out = malloc(sizeof *out);
+    if (out) {
+        *out = (Tutti__Process)TUTTI__PROCESS__INIT;
+        report->processes[report->n_processes++] = out;
+    }
+    writer->failed = !out || !fill_process(out, process, calls);
+    return !writer->failed;
+}
+
+void report_count_unreadable(struct report_writer *writer)
+{
+    writer->report->unreadable++;
+}
+
+uint8_t *report_end(struct report_writer *writer, size_t *size)
+{
+    uint8_t *bytes = NULL;
+    if (!writer->failed) {
+        *size = tutti__report__get_packed_size(writer->report);
+        bytes = malloc(*size + 1);
+    }
+    if (bytes)
+        tutti__report__pack(writer->report, bytes);
+    tutti__report__free_unpacked(writer->report, NULL);
+    free(writer);
+    return bytes;
+}

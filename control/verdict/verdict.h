@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was found, for people and for programs. */
+#ifndef TUTTI_VERDICT_VERDICT_H
+#define TUTTI_VERDICT_VERDICT_H
+
+#include "diagnosis/diagnosis.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* The sentence, the evidence, what to do. */
+void verdict_print(FILE *out, const struct finding *finding);
+/* NULL: no memory. */
+json_t *verdict_json(const struct finding *finding);
+
+#endif
