@@ -166,12 +166,12 @@ static void leave_touched(void)
             handle_leave(group.notes[i].handle);
 }
 
-/* Ends tutti's group. To drop it, a call with a wrong argument is put in, which makes it fail whole: nothing is issued. */
+/* Ends tutti's group. */
 static ncclResult_t end_outermost(bool drop, ncclResult_t error)
 {
     bool issued = !drop && error == ncclSuccess;
     if (!issued)
-        tutti_barrier(NULL, NULL);
+        tutti_group_cancel();
     tutti_result_t ended = tutti_group_end();
     ncclResult_t result = issued ? result_of(ended, NULL) : error;
     result = settle(NOTE_MADE, issued, result);

@@ -277,6 +277,9 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
  * inside makes the end return it, and nothing of the group is issued. */
 TUTTI_API tutti_result_t tutti_group_start(void);
 TUTTI_API tutti_result_t tutti_group_end(void);
+/* Drops what the open group of this thread keeps, and what comes into it: its outermost end issues nothing and fails. Communicators
+ * that it was to make are NULL then. */
+TUTTI_API tutti_result_t tutti_group_cancel(void);
 
 #ifdef __cplusplus
 }

@@ -334,6 +334,14 @@ tutti_result_t tutti_group_start(void)
     return TUTTI_SUCCESS;
 }
 
+tutti_result_t tutti_group_cancel(void)
+{
+    if (!group_depth)
+        return error_set(TUTTI_INVALID_USAGE, "tutti_group_cancel() without tutti_group_start()");
+    group_note(error_set(TUTTI_INVALID_USAGE, "the group was cancelled"));
+    return TUTTI_SUCCESS;
+}
+
 tutti_result_t tutti_group_end(void)
 {
     if (!group_depth)

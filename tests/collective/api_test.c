@@ -187,6 +187,27 @@ static void groups(void **state)
     still_works();
 }
 
+static void groups_are_cancelled(void **state)
+{
+    tutti_comm_t made = NULL;
+    tutti_unique_id_t id;
+    (void)state;
+    refused(tutti_group_cancel(), TUTTI_INVALID_USAGE, "without tutti_group_start");
+    assert_int_equal(tutti_get_unique_id(&id), TUTTI_SUCCESS);
+    memset(out, 9, sizeof out);
+    tutti_group_start();
+    tutti_group_start();
+    assert_int_equal(tutti_comm_init_rank(&made, 1, &id, 0, NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, pair[0], NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_cancel(), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
+    assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, pair[1], NULL), TUTTI_SUCCESS);
+    refused(tutti_group_end(), TUTTI_INVALID_USAGE, "cancelled");
+    assert_null(made);
+    assert_int_equal(out[0], 0x09090909);
+    still_works();
+}
+
 static void groups_keep_what_they_use(void **state)
 {
     tutti_comm_t both[2], child = (tutti_comm_t)1;
@@ -381,7 +402,7 @@ int main(void)
         cmocka_unit_test(null_communicators), cmocka_unit_test(wrong_arguments), cmocka_unit_test(wrong_operators),
         cmocka_unit_test(wrong_inits),        cmocka_unit_test(groups),          cmocka_unit_test(one_thread_may_run_both_streams),
         cmocka_unit_test(messages_of_some),   cmocka_unit_test(some_end_before_they_begin),
-        cmocka_unit_test(groups_keep_what_they_use), cmocka_unit_test(groups_leave_nothing_out),
+        cmocka_unit_test(groups_are_cancelled), cmocka_unit_test(groups_keep_what_they_use), cmocka_unit_test(groups_leave_nothing_out),
         cmocka_unit_test(after_the_end),      cmocka_unit_test(one_thread_may_call_much_for_one_rank_first),
     };
     setenv("TUTTI_DEBUG", "none", 0);

@@ -83,6 +83,7 @@ _CALLS = {
     "recv": [c_void_p, c_size_t, c_int, c_int, _COMM, c_void_p],
     "group_start": [],
     "group_end": [],
+    "group_cancel": [],
 }
 calls: dict[str, ctypes._CFuncPtr] = {}  # type: ignore[name-defined]
 for _name, _kinds in _CALLS.items():
