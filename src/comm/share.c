@@ -27,8 +27,7 @@
 /* The same answer on every rank: may all of them share memory? */
 static bool possible(const struct team *team)
 {
-    static const char *const forced[] = {"", "shm", "tcp"};
-    if (transport_shm_is_off() || strcmp(forced[param_int(PARAM_TRANSPORT)], "tcp") == 0)
+    if (transport_shm_is_off() || !transport_is_wanted(&transport_shm))
         return false;
     return team->local_ranks == team->nranks && team->class == CHOICE_SHM && team->nranks <= SHARED_RANKS;
 }

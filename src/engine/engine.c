@@ -59,7 +59,7 @@ static void peer_lost(void *context, struct link *link)
         struct team *team = list_entry(node, struct team, node);
         for (int rank = 0; rank < team->nranks; rank++) {
             const struct wire_process *theirs = &team->process[rank];
-            if (memcmp(theirs->uuid, peer->uuid, WIRE_UUID_BYTES) != 0 ||
+            if (!wire_same_process(theirs->uuid, peer->uuid) ||
                 wire_session(&team->process[team->rank], theirs) != link_session(link))
                 continue;
             atomic_store(&team->gone[rank], how);
@@ -91,7 +91,7 @@ static void peer_called(void *context, struct link *link, const struct wire_mess
     list_each (node, &engine->teams) {
         struct team *team = list_entry(node, struct team, node);
         if (team->id == said->tag.comm && (uint32_t)team->rank == said->tag.to && from < (uint32_t)team->nranks &&
-            memcmp(team->process[from].uuid, link_peer(link)->uuid, WIRE_UUID_BYTES) == 0) {
+            wire_same_process(team->process[from].uuid, link_peer(link)->uuid)) {
             if (said->kind == WIRE_CALL)
                 calls_hear(team, said, begun);
             tell_again(team, link);

@@ -38,7 +38,7 @@ static void __attribute__((format(printf, 3, 4))) write_text(const struct team *
 static int rank_of(const struct team *team, const uint8_t *uuid)
 {
     for (int rank = 0; rank < team->nranks; rank++)
-        if (rank != team->rank && memcmp(team->process[rank].uuid, uuid, WIRE_UUID_BYTES) == 0)
+        if (rank != team->rank && wire_same_process(team->process[rank].uuid, uuid))
             return rank;
     return -1;
 }
@@ -205,7 +205,7 @@ tutti_result_t failure_here(tutti_result_t there)
 tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
 {
     struct wire_abort cause = *news;
-    bool own = memcmp(news->from, team->process[team->rank].uuid, sizeof news->from) == 0;
+    bool own = wire_same_process(news->from, team->process[team->rank].uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
     cause.result = (int32_t)failure_here((tutti_result_t)news->result);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/queue.h"
+#include "engine/transfers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,48 +13,11 @@
 
 #define KEPT_ITEMS     4  /* an operation of so many is kept for the next one */
 
-struct p2p_transfer {
-    struct p2p *p2p;
-    struct team *team;
-    struct link *link; /* NULL until posted */
-    int peer;
-    bool sends, pending;
-    union {
-        struct link_send send;
-        struct link_recv recv;
-    };
-};
-
 struct p2p {
-    int count, pending;
+    struct transfers all;
     int first; /* none before it is pending */
-    tutti_result_t result;
-    int culprit;
-    char sentence[TEAM_SENTENCE]; /* any thread may learn of a failure, another report it */
-    struct p2p_transfer item[];
+    struct transfer item[];
 };
-
-static void complete(struct p2p_transfer *item, tutti_result_t result)
-{
-    struct p2p *p2p = item->p2p;
-    item->pending = false;
-    p2p->pending--;
-    if (result != TUTTI_SUCCESS && p2p->result == TUTTI_SUCCESS) {
-        p2p->result = result;
-        p2p->culprit = item->peer;
-        snprintf(p2p->sentence, sizeof p2p->sentence, "%s", error_last());
-    }
-}
-
-static void sent(struct link_send *send, tutti_result_t result)
-{
-    complete(container_of(send, struct p2p_transfer, send), result);
-}
-
-static void received(struct link_recv *recv, tutti_result_t result)
-{
-    complete(container_of(recv, struct p2p_transfer, recv), result);
-}
 
 static struct wire_tag tag_of(const struct team *team, const struct p2p_item *item)
 {
@@ -79,28 +43,11 @@ static struct wire_call call_of(const struct p2p_item *item)
     return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, item->type, 7, (uint32_t)mix64(item->count)), -1, item->count};
 }
 
-/* The rest of a send or receive is the link's own, and set by it. */
-static void fill(struct team *team, struct p2p_transfer *to, const struct p2p_item *from)
+static void fill(struct team *team, struct p2p *p2p, int index, const struct p2p_item *item)
 {
-    to->team = team;
-    to->peer = from->peer;
-    to->sends = from->sends;
-    to->link = NULL;
-    to->pending = false;
-    if (from->sends) {
-        to->send.tag = tag_of(team, from);
-        to->send.call = call_of(from);
-        to->send.data = from->data;
-        to->send.length = from->count * type_size(from->type);
-        to->send.done = sent;
-    } else {
-        to->recv.tag = tag_of(team, from);
-        to->recv.call = call_of(from);
-        to->recv.data = from->data;
-        to->recv.length = from->count * type_size(from->type);
-        to->recv.done = received;
-    }
-    count_item(team, from);
+    transfer_fill(&p2p->item[index], &p2p->all, item->peer, item->sends, tag_of(team, item), call_of(item), item->data,
+                  item->count * type_size(item->type));
+    count_item(team, item);
 }
 
 /* One thread takes what is kept, where it is; who ends an operation puts it there, where there is none. So stores do. */
@@ -114,13 +61,13 @@ static struct p2p *p2p_new(struct team *team, int count)
     if (!p2p)
         return NULL;
     p2p->first = 0;
-    p2p->result = TUTTI_SUCCESS;
+    transfers_begin(&p2p->all);
     return p2p;
 }
 
 static void p2p_keep(struct team *team, struct p2p *p2p)
 {
-    if (p2p->count <= KEPT_ITEMS && !atomic_load_explicit(&team->p2p_idle, memory_order_relaxed))
+    if (p2p->all.count <= KEPT_ITEMS && !atomic_load_explicit(&team->p2p_idle, memory_order_relaxed))
         atomic_store_explicit(&team->p2p_idle, p2p, memory_order_release);
     else
         p2p_free(p2p);
@@ -158,21 +105,10 @@ static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *item
     op->p2p = p2p;
     op->call.count = items[0].count;
     op->call.type = items[0].type;
-    op->call.root = p2p->count == 1 ? items[0].peer : -1;
+    op->call.root = p2p->all.count == 1 ? items[0].peer : -1;
     op->call.op = -1;
-    op->wire_kind = p2p->count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
+    op->wire_kind = p2p->all.count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV;
     op->bytes = bytes;
-}
-
-static void post(struct p2p_transfer *item, struct link *link)
-{
-    item->link = link;
-    item->pending = true;
-    calls_message(item->team, item->peer, item->sends);
-    if (item->sends)
-        link_send(link, &item->send);
-    else
-        link_recv(link, &item->recv);
 }
 
 /* The message rides in the ring. In line: the lone send is the shortest of all calls. */
@@ -196,20 +132,19 @@ static bool receive_at_once(struct team *team, struct link *link, const struct p
     struct p2p *p2p = op ? p2p_new(team, 1) : NULL;
     if (!p2p)
         return false;
-    p2p->count = p2p->pending = 1;
-    p2p->item[0].p2p = p2p;
-    struct p2p_transfer *transfer = &p2p->item[0];
-    fill(team, transfer, item);
+    p2p->all.count = p2p->all.pending = 1;
+    struct transfer *transfer = &p2p->item[0];
+    fill(team, p2p, 0, item);
     transfer->link = link;
     transfer->pending = true;
     calls_message(team, item->peer, false);
     link_expect(link, &transfer->recv);
-    if (p2p->pending)
+    if (p2p->all.pending)
         engine_poll(team->engine);
     if (!link_expected(link))
         link_recv(link, &transfer->recv);
-    if (!p2p->pending) {
-        record(team, item, length, p2p->result, p2p->sentence);
+    if (!p2p->all.pending) {
+        record(team, item, length, p2p->all.result, p2p->all.sentence);
         p2p_keep(team, p2p);
         return true;
     }
@@ -271,11 +206,9 @@ static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, i
     if (!p2p)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d sends and receives", count);
     size_t bytes = 0;
-    p2p->count = count;
-    p2p->pending = 0;
+    p2p->all.count = count;
     for (int i = 0; i < count; i++) {
-        p2p->item[i].p2p = p2p;
-        fill(team, &p2p->item[i], &items[i]);
+        fill(team, p2p, i, &items[i]);
         bytes += items[i].count * type_size(items[i].type);
     }
     describe(op, p2p, items, bytes);
@@ -304,21 +237,22 @@ tutti_result_t p2p_issue(struct team *team, const struct p2p_item *items, int co
 /* Receives first: then a fast peer, or this rank itself, finds them posted. */
 static tutti_result_t post_all(struct team *team, struct p2p *p2p, bool sends)
 {
-    for (int i = 0; i < p2p->count; i++) {
+    for (struct transfer *item = p2p->item; item < p2p->item + p2p->all.count; item++) {
         struct link *link;
-        if (p2p->item[i].sends != sends)
+        if (item->sends != sends)
             continue;
-        tutti_result_t result = team_link(team, p2p->item[i].peer, &link);
+        tutti_result_t result = team_link(team, item->peer, &link);
         if (result != TUTTI_SUCCESS)
-            return team_fail(team, result, p2p->item[i].peer, error_last());
-        post(&p2p->item[i], link);
+            return team_fail(team, result, item->peer, error_last());
+        calls_message(team, item->peer, sends);
+        transfer_post(item, link);
     }
     return TUTTI_SUCCESS;
 }
 
 tutti_result_t p2p_start(struct team *team, struct op *op)
 {
-    op->p2p->pending = op->p2p->count;
+    op->p2p->all.pending = op->p2p->all.count;
     tutti_result_t result = post_all(team, op->p2p, false);
     return result == TUTTI_SUCCESS ? post_all(team, op->p2p, true) : result;
 }
@@ -326,9 +260,9 @@ tutti_result_t p2p_start(struct team *team, struct op *op)
 tutti_result_t p2p_step(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
-    if (p2p->result != TUTTI_SUCCESS)
-        return team_fail_transfer(team, p2p->culprit, p2p->result, p2p->sentence);
-    if (!p2p->pending)
+    if (p2p->all.result != TUTTI_SUCCESS)
+        return transfers_fail(team, &p2p->all);
+    if (!p2p->all.pending)
         return TUTTI_SUCCESS;
     while (!p2p->item[p2p->first].pending)
         p2p->first++;
@@ -338,16 +272,16 @@ tutti_result_t p2p_step(struct team *team, struct op *op)
 
 bool p2p_may_move(const struct op *op)
 {
-    return op->p2p->result != TUTTI_SUCCESS || !op->p2p->pending;
+    return op->p2p->all.result != TUTTI_SUCCESS || !op->p2p->all.pending;
 }
 
 void p2p_describe(const struct op *op, struct wire_message *head)
 {
     const struct p2p *p2p = op->p2p;
     int i = p2p->first;
-    while (i < p2p->count - 1 && !p2p->item[i].pending)
+    while (i < p2p->all.count - 1 && !p2p->item[i].pending)
         i++;
-    const struct p2p_transfer *item = &p2p->item[i];
+    const struct transfer *item = &p2p->item[i];
     head->tag.slice = WIRE_TAG_P2P;
     head->tag.round = item->sends ? item->send.tag.seq : item->recv.tag.seq;
     head->flags = !item->sends;
@@ -357,15 +291,7 @@ void p2p_describe(const struct op *op, struct wire_message *head)
 void p2p_end(struct team *team, struct op *op)
 {
     struct p2p *p2p = op->p2p;
-    for (int i = 0; i < p2p->count; i++) {
-        struct p2p_transfer *item = &p2p->item[i];
-        if (!item->pending || !item->link)
-            continue;
-        if (item->sends)
-            link_cancel_send(item->link, &item->send);
-        else
-            link_cancel_recv(item->link, &item->recv);
-    }
+    transfers_cancel(p2p->item, p2p->all.count);
     p2p_keep(team, p2p);
     op->p2p = NULL;
 }

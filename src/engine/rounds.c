@@ -18,7 +18,7 @@
 /* Blocks of an action lie one behind the other when the buffer is cut as the slice is. */
 static bool contiguous(const struct context *c, const struct action *action)
 {
-    bool whole = c->cut || c->rounds->slices == 1;
+    bool whole = c->rounds->slicing.cut || c->rounds->slices == 1;
     return action->nblocks <= 1 || (whole && c->op->call.coll != COLL_ALLTOALLV);
 }
 
@@ -30,29 +30,7 @@ static size_t run_length(const struct context *c, const struct run *run, const s
     return count * c->size;
 }
 
-/* ---- Completion of messages ---------------------------------------------------------------------------------------- */
-
-static void complete(struct transfer *transfer, tutti_result_t result)
-{
-    struct run *run = transfer->run;
-    transfer->pending = false;
-    run->pending--;
-    if (result != TUTTI_SUCCESS && run->result == TUTTI_SUCCESS) {
-        run->result = result;
-        run->culprit = transfer->peer;
-        snprintf(run->sentence, sizeof run->sentence, "%s", error_last());
-    }
-}
-
-static void sent(struct link_send *send, tutti_result_t result)
-{
-    complete(container_of(send, struct transfer, send), result);
-}
-
-static void received(struct link_recv *recv, tutti_result_t result)
-{
-    complete(container_of(recv, struct transfer, recv), result);
-}
+/* ---- Messages ------------------------------------------------------------------------------------------------------ */
 
 /* Tags need the position among the messages between the same two ranks in this round. */
 static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
@@ -63,45 +41,28 @@ static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
     return position;
 }
 
-static struct transfer *add_transfer(struct context *c, struct run *run, int peer, bool sends)
-{
-    struct transfer *transfer = &run->transfer[run->transfers];
-    struct link *link;
-    if (run->transfers == c->rounds->most || team_link(c->team, peer, &link) != TUTTI_SUCCESS) {
-        run->result = TUTTI_SYSTEM_ERROR;
-        run->culprit = peer;
-        snprintf(run->sentence, sizeof run->sentence, "%s", error_last());
-        return NULL;
-    }
-    *transfer = (struct transfer){.run = run, .link = link, .peer = peer, .sends = sends, .pending = true};
-    run->transfers++;
-    run->pending++;
-    return transfer;
-}
-
 static void post(struct context *c, struct run *run, const struct action *action, void *data, size_t length)
 {
     bool sends = action->kind == ACTION_SEND;
-    struct transfer *transfer = add_transfer(c, run, action->peer, sends);
-    if (!transfer)
+    int index = run->transfers.count;
+    struct transfer *transfer = &run->transfer[index];
+    struct link *link;
+    if (index == c->rounds->most || team_link(c->team, action->peer, &link) != TUTTI_SUCCESS) {
+        transfers_note(&run->transfers, action->peer, TUTTI_SYSTEM_ERROR);
         return;
+    }
     uint32_t me = (uint32_t)c->team->rank, peer = (uint32_t)action->peer;
     struct wire_tag tag = {.comm = c->team->id,
                            .seq = c->op->seq,
                            .slice = (uint32_t)run->slice,
                            .round = (uint32_t)run->round,
-                           .message = ordinal(run, run->transfers - 1, action->peer, sends),
+                           .message = ordinal(run, index, action->peer, sends),
                            .from = sends ? me : peer,
                            .to = sends ? peer : me};
-    if (sends) {
-        transfer->send =
-            (struct link_send){.tag = tag, .call = op_call(c->op), .data = data, .length = length, .done = sent};
-        link_send(transfer->link, &transfer->send);
-    } else {
-        transfer->recv =
-            (struct link_recv){.tag = tag, .call = op_call(c->op), .data = data, .length = length, .done = received};
-        link_recv(transfer->link, &transfer->recv);
-    }
+    transfer_fill(transfer, &run->transfers, action->peer, sends, tag, op_call(c->op), data, length);
+    run->transfers.count++;
+    run->transfers.pending++;
+    transfer_post(transfer, link);
 }
 
 /* One message, or one for each block where blocks lie apart at either end. `bounce`: where to receive instead of in place, or NULL. */
@@ -114,7 +75,7 @@ static void post_action(struct context *c, struct run *run, const struct action 
         post(c, run, action, data, run_length(c, run, action));
         return;
     }
-    for (int32_t i = 0; i < action->nblocks && run->result == TUTTI_SUCCESS; i++) {
+    for (int32_t i = 0; i < action->nblocks && run->transfers.result == TUTTI_SUCCESS; i++) {
         size_t length = rounds_count(c, run, action, action->block + i) * c->size;
         post(c, run, action, bounce ? bounce : rounds_place(c, run, buffer, block + i), length);
         bounce = bounce ? bounce + length : NULL;
@@ -140,7 +101,7 @@ static tutti_result_t ensure(unsigned char **memory, size_t *have, size_t want)
 static tutti_result_t post_round(struct context *c, struct run *run)
 {
     size_t bounce = 0;
-    run->transfers = run->pending = 0;
+    transfers_begin(&run->transfers);
     for (int i = 0; i < run->actions; i++)
         if (run->action[i].kind == ACTION_RECV_REDUCE)
             bounce += run_length(c, run, &run->action[i]);
@@ -148,7 +109,7 @@ static tutti_result_t post_round(struct context *c, struct run *run)
     if (result != TUTTI_SUCCESS)
         return result;
     bounce = 0;
-    for (int i = 0; i < run->actions && run->result == TUTTI_SUCCESS; i++) {
+    for (int i = 0; i < run->actions && run->transfers.result == TUTTI_SUCCESS; i++) {
         const struct action *action = &run->action[i];
         if (action->kind == ACTION_RECV) {
             post_action(c, run, action, NULL);
@@ -157,7 +118,7 @@ static tutti_result_t post_round(struct context *c, struct run *run)
             bounce += run_length(c, run, action);
         }
     }
-    for (int i = 0; i < run->actions && run->result == TUTTI_SUCCESS; i++)
+    for (int i = 0; i < run->actions && run->transfers.result == TUTTI_SUCCESS; i++)
         if (run->action[i].kind == ACTION_SEND)
             post_action(c, run, &run->action[i], NULL);
     return TUTTI_SUCCESS;
@@ -178,9 +139,9 @@ static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
                 return team_fail(c->team, result, c->team->rank, error_last());
             *moved = true;
         }
-        if (run->result != TUTTI_SUCCESS)
-            return team_fail_transfer(c->team, run->culprit, run->result, run->sentence);
-        if (run->pending)
+        if (run->transfers.result != TUTTI_SUCCESS)
+            return transfers_fail(c->team, &run->transfers);
+        if (run->transfers.pending)
             return TUTTI_SUCCESS;
         run->phase = RUN_FOLD;
         run->at = (struct cursor){0};
@@ -191,7 +152,7 @@ static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
 
 static int first_pending(const struct run *run)
 {
-    for (int i = 0; i < run->transfers; i++)
+    for (int i = 0; i < run->transfers.count; i++)
         if (run->transfer[i].pending)
             return run->transfer[i].peer;
     return -1;
@@ -215,7 +176,7 @@ static bool take_slice(struct context *c, struct run *run)
         return false;
     run->slice = rounds->next++;
     run->busy = true;
-    run->result = TUTTI_SUCCESS;
+    transfers_begin(&run->transfers);
     rounds_enter(c, run);
     return true;
 }
@@ -244,7 +205,7 @@ bool rounds_may_move(const struct op *op)
 {
     for (int i = 0; i < op->rounds->runs; i++) {
         const struct run *run = &op->rounds->run[i];
-        if (run->busy ? run->result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->pending : op->rounds->next < op->rounds->slices)
+        if (run->busy ? run->transfers.result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->transfers.pending : op->rounds->next < op->rounds->slices)
             return true;
     }
     return op->rounds->finished == op->rounds->slices;
@@ -298,24 +259,6 @@ static struct rounds *obtain(struct team *team, int runs, int most)
     return rounds_new(runs, most);
 }
 
-/* Slices are whole vectors for alltoallv, whose blocks differ; else blocks of about TUTTI_SLICE bytes. */
-static void cut_slices(struct context *c)
-{
-    struct rounds *rounds = c->rounds;
-    size_t line = CACHE_LINE / c->size, count = c->op->call.count, most = (size_t)param_int(PARAM_SLICE) / c->size / line * line;
-    size_t parts = c->cut && rounds->blocks > 0 ? (size_t)rounds->blocks : 1;
-    size_t whole = (count + parts - 1) / parts;
-    if (c->cut && whole * c->size >= 4096) /* a block that is not cut must lie in scratch as it does in the user's buffer */
-        whole = (whole + line - 1) / line * line;
-    rounds->stride = whole < most ? whole : most;
-    if (rounds->stride == 0)
-        rounds->stride = 1;
-    rounds->slices = (count + rounds->stride * parts - 1) / (rounds->stride * parts);
-    if (c->op->call.coll == COLL_ALLTOALLV || c->op->call.coll == COLL_BARRIER)
-        rounds->slices = 1;
-    rounds->next = rounds->finished = 0;
-}
-
 /* A multi-block action of a strided buffer becomes one message per block. */
 static int most_transfers(const struct algorithm *algorithm, const struct shape *shape)
 {
@@ -332,16 +275,18 @@ tutti_result_t rounds_start(struct team *team, struct op *op)
         return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for an operation");
     struct rounds *rounds = op->rounds;
     rounds->shape = shape;
-    rounds->blocks = algorithm->blocks(&shape);
     rounds->rounds = algorithm->rounds(&shape);
+    rounds->slicing = (struct slicing){&op->call, 0, algorithm->blocks(&shape), schedule_cuts_vector(shape.coll)};
     struct context c = context_of(team, op, 0);
-    cut_slices(&c);
-    size_t scratch = (size_t)schedule_scratch(algorithm, &shape, team->rank) * rounds->stride * c.size;
-    size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->stride * c.size : 0;
+    /* not padded where blocks are whole: they must lie in scratch as they do in the user's buffer */
+    rounds->slices = slices_cut(&rounds->slicing, c.size, (size_t)param_int(PARAM_SLICE), rounds->slicing.cut);
+    rounds->next = rounds->finished = 0;
+    size_t scratch = (size_t)schedule_scratch(algorithm, &shape, team->rank) * rounds->slicing.stride * c.size;
+    size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->slicing.stride * c.size : 0;
     for (int i = 0; i < rounds->runs; i++) {
         struct run *run = &rounds->run[i];
         run->busy = false;
-        run->pending = run->transfers = 0;
+        transfers_begin(&run->transfers);
         if ((size_t)i < rounds->slices && (ensure(&run->scratch, &run->scratch_size, scratch) != TUTTI_SUCCESS ||
                                            ensure(&run->prepared, &run->prepared_size, input) != TUTTI_SUCCESS))
             return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, error_last());
@@ -355,16 +300,7 @@ void rounds_end(struct team *team, struct op *op)
     if (!rounds)
         return;
     for (int i = 0; i < rounds->runs; i++)
-        for (int t = 0; t < rounds->run[i].transfers; t++) {
-            struct transfer *transfer = &rounds->run[i].transfer[t];
-            if (!transfer->pending)
-                continue;
-            if (transfer->sends)
-                link_cancel_send(transfer->link, &transfer->send);
-            else
-                link_cancel_recv(transfer->link, &transfer->recv);
-            transfer->pending = false;
-        }
+        transfers_cancel(rounds->run[i].transfer, rounds->run[i].transfers.count);
     rounds_free(team->rounds_idle);
     team->rounds_idle = rounds;
     op->rounds = NULL;

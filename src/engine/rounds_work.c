@@ -6,45 +6,31 @@
 
 /* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
 
-/* Elements of a block of this slice, where each block is cut. */
-static size_t slice_length(const struct context *c, const struct run *run)
-{
-    size_t begin = run->slice * c->rounds->stride, left = c->op->call.count - begin;
-    return left < c->rounds->stride ? left : c->rounds->stride;
-}
-
 size_t rounds_count(const struct context *c, const struct run *run, const struct action *action, int32_t block)
 {
     const struct call *call = &c->op->call;
-    size_t stride = c->rounds->stride, count = call->count;
     if (call->coll == COLL_ALLTOALLV)
-        return (action->kind == ACTION_RECV ? call->recv_counts : call->send_counts)[block];
-    if (!c->cut)
-        return slice_length(c, run);
-    size_t slice = stride * (size_t)c->rounds->blocks, begin = run->slice * slice;
-    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, 1);
+        return call_part(call, block, action->kind != ACTION_RECV).count;
+    return slices_span(&c->rounds->slicing, run->slice, block, 1);
 }
 
 /* In the user's input or output. */
 static unsigned char *user_place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block)
 {
     const struct call *call = &c->op->call;
-    size_t stride = c->rounds->stride;
-    unsigned char *base = buffer == BUFFER_IN ? (unsigned char *)(uintptr_t)call->in : call->out;
     if (call->coll == COLL_ALLTOALLV)
-        return base + (buffer == BUFFER_IN ? call->send_offsets : call->recv_offsets)[block] * c->size;
-    size_t element = c->cut ? (run->slice * (size_t)c->rounds->blocks + (size_t)block) * stride
-                            : (size_t)block * call->count + run->slice * stride;
-    return base + element * c->size;
+        return (unsigned char *)call_part(call, block, buffer == BUFFER_IN).at;
+    unsigned char *base = buffer == BUFFER_IN ? (unsigned char *)(uintptr_t)call->in : call->out;
+    return base + slices_offset(&c->rounds->slicing, run->slice, block) * c->size;
 }
 
 unsigned char *rounds_place(const struct context *c, const struct run *run, uint8_t buffer, int32_t block)
 {
-    size_t stride = c->rounds->stride;
+    const struct slicing *slicing = &c->rounds->slicing;
     if (buffer == BUFFER_SCRATCH)
-        return run->scratch + (size_t)block * stride * c->size;
+        return run->scratch + (size_t)block * slicing->stride * c->size;
     if (buffer == BUFFER_IN && c->prepares)
-        return run->prepared + (size_t)block * (c->cut ? stride : slice_length(c, run)) * c->size;
+        return run->prepared + (size_t)block * (slicing->cut ? slicing->stride : slices_span(slicing, run->slice, 0, 1)) * c->size;
     return user_place(c, run, buffer, block);
 }
 
@@ -145,11 +131,6 @@ static bool work_actions(struct context *c, struct run *run)
                 return false;
     }
     return true;
-}
-
-int rounds_input_blocks(const struct context *c)
-{
-    return c->cut ? c->rounds->blocks : c->op->call.coll == COLL_REDUCE_SCATTER ? c->team->nranks : 1;
 }
 
 /* Inputs of a pre-multiplied sum are multiplied when their slice is. */

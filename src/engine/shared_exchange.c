@@ -183,7 +183,7 @@ static bool any_is_here(const struct team *team, const struct shared_exchange *e
 {
     bool here = false;
     for (int i = 0; i < e->peers; i++)
-        here |= peer_is_here(team, e->peer[i]);
+        here |= team_is_here(team, e->peer[i]);
     return here;
 }
 

@@ -4,6 +4,7 @@
 #define TUTTI_ENGINE_SHARED_INTERNAL_H
 
 #include "engine/shared.h"
+#include "engine/slices.h"
 
 struct shared_context {
     struct team *team;
@@ -28,26 +29,23 @@ static inline struct shared_context shared_context_of(struct team *team, struct 
 
 /* ---- Where blocks lie ---- */
 
+static inline struct slicing shared_slicing(const struct shared_context *c)
+{
+    return (struct slicing){&c->op->call, c->op->shared.stride, c->plan->blocks, c->cut};
+}
+
 /* Elements of blocks [block, block + n) of this slice. */
 static inline size_t shared_span(const struct shared_context *c, int32_t block, int32_t nblocks)
 {
-    const struct shared_run *run = &c->op->shared;
-    size_t count = c->op->call.count, stride = run->stride;
-    if (!c->cut) {
-        size_t begin = run->slice * stride;
-        return (count - begin < stride ? count - begin : stride) * (size_t)nblocks;
-    }
-    size_t slice = stride * (size_t)c->plan->blocks, begin = run->slice * slice;
-    return schedule_span(count - begin < slice ? count - begin : slice, stride, block, nblocks);
+    struct slicing slicing = shared_slicing(c);
+    return slices_span(&slicing, c->op->shared.slice, block, nblocks);
 }
 
 /* Offset of a block of this slice in a user's buffer, in bytes. */
 static inline size_t shared_offset(const struct shared_context *c, int32_t block)
 {
-    const struct shared_run *run = &c->op->shared;
-    size_t elements = c->cut ? (run->slice * (size_t)c->plan->blocks + (size_t)block) * run->stride
-                             : (size_t)block * c->op->call.count + run->slice * run->stride;
-    return elements * c->size;
+    struct slicing slicing = shared_slicing(c);
+    return slices_offset(&slicing, c->op->shared.slice, block) * c->size;
 }
 
 /* Where staged block `position` of `blocks` lies in a slot. Both sides compute it alike. */
@@ -61,7 +59,8 @@ static inline unsigned char *shared_slot_place(const struct shared_context *c, s
 /* Blocks of the input. */
 static inline int shared_input_blocks(const struct shared_context *c)
 {
-    return c->cut ? c->plan->blocks : c->op->call.coll == COLL_REDUCE_SCATTER ? c->team->nranks : 1;
+    struct slicing slicing = shared_slicing(c);
+    return slices_input_blocks(&slicing, c->team->nranks);
 }
 
 /* Atomic, for shared_audit() looks at slots that their owners may be about to use again. */

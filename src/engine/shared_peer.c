@@ -46,11 +46,6 @@ void peer_memory_let_go(struct peer_memory *memory)
     }
 }
 
-bool peer_is_here(const struct team *team, int rank)
-{
-    return team->one_process || memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
-}
-
 void peer_introduce(struct arena_rank *self)
 {
     self->pid = (uint32_t)getpid();
@@ -84,7 +79,7 @@ const void *peer_pointer(const struct team *team, struct peer_memory *memory, in
                          uint64_t offset, size_t length)
 {
     uint32_t region = in ? place->in_region : place->out_region;
-    if (peer_is_here(team, rank))
+    if (team_is_here(team, rank))
         return (const void *)(uintptr_t)((in ? place->in : place->out) + offset);
     const struct import *import = region ? view(team, memory, rank, in, region) : NULL;
     uint64_t from = (in ? place->in_offset : place->out_offset) + offset;

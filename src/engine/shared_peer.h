@@ -27,9 +27,6 @@ void peer_memory_close(struct peer_memory *memory);
 /* At the end of an operation: regions may be taken down again. */
 void peer_memory_let_go(struct peer_memory *memory);
 
-/* Does the rank live in this process? */
-bool peer_is_here(const struct team *team, int rank);
-
 /* This process, for the ranks that may attach to it. */
 void peer_introduce(struct arena_rank *self);
 /* Can the memory of a rank that has introduced itself be read by cross-memory attach? */

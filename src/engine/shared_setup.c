@@ -12,27 +12,14 @@
 
 /* ---- Setting out --------------------------------------------------------------------------------------------------- */
 
-static size_t round_up(size_t value, size_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
-
 /* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes. Kept for equal calls. */
 static void cut_slices(const struct shared_context *c, struct shared_plan *plan)
 {
-    size_t payload = c->shared->arena.slot_size - sizeof(struct slot), count = c->op->call.count;
-    size_t parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1, line = CACHE_LINE / c->size;
-    size_t room = plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, most = room / c->size / line * line;
-    size_t whole = (count + parts - 1) / parts;
-    if (whole * c->size >= 4096)
-        whole = round_up(whole, line);
-    plan->stride = whole < most ? whole : most;
-    if (plan->stride == 0)
-        plan->stride = 1;
-    plan->slices = (count + plan->stride * parts - 1) / (plan->stride * parts);
-    if (plan->slices == 0 && c->op->call.coll == COLL_BARRIER)
-        plan->slices = 1;
-    plan->cut_count = count;
+    size_t payload = c->shared->arena.slot_size - sizeof(struct slot), parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1;
+    struct slicing slicing = {&c->op->call, 0, plan->blocks, c->cut};
+    plan->slices = slices_cut(&slicing, c->size, plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, true);
+    plan->stride = slicing.stride;
+    plan->cut_count = c->op->call.count;
     plan->cut_size = c->size;
 }
 
@@ -75,7 +62,7 @@ static tutti_result_t try_attach(struct shared_context *c)
     if (result != TUTTI_SUCCESS)
         return result;
     for (int peer = 0; peer < d->arena.nranks; peer++)
-        if (!peer_is_here(c->team, peer))
+        if (!team_is_here(c->team, peer))
             works &= peer_try_attach(&d->peers, peer, &d->arena.ranks[peer]);
     atomic_store_explicit(&d->arena.ranks[c->team->rank].reads, works ? 1 : 2, memory_order_release);
     arena_wake(&d->arena, c->team->rank);
@@ -106,7 +93,7 @@ static bool mapped_by_reader(const struct team *team, int rank, uint32_t region)
     struct region_pair who;
     memcpy(who.owner, team->process[team->rank].uuid, sizeof who.owner);
     memcpy(who.mapper, team->process[rank].uuid, sizeof who.mapper);
-    return peer_is_here(team, rank) || region_is_mapped(region, &who);
+    return team_is_here(team, rank) || region_is_mapped(region, &who);
 }
 
 static bool mapped_by_all(struct shared_context *c, uint32_t region)
@@ -130,7 +117,7 @@ static void announce(struct shared_context *c, const void *buffer)
     if (!lock_try(&team->engine->lock))
         return;
     for (int rank = 0; rank < team->nranks; rank++)
-        if (c->op->route.plan->reader[rank] && !peer_is_here(team, rank))
+        if (c->op->route.plan->reader[rank] && !team_is_here(team, rank))
             team_link(team, rank, &link);
     link_announce(team->engine->links, buffer);
     lock_release(&team->engine->lock);
@@ -180,7 +167,7 @@ static tutti_result_t reserve(struct shared_context *c, unsigned char **memory, 
 {
     if (*have >= want)
         return TUTTI_SUCCESS;
-    unsigned char *bigger = aligned_alloc(CACHE_LINE, round_up(want, CACHE_LINE));
+    unsigned char *bigger = aligned_alloc(CACHE_LINE, (want + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
     if (!bigger)
         return team_fail(c->team, TUTTI_SYSTEM_ERROR, c->team->rank, "no memory for slices of an operation");
     free(*memory);

@@ -26,11 +26,6 @@
 
 /* ---- Links --------------------------------------------------------------------------------------------------------- */
 
-bool team_is_here(const struct team *team, int rank)
-{
-    return memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
-}
-
 tutti_result_t team_link(struct team *team, int rank, struct link **out)
 {
     if (team->link[rank]) {

@@ -48,6 +48,18 @@ struct call {
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
 };
 
+/* Of alltoallv: what this rank sends to a peer, or receives from it. */
+struct call_part {
+    char *at;
+    size_t count;
+};
+static inline struct call_part call_part(const struct call *call, int peer, bool sends)
+{
+    size_t offset = (sends ? call->send_offsets : call->recv_offsets)[peer] * type_size(call->type);
+    char *base = sends ? (char *)(uintptr_t)call->in : call->out;
+    return (struct call_part){base + offset, (sends ? call->send_counts : call->recv_counts)[peer]};
+}
+
 /* How a call is carried out: the same for equal calls, so kept between them. */
 struct route {
     const struct algorithm *algorithm;
@@ -365,7 +377,10 @@ static inline struct wire_call op_call(const struct op *op)
 }
 
 /* Does the rank live in this process? */
-bool team_is_here(const struct team *team, int rank);
+static inline bool team_is_here(const struct team *team, int rank)
+{
+    return team->one_process || wire_same_process(team->process[rank].uuid, team->process[team->rank].uuid);
+}
 /* The link to a rank. Under the engine's lock. */
 tutti_result_t team_link(struct team *team, int rank, struct link **out);
 

@@ -30,7 +30,7 @@ static void count_local(struct team *team)
     uint64_t host = team->process[team->rank].host;
     team->one_process = true;
     for (int rank = 0; rank < team->nranks; rank++) {
-        team->one_process &= memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
+        team->one_process &= wire_same_process(team->process[rank].uuid, team->process[team->rank].uuid);
         if (team->process[rank].host != host)
             continue;
         team->local_rank += rank < team->rank;
@@ -101,9 +101,7 @@ static void release(struct team *team)
 static enum choice_class class_of(struct team *team)
 {
     for (int rank = 0; rank < team->nranks; rank++) {
-        const struct wire_process *process = &team->process[rank];
-        bool self = memcmp(process->uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
-        const struct transport_ops *ops = self ? NULL : link_domain_reach(team->engine->links, process);
+        const struct transport_ops *ops = team_is_here(team, rank) ? NULL : link_domain_reach(team->engine->links, &team->process[rank]);
         if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
             return CHOICE_TCP;
     }

@@ -50,8 +50,7 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
 static uint64_t silence(struct team *team, int rank, uint64_t now)
 {
     struct link *link;
-    bool here = memcmp(team->process[rank].uuid, team->process[team->rank].uuid, WIRE_UUID_BYTES) == 0;
-    return here || team_link(team, rank, &link) != TUTTI_SUCCESS ? 0 : link_silence(link, now);
+    return team_is_here(team, rank) || team_link(team, rank, &link) != TUTTI_SUCCESS ? 0 : link_silence(link, now);
 }
 
 static void look(struct team *team, const struct op *op, uint64_t now)

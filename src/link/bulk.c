@@ -73,7 +73,7 @@ void bulk_credit(struct link *link, struct link_recv *recv)
     recv->credited = true;
     link->receiving[slot] = recv;
     link->receiving_count++;
-    uint64_t lanes = link->domain->policy->credit(link->policy_state, recv->length);
+    uint64_t lanes = link->domain->policy.credit(link->policy_state, recv->length);
     struct {
         struct wire_credit credit;
         struct wire_remote memory;
@@ -176,7 +176,7 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
 /* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
 static bool has_room(const struct link *link, const struct link_lane *lane, uint32_t queue)
 {
-    uint32_t window = link->domain->policy->window(link->policy_state, &lane->view);
+    uint32_t window = link->domain->policy.window(link->policy_state, &lane->view);
     return lane->puts < queue && lane->next_flight - lane->first_flight < LINK_FLIGHTS && (!window || lane->view.segments < window);
 }
 
@@ -199,7 +199,7 @@ static struct link_lane *pick_lane(struct link *link, const struct link_send *se
     }
     if (spare < 0)
         return NULL;
-    int position = link->domain->policy->pick(link->policy_state, lanes, count, length, left, now);
+    int position = link->domain->policy.pick(link->policy_state, lanes, count, length, left, now);
     if (position < 0 || !lanes[position]->room)
         position = under_way ? -1 : spare; /* nothing would end the wait */
     return position < 0 ? NULL : &link->lane[lanes[position]->index];

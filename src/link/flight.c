@@ -34,7 +34,7 @@ static void record(struct link_lane *lane, const struct link_send *send, const s
 
 bool flight_begin(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
 {
-    const struct path_policy *policy = lane->link->domain->policy;
+    const struct path_policy *policy = &lane->link->domain->policy;
     if (!lane->flights && !(lane->flights = malloc(LINK_FLIGHTS * sizeof *lane->flights)))
         return false;
     if (lane->trace)
@@ -62,7 +62,7 @@ static void end(struct link_lane *lane, uint64_t position, enum wire_segment_sta
 
 static void land(struct link_lane *lane, uint64_t position, uint64_t when)
 {
-    const struct path_policy *policy = lane->link->domain->policy;
+    const struct path_policy *policy = &lane->link->domain->policy;
     const struct flight *flight = flight_at(lane, position);
     if (flight->over)
         return;

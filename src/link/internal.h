@@ -148,7 +148,7 @@ struct link_domain {
     struct link_owner owner;
     struct poller *poller;
     struct trace *trace;
-    const struct path_policy *policy;
+    struct path_policy policy; /* complete */
     struct path_nic nic[LINK_NICS]; /* the last one stands for all that found no place */
     int nics;
     struct wire_process self;

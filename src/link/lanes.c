@@ -99,7 +99,7 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
     question.likely = likely < most ? likely : most;
     question.data = !first && link->planned[1] < 0;
-    int count = domain->policy->lanes(link->policy_state, &question, wishes);
+    int count = domain->policy.lanes(link->policy_state, &question, wishes);
     for (int i = 0; i < count && i < most; i++) {
         struct link_lane *lane = &link->lane[first + i];
         lane->ops = question.ops;
@@ -174,7 +174,7 @@ static void begin_use(struct link_lane *lane)
     }
     trace_lane_state(lane->trace, WIRE_LANE_UP, lane->lane->device);
     choose_usable(link);
-    link->domain->policy->up(link->policy_state, &lane->view);
+    link->domain->policy.up(link->policy_state, &lane->view);
 }
 
 /* It does not any more, and holds nothing. */
@@ -186,7 +186,7 @@ static void end_use(struct link_lane *lane)
     lane->view.nic->lanes--;
     choose_usable(link);
     flight_tell_again(link);
-    link->domain->policy->down(link->policy_state, &lane->view);
+    link->domain->policy.down(link->policy_state, &lane->view);
 }
 
 static void lane_is_up(struct link_lane *lane)

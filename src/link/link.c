@@ -62,7 +62,6 @@ static void count_memory(void *context, int64_t bytes)
 
 static tutti_result_t open_transports(struct link_domain *domain)
 {
-    static const char *const forced[] = {NULL, "shm", "tcp"};
     const struct transport_owner owner = {.context = domain,
                                           .accepted = lanes_accepted,
                                           .up = lanes_up,
@@ -74,13 +73,10 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .writable = link_writable,
                                           .shared = link_shared,
                                           .memory = count_memory};
-    const char *only = forced[param_int(PARAM_TRANSPORT)];
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
-        if (only ? strcmp(only, ops->name) != 0 : (ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off())
-            continue;
         struct transport *transport;
-        if (!(ops = pass_over(ops)) || ops->open(ops, &owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)
+        if (!transport_is_wanted(ops) || !(ops = pass_over(ops)) || ops->open(ops, &owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)
             continue;
         domain->ops[domain->transports] = ops;
         domain->transport[domain->transports++] = transport;
@@ -99,7 +95,7 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     domain->owner = *owner;
     domain->poller = poller;
     domain->trace = trace;
-    domain->policy = policy;
+    domain->policy = path_complete(policy);
     domain->self.uid = user_identity();
     domain->self.host = host_identity(domain->self.uid);
     domain->self.pid = (uint32_t)getpid();
@@ -195,7 +191,7 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
 {
     list_each (node, &domain->links) {
         struct link *link = list_entry(node, struct link, node);
-        if (link->session == session && memcmp(link->peer.uuid, uuid, WIRE_UUID_BYTES) == 0)
+        if (link->session == session && wire_same_process(link->peer.uuid, uuid))
             return link;
     }
     return NULL;
@@ -262,13 +258,13 @@ static void choose_lanes(struct link *link, int index, int cost)
 
 tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
 {
-    bool self = memcmp(peer->uuid, domain->self.uuid, WIRE_UUID_BYTES) == 0;
+    bool self = wire_same_process(peer->uuid, domain->self.uuid);
     int cost = 0, index = self ? -1 : best_transport(domain, peer, false, &cost);
     if (!self && index < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
                                              "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)", peer->pid);
     struct link *link = calloc(1, sizeof *link);
-    void *state = calloc(1, domain->policy->state_bytes + 1);
+    void *state = calloc(1, domain->policy.state_bytes + 1);
     if (!link || !state) {
         free(link);
         free(state);

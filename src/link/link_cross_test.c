@@ -86,15 +86,7 @@ static void part(struct link_domain *domain)
 
 static void test_crossing(void **state)
 {
-    static const struct path_policy policy = {.name = "first",
-                                              .lanes = path_all_data,
-                                              .window = path_no_window,
-                                              .pick = pick,
-                                              .posted = path_ignore_posted,
-                                              .landed = path_ignore_landed,
-                                              .up = path_ignore_lane,
-                                              .down = path_ignore_lane,
-                                              .credit = path_any_lane};
+    static const struct path_policy policy = {.name = "first", .pick = pick};
     static const struct link_owner owner = {.lost = on_lost, .aborted = on_aborted, .shared = on_shared};
     uint64_t deadline = clock_deadline_ms(PATIENCE_MS);
     for (int i = 0; i < DOMAINS; i++) {

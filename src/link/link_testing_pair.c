@@ -57,15 +57,7 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, si
     return best;
 }
 
-const struct path_policy script_policy = {.name = "turns",
-                                          .lanes = path_all_data,
-                                          .window = path_no_window,
-                                          .pick = pick,
-                                          .posted = path_ignore_posted,
-                                          .landed = path_ignore_landed,
-                                          .up = path_ignore_lane,
-                                          .down = path_ignore_lane,
-                                          .credit = path_any_lane};
+const struct path_policy script_policy = {.name = "turns", .pick = pick};
 
 static void open_side(struct script *script, int index)
 {

@@ -2,7 +2,7 @@
 /* Answers for policies that do not care. */
 #include "link/policy.h"
 
-int path_all_data(void *state, const struct path_question *question, struct path_wish *wishes)
+static int all_data(void *state, const struct path_question *question, struct path_wish *wishes)
 {
     enum path_role data = question->messages && !question->data ? PATH_BACKUP : PATH_DATA;
     for (int i = 0; i < question->likely; i++)
@@ -10,24 +10,38 @@ int path_all_data(void *state, const struct path_question *question, struct path
     return question->likely;
 }
 
-uint32_t path_no_window(void *state, const struct path_lane *lane)
+static uint32_t no_window(void *state, const struct path_lane *lane)
 {
     return 0;
 }
 
-void path_ignore_posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
+static void ignore_posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
 {
 }
 
-void path_ignore_landed(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t landed)
+static void ignore_landed(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t landed)
 {
 }
 
-void path_ignore_lane(void *state, const struct path_lane *lane)
+static void ignore_lane(void *state, const struct path_lane *lane)
 {
 }
 
-uint64_t path_any_lane(void *state, size_t length)
+static uint64_t any_lane(void *state, size_t length)
 {
     return 0;
+}
+
+struct path_policy path_complete(const struct path_policy *policy)
+{
+    return (struct path_policy){.name = policy->name,
+                                .state_bytes = policy->state_bytes,
+                                .lanes = policy->lanes ? policy->lanes : all_data,
+                                .window = policy->window ? policy->window : no_window,
+                                .pick = policy->pick,
+                                .posted = policy->posted ? policy->posted : ignore_posted,
+                                .landed = policy->landed ? policy->landed : ignore_landed,
+                                .up = policy->up ? policy->up : ignore_lane,
+                                .down = policy->down ? policy->down : ignore_lane,
+                                .credit = policy->credit ? policy->credit : any_lane};
 }

@@ -80,14 +80,11 @@ struct path_policy {
     uint64_t (*credit)(void *state, size_t length);
 };
 
-/* As many as the transport finds worth having. All carry data, but those for messages only while no other does, if there are others; the
- * first carries messages. */
-int path_all_data(void *state, const struct path_question *question, struct path_wish *wishes);
-/* Answers for a policy to which the question means nothing. */
-uint32_t path_no_window(void *state, const struct path_lane *lane);
-void path_ignore_posted(void *state, const struct path_lane *lane, size_t length, uint64_t now);
-void path_ignore_landed(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t landed);
-void path_ignore_lane(void *state, const struct path_lane *lane);
-uint64_t path_any_lane(void *state, size_t length);
+/*
+ * The policy with an answer to every question: where its table has a gap, that of a policy to which the question means nothing. All
+ * functions but pick() may be left out. Lanes are then as many as the transport finds worth having: all carry data, but those for messages
+ * only while no other does, if there are others; the first carries messages.
+ */
+struct path_policy path_complete(const struct path_policy *policy);
 
 #endif

@@ -111,11 +111,6 @@ static void up(void *state, const struct path_lane *lane)
 
 const struct path_policy path_stripe = {.name = "stripe",
                                         .state_bytes = sizeof(struct stripe),
-                                        .lanes = path_all_data,
-                                        .window = path_no_window,
                                         .pick = pick,
-                                        .posted = path_ignore_posted,
                                         .landed = landed,
-                                        .up = up,
-                                        .down = path_ignore_lane,
-                                        .credit = path_any_lane};
+                                        .up = up};

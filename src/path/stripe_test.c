@@ -24,6 +24,7 @@ struct served {
 };
 
 static struct path_nic nic;
+static struct path_policy policy;
 
 static void post(void *state, struct served *lane, uint64_t now)
 {
@@ -35,7 +36,7 @@ static void post(void *state, struct served *lane, uint64_t now)
     lane->view.segments++;
     lane->view.outstanding += SEGMENT;
     lane->bytes += SEGMENT;
-    path_stripe.posted(state, &lane->view, SEGMENT, now);
+    policy.posted(state, &lane->view, SEGMENT, now);
 }
 
 /* The next segment that lands, on whichever lane. */
@@ -55,7 +56,7 @@ static uint64_t land(void *state, struct served *lane)
     lane->count--;
     lane->view.segments--;
     lane->view.outstanding -= SEGMENT;
-    path_stripe.landed(state, &lane->view, SEGMENT, posted, when);
+    policy.landed(state, &lane->view, SEGMENT, posted, when);
     return when;
 }
 
@@ -67,7 +68,7 @@ static void pump(void *state, struct served *lanes, int count, int *left, uint64
             lanes[i].view.room = lanes[i].count < QUEUE;
             views[i] = &lanes[i].view;
         }
-        int position = path_stripe.pick(state, views, count, SEGMENT, (uint64_t)*left * SEGMENT, now);
+        int position = policy.pick(state, views, count, SEGMENT, (uint64_t)*left * SEGMENT, now);
         if (position < 0 || !views[position]->room)
             return;
         post(state, &lanes[position], now);
@@ -90,13 +91,13 @@ static uint64_t carry(void *state, struct served *lanes, int count, int segments
 
 static void *begin(struct served *lanes, const double *rates, int count)
 {
-    void *state = calloc(1, path_stripe.state_bytes);
+    void *state = calloc(1, policy.state_bytes);
     memset(lanes, 0, (size_t)count * sizeof *lanes);
     for (int i = 0; i < count; i++) {
         lanes[i].view = (struct path_lane){.index = (uint16_t)i, .roles = PATH_DATA, .nic = &nic};
         lanes[i].rate = rates[i];
         lanes[i].latency = 20000;
-        path_stripe.up(state, &lanes[i].view);
+        policy.up(state, &lanes[i].view);
     }
     return state;
 }
@@ -181,10 +182,10 @@ static void test_nic(void **state)
     struct path_nic busy = {.outstanding = 1000}, idle = {0};
     struct path_lane lanes[2] = {{.index = 0, .room = true, .nic = &busy}, {.index = 1, .room = true, .nic = &idle}};
     const struct path_lane *views[] = {&lanes[0], &lanes[1]};
-    void *stripe = calloc(1, path_stripe.state_bytes);
-    assert_int_equal(path_stripe.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 1);
+    void *stripe = calloc(1, policy.state_bytes);
+    assert_int_equal(policy.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 1);
     idle.outstanding = 2000;
-    assert_int_equal(path_stripe.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 0);
+    assert_int_equal(policy.pick(stripe, views, 2, SEGMENT, SEGMENT, 1), 0);
     free(stripe);
 }
 
@@ -198,5 +199,6 @@ int main(void)
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_nic),
     };
+    policy = path_complete(&path_stripe);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

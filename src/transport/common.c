@@ -193,3 +193,10 @@ bool transport_shm_is_off(void)
     bool theirs = strncmp(param_source(PARAM_SHM_DISABLE), "NCCL", 4) == 0;
     return param_int(PARAM_SHM_DISABLE) && (!theirs || param_int(PARAM_P2P_DISABLE));
 }
+
+bool transport_is_wanted(const struct transport_ops *ops)
+{
+    static const char *const forced[] = {NULL, "shm", "tcp"};
+    const char *only = forced[param_int(PARAM_TRANSPORT)];
+    return only ? strcmp(only, ops->name) == 0 : !(ops->caps & TRANSPORT_SAME_HOST) || !transport_shm_is_off();
+}

@@ -163,4 +163,7 @@ extern const struct transport_ops *const transport_registry[];
 /* No memory may be shared by processes of this host. */
 bool transport_shm_is_off(void);
 
+/* Do the settings let processes use this transport? */
+bool transport_is_wanted(const struct transport_ops *ops);
+
 #endif

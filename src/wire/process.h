@@ -35,6 +35,12 @@ struct wire_process {
 _Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
 _Static_assert(sizeof(struct wire_process) == 152, "wire_process is part of the protocol");
 
+/* Do both uuids name one process? */
+static inline bool wire_same_process(const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a, b, WIRE_UUID_BYTES) == 0;
+}
+
 /* First words on every lane, from the side that connects. */
 struct wire_hello {
     uint32_t magic; /* WIRE_HELLO_MAGIC: also tells the byte order */

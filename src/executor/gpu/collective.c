@@ -123,11 +123,10 @@ static struct piece piece_of(const struct gpu *gpu, const struct call *call, con
         const unsigned char *words = gpu->kernels.window[gpu->rank] + kernel_window_bytes(gpu->nranks);
         return (struct piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
     }
-    const char *base = place->buffer == BUFFER_IN ? call->in : call->out;
     if (call->coll != COLL_ALLTOALLV)
-        return (struct piece){base + block * call->count * size, (uint64_t)place->nblocks * call->count * size};
-    const size_t *offsets = sends ? call->send_offsets : call->recv_offsets, *counts = sends ? call->send_counts : call->recv_counts;
-    return (struct piece){base + offsets[block] * size, counts[block] * size};
+        return (struct piece){(const char *)(place->buffer == BUFFER_IN ? call->in : call->out) + block * call->count * size, (uint64_t)place->nblocks * call->count * size};
+    struct call_part part = call_part(call, place->block, sends);
+    return (struct piece){part.at, part.count * size};
 }
 
 static void describe(const struct gpu *gpu, const struct call *call, const struct flow *flow, struct kernel_exchange *what)

@@ -126,7 +126,7 @@ static bool all_apart(const struct peer_info *all, int nranks)
 {
     for (int a = 0; a < nranks; a++)
         for (int b = 0; b < a; b++)
-            if (memcmp(all[a].process, all[b].process, sizeof all[a].process) == 0)
+            if (wire_same_process(all[a].process, all[b].process))
                 return false;
     return true;
 }
@@ -280,7 +280,7 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
         return result;
     gpu->room = find_room(all, gpu->nranks);
     for (int rank = 0; rank < gpu->nranks; rank++)
-        gpu->here[rank] = memcmp(all[rank].process, mine->process, sizeof mine->process) == 0;
+        gpu->here[rank] = wire_same_process(all[rank].process, mine->process);
     gpu->apart = all_apart(all, gpu->nranks);
     if (gpu->copies && !copies_are_safe(all, gpu->nranks)) {
         log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages", gpu->rank);

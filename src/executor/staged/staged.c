@@ -113,11 +113,10 @@ static struct job *new_job(int items)
 /* alltoallv is sends and receives of different lengths. */
 static void describe_vector(const struct call *call, int nranks, struct p2p_item *items)
 {
-    size_t size = type_size(call->type);
-    for (int peer = 0; peer < nranks; peer++) {
-        char *from = (char *)(uintptr_t)call->in + call->send_offsets[peer] * size, *to = (char *)call->out + call->recv_offsets[peer] * size;
-        items[peer] = (struct p2p_item){true, peer, from, call->send_counts[peer], call->type};
-        items[nranks + peer] = (struct p2p_item){false, peer, to, call->recv_counts[peer], call->type};
+    for (int i = 0; i < 2 * nranks; i++) {
+        int peer = i % nranks;
+        struct call_part part = call_part(call, peer, i < nranks);
+        items[i] = (struct p2p_item){i < nranks, peer, part.at, part.count, call->type};
     }
 }
 

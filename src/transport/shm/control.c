@@ -56,7 +56,7 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
 {
     struct shm_transport *shm = shm_of(lane);
     int page = take(fds, 0), bell = take(fds, 1);
-    if (memcmp(notice->uuid, lane->uuid, sizeof lane->uuid) != 0)
+    if (!wire_same_process(notice->uuid, lane->uuid))
         page = (close(page), -1);
     if (lane->base.up || !shm_peer_join(lane, notice->uuid, peer_pid(lane->source.fd), page, bell)) {
         shm_fail(lane, "the peer's welcome is none", 0);

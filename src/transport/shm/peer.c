@@ -28,7 +28,7 @@ static struct shm_peer *find(struct shm_transport *shm, const uint8_t *uuid, pid
 {
     list_each(node, &shm->peers) {
         struct shm_peer *peer = list_entry(node, struct shm_peer, node);
-        if (peer->attach.pid == pid && memcmp(peer->uuid, uuid, sizeof peer->uuid) == 0)
+        if (peer->attach.pid == pid && wire_same_process(peer->uuid, uuid))
             return peer;
     }
     return NULL;

@@ -201,7 +201,7 @@ static void read_welcome(struct tcp_lane *lane)
     lane->end = 0;
     bool declined = welcome.magic == TCP_DECLINE_MAGIC;
     if ((welcome.magic != TCP_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
-        memcmp(welcome.uuid, lane->peer, sizeof lane->peer) != 0) {
+        !wire_same_process(welcome.uuid, lane->peer)) {
         tcp_fail(lane, "someone else answers at the peer's address", 0);
         return;
     }

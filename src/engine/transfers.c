@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ends of messages. */
+#include "engine/transfers.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+
+void transfers_note(struct transfers *transfers, int peer, tutti_result_t result)
+{
+    if (transfers->result != TUTTI_SUCCESS)
+        return;
+    transfers->result = result;
+    transfers->culprit = peer;
+    snprintf(transfers->sentence, sizeof transfers->sentence, "%s", error_last());
+}
+
+static void complete(struct transfer *transfer, tutti_result_t result)
+{
+    transfer->pending = false;
+    transfer->of->pending--;
+    if (result != TUTTI_SUCCESS)
+        transfers_note(transfer->of, transfer->peer, result);
+}
+
+void transfer_sent(struct link_send *send, tutti_result_t result)
+{
+    complete(container_of(send, struct transfer, send), result);
+}
+
+void transfer_received(struct link_recv *recv, tutti_result_t result)
+{
+    complete(container_of(recv, struct transfer, recv), result);
+}
+
+void transfer_post(struct transfer *transfer, struct link *link)
+{
+    transfer->link = link;
+    transfer->pending = true;
+    if (transfer->sends)
+        link_send(link, &transfer->send);
+    else
+        link_recv(link, &transfer->recv);
+}
+
+void transfers_cancel(struct transfer *list, int count)
+{
+    for (struct transfer *transfer = list; transfer < list + count; transfer++) {
+        if (!transfer->pending || !transfer->link)
+            continue;
+        if (transfer->sends)
+            link_cancel_send(transfer->link, &transfer->send);
+        else
+            link_cancel_recv(transfer->link, &transfer->recv);
+        transfer->pending = false;
+    }
+}
+
+tutti_result_t transfers_fail(struct team *team, const struct transfers *transfers)
+{
+    return team_fail_transfer(team, transfers->culprit, transfers->result, transfers->sentence);
+}
