@@ -295,7 +295,7 @@ tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device)
 {
     tutti_result_t result = made(comm, device);
     if (result == TUTTI_SUCCESS)
-        *device = comm->settings.gpu.device;
+        *device = comm->settings.executor.device;
     return result;
 }
 
@@ -395,12 +395,12 @@ tutti_result_t tutti_device_mem_alloc(void **pointer, size_t size)
 {
     if (!pointer || !size)
         return error_set(TUTTI_INVALID_ARGUMENT, "pointer is %p and size is %zu", (void *)pointer, size);
-    return memory_device_alloc(pointer, size);
+    return executor_gpu.memory_alloc(pointer, size);
 }
 
 tutti_result_t tutti_device_mem_free(void *pointer)
 {
-    return memory_device_free(pointer);
+    return executor_gpu.memory_free(pointer);
 }
 
 tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle)

@@ -55,12 +55,12 @@ static tutti_result_t new_child(const struct comm_settings *settings, struct tut
 static void prepare(struct making *making, const tutti_config_t *config, tutti_result_t refused)
 {
     const struct tutti_comm *parent = making->parent;
-    struct comm_settings settings = {.timeout_ms = parent->settings.timeout_ms, .gpu = parent->settings.gpu};
+    struct comm_settings settings = {.timeout_ms = parent->settings.timeout_ms, .executor = parent->settings.executor};
     making_refuse(making, refused);
     tutti_result_t result = comm_settings(&settings, config);
     making_refuse(making, result);
     making->blocking = result != TUTTI_SUCCESS || settings.blocking;
-    settings.gpu.device = parent->settings.gpu.device; /* a rank stays where it is */
+    settings.executor.device = parent->settings.executor.device; /* a rank stays where it is */
     if (result == TUTTI_SUCCESS && making->has_child)
         making_refuse(making, new_child(&settings, &making->child));
 }

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/param.h"
-#include "device/cuda/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +42,7 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
 
 struct comm_settings comm_defaults(void)
 {
-    return (struct comm_settings){.gpu = gpu_config()};
+    return (struct comm_settings){.executor = executor_gpu.defaults()};
 }
 
 tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config)
@@ -59,8 +58,8 @@ tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_
         return error_set(TUTTI_INVALID_ARGUMENT, "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     if (set.timeout_ms < 0)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
-    if (set.blocks < 0 || set.blocks > GPU_BLOCKS)
-        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks, GPU_BLOCKS);
+    if (set.blocks < 0 || set.blocks > executor_gpu.most_blocks)
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks, executor_gpu.most_blocks);
     if (set.policy < -1 || set.policy > TUTTI_POLICY_ZERO)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy, TUTTI_POLICY_ZERO);
     settings->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
@@ -68,10 +67,10 @@ tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_
         settings->timeout_ms = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT));
     settings->deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
     snprintf(settings->name, sizeof settings->name, "%s", set.name ? set.name : "");
-    settings->gpu.device = set.device;
-    settings->gpu.blocks = set.blocks ? set.blocks : settings->gpu.blocks;
-    settings->gpu.policy = set.policy >= 0 ? set.policy : settings->gpu.policy;
-    return set.device == TUTTI_CURRENT_DEVICE ? cuda_device_current(&settings->gpu.device) : TUTTI_SUCCESS;
+    settings->executor.device = set.device;
+    settings->executor.blocks = set.blocks ? set.blocks : settings->executor.blocks;
+    settings->executor.policy = set.policy >= 0 ? set.policy : settings->executor.policy;
+    return set.device == TUTTI_CURRENT_DEVICE ? executor_gpu.current_device(&settings->executor.device) : TUTTI_SUCCESS;
 }
 
 tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm **out)

@@ -6,7 +6,6 @@
 #include "base/fork.h"
 #include "comm/meet.h"
 #include "engine/p2p.h"
-#include "executor/gpu/gpu.h"
 
 #include <pthread.h>
 
@@ -30,7 +29,7 @@ struct comm_settings {
     int blocking;
     uint64_t timeout_ms;
     char name[COMM_NAME_BYTES];
-    struct gpu_config gpu; /* device: TUTTI_HOST or a CUDA ordinal */
+    struct executor_config executor;
     uint64_t deadline;
 };
 
@@ -100,7 +99,7 @@ void roots_sweep(void);
 /* The same, after waiting (bounded) for ranks that have been told all but not yet hung up. */
 void roots_settle(void);
 
-/* share.c: what the ranks of one host share: shared memory of the team, and a GPU executor for its GPUs */
+/* share.c: what the ranks of one host share: shared memory of the team, and an executor for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);
 /* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process stays. */
 void share_forget(struct tutti_comm *comm);

@@ -56,7 +56,7 @@ static tutti_result_t introduce(const struct tutti_comm *comm, struct introducti
     engine_introduce(comm->engine, &mine->process);
     mine->choices = choice_hash(comm->choices);
     mine->version = TUTTI_VERSION;
-    mine->on_device = comm->settings.gpu.device != TUTTI_HOST;
+    mine->on_device = comm->settings.executor.device != TUTTI_HOST;
     for (int i = 0; i < PARAM_SAME_COUNT; i++)
         mine->settings[i] = value_of(ids[i]);
     return random_bytes(&mine->random, sizeof mine->random);

@@ -50,16 +50,6 @@ tutti_result_t memory_free(void *pointer)
     return error_set(TUTTI_INVALID_ARGUMENT, "%p did not come from tutti_mem_alloc(), or was freed before", pointer);
 }
 
-tutti_result_t memory_device_alloc(void **out, size_t size)
-{
-    return gpu_memory_alloc(out, size);
-}
-
-tutti_result_t memory_device_free(void *pointer)
-{
-    return gpu_memory_free(pointer);
-}
-
 static void populate(void *buffer, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)buffer / page * page;

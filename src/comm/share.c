@@ -191,9 +191,9 @@ static tutti_result_t share_arena(struct tutti_comm *comm)
 static tutti_result_t share_gpu(struct tutti_comm *comm)
 {
     int fd;
-    tutti_result_t result = share(comm, MAILBOX, gpu_create_mailbox, &fd);
+    tutti_result_t result = share(comm, MAILBOX, executor_gpu.create_shared, &fd);
     if (result == TUTTI_SUCCESS)
-        result = gpu_open(comm->team, &comm->settings.gpu, fd, &comm->executor);
+        result = executor_gpu.open(comm->team, &comm->settings.executor, fd, &comm->executor);
     if (fd >= 0)
         close(fd);
     return result;
@@ -202,15 +202,16 @@ static tutti_result_t share_gpu(struct tutti_comm *comm)
 static tutti_result_t open_gpu(struct tutti_comm *comm, bool shared)
 {
     struct team *team = comm->team;
-    if (shared && team->nranks > GPU_RANKS)
-        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank, GPU_RANKS,
-                 team->nranks);
-    return shared && team->nranks <= GPU_RANKS ? share_gpu(comm) : gpu_open(team, &comm->settings.gpu, -1, &comm->executor);
+    bool few = team->nranks <= executor_gpu.most_ranks;
+    if (shared && !few)
+        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank,
+                 executor_gpu.most_ranks, team->nranks);
+    return shared && few ? share_gpu(comm) : executor_gpu.open(team, &comm->settings.executor, -1, &comm->executor);
 }
 
 tutti_result_t share_all(struct tutti_comm *comm)
 {
-    bool shared = possible(comm->team), on_device = comm->settings.gpu.device != TUTTI_HOST;
+    bool shared = possible(comm->team), on_device = comm->settings.executor.device != TUTTI_HOST;
     tutti_result_t result = shared ? share_arena(comm) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
         result = comm_publish_team(comm);

@@ -16,7 +16,7 @@
 /* A communicator of three ranks in this process that did not get as far as sharing. */
 static struct tutti_comm *half_made(int rank)
 {
-    struct comm_settings settings = {.rank = rank, .nranks = 3, .gpu.device = TUTTI_HOST};
+    struct comm_settings settings = {.rank = rank, .nranks = 3, .executor.device = TUTTI_HOST};
     struct wire_process all[3];
     struct tutti_comm *comm;
     assert_int_equal(comm_new(&settings, &comm), TUTTI_SUCCESS);

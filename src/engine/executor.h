@@ -16,6 +16,7 @@
 struct call;
 struct executor;
 struct p2p_item;
+struct team;
 
 struct executor_ops {
     const char *name;
@@ -87,6 +88,38 @@ struct executor {
     bool on_streams;         /* one operation may be on several of the user's CUDA streams */
     bool uses_team;          /* its operations go by the team's queue, in threads of their own: nobody else may use that meanwhile */
 };
+
+/* How an executor is to be made, of those on devices. */
+struct executor_config {
+    int device; /* CUDA ordinal; TUTTI_HOST: none of those */
+    int blocks; /* of a kernel, at most; 0: the library's own number */
+    int policy; /* TUTTI_POLICY_... */
+};
+
+/* What can be asked of a kind of executor while there is none yet. */
+struct executor_kind {
+    const char *name;
+    int most_ranks;  /* that share memory; with more, or without memory that is shared, all goes through the host */
+    int most_blocks; /* of a config */
+    /* As the parameters say, on no device. */
+    struct executor_config (*defaults)(void);
+    /* The calling thread's current device. */
+    tutti_result_t (*current_device)(int *ordinal);
+    /* The host memory that the ranks of an executor share; one rank makes it and hands the descriptor to the others. */
+    tutti_result_t (*create_shared)(int nranks, int *fd);
+    /*
+     * Collective over the team, which must outlive the executor. `shared`: a
+     * descriptor of what one rank has created, which stays the caller's; -1
+     * where ranks share no memory.
+     */
+    tutti_result_t (*open)(struct team *team, const struct executor_config *config, int shared, struct executor **out);
+    /* Memory of the current device that peers can map. */
+    tutti_result_t (*memory_alloc)(void **out, size_t size);
+    tutti_result_t (*memory_free)(void *pointer);
+};
+
+/* src/executor/gpu: kernels and copy engines, or staging through the host. */
+extern const struct executor_kind executor_gpu;
 
 /* Sets all of *out but leaves it to its owner's memory. Functions that are NULL in `ops` get their defaults. */
 void executor_init(struct executor *out, const struct executor_ops *ops, int device);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of functions by which communicators call: GPUs that reach one
- * another, and GPUs whose data are staged through the host.
+ * another, and GPUs whose data are staged through the host. Both are of one
+ * kind, by which communicators make them.
  */
 #include "executor/gpu/internal.h"
+
+#include "base/param.h"
 
 #include <stdlib.h>
 
@@ -84,3 +87,19 @@ struct executor *gpu_executor(struct gpu *gpu)
     gpu->executor.uses_team = gpu->staged != NULL;
     return &gpu->executor;
 }
+
+static struct executor_config defaults(void)
+{
+    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
+    return (struct executor_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
+}
+
+const struct executor_kind executor_gpu = {.name = "gpu",
+                                           .most_ranks = KERNEL_RANKS,
+                                           .most_blocks = KERNEL_STRIPES,
+                                           .defaults = defaults,
+                                           .current_device = cuda_device_current,
+                                           .create_shared = mailbox_create,
+                                           .open = gpu_open,
+                                           .memory_alloc = gpu_memory_alloc,
+                                           .memory_free = gpu_memory_free};

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share. */
+/*
+ * What the files of this folder share. The GPU executor: the GPUs of one host that a communicator's ranks own, one each, and that write into
+ * one another's memory. What a team is to host memory it is to device memory: it carries out collectives, in the order of CUDA streams, and
+ * never makes a caller wait for a peer's work. docs/executor.md.
+ */
 #ifndef TUTTI_EXECUTOR_GPU_INTERNAL_H
 #define TUTTI_EXECUTOR_GPU_INTERNAL_H
 
@@ -8,14 +12,19 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/memory.h"
+#include "engine/executor.h"
+#include "engine/p2p.h"
+#include "engine/team.h"
 #include "executor/gpu/mailbox.h"
-#include "executor/gpu/gpu.h"
 #include "executor/staged/staged.h"
 #include "executor/gpu/ways.h"
 #include "device/type.h"
 #include "wire/blackbox.h"
 
 #include <pthread.h>
+
+/* A CUstream; NULL is the legacy default stream. */
+typedef void *gpu_stream_t;
 
 /* A peer's buffer that is mapped here. */
 struct import {
@@ -150,6 +159,36 @@ struct gpu {
 
 /* executor.c: what communicators call; the executor is open */
 struct executor *gpu_executor(struct gpu *gpu);
+tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct executor **out);
+/* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to is
+ * freed when they have closed theirs. NULL is allowed. */
+void gpu_close(struct gpu *gpu);
+
+/*
+ * The user aborts: no call begins any more. What peers have come to, too, is brought to its end, for a bounded time; then the team fails, and peers'
+ * operations that need nothing more of this rank end as if nothing had happened. False: there is no such way, or the team has failed.
+ */
+bool gpu_leave(struct gpu *gpu);
+void gpu_wait_left(struct gpu *gpu);
+
+/* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is issued. */
+tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call);
+tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stream_t stream);
+/* Sends and receives of one group, at the same time. */
+tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count, gpu_stream_t stream);
+/* What comes on `stream` follows what is on `before`: for a group on several streams. */
+tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t before);
+
+/* Whether other threads may issue calls on the stream in the caller's stead: not what is captured, or the caller's own stream. */
+bool gpu_any_thread(struct gpu *gpu, gpu_stream_t stream);
+
+/* The team's failure, also if so far only the mailbox tells of it: streams may have been let go already, with undefined data. */
+tutti_result_t gpu_hear_failure(struct gpu *gpu);
+
+/* Waits for all that was issued outside of graphs. */
+tutti_result_t gpu_synchronize(struct gpu *gpu);
+
+void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes);
 
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
 tutti_result_t order_begin(struct gpu *gpu, CUstream stream);
@@ -214,6 +253,9 @@ void record_memory(struct gpu *gpu, enum wire_memory row, size_t bytes);
 
 /* memory.c */
 tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdeviceptr *out);
+/* Of the current device, for users: peers can map it. */
+tutti_result_t gpu_memory_alloc(void **out, size_t size);
+tutti_result_t gpu_memory_free(void *pointer);
 /* Do GPUs of this process address it, whichever it is on? Not memory of pools, mapped pieces and managed memory, as far as is known. */
 bool memory_is_reached(const struct gpu *gpu, const void *memory);
 tutti_result_t gpu_copy(const struct gpu *gpu, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/futex.h"
-#include "executor/gpu/gpu.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,7 +33,7 @@ size_t mailbox_size(int nranks)
     return mailbox_bulk(nranks, nranks);
 }
 
-tutti_result_t gpu_create_mailbox(int nranks, int *fd)
+tutti_result_t mailbox_create(int nranks, int *fd)
 {
     int memory = memfd_create("tutti-mailbox", MFD_CLOEXEC);
     if (memory < 0 || ftruncate(memory, (off_t)mailbox_size(nranks)) < 0) {

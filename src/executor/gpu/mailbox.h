@@ -136,6 +136,7 @@ size_t mailbox_size(int nranks);
 size_t mailbox_window(int nranks, int rank);
 size_t mailbox_bulk(int nranks, int rank);
 
+tutti_result_t mailbox_create(int nranks, int *fd);
 tutti_result_t mailbox_map(int fd, int nranks, struct mailbox **out);
 void mailbox_unmap(struct mailbox *mailbox, int nranks);
 void mailbox_ring(struct mailbox *mailbox, int rank);

@@ -358,15 +358,8 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     return result;
 }
 
-struct gpu_config gpu_config(void)
+tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct executor **out)
 {
-    int policy = (int)param_int(PARAM_CTA_POLICY) % 3; /* by word or by number */
-    return (struct gpu_config){.device = TUTTI_HOST, .blocks = (int)param_int(PARAM_BLOCKS), .policy = policy};
-}
-
-tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int mailbox, struct executor **out)
-{
-    _Static_assert(GPU_RANKS == KERNEL_RANKS, "as many as kernels know");
     if (mailbox >= 0 && team->nranks > KERNEL_RANKS)
         return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
     struct opening opening = {.since = clock_ns()};
@@ -377,8 +370,8 @@ tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int m
     gpu->team = team;
     gpu->rank = gpu->kernels.rank = team->rank;
     gpu->nranks = gpu->kernels.nranks = team->nranks;
-    gpu->room.most = (unsigned)order->blocks;
-    gpu->no_kernels = order->policy == TUTTI_POLICY_ZERO;
+    gpu->room.most = (unsigned)config->blocks;
+    gpu->no_kernels = config->policy == TUTTI_POLICY_ZERO;
     list_init(&gpu->passed_fds);
     list_init(&gpu->old);
     list_init(&gpu->idle);
@@ -386,7 +379,7 @@ tutti_result_t gpu_open(struct team *team, const struct gpu_config *order, int m
     pthread_mutex_init(&gpu->offering, NULL);
     tutti_result_t result = cuda_driver(&gpu->cu);
     if (result == TUTTI_SUCCESS)
-        result = cuda_device_acquire(order->device, &gpu->device);
+        result = cuda_device_acquire(config->device, &gpu->device);
     spend(&opening, PART_CONTEXT);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_load(gpu->device); /* not later: loading may wait for kernels that wait for this rank */
