@@ -11,6 +11,7 @@ enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* Each gets its own name as argv[0]. A command whose source is not part of this build is NULL. */
 int cmd_diagnose(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_perf(int argc, char **argv) __attribute__((weak));

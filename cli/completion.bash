@@ -13,6 +13,8 @@ _tutti()
         words=$("$program" help 2>/dev/null | sed -n 's/^  \([a-z]\+\) .*/\1/p')
     elif [ "$command" = env ]; then
         words=$("$program" env --all 2>/dev/null | sed -n 's/^\(TUTTI_[A-Z0-9_]*\)=.*/\1/p')
+    elif [ "$command" = doctor ]; then
+        words=$("$program" help doctor 2>/dev/null | sed -n '/^Checks/,$s/^  \([a-z]\+\) .*/\1/p')
     elif [ "$command" = perf ]; then
         words=$("$program" help perf 2>/dev/null | sed -n 's/^Collectives: \([a-z_ ]*\).*/\1/p')
     fi

@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"perf", cmd_perf, "Measure and verify a collective"},
     {"tune", cmd_tune, "Measure this machine and write its choice table"},
     {"topo", cmd_topo, "Show processors, memory, network interfaces and GPUs"},
+    {"doctor", cmd_doctor, "Say what is wrong on this machine, and what mends it"},
     {"env", cmd_env, "Show the parameters: value, source, default, range"},
     {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
     {"trace", cmd_trace, "Read the black boxes of running and dead processes"},

@@ -84,6 +84,8 @@ void view_table(FILE *out, const struct view_options *options, const struct view
 void view_event_line(FILE *out, const struct blackbox *box, const struct blackbox_event *event);
 /* What is wrong, by one look; freed by findings_free. */
 struct findings view_findings(const struct view_options *options, const struct view_set *set);
+/* Bytes from outside may not be UTF-8: what is not ASCII becomes a question mark then. */
+json_t *view_text_json(const char *text);
 json_t *view_findings_json(const struct findings *findings);
 /* The verdict, then a line for each communicator. Is anything wrong? */
 bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set);

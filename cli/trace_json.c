@@ -25,8 +25,7 @@ static json_t *hex_json(uint64_t value)
     return json_string(text);
 }
 
-/* Bytes from outside may not be UTF-8: what is not ASCII becomes a question mark then. */
-static json_t *text_json(const char *text)
+json_t *view_text_json(const char *text)
 {
     json_t *value = json_string(text);
     if (value)
@@ -63,7 +62,7 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
         json_pack("{s:I, s:s, s:I, s:I, s:s, s:s, s:o, s:s, s:o, s:i, s:i, s:i}", "seq", (json_int_t)op->seq,
                   "collective", blackbox_collective_name(op->collective), "count", (json_int_t)op->count, "bytes",
                   (json_int_t)op->bytes, "type", blackbox_type_name(op->type), "op", blackbox_op_name(op->op), "root",
-                  rank_json(op->root), "state", word_state(op), "algorithm", text_json(op->algorithm), "result",
+                  rank_json(op->root), "state", word_state(op), "algorithm", view_text_json(op->algorithm), "result",
                   op->result, "rounds", (int)op->rounds, "slices", (int)op->slices);
     if (!out)
         return NULL;
@@ -88,9 +87,9 @@ static json_t *comm_json(const struct blackbox *box, const struct blackbox_comm 
     for (size_t i = 0; i < comm->op_count; i++)
         json_array_append_new(ops, op_json(box, comm, &comm->ops[i]));
     return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", hex_json(comm->id), "name",
-                     text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
+                     view_text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
                      view_comm_state(box, comm), "result", comm->result, "culprit", rank_json(comm->culprit),
-                     "sentence", text_json(comm->sentence), "opened_ns", time_json(box, comm->opened), "closed_ns",
+                     "sentence", view_text_json(comm->sentence), "opened_ns", time_json(box, comm->opened), "closed_ns",
                      time_json(box, comm->closed), "unrecorded", (json_int_t)comm->unrecorded, "captured",
                      (json_int_t)comm->captured, "memory", view_memory_json(comm), "operations", ops);
 }
@@ -133,10 +132,10 @@ static json_t *box_json(const struct blackbox *box)
         json_array_append_new(comms, comm_json(box, &box->comms[i]));
     for (size_t i = 0; i < box->event_count; i++)
         json_array_append_new(events, event_json(box, &box->events[i]));
-    return json_pack("{s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "path", text_json(box->path),
+    return json_pack("{s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "path", view_text_json(box->path),
                      "pid", (int)box->header.pid, "uid", (int)box->header.uid, "state", view_box_state(box), "host",
-                     text_json(box->header.host), "command", text_json(box->header.command), "library",
-                     text_json(box->header.library), "last_sign_ns", time_json(box, box->now), "torn",
+                     view_text_json(box->header.host), "command", view_text_json(box->header.command), "library",
+                     view_text_json(box->header.library), "last_sign_ns", time_json(box, box->now), "torn",
                      (json_int_t)box->torn, "communicators", comms, "events", events, "counters", counters_json(box));
 }
 

@@ -135,13 +135,18 @@ static uint32_t outer_pid(const struct wire_box_header *header)
     return found;
 }
 
+uint32_t process_seen_here(const struct blackbox *box)
+{
+    if (!box->alive)
+        return 0;
+    return box->header.pid_namespace == boxfile_pid_namespace() ? box->header.pid : outer_pid(&box->header);
+}
+
 struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count)
 {
     struct process_facts *facts = calloc(count + 1, sizeof *facts);
-    uint64_t here = boxfile_pid_namespace();
     for (size_t i = 0; facts && i < count; i++) {
-        const struct wire_box_header *header = &boxes[i]->header;
-        uint32_t pid = !boxes[i]->alive ? 0 : header->pid_namespace == here ? header->pid : outer_pid(header);
+        uint32_t pid = process_seen_here(boxes[i]);
         if (pid)
             facts[i] = facts_of(pid);
     }

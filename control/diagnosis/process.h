@@ -9,4 +9,7 @@
  * NULL: no memory. */
 struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t count);
 
+/* The number by which the process of a living box is known here; 0: it is not seen from here. */
+uint32_t process_seen_here(const struct blackbox *box);
+
 #endif

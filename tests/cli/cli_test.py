@@ -386,6 +386,7 @@ class Program(unittest.TestCase):
         self.assertEqual(self.completions("run", "-n"), ["-n"])
         self.assertEqual(self.completions("env", "TUTTI_SPI"), ["TUTTI_SPIN"])
         self.assertEqual(self.completions("perf", "all"), ["allreduce", "allgather", "alltoall", "alltoallv"])
+        self.assertEqual(self.completions("doctor", "m"), ["memlock", "mtu"])
         self.assertEqual(self.completions("topo", "fi"), [])
         for command in commands:
             with self.subTest(command=command):
@@ -400,7 +401,7 @@ class Program(unittest.TestCase):
             for args in (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"],
                          ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"], ["trace", "--json"],
                          ["schedule", "allreduce", "ring"], ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"],
-                         ["diagnose", "--json"], ["export", "--once"], ["perf", "--help"], ["tune", "--help"],
+                         ["diagnose", "--json"], ["doctor"], ["doctor", "--json"], ["export", "--once"], ["perf", "--help"], ["tune", "--help"],
                          ["run", "--help"], ["diagnose", "--help"], ["export", "--help"]):
                 with self.subTest(args=args), open("/dev/full", "w", encoding="utf-8") as full:
                     done = subprocess.run([*EMULATOR, TUTTI, *args], stdout=full, stderr=subprocess.PIPE, text=True,

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUs with their driver and links, and RDMA devices with their addresses. */
+#include "doctor.h"
+
+#include "base/error.h"
+#include "base/param.h"
+#include "device/cuda/nvml.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- GPUs ---- */
+
+static int nvidia_devices(const struct topology *devices)
+{
+    int count = 0;
+    for (int i = 0; i < devices->count; i++)
+        count += devices->nodes[i].kind == TOPOLOGY_GPU && strstr(devices->nodes[i].detail, "NVIDIA");
+    return count;
+}
+
+static void judge_pairs(struct doctor_result *out, int count)
+{
+    int pairs[3] = {0}, from = -1, to = -1;
+    for (int i = 0; i < count; i++)
+        for (int j = i + 1; j < count; j++) {
+            enum nvml_peer way = NVML_PEER_NONE;
+            if (nvml_peer(i, j, &way) == TUTTI_SUCCESS)
+                pairs[way]++;
+            if (way == NVML_PEER_NONE && from < 0) {
+                from = i;
+                to = j;
+            }
+        }
+    if (count > 1)
+        doctor_found(out, "; pairs by NVLink %d, by PCI Express %d, by neither %d", pairs[NVML_PEER_NVLINK],
+                     pairs[NVML_PEER_PCI], pairs[NVML_PEER_NONE]);
+    if (from >= 0) {
+        doctor_found(out, " (first %d and %d)", from, to);
+        doctor_complain(
+            out, DOCTOR_WARN,
+            "GPUs that cannot write to each other exchange through pinned host memory, at a fraction of the speed",
+            "nvidia-smi topo -p2p rw says why; no ACS on PCI switches, iommu=pt; virtual machines: pass peer access "
+            "through");
+    }
+}
+
+/* The kernels' way to the GPU is another library than that which tells about it: containers often lack one of them. */
+static void judge_driver(struct doctor_result *out)
+{
+    const char *name = param_string(PARAM_CUDA_LIBRARY);
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (library) {
+        dlclose(library);
+        return;
+    }
+    doctor_found(out, "; %s cannot be loaded", name);
+    doctor_complain(out, DOCTOR_WRONG, "no communicator on GPUs can be made",
+                    "install the driver's CUDA library (docker: --gpus all -e "
+                    "NVIDIA_DRIVER_CAPABILITIES=compute,utility), or set TUTTI_CUDA_LIBRARY");
+}
+
+void doctor_gpus(const struct doctor *doctor, struct doctor_result *out)
+{
+    int count = 0, seen = nvidia_devices(&doctor->devices);
+    char version[80] = "";
+    struct nvml_gpu gpu;
+    if (nvml_count(&count) != TUTTI_SUCCESS) {
+        doctor_found(out, seen ? "%d of NVIDIA on the bus, but no driver: %s" : "none", seen, error_last());
+        if (seen)
+            doctor_complain(
+                out, DOCTOR_WRONG, "GPUs cannot be used",
+                "install NVIDIA's driver, or load it: modprobe nvidia (docker: --gpus all); nvidia-smi must work");
+        return;
+    }
+    nvml_driver_version(version, sizeof version);
+    doctor_found(out, "%d", count);
+    if (count && nvml_gpu(0, &gpu) == TUTTI_SUCCESS)
+        doctor_found(out, " (%s, %d NVLinks)", gpu.name, gpu.links);
+    doctor_found(out, ", driver %s", version);
+    judge_pairs(out, count);
+    if (count)
+        judge_driver(out);
+}
+
+/* ---- RDMA ---- */
+
+struct port {
+    char folder[160];
+    bool ethernet;
+    int gids, roce; /* addresses; the index of the first of RoCE version 2, -1: none */
+    char address[64];
+};
+
+static bool is_zero(const char *gid)
+{
+    return gid[strspn(gid, "0:")] == 0;
+}
+
+/* The GID of RoCE version 2 that holds an IPv4 address is the usual choice. */
+static void read_gids(struct port *port)
+{
+    char path[256], line[64];
+    for (int i = 0; i < 256; i++) {
+        snprintf(path, sizeof path, "%s/gids/%d", port->folder, i);
+        if (!topology_read_line("", path, line, sizeof line))
+            break;
+        if (is_zero(line))
+            continue;
+        port->gids++;
+        char gid[64];
+        snprintf(gid, sizeof gid, "%s", line);
+        snprintf(path, sizeof path, "%s/gid_attrs/types/%d", port->folder, i);
+        bool second = topology_read_line("", path, line, sizeof line) && strstr(line, "v2");
+        bool mapped = strncmp(gid, "0000:0000:0000:0000:0000:ffff:", 30) == 0;
+        if (second && (port->roce < 0 || (mapped && strncmp(port->address, "0000:", 5) != 0))) {
+            port->roce = i;
+            snprintf(port->address, sizeof port->address, "%s", gid);
+        }
+    }
+}
+
+static struct port read_port(const struct topology_node *node)
+{
+    struct port port = {.roce = -1};
+    char path[256], line[64] = "";
+    snprintf(port.folder, sizeof port.folder, "/sys/class/infiniband/%.*s/ports/%d", (int)strcspn(node->name, ":"),
+             node->name, node->index);
+    snprintf(path, sizeof path, "%s/link_layer", port.folder);
+    port.ethernet = topology_read_line("", path, line, sizeof line) && strcmp(line, "Ethernet") == 0;
+    read_gids(&port);
+    return port;
+}
+
+static void judge_port(struct doctor_result *out, const struct topology_node *node)
+{
+    struct port port = read_port(node);
+    doctor_found(out, "%s %s, %g Gb/s, %s, %d GIDs", node->name, node->up ? "up" : "down", (double)node->mbits / 1000,
+                 port.ethernet ? "Ethernet" : "InfiniBand", port.gids);
+    if (port.roce >= 0)
+        doctor_found(out, ", %d is RoCE v2 %s", port.roce, port.address);
+    doctor_found(out, "; ");
+    if (!node->up)
+        doctor_complain(out, DOCTOR_WARN, "nothing goes through this port",
+                        "rdma link; ip link set its interface up; look at cable and switch");
+    else if (port.ethernet && port.roce < 0)
+        doctor_complain(out, DOCTOR_WARN, "without an address of RoCE v2 nothing is routed",
+                        "ip address add ADDRESS dev the port's interface; modprobe rdma_ucm");
+}
+
+static int user_devices(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/dev/infiniband");
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        count += strncmp(entry->d_name, "uverbs", 6) == 0;
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+void doctor_rdma(const struct doctor *doctor, struct doctor_result *out)
+{
+    int ports = 0;
+    for (int i = 0; i < doctor->devices.count; i++)
+        if (doctor->devices.nodes[i].kind == TOPOLOGY_RDMA) {
+            judge_port(out, &doctor->devices.nodes[i]);
+            ports++;
+        }
+    if (!ports) {
+        doctor_found(out, "no device; hosts talk by TCP");
+        return;
+    }
+    doctor_found(out, "tutti itself talks by TCP between hosts");
+    if (!user_devices())
+        doctor_complain(out, DOCTOR_WARN, "programs see the devices and cannot open them",
+                        "modprobe ib_uverbs (docker: --device=/dev/infiniband)");
+}
