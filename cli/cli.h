@@ -17,6 +17,7 @@ int cmd_export(int argc, char **argv);
 int cmd_perf(int argc, char **argv) __attribute__((weak));
 int cmd_run(int argc, char **argv);
 int cmd_schedule(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_topo(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_tune(int argc, char **argv) __attribute__((weak));

@@ -145,26 +145,26 @@ static double seconds(const struct blackbox *box, uint64_t since)
     return since && box->now > since ? (double)(box->now - since) / 1e9 : 0;
 }
 
-static double oldest(const struct blackbox *box)
+/* The longest that a current operation has been at it, since its call or since it has waited. */
+static double longest(const struct blackbox *box, bool waiting)
 {
     double most = 0;
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_op *op = box->comms[i].state == WIRE_COMM_OPEN ? blackbox_current(&box->comms[i]) : NULL;
-        double age = op ? seconds(box, op->begin) : 0;
+        double age = op ? seconds(box, waiting ? op->wait_since : op->begin) : 0;
         most = age > most ? age : most;
     }
     return most;
 }
 
-static double waiting(const struct blackbox *box)
+static double oldest(const struct blackbox *box)
 {
-    double most = 0;
-    for (size_t i = 0; i < box->comm_count; i++) {
-        const struct blackbox_op *op = box->comms[i].state == WIRE_COMM_OPEN ? blackbox_current(&box->comms[i]) : NULL;
-        double age = op ? seconds(box, op->wait_since) : 0;
-        most = age > most ? age : most;
-    }
-    return most;
+    return longest(box, false);
+}
+
+static double waits(const struct blackbox *box)
+{
+    return longest(box, true);
 }
 
 static const struct {
@@ -175,7 +175,7 @@ static const struct {
     {"communicators_broken", "Communicators that have failed and are still remembered", failed_comms},
     {"operations_unfinished", "Operations called and not over", unfinished},
     {"oldest_operation_seconds", "Since when the oldest unfinished operation has been called", oldest},
-    {"peer_wait_seconds", "For how long the current operation has waited for a peer", waiting},
+    {"peer_wait_seconds", "For how long the current operation has waited for a peer", waits},
 };
 
 static void now(const struct writer *w)
@@ -277,24 +277,6 @@ static void of_host(const struct writer *w, const struct view_options *options)
 
 /* ---- which process is which ---- */
 
-static int world_rank(const struct blackbox *box)
-{
-    const struct blackbox_comm *largest = NULL;
-    for (size_t i = 0; i < box->comm_count; i++)
-        if (!largest || box->comms[i].nranks > largest->nranks)
-            largest = &box->comms[i];
-    return largest ? largest->rank : -1;
-}
-
-static void program_of(const struct blackbox *box, char *out, size_t size)
-{
-    const char *command = box->header.command, *end = strchr(command, ' '), *begin = command;
-    end = end ? end : command + strlen(command);
-    for (const char *slash = command; slash < end; slash++)
-        begin = *slash == '/' ? slash + 1 : begin;
-    snprintf(out, size, "%.*s", (int)(end - begin), begin);
-}
-
 static bool slot_taken(const struct exporter *exporter, const struct export_process *mine, unsigned slot)
 {
     for (size_t i = 0; i < exporter->count; i++) {
@@ -310,8 +292,9 @@ static bool slot_taken(const struct exporter *exporter, const struct export_proc
 static void name_process(struct exporter *exporter, struct export_process *process, const struct blackbox *box)
 {
     char program[sizeof process->program];
-    int rank = world_rank(box);
-    program_of(box, program, sizeof program);
+    const struct blackbox_comm *world = view_world(box);
+    int rank = world ? world->rank : -1;
+    view_program(box, program, sizeof program);
     process->seen = true;
     if (*process->program && process->rank == rank && strcmp(program, process->program) == 0)
         return;

@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"env", cmd_env, "Show the parameters: value, source, default, range"},
     {"schedule", cmd_schedule, "Print, check, price and draw the schedule of a collective"},
     {"trace", cmd_trace, "Read the black boxes of running and dead processes"},
+    {"top", cmd_top, "Watch what all processes do, on a screen"},
     {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},
     {"agent", NULL, "Tell the master of a job about this host", "libcurl and libprotobuf-c"},
     {"export", cmd_export, "Serve metrics of all processes for Prometheus"},

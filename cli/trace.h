@@ -6,6 +6,7 @@
 #include "diagnosis/diagnosis.h"
 #include "diagnosis/words.h"
 #include "wire/boxread.h"
+#include "wire/boxwindow.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -74,6 +75,21 @@ double view_busbw(const struct blackbox_op *op, int nranks);
 uint64_t view_duration(const struct blackbox_op *op, uint64_t now); /* 0: over at once; of a GPU: from its call */
 const char *view_comm_state(const struct blackbox *box, const struct blackbox_comm *comm);
 const char *view_box_state(const struct blackbox *box);
+/* The largest of its communicators, whose ranks name processes; NULL: it has had none. */
+const struct blackbox_comm *view_world(const struct blackbox *box);
+/* The name of its program, without folders and arguments. */
+void view_program(const struct blackbox *box, char *out, size_t size);
+
+/* ---- trace_lanes.c ---- */
+
+/* How a lane has spent its time, over all windows and pauses that are remembered. Rates are bytes a second. */
+struct view_lane_sum {
+    uint64_t bytes, busy, all, time[WINDOW_CAUSES];
+    size_t windows, slow;
+    double last, best;
+    enum window_cause slow_cause; /* of the last slow window */
+};
+struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane);
 
 /* ---- the outputs: exit status ---- */
 

@@ -2,8 +2,6 @@
 /* tutti trace --lanes: what lanes carry, how fast, and why not faster; as text, and drawn over time. */
 #include "trace.h"
 
-#include "wire/boxwindow.h"
-
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,16 +14,9 @@ static const char *lane_state(const struct blackbox_lane *lane)
     return lane->state == WIRE_LANE_UP ? "up" : lane->state == WIRE_LANE_DOWN ? "down" : "closed";
 }
 
-/* How a lane has spent its time, over all its windows and pauses. */
-struct sum {
-    uint64_t bytes, busy, all, time[WINDOW_CAUSES];
-    size_t windows, slow;
-    double last, best;
-};
-
-static struct sum sum_up(const struct lane_window *windows, size_t count)
+static struct view_lane_sum sum_up(const struct lane_window *windows, size_t count)
 {
-    struct sum sum = {0};
+    struct view_lane_sum sum = {0};
     for (size_t i = 0; i < count; i++) {
         double rate = window_rate(&windows[i]);
         sum.bytes += windows[i].bytes;
@@ -37,13 +28,23 @@ static struct sum sum_up(const struct lane_window *windows, size_t count)
         sum.busy += windows[i].end - windows[i].begin;
         sum.windows++;
         sum.slow += windows[i].slow;
+        sum.slow_cause = windows[i].slow ? windows[i].cause : sum.slow_cause;
         sum.last = rate;
         sum.best = rate > sum.best ? rate : sum.best;
     }
     return sum;
 }
 
-static void print_causes(FILE *out, const struct sum *sum)
+struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane)
+{
+    struct lane_window *windows;
+    size_t count = lane_windows(box, lane, WINDOW_SEGMENTS, &windows);
+    struct view_lane_sum sum = sum_up(windows, count);
+    free(windows);
+    return sum;
+}
+
+static void print_causes(FILE *out, const struct view_lane_sum *sum)
 {
     for (int cause = 0; cause < WINDOW_CAUSES; cause++)
         if (sum->all && sum->time[cause] * 100 / sum->all)
@@ -70,7 +71,7 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index)
     const struct blackbox_lane *lane = &box->lanes[index];
     struct lane_window *windows;
     size_t count = lane_windows(box, index, WINDOW_SEGMENTS, &windows), under_way = 0, told = 0;
-    struct sum sum = sum_up(windows, count);
+    struct view_lane_sum sum = sum_up(windows, count);
     for (size_t i = 0; i < lane->segment_count; i++)
         under_way += lane->segments[i].status == WIRE_SEGMENT_POSTED;
     fprintf(out, "  lane %u %s to process %u, interface %u, %s: %zu segments remembered, %zu under way\n", lane->index, lane->transport, lane->peer_pid,

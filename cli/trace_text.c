@@ -74,3 +74,21 @@ const char *view_box_state(const struct blackbox *box)
         return "alive";
     return box->header.state == WIRE_BOX_CLOSED ? "ended" : "dead";
 }
+
+const struct blackbox_comm *view_world(const struct blackbox *box)
+{
+    const struct blackbox_comm *largest = NULL;
+    for (size_t i = 0; i < box->comm_count; i++)
+        if (!largest || box->comms[i].nranks > largest->nranks)
+            largest = &box->comms[i];
+    return largest;
+}
+
+void view_program(const struct blackbox *box, char *out, size_t size)
+{
+    const char *command = box->header.command, *end = strchr(command, ' '), *begin = command;
+    end = end ? end : command + strlen(command);
+    for (const char *slash = command; slash < end; slash++)
+        begin = *slash == '/' ? slash + 1 : begin;
+    snprintf(out, size, "%.*s", (int)(end - begin), begin);
+}

@@ -402,7 +402,7 @@ class Program(unittest.TestCase):
                          ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"], ["trace", "--json"],
                          ["schedule", "allreduce", "ring"], ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"],
                          ["diagnose", "--json"], ["doctor"], ["doctor", "--json"], ["export", "--once"], ["perf", "--help"], ["tune", "--help"],
-                         ["run", "--help"], ["diagnose", "--help"], ["export", "--help"]):
+                         ["run", "--help"], ["diagnose", "--help"], ["export", "--help"], ["top", "--once"], ["top", "--help"]):
                 with self.subTest(args=args), open("/dev/full", "w", encoding="utf-8") as full:
                     done = subprocess.run([*EMULATOR, TUTTI, *args], stdout=full, stderr=subprocess.PIPE, text=True,
                                           timeout=DEADLINE, env={**os.environ, "TUTTI_TRACE_DIR": folder})
