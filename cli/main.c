@@ -4,7 +4,6 @@
 
 #include "tutti/tutti.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,9 +139,8 @@ int main(int argc, char **argv)
         return cmd_version(1, argv);
     const char *name = argv[1]; /* commands put another one there, for getopt */
     int code = dispatch(argc - 1, argv + 1);
-    if (fflush(stdout) == EOF)
-        return failure(name, "cannot write the output: %s", strerror(errno));
-    if (ferror(stdout) && code == EXIT_OK)
-        return failure(name, "a part of the output could not be written");
+    const char *lost = text_lost();
+    if (lost && code != EXIT_FAILED) /* else the command has said so, or what was worse */
+        return failure(name, "cannot write the output: %s", lost);
     return code;
 }

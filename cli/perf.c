@@ -14,7 +14,7 @@
 
 void perf_die(const char *what)
 {
-    fflush(stdout);
+    text_flush();
     fprintf(stderr, "tutti perf: %s\n", what);
     fflush(stderr);
     _exit(EXIT_FAILED);

@@ -82,7 +82,7 @@ static void print_columns(void)
            "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
     printf("# %10s  %12s  %8s  %6s  %6s  %10s  %8s  %7s  %6s  %10s  %8s  %7s  %6s\n", "(B)", "(elements)", "", "", "",
            "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
-    fflush(stdout);
+    text_flush();
 }
 
 static void open_json(struct report *report)
@@ -176,7 +176,7 @@ void report_row(struct report *report, const struct shape *shape, const struct m
         print_measure(&results[0]);
         print_measure(&results[1]);
         printf("\n");
-        fflush(stdout);
+        text_flush();
     }
     if (report->json)
         write_json_row(report, shape, results);
@@ -190,7 +190,7 @@ int report_close(struct report *report)
     if (report->writes) {
         printf("# Out of bounds values : %lld %s\n", (long long)report->wrong, good ? "OK" : "FAILED");
         printf("# Avg bus bandwidth    : %g\n#\n", average);
-        fflush(stdout);
+        text_flush();
     }
     if (report->json) {
         fprintf(report->json, "\n ], \"wrong\": %lld, \"average_busbw\": %.6f}\n", (long long)report->wrong, average);

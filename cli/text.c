@@ -4,15 +4,32 @@
 
 #include "base/parse.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+static int first_failure; /* errno */
+
+void text_flush(void)
+{
+    if (fflush(stdout) == EOF && !first_failure)
+        first_failure = errno;
+}
+
+const char *text_lost(void)
+{
+    text_flush();
+    if (first_failure)
+        return strerror(first_failure);
+    return ferror(stdout) ? "a part was lost" : NULL;
+}
+
 static void complain(const char *command, const char *format, va_list args)
 {
-    fflush(stdout);
+    text_flush();
     fprintf(stderr, "tutti %s: ", command);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);

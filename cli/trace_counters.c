@@ -22,5 +22,5 @@ static void print_table(const struct view_set *set)
 int view_show_counters(const struct view_options *options, const struct view_set *set)
 {
     print_table(set);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return VIEW_SHOWN;
 }

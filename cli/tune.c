@@ -55,7 +55,7 @@ void tune_tell(struct tune_progress *progress, const char *what)
     if (progress->done)
         printf(" (about %.0f s left)", spent / progress->done * (progress->all - progress->done));
     printf("\n");
-    fflush(stdout);
+    text_flush();
     progress->done++;
 }
 

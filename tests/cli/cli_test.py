@@ -395,19 +395,46 @@ class Program(unittest.TestCase):
                     self.assertIn(option, tutti("help", command)[1])
                 self.assertEqual(bool(options), command not in ("help", "version"))
 
+    PRINTS = (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"], ["topo", "--json"],
+              ["topo", "--svg", "-"], ["schedule", "--list"], ["schedule", "allreduce", "ring"],
+              ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"], ["trace", "--json"],
+              ["trace", "--dead", "--counters"], ["diagnose", "--json"], ["doctor", "parameters"], ["doctor", "--json"],
+              ["export", "--once"], ["top", "--once", "-i", "50ms"], ["perf", "allreduce", "-b", "8", "-e", "8", "-n", "1"], ["perf", "--help"],
+              ["tune", "--help"], ["run", "--help"], ["diagnose", "--help"], ["export", "--help"], ["top", "--help"],
+              ["doctor", "--help"], ["trace", "--help"], ["trace", "--clean"])
+
+    def printed_to(self, output, **more):
+        """Exit status and standard error of every command that prints, beside a dead process's black box."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = {**os.environ, "TUTTI_TRACE_DIR": folder}
+            killed = subprocess.Popen([*EMULATOR, TUTTI, "perf", "allreduce", "-n", "1000000000", "-b", "8", "-e", "8"], env=env,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait_for(lambda: tutti("trace", "--summary", env={"TUTTI_TRACE_DIR": folder})[0] in (0, 5))
+            killed.kill()
+            killed.wait(DEADLINE)
+            for args in self.PRINTS:
+                done = subprocess.run([*EMULATOR, TUTTI, *args], stdout=output, stderr=subprocess.PIPE, text=True,
+                                      timeout=DEADLINE, env=env, **more)
+                yield args, done.returncode, done.stderr
+
     def test_full_device(self):
         """Every command that prints says so, by its name, and fails."""
-        with tempfile.TemporaryDirectory() as folder:
-            for args in (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"],
-                         ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"], ["trace", "--json"],
-                         ["schedule", "allreduce", "ring"], ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"],
-                         ["diagnose", "--json"], ["doctor"], ["doctor", "--json"], ["export", "--once"], ["perf", "--help"], ["tune", "--help"],
-                         ["run", "--help"], ["diagnose", "--help"], ["export", "--help"], ["top", "--once"], ["top", "--help"]):
-                with self.subTest(args=args), open("/dev/full", "w", encoding="utf-8") as full:
-                    done = subprocess.run([*EMULATOR, TUTTI, *args], stdout=full, stderr=subprocess.PIPE, text=True,
-                                          timeout=DEADLINE, env={**os.environ, "TUTTI_TRACE_DIR": folder})
-                    self.assertEqual(done.returncode, 1)
-                    self.assertRegex(done.stderr, f"^tutti {args[0]}: .*No space left on device")
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for args, code, err in self.printed_to(full):
+                self.assertEqual(code, 1, args)
+                self.assertRegex(err, f"(?m)^tutti {args[0]}: .*No space left on device")
+
+    def test_closed_pipe(self):
+        """As other programs: ended by the signal, without a word; where that is ignored, with a sentence."""
+        reads, writes = os.pipe()
+        os.close(reads)
+        self.addCleanup(os.close, writes)
+        for args, code, err in self.printed_to(writes):
+            self.assertEqual(code, -signal.SIGPIPE, args)
+            self.assertNotIn("pipe", err)
+        for args, code, err in self.printed_to(writes, restore_signals=False):
+            self.assertEqual(code, 1, args)
+            self.assertRegex(err, f"(?m)^tutti {args[0]}: .*Broken pipe")
 
     def test_every_command_has_help(self):
         commands = re.findall(r"^  ([a-z]+) ", tutti("help")[1], re.M)
