@@ -116,9 +116,57 @@ static void test_joining(void **state)
     made_free(&job);
 }
 
+static void test_millions_are_missing(void **state)
+{
+    struct made_job job = made_job(1);
+    made_event(job.boxes[0], WIRE_EVENT_JOIN, WORLD, 1, 16000000, 11000000000);
+    struct findings found = found_in(&job, true);
+    assert_says(&found.items[0], "ranks 0 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 and 15999983 more have not joined: 1 of 16000000");
+    findings_free(&found);
+    made_free(&job);
+}
+
+static void lose(struct blackbox *box, uint64_t id, int rank, int nranks, int culprit)
+{
+    struct blackbox_comm *comm = made_comm(box, id, "comm", rank, nranks);
+    comm->state = WIRE_COMM_FAILED;
+    comm->culprit = culprit;
+    comm->closed = MADE_NOW - 1;
+}
+
+/* Rank 3 died; 2 lost it and left, 1 lost 2 and left, and 0 lost 1: it is told of 3 alone. */
+static void test_left_one_after_another(void **state)
+{
+    struct made_job job = hosts_of(4);
+    for (int i = 0; i < 3; i++) {
+        lose(job.boxes[i], 100 + (uint64_t)i, 0, 2, 1);
+        made_comm(job.boxes[i + 1], 100 + (uint64_t)i, "comm", 1, 2);
+        job.boxes[i + 1]->alive = false;
+    }
+    struct findings found = found_in(&job, true);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_DEAD);
+    assert_int_equal(found.items[0].culprit.world_rank, 3);
+    findings_free(&found);
+    made_free(&job);
+}
+
+/* Two that blame each other: both are named, rather than nobody. */
+static void test_blame_each_other(void **state)
+{
+    struct made_job job = hosts_of(2);
+    lose(job.boxes[0], 100, 0, 2, 1);
+    lose(job.boxes[1], 100, 1, 2, 0);
+    struct findings found = found_in(&job, true);
+    assert_in_range(found.count, 1, 2);
+    findings_free(&found);
+    made_free(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_number_on_two_hosts), cmocka_unit_test(test_dead_elsewhere),
-                                       cmocka_unit_test(test_silent_host), cmocka_unit_test(test_joining)};
+                                       cmocka_unit_test(test_silent_host), cmocka_unit_test(test_joining), cmocka_unit_test(test_millions_are_missing),
+                                       cmocka_unit_test(test_left_one_after_another), cmocka_unit_test(test_blame_each_other)};
     return cmocka_run_group_tests_name("diagnosis of several hosts", tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define CHAIN_MOST 64 /* that leave one after another */
+
 struct reports {
     const struct member *first; /* that failed with the most frequent culprit */
     size_t failed, agree;
@@ -82,6 +84,31 @@ static struct finding *same_cause(struct findings *findings, const struct member
     return NULL;
 }
 
+/* Whom this process says it has lost, in whatever communicator. NULL: nobody whose box is here. */
+static const struct member *blamed_by(const struct scene *scene, const struct member *member)
+{
+    for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
+        bool blames = at->comm->state == WIRE_COMM_FAILED && at->comm->culprit >= 0 && at->comm->culprit != at->comm->rank;
+        const struct member *other = blames ? scene_find(at->group, at->comm->culprit) : NULL;
+        if (other && other->process != member->process)
+            return other;
+    }
+    return NULL;
+}
+
+/* One that lost somebody first, and then left. Where all blame each other, nobody is. */
+static bool is_effect(struct scene *scene, const struct member *culprit)
+{
+    const struct member *at = culprit;
+    for (size_t steps = 0; at && steps < CHAIN_MOST; steps++, scene->steps++) {
+        const struct member *next = blamed_by(scene, at);
+        if (!next)
+            return steps > 0;
+        at = next;
+    }
+    return false;
+}
+
 static void describe(struct finding *finding, const struct member *culprit, struct reports *reports)
 {
     const struct blackbox_comm *comm = reports->first->comm;
@@ -108,6 +135,8 @@ static void report(struct scene *scene, struct findings *findings, struct group 
     enum finding_kind kind = kind_of(culprit);
     struct finding *finding = same_cause(findings, culprit);
     group->told = true;
+    if (culprit && is_effect(scene, culprit))
+        return; /* the communicator in which that one was lost tells */
     if (finding) {
         prove(finding, "communicator %s failed, too", word_name(comm));
         return;

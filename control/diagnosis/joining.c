@@ -44,12 +44,15 @@ static size_t gather(const struct blackbox *box, struct joiner *joiners)
     return count;
 }
 
+/* Only the first of them are looked for: a box may say that there are millions. */
 static struct rank_list missing(const struct joiner *joiners, size_t count, int *first)
 {
     struct rank_list list = {0};
-    size_t at = 0;
+    size_t at = 0, came = 0;
     *first = -1;
-    for (int rank = 0; rank < joiners->nranks; rank++) {
+    for (size_t i = 0; i < count; i++)
+        came += i == 0 || joiners[i].rank != joiners[i - 1].rank;
+    for (int rank = 0; rank < joiners->nranks && list.count == list.named; rank++) {
         while (at < count && joiners[at].rank < rank)
             at++;
         if (at < count && joiners[at].rank == rank)
@@ -57,6 +60,7 @@ static struct rank_list missing(const struct joiner *joiners, size_t count, int 
         *first = *first < 0 ? rank : *first;
         list_rank(&list, rank);
     }
+    list.count = (size_t)joiners->nranks - came;
     return list;
 }
 

@@ -179,13 +179,12 @@ static void find_dead(const struct scene *scene, struct group *group)
 {
     const struct blackbox *living = NULL;
     uint64_t last = 0;
-    group->one_clock = group->one_host = true;
+    group->one_clock = true;
     for (size_t i = 0; i < group->count; i++) {
         const struct blackbox *box = group->members[i].box;
         living = box->alive ? box : living;
         last = box->now > last ? box->now : last;
         group->one_clock = group->one_clock && same_boot(box, group->members->box);
-        group->one_host = group->one_host && strcmp(box->header.host, group->members->box->header.host) == 0;
     }
     group->lives = living != NULL;
     for (size_t i = 0; i < group->count; i++) {
@@ -236,6 +235,14 @@ static void divide(struct scene *scene)
     }
 }
 
+static bool of_one_host(const struct look *look)
+{
+    for (size_t i = 1; i < look->count; i++)
+        if (strcmp(look->boxes[i]->header.host, look->boxes[0]->header.host) != 0)
+            return false;
+    return true;
+}
+
 bool scene_open(struct scene *scene, const struct snapshot *snapshot, uint64_t stuck, bool moving)
 {
     size_t most = comms_in(&snapshot->now);
@@ -249,8 +256,11 @@ bool scene_open(struct scene *scene, const struct snapshot *snapshot, uint64_t s
         divide(scene);
         fine = !snapshot->before.count || find_moved(scene);
     }
-    for (size_t i = 0; fine && i < scene->group_count; i++)
+    bool one_host = of_one_host(&snapshot->now);
+    for (size_t i = 0; fine && i < scene->group_count; i++) {
+        scene->groups[i].one_host = one_host;
         find_facts(scene, &scene->groups[i], stuck, moving);
+    }
     if (!fine)
         scene_close(scene);
     return fine;

@@ -37,7 +37,7 @@ struct group {
     bool lives; /* a process of it does */
     struct member *first_dead, *behind; /* the first dead one; the one that has called least */
     bool one_clock;                     /* all its boxes are of one boot: times compare */
-    bool one_host;                      /* as far as hosts have names */
+    bool one_host;                      /* and so are those of all groups */
     /* the last answer of waits.c about GPUs */
     uint64_t asked_seq;
     int asked, answer;
