@@ -32,6 +32,7 @@ static const struct command commands[] = {
     {"top", cmd_top, "Watch what all processes do, on a screen"},
     {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},
     {"agent", NULL, "Tell the master of a job about this host", "libcurl and libprotobuf-c"},
+    {"master", NULL, "Listen to agents, name who is to blame, act on it", "libcurl, libmicrohttpd, libprotobuf-c and sqlite3"},
     {"export", cmd_export, "Serve metrics of all processes for Prometheus"},
     {"version", cmd_version, "Print the version"},
     {"help", cmd_help, "Explain a command"},

@@ -312,6 +312,7 @@ uint8_t *watch_report(struct watch *watch, bool whole, size_t *size)
     if (!list(watch))
         return NULL;
     clock_gettime(CLOCK_REALTIME, &now);
+    watch->head.alarm = watch_is_alarmed(watch);
     watch->head.number++;
     watch->head.realtime = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
     watch->comms_before = watch->comm_count;

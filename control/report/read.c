@@ -218,6 +218,7 @@ static tutti_result_t copy_report(struct report *out, const Tutti__Report *repor
     out->agent = report->agent;
     out->number = report->number;
     out->realtime = report->realtime;
+    out->alarm = report->alarm;
     out->left_out = report->left_out;
     out->unreadable = report->unreadable;
     out->processes = calloc(report->n_processes + 1, sizeof *out->processes);

@@ -30,6 +30,7 @@ struct report {
     char host[WIRE_BOX_NAME]; /* letters, digits, and .-_: */
     uint64_t agent, number;
     uint64_t realtime; /* when it was sent */
+    bool alarm;        /* something grave has happened since the report before */
     struct report_process *processes;
     size_t count;
     uint32_t left_out, unreadable; /* processes for which there was no room; black boxes */

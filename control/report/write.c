@@ -33,6 +33,7 @@ struct report_writer *report_begin(const struct report *head)
     report->agent = head->agent;
     report->number = head->number;
     report->realtime = head->realtime;
+    report->alarm = head->alarm;
     report->left_out = head->left_out;
     report->unreadable = head->unreadable;
     report->processes = pointers(REPORT_PROCESSES);

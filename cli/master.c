@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti-master, which `tutti master` runs: listens to the agents of a job and names who is to blame. */
+#include "cli.h"
+
+#include "master/master.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/parse.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESS  "127.0.0.1:9798"
+#define STUCK_NS (5 * NS_PER_S)
+#define PEM_MOST (1 << 20)
+
+static const char help[] =
+    "Usage: tutti master --token FILE [OPTION...]\n"
+    "Listens to the agents of a job (tutti agent), one on each host, looks at all processes once a second, and names who is to\n"
+    "blame when the job hangs or is slow. One for each job. Runs until it is ended. With the token of the job, it serves / as\n"
+    "text, /verdicts and /history as JSON, and /metrics for Prometheus.\n"
+    "\n"
+    "  -t, --token FILE        the secret of the job: the first line, 16 to 256 characters\n"
+    "  -l, --listen ADDRESS    where (default " ADDRESS "; port 0: any free one, which is printed)\n"
+    "      --certificate FILE  of this host (PEM), for HTTPS; needed where others may listen, unless --plain\n"
+    "      --key FILE          its private key (PEM)\n"
+    "      --plain             serve HTTP, too, where others may listen\n"
+    "      --stuck TIME        a rank that is in the same step for so long stands still (default 5s)\n"
+    "      --history FILE      keep all verdicts in this file of SQLite\n"
+    "      --hook COMMAND      for a verdict, as sh -c does: TUTTI_VERDICT, TUTTI_VERDICT_KIND, _CONFIDENCE, _HOST, _PID and _RANK\n"
+    "                          are set, and the verdict is on standard input as JSON\n"
+    "      --webhook URL       for a verdict: POST its JSON there\n"
+    "      --act               run hooks; without, only say what would be run\n"
+    "      --sure WORD         certain, likely (default) or possible: enough for a hook\n"
+    "  -h, --help              this text\n";
+
+enum { OPTION_CERTIFICATE = 256, OPTION_KEY, OPTION_PLAIN, OPTION_STUCK, OPTION_HISTORY, OPTION_HOOK, OPTION_WEBHOOK, OPTION_ACT, OPTION_SURE };
+
+static const struct option options[] = {
+    {"token", required_argument, NULL, 't'},
+    {"listen", required_argument, NULL, 'l'},
+    {"certificate", required_argument, NULL, OPTION_CERTIFICATE},
+    {"key", required_argument, NULL, OPTION_KEY},
+    {"plain", no_argument, NULL, OPTION_PLAIN},
+    {"stuck", required_argument, NULL, OPTION_STUCK},
+    {"history", required_argument, NULL, OPTION_HISTORY},
+    {"hook", required_argument, NULL, OPTION_HOOK},
+    {"webhook", required_argument, NULL, OPTION_WEBHOOK},
+    {"act", no_argument, NULL, OPTION_ACT},
+    {"sure", required_argument, NULL, OPTION_SURE},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+struct wishes {
+    const char *token, *address, *certificate, *key;
+    bool plain;
+};
+
+static int take_stuck(const char *text, struct master_options *master)
+{
+    int64_t ms;
+    if (!parse_ms(text, &ms) || ms < 0 || ms > 3600 * 1000)
+        return usage_error("master", "--stuck wants a time up to an hour, such as 500ms or 30s, got \"%s\"", text);
+    master->stuck = (uint64_t)ms * NS_PER_MS;
+    return -1;
+}
+
+static int take_sure(const char *text, struct master_options *master)
+{
+    for (int sure = POSSIBLE; sure <= CERTAIN; sure++)
+        if (strcmp(text, confidence_name((enum confidence)sure)) == 0) {
+            master->sure = (enum confidence)sure;
+            return -1;
+        }
+    return usage_error("master", "--sure wants certain, likely or possible, got \"%s\"", text);
+}
+
+/* An exit status, or -1: go on. */
+static int take_option(int option, struct wishes *wishes, struct master_options *master)
+{
+    switch (option) {
+    case 't':
+        wishes->token = optarg;
+        return -1;
+    case 'l':
+        wishes->address = optarg;
+        return -1;
+    case OPTION_CERTIFICATE:
+        wishes->certificate = optarg;
+        return -1;
+    case OPTION_KEY:
+        wishes->key = optarg;
+        return -1;
+    case OPTION_PLAIN:
+        wishes->plain = true;
+        return -1;
+    case OPTION_STUCK:
+        return take_stuck(optarg, master);
+    case OPTION_HISTORY:
+        master->history = optarg;
+        return -1;
+    case OPTION_HOOK:
+        master->hook.command = optarg;
+        return -1;
+    case OPTION_WEBHOOK:
+        master->hook.url = optarg;
+        return -1;
+    case OPTION_ACT:
+        master->hook.act = true;
+        return -1;
+    case OPTION_SURE:
+        return take_sure(optarg, master);
+    case 'h':
+        fputs(help, stdout);
+        return EXIT_OK;
+    default:
+        return usage_error("master", "that option is not known, or lacks its value");
+    }
+}
+
+static int parse(int argc, char **argv, struct wishes *wishes, struct master_options *master)
+{
+    int option, code = -1;
+    static char name[] = "tutti master";
+    argv[0] = name;
+    while (code < 0 && (option = getopt_long(argc, argv, "t:l:h", options, NULL)) != -1)
+        code = take_option(option, wishes, master);
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        return usage_error("master", "takes no arguments, got %s", argv[optind]);
+    if (!wishes->token)
+        return usage_error("master", "--token is needed");
+    if (!wishes->certificate != !wishes->key)
+        return usage_error("master", "--certificate and --key go together");
+    return -1;
+}
+
+/* A file as text, which is the caller's. NULL after error_note. */
+static char *slurp(const char *path)
+{
+    char *text = calloc(1, PEM_MOST + 1);
+    FILE *file = fopen(path, "re");
+    size_t length = text && file ? fread(text, 1, PEM_MOST, file) : 0;
+    bool fine = length && !ferror(file) && length < PEM_MOST;
+    if (!fine)
+        error_note(TUTTI_SYSTEM_ERROR, "reading %s: %s", path, file ? "no PEM" : strerror(errno));
+    if (file)
+        fclose(file);
+    if (fine)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static bool load(const struct wishes *wishes, struct master_options *master)
+{
+    char text[NET_TEXT];
+    if (token_load(wishes->token, &master->token) != TUTTI_SUCCESS || net_parse("--listen", wishes->address, &master->at) != TUTTI_SUCCESS)
+        return false;
+    if (wishes->certificate)
+        return (master->certificate = slurp(wishes->certificate)) && (master->key = slurp(wishes->key));
+    if (wishes->plain || net_is_loopback(&master->at))
+        return true;
+    error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want --certificate and --key, or --plain", net_format(&master->at, text));
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct wishes wishes = {.address = ADDRESS};
+    struct master_options master = {.stuck = STUCK_NS, .sure = LIKELY};
+    int code = parse(argc, argv, &wishes, &master);
+    if (code >= 0)
+        return code;
+    if (load(&wishes, &master))
+        code = master_run(&master) ? EXIT_OK : EXIT_FAILED;
+    else
+        code = failure("master", "%s", error_last());
+    free(master.certificate);
+    free(master.key);
+    return code;
+}

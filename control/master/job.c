@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "master/job.h"
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a process told of its box. Nobody changes it; the last who holds it frees it. */
+struct job_box {
+    atomic_uint holders;
+    struct blackbox *box;
+};
+
+struct job_process {
+    struct job_box *told;
+    struct process_facts facts;
+    uint32_t box_number;
+    bool alive;
+    uint64_t now, died; /* of the box, on its host's clock; when its death was told, on ours */
+};
+
+static struct job_box *hold(struct job_box *told)
+{
+    atomic_fetch_add(&told->holders, 1);
+    return told;
+}
+
+static void let_go(struct job_box *told)
+{
+    if (told && atomic_fetch_sub(&told->holders, 1) == 1) {
+        blackbox_free(told->box);
+        free(told);
+    }
+}
+
+/* ---- Taking ---- */
+
+static void empty(struct job_host *host)
+{
+    for (size_t i = 0; i < host->count; i++)
+        let_go(host->processes[i].told);
+    free(host->processes);
+    host->processes = NULL;
+    host->count = 0;
+}
+
+static struct job_host *find_host(struct job *job, const char *name)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (strcmp(job->hosts[i].name, name) == 0)
+            return &job->hosts[i];
+    return NULL;
+}
+
+static struct job_host *add_host(struct job *job, const char *name)
+{
+    struct job_host *more = job->count < JOB_HOSTS ? realloc(job->hosts, (job->count + 1) * sizeof *more) : NULL;
+    if (!more)
+        return NULL;
+    job->hosts = more;
+    struct job_host *host = &more[job->count++];
+    *host = (struct job_host){.clock = INT64_MAX};
+    memcpy(host->name, name, sizeof host->name);
+    return host;
+}
+
+static struct job_process *find_process(struct job_host *host, size_t hint, const struct report_process *wanted)
+{
+    const struct wire_box_header *header = &wanted->box->header;
+    for (size_t i = 0; i < host->count; i++) { /* most often in the same place */
+        struct job_process *process = &host->processes[(hint + i) % host->count];
+        const struct wire_box_header *known = &process->told->box->header;
+        if (known->pid == header->pid && known->start_time == header->start_time && known->pid_namespace == header->pid_namespace &&
+            process->box_number == wanted->box_number)
+            return process;
+    }
+    return NULL;
+}
+
+/* What is as it was must be known. */
+static bool knows_all(struct job_host *host, const struct report *report)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (report->processes[i].as_before && !(host && find_process(host, i, &report->processes[i])))
+            return false;
+    return true;
+}
+
+static struct job_box *box_of(struct report_process *process, const struct job_process *known)
+{
+    if (process->as_before)
+        return hold(known->told);
+    struct job_box *told = malloc(sizeof *told);
+    if (told) {
+        *told = (struct job_box){1, process->box};
+        process->box = NULL;
+    }
+    return told;
+}
+
+/* False: no memory, and the host has no processes any more. */
+static bool replace(struct job_host *host, struct report *report, uint64_t now)
+{
+    struct job_process *processes = calloc(report->count + 1, sizeof *processes);
+    struct job_host next = {.processes = processes};
+    bool fine = processes != NULL;
+    for (size_t i = 0; fine && i < report->count; i++) {
+        struct report_process *process = &report->processes[i];
+        const struct job_process *known = find_process(host, i, process);
+        struct job_process *made = &processes[next.count++];
+        *made = (struct job_process){.facts = process->facts, .box_number = process->box_number, .alive = process->box->alive, .now = process->box->now};
+        made->died = made->alive ? 0 : known && known->died ? known->died : now;
+        fine = (made->told = box_of(process, known)) != NULL;
+    }
+    empty(host);
+    host->processes = next.processes;
+    host->count = next.count;
+    if (!fine)
+        empty(host);
+    return fine;
+}
+
+enum job_answer job_take(struct job *job, struct report *report, uint64_t now, uint64_t day)
+{
+    struct job_host *host = find_host(job, report->host);
+    bool other = host && host->agent != report->agent;
+    if (other && now < host->heard + JOB_SILENT_NS) {
+        error_note(TUTTI_INVALID_USAGE, "another agent calls its host %s: give each host a name of its own", report->host);
+        return JOB_REFUSES;
+    }
+    if (host && !other && report->number <= host->number) {
+        error_note(TUTTI_INVALID_USAGE, "report %llu of host %s has come before", (unsigned long long)report->number, report->host);
+        return JOB_REFUSES;
+    }
+    if (!knows_all(other ? NULL : host, report))
+        return JOB_WANTS_ALL;
+    if (!host && !(host = add_host(job, report->host))) {
+        error_note(TUTTI_SYSTEM_ERROR, "no room for host %s: there are %zu", report->host, job->count);
+        return JOB_REFUSES;
+    }
+    if (other)
+        host->clock = INT64_MAX;
+    int64_t clock = (int64_t)(day - report->realtime);
+    host->clock = clock < host->clock ? clock : host->clock;
+    host->agent = report->agent;
+    host->number = report->number;
+    host->heard = now;
+    host->reports++;
+    host->left_out = report->left_out;
+    host->unreadable = report->unreadable;
+    if (replace(host, report, now))
+        return JOB_TAKEN;
+    error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells", report->host);
+    return JOB_REFUSES;
+}
+
+void job_forget(struct job *job, uint64_t now)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        if (now > job->hosts[i].heard + JOB_FORGET_NS)
+            empty(&job->hosts[i]);
+        else
+            job->hosts[kept++] = job->hosts[i];
+    }
+    job->count = kept;
+}
+
+void job_free(struct job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        empty(&job->hosts[i]);
+    free(job->hosts);
+    *job = (struct job){0};
+}
+
+/* ---- Looking ---- */
+
+static int by_id(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Communicators that a living process is in, ordered. */
+struct living {
+    uint64_t *ids;
+    size_t count;
+};
+
+static struct living find_living(const struct job *job)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < job->count; i++)
+        for (size_t j = 0; j < job->hosts[i].count; j++)
+            most += job->hosts[i].processes[j].told->box->comm_count;
+    struct living living = {.ids = malloc((most + 1) * sizeof(uint64_t))};
+    for (size_t i = 0; living.ids && i < job->count; i++)
+        for (size_t j = 0; j < job->hosts[i].count; j++) {
+            const struct job_process *process = &job->hosts[i].processes[j];
+            for (size_t k = 0; process->alive && k < process->told->box->comm_count; k++)
+                living.ids[living.count++] = process->told->box->comms[k].id;
+        }
+    if (living.count)
+        qsort(living.ids, living.count, sizeof(uint64_t), by_id);
+    return living;
+}
+
+/* The dead that share a communicator with a living process tell what it waits for, and those of a moment ago what has happened. */
+static bool is_looked_at(const struct job_process *process, const struct living *living, uint64_t now)
+{
+    const struct blackbox *box = process->told->box;
+    bool wanted = process->alive || now < process->died + JOB_DEAD_NS;
+    for (size_t i = 0; !wanted && living->count && i < box->comm_count; i++)
+        wanted = bsearch(&box->comms[i].id, living->ids, living->count, sizeof(uint64_t), by_id) != NULL;
+    return wanted;
+}
+
+static size_t count_processes(const struct job *job)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < job->count; i++)
+        count += job->hosts[i].count;
+    return count;
+}
+
+/* The pointers in place of the look's, which are const. */
+struct parts {
+    struct blackbox **boxes;
+    struct process_facts *facts;
+};
+
+static void add(struct job_look *out, const struct parts *parts, const struct job_process *process, uint64_t unheard)
+{
+    size_t at = out->look.count++;
+    out->shared[at] = hold(process->told);
+    out->copies[at] = *process->told->box;
+    out->copies[at].alive = process->alive;
+    out->copies[at].now = process->now;
+    parts->boxes[at] = &out->copies[at];
+    parts->facts[at] = process->facts;
+    parts->facts[at].unheard = unheard;
+}
+
+bool job_look(const struct job *job, uint64_t now, struct job_look *out)
+{
+    size_t most = count_processes(job) + 1;
+    struct living living = find_living(job);
+    struct parts parts = {malloc(most * sizeof(struct blackbox *)), malloc(most * sizeof(struct process_facts))};
+    *out = (struct job_look){.look = {.boxes = parts.boxes, .facts = parts.facts}};
+    out->copies = malloc(most * sizeof *out->copies);
+    out->shared = malloc(most * sizeof(struct job_box *));
+    bool fine = living.ids && parts.boxes && parts.facts && out->copies && out->shared;
+    for (size_t i = 0; fine && i < job->count; i++)
+        for (size_t j = 0; j < job->hosts[i].count; j++)
+            if (is_looked_at(&job->hosts[i].processes[j], &living, now))
+                add(out, &parts, &job->hosts[i].processes[j], now - job->hosts[i].heard);
+    free(living.ids);
+    if (!fine)
+        job_look_free(out);
+    return fine;
+}
+
+void job_look_free(struct job_look *look)
+{
+    for (size_t i = 0; i < look->look.count; i++)
+        let_go(look->shared[i]);
+    free((void *)look->look.boxes);
+    free((void *)look->look.facts);
+    free(look->copies);
+    free(look->shared);
+    *look = (struct job_look){0};
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All processes of a job, as the agents of its hosts have told of them: reports go in, looks for the rules come out. The time is an
+ * argument, nothing is asked. Not for two threads at once, but a look may be used and freed beside a report that is taken.
+ */
+#ifndef TUTTI_MASTER_JOB_H
+#define TUTTI_MASTER_JOB_H
+
+#include "report/report.h"
+
+#include "base/clock.h"
+
+#define JOB_HOSTS     4096u
+#define JOB_SILENT_NS (3 * NS_PER_S)   /* from then on a host counts as silent, and another agent may take its name */
+#define JOB_FORGET_NS (600 * NS_PER_S) /* and its processes are forgotten */
+#define JOB_DEAD_NS   (60 * NS_PER_S)  /* for so long a dead process is looked at that no living one has to do with */
+
+struct job_host {
+    char name[WIRE_BOX_NAME];
+    uint64_t agent, number, heard, reports;
+    int64_t clock; /* ns that its CLOCK_REALTIME is behind ours, or less: the shortest way of a report is in it */
+    uint32_t left_out, unreadable;
+    struct job_process *processes;
+    size_t count;
+};
+
+struct job {
+    struct job_host *hosts;
+    size_t count;
+};
+
+enum job_answer { JOB_TAKEN, JOB_WANTS_ALL, JOB_REFUSES };
+
+/* Moves what it needs out of the report, which the caller frees. `now`: CLOCK_MONOTONIC, `day`: CLOCK_REALTIME. JOB_REFUSES after error_note. */
+enum job_answer job_take(struct job *job, struct report *report, uint64_t now, uint64_t day);
+/* Drops hosts that have been silent for long. */
+void job_forget(struct job *job, uint64_t now);
+void job_free(struct job *job);
+
+/* What the rules look at. Whole, whatever comes later. */
+struct job_look {
+    struct look look;
+    struct blackbox *copies; /* of the outermost part: what a communicator did is shared */
+    struct job_box **shared;
+};
+
+/* False: no memory. */
+bool job_look(const struct job *job, uint64_t now, struct job_look *out);
+void job_look_free(struct job_look *look);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "master/state.h"
+
+#include "base/error.h"
+#include "verdict/verdict.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVERY_NS  NS_PER_S
+#define SETTLE_MS 300 /* from an alarm to the look: what one host notices, others tell a moment later */
+
+uint64_t master_day(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* Said once, until something else is to be said. */
+static void complain(struct master *master)
+{
+    if (strcmp(master->said, error_last()) != 0)
+        fprintf(stderr, "tutti master: %s\n", error_last());
+    snprintf(master->said, sizeof master->said, "%s", error_last());
+}
+
+/* ---- Reports ---- */
+
+static unsigned take(struct master *master, struct report *report, char sentence[SERVE_SENTENCE])
+{
+    pthread_mutex_lock(&master->lock);
+    size_t hosts = master->job.count;
+    enum job_answer answer = job_take(&master->job, report, clock_ns(), master_day());
+    master->reports += answer == JOB_TAKEN;
+    bool is_new = master->job.count > hosts;
+    pthread_mutex_unlock(&master->lock);
+    if (answer == JOB_REFUSES)
+        snprintf(sentence, SERVE_SENTENCE, "%s", error_last());
+    else
+        snprintf(sentence, SERVE_SENTENCE, "%s", answer == JOB_TAKEN ? "taken" : "send everything");
+    if (is_new) {
+        printf("host %s reports: %zu process%s\n", report->host, report->count, report->count == 1 ? "" : "es");
+        fflush(stdout);
+    }
+    if (answer == JOB_TAKEN && report->alarm)
+        kill(getpid(), SIGUSR1);
+    return answer == JOB_TAKEN ? 200 : answer == JOB_WANTS_ALL ? 428 : 409;
+}
+
+static void on_refusal(void *context)
+{
+    struct master *master = context;
+    pthread_mutex_lock(&master->lock);
+    master->refused++;
+    pthread_mutex_unlock(&master->lock);
+}
+
+static unsigned on_report(void *context, const void *bytes, size_t size, char sentence[SERVE_SENTENCE])
+{
+    struct report report;
+    unsigned status = 400;
+    if (report_read(bytes, size, &report) == TUTTI_SUCCESS) {
+        status = take(context, &report, sentence);
+        report_free(&report);
+    } else {
+        snprintf(sentence, SERVE_SENTENCE, "%s", error_last());
+    }
+    if (status >= 400 && status != 428)
+        on_refusal(context);
+    return status;
+}
+
+/* ---- Verdicts ---- */
+
+static void print_time(uint64_t day)
+{
+    char text[32];
+    struct tm broken;
+    time_t seconds = (time_t)(day / NS_PER_S);
+    localtime_r(&seconds, &broken);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &broken);
+    printf("%s ", text);
+}
+
+static void on_begin(void *context, struct verdict *verdict)
+{
+    struct master *master = context;
+    print_time(verdict->began);
+    printf("verdict %llu begins\n", (unsigned long long)verdict->number);
+    verdict_print(stdout, &verdict->finding);
+    if (master->history && !(verdict->row = history_begin(master->history, verdict)))
+        complain(master);
+    if (master->hook && verdict->finding.confidence >= master->options->sure)
+        hook_push(master->hook, verdict);
+}
+
+static void on_end(void *context, const struct verdict *verdict)
+{
+    struct master *master = context;
+    uint64_t day = master_day();
+    print_time(day);
+    printf("verdict %llu is over, after %s\n", (unsigned long long)verdict->number, word_time(day - verdict->began).text);
+    if (verdict->row && !history_end(master->history, verdict, day))
+        complain(master);
+}
+
+/* From the hook's thread. */
+static void on_outcome(void *context, uint64_t number, int64_t row, const char *outcome)
+{
+    struct master *master = context;
+    printf("hook of verdict %llu: %s\n", (unsigned long long)number, outcome);
+    fflush(stdout);
+    if (row && !history_note(master->history, row, outcome))
+        fprintf(stderr, "tutti master: %s\n", error_last());
+}
+
+/* ---- Looks ---- */
+
+/* The rules work on a look of their own, while reports go on coming in. */
+static void look(struct master *master)
+{
+    const struct ledger_events events = {master, on_begin, on_end};
+    struct job_look now;
+    pthread_mutex_lock(&master->lock);
+    job_forget(&master->job, clock_ns());
+    bool fine = job_look(&master->job, clock_ns(), &now);
+    pthread_mutex_unlock(&master->lock);
+    if (!fine) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for a look at all processes");
+        complain(master);
+        return;
+    }
+    uint64_t begun = clock_ns();
+    const struct snapshot snapshot = {.now = now.look, .before = master->before.look, .stuck = master->options->stuck, .watched = true};
+    struct findings findings = master->before.look.count ? diagnosis_find(&snapshot) : (struct findings){0};
+    pthread_mutex_lock(&master->lock);
+    master->analysis = clock_ns() - begun;
+    ledger_update(&master->ledger, &findings, master_day(), &events);
+    pthread_mutex_unlock(&master->lock);
+    fflush(stdout);
+    findings_free(&findings);
+    job_look_free(&master->before);
+    master->before = now;
+}
+
+/* SIGUSR1, which an alarm sends as well, is a wish to look soon. */
+static void loop(struct master *master, const sigset_t *signals)
+{
+    for (;;) {
+        const struct timespec second = {.tv_sec = EVERY_NS / NS_PER_S};
+        int number = sigtimedwait(signals, NULL, &second);
+        if (number == SIGINT || number == SIGTERM)
+            return;
+        if (number == SIGUSR1)
+            poll(NULL, 0, SETTLE_MS);
+        look(master);
+    }
+}
+
+/* ---- Beginning and end ---- */
+
+static bool open_all(struct master *master, const struct serve_options *serve)
+{
+    const struct master_options *options = master->options;
+    struct hook_options hook = options->hook;
+    hook.context = master;
+    hook.outcome = on_outcome;
+    if (options->history && !(master->history = history_open(options->history)))
+        return false;
+    if ((hook.command || hook.url) && !(master->hook = hook_open(&hook)))
+        return false;
+    return (master->server = serve_open(serve)) != NULL;
+}
+
+static void close_all(struct master *master)
+{
+    serve_close(master->server);
+    hook_close(master->hook);
+    history_close(master->history);
+    job_look_free(&master->before);
+    job_free(&master->job);
+    pthread_mutex_destroy(&master->lock);
+    free(master);
+}
+
+bool master_run(const struct master_options *options)
+{
+    char text[NET_TEXT];
+    sigset_t signals;
+    struct net_address at = options->at;
+    struct master *master = calloc(1, sizeof *master);
+    if (!master) {
+        fprintf(stderr, "tutti master: no memory\n");
+        return false;
+    }
+    master->options = options;
+    pthread_mutex_init(&master->lock, NULL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads that would take them */
+    signal(SIGPIPE, SIG_IGN);
+    const struct serve_options serve = {.at = &at, .certificate = options->certificate, .key = options->key, .token = &options->token,
+                                        .context = master, .on_report = on_report, .on_page = master_page, .on_refusal = on_refusal};
+    bool fine = open_all(master, &serve);
+    if (fine) {
+        printf("Agents report to http%s://%s\n", options->certificate ? "s" : "", net_format(&at, text));
+        fflush(stdout);
+        loop(master, &signals);
+    } else {
+        complain(master);
+    }
+    close_all(master);
+    return fine;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The master of a job: takes the reports of all agents, looks at all processes once a second, and at once on an alarm, and says, serves,
+ * keeps and acts on what the rules find.
+ *
+ *   agents --HTTPS--> job --look--> rules --findings--> ledger --verdicts--> standard output, history, hook
+ *                                                          '---- pages: /, /verdicts, /history, /metrics
+ */
+#ifndef TUTTI_MASTER_MASTER_H
+#define TUTTI_MASTER_MASTER_H
+
+#include "master/hook.h"
+#include "report/token.h"
+
+#include "base/net.h"
+
+struct master_options {
+    struct net_address at;
+    char *certificate, *key; /* PEM; NULL: no TLS */
+    struct token token;
+    uint64_t stuck;      /* ns */
+    const char *history; /* file; NULL: none */
+    struct hook_options hook; /* without outcome and context */
+    enum confidence sure;     /* enough for the hook */
+};
+
+/* Until SIGINT or SIGTERM. False after a sentence on standard error. */
+bool master_run(const struct master_options *options);
+
+#endif

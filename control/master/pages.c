@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the master shows: text for people, JSON for programs, OpenMetrics for Prometheus. */
+#include "master/state.h"
+
+#include "verdict/verdict.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HISTORY_MOST 1000
+
+static const char type_text[] = "text/plain; charset=utf-8";
+static const char type_json[] = "application/json";
+static const char type_metrics[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+static bool is_silent(const struct job_host *host, uint64_t now)
+{
+    return now > host->heard + JOB_SILENT_NS;
+}
+
+static uint64_t since(uint64_t now, uint64_t then)
+{
+    return now > then ? now - then : 0;
+}
+
+static size_t standing(const struct ledger *ledger)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ledger->count; i++)
+        count += ledger->items[i].number > 0;
+    return count;
+}
+
+/* ---- Text ---- */
+
+static void write_text(const struct master *master, FILE *out)
+{
+    uint64_t now = clock_ns(), day = master_day();
+    size_t count = standing(&master->ledger);
+    fprintf(out, "%zu verdict%s now, %" PRIu64 " in all\n", count, count == 1 ? "" : "s", master->ledger.total);
+    for (size_t i = 0; i < master->ledger.count; i++)
+        if (master->ledger.items[i].number) {
+            fprintf(out, "\nverdict %" PRIu64 ", for %s\n", master->ledger.items[i].number, word_time(since(day, master->ledger.items[i].began)).text);
+            verdict_print(out, &master->ledger.items[i].finding);
+        }
+    fprintf(out, "\n%-24s %9s %10s %12s  %s\n", "HOST", "PROCESSES", "HEARD", "CLOCK", "NOTES");
+    for (size_t i = 0; i < master->job.count; i++) {
+        const struct job_host *host = &master->job.hosts[i];
+        fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count, word_time(since(now, host->heard)).text, -(double)host->clock / 1e6,
+                is_silent(host, now) ? " silent" : "");
+        if (host->unreadable)
+            fprintf(out, " %" PRIu32 " black boxes cannot be read", host->unreadable);
+        if (host->left_out)
+            fprintf(out, " %" PRIu32 " processes left out", host->left_out);
+        fputc('\n', out);
+    }
+    fprintf(out, "CLOCK: how far a host's clock is ahead, or more: the way of a report is in it. No rule compares clocks of two hosts.\n");
+}
+
+/* ---- JSON ---- */
+
+static json_t *host_json(const struct job_host *host, uint64_t now)
+{
+    return json_pack("{s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "processes", (json_int_t)host->count, "heard_seconds",
+                     (double)since(now, host->heard) / 1e9, "clock_ahead_seconds", -(double)host->clock / 1e9, "silent", is_silent(host, now), "unreadable",
+                     (json_int_t)host->unreadable, "left_out", (json_int_t)host->left_out);
+}
+
+static json_t *state_json(const struct master *master)
+{
+    json_t *verdicts = json_array(), *hosts = json_array();
+    for (size_t i = 0; i < master->ledger.count; i++) {
+        const struct verdict *verdict = &master->ledger.items[i];
+        json_t *one = verdict->number ? verdict_json(&verdict->finding) : NULL;
+        if (!one)
+            continue;
+        json_object_set_new(one, "number", json_integer((json_int_t)verdict->number));
+        json_object_set_new(one, "began", json_real((double)verdict->began / 1e9));
+        json_array_append_new(verdicts, one);
+    }
+    for (size_t i = 0; i < master->job.count; i++)
+        json_array_append_new(hosts, host_json(&master->job.hosts[i], clock_ns()));
+    return json_pack("{s:i, s:I, s:o, s:o}", "version", 1, "total", (json_int_t)master->ledger.total, "verdicts", verdicts, "hosts", hosts);
+}
+
+static char *dump(json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
+    json_decref(value);
+    return text;
+}
+
+/* ---- OpenMetrics ---- */
+
+static void head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# TYPE %s %s\n# HELP %s %s\n", name, type, name, help);
+}
+
+/* Names of hosts hold no character that a label would have to escape. */
+static void write_verdicts(const struct ledger *ledger, FILE *out)
+{
+    head(out, "tutti_verdicts", "counter", "Verdicts since the master began");
+    for (int kind = 0; kind < FINDING_KINDS; kind++)
+        fprintf(out, "tutti_verdicts_total{kind=\"%s\"} %" PRIu64 "\n", finding_row((enum finding_kind)kind)->name, ledger->by_kind[kind]);
+    head(out, "tutti_verdict_standing", "gauge", "A verdict that holds now");
+    for (size_t i = 0; i < ledger->count; i++) {
+        const struct verdict *verdict = &ledger->items[i];
+        if (verdict->number)
+            fprintf(out, "tutti_verdict_standing{number=\"%" PRIu64 "\",kind=\"%s\",confidence=\"%s\",host=\"%s\",rank=\"%d\"} 1\n", verdict->number,
+                    finding_row(verdict->finding.kind)->name, confidence_name(verdict->finding.confidence), verdict->finding.culprit.host,
+                    verdict->finding.culprit.world_rank);
+    }
+}
+
+static void write_metrics(const struct master *master, FILE *out)
+{
+    uint64_t now = clock_ns();
+    size_t silent = 0, processes = 0;
+    for (size_t i = 0; i < master->job.count; i++) {
+        silent += is_silent(&master->job.hosts[i], now);
+        processes += master->job.hosts[i].count;
+    }
+    head(out, "tutti_master_hosts", "gauge", "Hosts whose agents have reported");
+    fprintf(out, "tutti_master_hosts{state=\"heard\"} %zu\ntutti_master_hosts{state=\"silent\"} %zu\n", master->job.count - silent, silent);
+    head(out, "tutti_master_processes", "gauge", "Processes that agents tell of");
+    fprintf(out, "tutti_master_processes %zu\n", processes);
+    head(out, "tutti_master_reports", "counter", "Reports taken");
+    fprintf(out, "tutti_master_reports_total %" PRIu64 "\n", master->reports);
+    head(out, "tutti_master_refusals", "counter", "Requests refused: no token, no report, or too large");
+    fprintf(out, "tutti_master_refusals_total %" PRIu64 "\n", master->refused);
+    head(out, "tutti_master_analysis_seconds", "gauge", "What the latest look at all processes took the rules");
+    fprintf(out, "tutti_master_analysis_seconds %.6f\n", (double)master->analysis / 1e9);
+    write_verdicts(&master->ledger, out);
+    fprintf(out, "# EOF\n");
+}
+
+/* ---- Pages ---- */
+
+static char *written(const struct master *master, void (*write)(const struct master *master, FILE *out))
+{
+    char *body = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&body, &length);
+    if (!out)
+        return NULL;
+    write(master, out);
+    if (fclose(out) == 0)
+        return body;
+    free(body);
+    return NULL;
+}
+
+static char *page(struct master *master, const char *url, const char **type)
+{
+    if (strcmp(url, "/") == 0) {
+        *type = type_text;
+        return written(master, write_text);
+    }
+    if (strcmp(url, "/metrics") == 0) {
+        *type = type_metrics;
+        return written(master, write_metrics);
+    }
+    if (strcmp(url, "/verdicts") == 0) {
+        *type = type_json;
+        return dump(state_json(master));
+    }
+    if (strcmp(url, "/history") == 0) {
+        *type = type_json;
+        return dump(master->history ? history_json(master->history, HISTORY_MOST) : json_array());
+    }
+    *type = NULL;
+    return NULL;
+}
+
+char *master_page(void *context, const char *url, const char **type)
+{
+    struct master *master = context;
+    pthread_mutex_lock(&master->lock);
+    char *body = page(master, url, type);
+    pthread_mutex_unlock(&master->lock);
+    return body;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the master share. */
+#ifndef TUTTI_MASTER_STATE_H
+#define TUTTI_MASTER_STATE_H
+
+#include "diagnosis/words.h"
+#include "master/history.h"
+#include "master/hook.h"
+#include "master/job.h"
+#include "master/ledger.h"
+#include "master/master.h"
+#include "master/serve.h"
+
+#include <pthread.h>
+
+struct master {
+    const struct master_options *options;
+    struct server *server;
+    struct history *history; /* NULL: none is kept */
+    struct hook *hook;       /* NULL: there is none */
+    struct job_look before;  /* of the thread that looks */
+    char said[300];          /* of the same */
+    pthread_mutex_t lock;    /* of all below */
+    struct job job;
+    struct ledger ledger;
+    uint64_t reports, refused, analysis; /* analysis: ns that the latest took */
+};
+
+/* CLOCK_REALTIME in ns. */
+uint64_t master_day(void);
+
+/* pages.c: as serve.h wants it. */
+char *master_page(void *master, const char *url, const char **type);
+
+#endif

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tutti master with two agents, each beside two ranks of a real job: the culprit is named, the hook runs, strangers and liars are refused.
+
+    master_test.py TUTTI FAULTY
+"""
+import glob
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+TUTTI, FAULTY = sys.argv.pop(1), sys.argv.pop(1)
+TOKEN = "0123456789abcdef0123456789abcdef"
+NAMED = 10  # seconds until the culprit of a hang is named
+
+
+class Program:
+    """A program, and what it has said."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.text = ""
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.text += line
+        self.process.stdout.close()
+
+    def wait(self, pattern, seconds=20):
+        end = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.text)):
+            if time.monotonic() > end:
+                raise AssertionError(f"\"{pattern}\" has not come in {seconds} s; so far:\n{self.text}")
+            time.sleep(0.02)
+        return found
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class MasterTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tutti-master-")
+        self.token = self.path("token")
+        with open(self.token, "w", encoding="ascii") as file:
+            file.write(TOKEN + "\n")
+        for host in "ab":
+            os.mkdir(self.path(host))
+        self.ranks, self.programs = [], []
+        self.certificate = None
+
+    def tearDown(self):
+        for program in self.programs:
+            program.process.kill()
+            program.process.wait()
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+        shutil.rmtree(self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, *words):
+        self.programs.append(Program(*words))
+        return self.programs[-1]
+
+    # ---- A job on two hosts
+
+    def start_job(self, *words):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        for rank in range(4):
+            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE="4", TUTTI_LOCAL_RANK=str(rank), TUTTI_LOCAL_SIZE="4", TUTTI_TIMEOUT="300s",
+                       TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port, TUTTI_TRACE_DIR=self.path("ab"[rank // 2]))
+            self.ranks.append(subprocess.Popen([FAULTY, *(words or ("none", "-1", "2"))], env=env, stdout=subprocess.PIPE,
+                                               stderr=subprocess.DEVNULL, text=True))
+        for rank in self.ranks:
+            self.assertEqual(rank.stdout.readline(), "at 2\n")
+            rank.stdout.close()
+
+    def make_certificate(self):
+        self.certificate = self.path("cert.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                        self.path("key.pem"), "-out", self.certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+
+    def start_master(self, *options):
+        tls = ("--certificate", self.certificate, "--key", self.path("key.pem")) if self.certificate else ()
+        master = self.start(TUTTI, "master", "--token", self.token, "--listen", "127.0.0.1:0", *tls, *options)
+        self.url = master.wait(r"Agents report to (\S+)").group(1)
+        self.port = int(self.url.rsplit(":", 1)[1])
+        return master
+
+    def start_agent(self, host, *options):
+        tls = ("--ca", self.certificate) if self.certificate else ()
+        return self.start(TUTTI, "agent", "--master", self.url, "--token", self.token, "--host", host, "--dir", self.path(host), *tls, *options)
+
+    def start_all(self, *options):
+        self.start_job()
+        master = self.start_master(*options)
+        self.agents = {host: self.start_agent(host) for host in "ab"}
+        for host in "ab":
+            master.wait(f"host {host} reports: 2 processes\n")
+        return master
+
+    # ---- Asking the master
+
+    def ask(self, url, method="GET", body=None, token=TOKEN, **headers):
+        if self.certificate:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=ssl.create_default_context(cafile=self.certificate))
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        connection.request(method, url, body, headers, encode_chunked="Transfer-Encoding" in headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def page(self, url):
+        status, text = self.ask(url)
+        self.assertEqual(status, 200, text)
+        return text
+
+    def test_stopped(self):
+        """Over TLS: nothing while all is well, then the culprit, the hook, the pages and the history; at last all is well again."""
+        if not shutil.which("openssl"):
+            self.skipTest("no openssl to make a certificate with")
+        self.make_certificate()
+        hook = f'echo "$TUTTI_VERDICT_KIND $TUTTI_VERDICT_RANK $TUTTI_VERDICT_HOST $TUTTI_VERDICT_PID" >{self.path("hooked")}; cat >{self.path("json")}; exit 3'
+        master = self.start_all("--hook", hook, "--act", "--history", self.path("history"))
+        time.sleep(2)
+        self.assertEqual(json.loads(self.page("/verdicts"))["verdicts"], [])
+        pid = self.ranks[2].pid
+        self.ranks[2].send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        sentence = master.wait(r"VERDICT: (.*)\n", NAMED).group(1)
+        print(f"named after {time.monotonic() - begun:.1f} s: {sentence}")
+        self.assertRegex(sentence, rf"^rank 2 .*\(process {pid}( on b|; ).* is stopped and is waited for by ")
+        master.wait("hook of verdict 1: exit status 3\n")
+        with open(self.path("hooked"), encoding="ascii") as file:
+            self.assertEqual(file.read(), f"stopped 2 b {pid}\n")
+        with open(self.path("json"), encoding="ascii") as file:
+            self.assertEqual(json.load(file)["text"], sentence)
+        state = json.loads(self.page("/verdicts"))
+        self.assertEqual([(v["kind"], v["confidence"], v["host"], v["pid"], v["number"]) for v in state["verdicts"]], [("stopped", "certain", "b", pid, 1)])
+        self.assertEqual(sorted(h["name"] for h in state["hosts"] if not h["silent"]), ["a", "b"])
+        self.assertLess(max(abs(h["clock_ahead_seconds"]) for h in state["hosts"]), 1)
+        self.assertIn('tutti_verdict_standing{number="1",kind="stopped",confidence="certain",host="b",rank="2"} 1\n', self.page("/metrics"))
+        self.assertTrue(self.page("/metrics").endswith("# EOF\n"))
+        self.assertIn(f"VERDICT: {sentence[:30]}", self.page("/"))
+        self.ranks[2].send_signal(signal.SIGCONT)
+        master.wait(r"verdict 1 is over, after ")
+        history = json.loads(self.page("/history"))
+        self.assertEqual([(v["kind"], v["hook"]) for v in history], [("stopped", "exit status 3")])
+        self.assertGreater(history[0]["ended"], history[0]["began"])
+        self.assertEqual(master.text.count("VERDICT"), 1, master.text)
+        self.assertEqual((master.end(), self.agents["a"].end()), (0, 0))
+
+    def test_killed(self):
+        """A death is an alarm, and the web hook hears of it. Those who leave because of it, as their output is closed, are not blamed."""
+        server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
+        server.bodies = []
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        master = self.start_all("--webhook", f"http://127.0.0.1:{server.server_port}/", "--act")
+        time.sleep(1)
+        self.ranks[1].kill()
+        begun = time.monotonic()
+        sentence = master.wait(r"VERDICT: (.*)\n", NAMED).group(1)
+        print(f"named after {time.monotonic() - begun:.1f} s: {sentence}")
+        self.assertRegex(sentence, rf"^rank 1 .*process {self.ranks[1].pid}.*, dead.* ended without a word")
+        master.wait("hook of verdict 1: answered 204\n")
+        self.assertEqual(json.loads(server.bodies[0])["kind"], "dead")
+        server.shutdown()
+        server.server_close()
+        time.sleep(1.5)
+        self.assertEqual(master.text.count("VERDICT"), 1, master.text)
+
+    def test_masters_come_and_go(self):
+        """Without --act nothing is run. A new master at the same place hears everything, and names who was stopped before it came."""
+        master = self.start_all("--stuck", "1s", "--hook", f"touch {self.path('ran')}", "--webhook", "http://127.0.0.1:1/", "--sure", "certain")
+        self.ranks[0].send_signal(signal.SIGSTOP)
+        master.wait("VERDICT: rank 0 ")
+        master.wait(rf"hook of verdict 1: dry run, --act would run: touch {self.path('ran')}\n")
+        master.wait(r"hook of verdict 1: dry run, --act would post to: http://127.0.0.1:1/\n")
+        self.assertFalse(os.path.exists(self.path("ran")))
+        master.process.kill()
+        master.process.wait()
+        again = self.start(TUTTI, "master", "--token", self.token, "--listen", f"127.0.0.1:{self.port}", "--stuck", "1s")
+        again.wait("VERDICT: rank 0 .* is stopped")
+
+    # ---- Strangers and liars
+
+    def forge_box(self):
+        """A box of another version, under a name that nobody has."""
+        source = glob.glob(self.path("a/*.box"))[0]
+        with open(source, "rb") as file:
+            data = bytearray(file.read(8192))
+        data[8] += 1
+        with open(self.path(f"a/tutti-{os.geteuid()}-4000001-1.box"), "wb") as file:
+            file.write(data)
+
+    def cut_short(self):
+        """A body that ends before its end."""
+        with socket.create_connection(("127.0.0.1", self.port)) as stranger:
+            stranger.sendall(f"POST /report HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 5000\r\n\r\nabc".encode())
+
+    def test_hostile(self):
+        self.start_job()
+        master = self.start_master("--stuck", "1s")
+        self.forge_box()
+        agents = {host: self.start_agent(host) for host in "ab"}
+        agents["a"].wait(r"reading the black box .*4000001-1.box: version \d+, want \d+; use the tutti that wrote it")
+        for token in (None, "x", TOKEN + "0", TOKEN[:-1] + "x"):
+            for url, method in (("/", "GET"), ("/verdicts", "GET"), ("/report", "POST"), ("/nothing", "GET")):
+                status, text = self.ask(url, method, b"x" if method == "POST" else None, token)
+                self.assertEqual((status, text), (401, "This wants the token of the job: Authorization: Bearer TOKEN\n"))
+        self.cut_short()
+        forged = b"\x08\x01\x12\x01a\x19" + b"\x07" * 8 + b"\x20\x01"  # host "a", another agent
+        for status, sentence, method, url, body in (
+                (404, "There are /, /verdicts", "GET", "/nothing", None), (404, "Reports go to /report", "POST", "/", b""),
+                (405, "Only GET", "PUT", "/report", b"x"), (400, "no report: it is cut short", "POST", "/report", b"\x12\xffgarbage"),
+                (400, "a report of version 0, want 1", "POST", "/report", b""), (400, "a report of version 2, want 1", "POST", "/report", b"\x08\x02\x12\x01a"),
+                (400, "whose name is none", "POST", "/report", b"\x08\x01\x12\x03a b"), (400, "no report", "POST", "/report", os.urandom(100000)),
+                (409, "another agent calls its host a", "POST", "/report", forged)):
+            answer = self.ask(url, method, body)
+            self.assertEqual(answer[0], status, (method, url, answer))
+            self.assertIn(sentence, answer[1])
+        self.assertEqual(self.ask("/report", "POST", iter([b"x" * (1 << 20)] * 33), **{"Transfer-Encoding": "chunked"})[0], 413)
+        self.too_large()
+        text = self.page("/")
+        self.assertRegex(text, r"0 verdicts now, 0 in all\n")
+        self.assertRegex(text, r"\na  .* 1 black boxes cannot be read\n")
+        self.assertRegex(self.page("/metrics"), r"tutti_master_refusals_total 2\d\n")
+        self.assertNotIn("VERDICT", master.text)
+        self.assertEqual((master.end(), agents["a"].end(), agents["b"].end()), (0, 0, 0))
+
+    def too_large(self):
+        """Refused by its head alone."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as stranger:
+            stranger.sendall(f"POST /report HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99999999999\r\n\r\n".encode())
+            self.assertIn(b" 413 ", stranger.recv(4096))
+
+    def test_wrong_options(self):
+        def run(*options):
+            done = subprocess.run([TUTTI, "master", *options], capture_output=True, text=True, timeout=20)
+            return done.returncode, done.stderr
+        taken = socket.create_server(("127.0.0.1", 0))
+        with open(self.path("nonsense"), "w", encoding="ascii") as file:
+            file.write("nonsense\n")
+        token, nonsense = ("--token", self.token), self.path("nonsense")
+        for options, code, sentence in (
+                ((), 2, "--token is needed"), ((*token, "word"), 2, "takes no arguments"), ((*token, "--stuck", "x"), 2, "--stuck wants a time"),
+                ((*token, "--sure", "x"), 2, "--sure wants certain"), ((*token, "--key", "x"), 2, "go together"), (("--nonsense",), 2, "not known"),
+                (("--token", nonsense), 1, "is no token"), ((*token, "--listen", "0.0.0.0:0"), 1, "would travel in the clear"),
+                ((*token, "--listen", "nonsense"), 1, "--listen"), ((*token, "--history", "/nonexistent/file"), 1, "opening the history"),
+                ((*token, "--certificate", "/nonexistent", "--key", nonsense), 1, "reading /nonexistent"),
+                ((*token, "--listen", "127.0.0.1:0", "--certificate", nonsense, "--key", nonsense), 1, "cannot serve at"),
+                ((*token, "--listen", "127.0.0.1:%d" % taken.getsockname()[1]), 1, "Address already in use")):
+            answer = run(*options)
+            self.assertEqual(answer[0], code, (options, answer))
+            self.assertIn(sentence, answer[1])
+        taken.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
