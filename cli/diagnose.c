@@ -24,7 +24,7 @@ static const char help[] =
     "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | FILE...]\n"
     "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks twice at the black boxes of this\n"
     "user's processes and at the processes themselves; or once at the files that are named, also of many hosts: black boxes, dumps of\n"
-    "PyTorch's Flight Recorder (pickle or JSON, named by their ranks) or of NCCL's RAS (ncclras -f json). Nothing has to run before.\n"
+    "PyTorch's Flight Recorder (pickle or JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Nothing has to run before.\n"
     "\n"
     "  -d, --dead                  dead processes, too; else only those that living ones have to do with\n"
     "      --stuck TIME            a rank that is in the same step for so long stands still (default 2s)\n"

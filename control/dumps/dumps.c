@@ -83,10 +83,12 @@ static tutti_result_t read_root(struct dump *dump)
 {
     if (recorder_knows(dump->root))
         return recorder_read(dump);
+    if (ncclx_knows(dump->root))
+        return ncclx_read(dump);
     if (ras_knows(dump->root))
         return ras_read(dump);
     return error_note(TUTTI_INVALID_USAGE,
-                      "reading %s: neither a black box, nor a Flight Recorder's dump, nor JSON of NCCL's RAS",
+                      "reading %s: neither a black box, nor a dump of the Flight Recorder, of NCCL's RAS or of NCCLX",
                       dump->path);
 }
 

@@ -40,6 +40,8 @@ const char *dump_string(const json_t *object, const char *name);
 
 bool recorder_knows(const json_t *root);
 tutti_result_t recorder_read(struct dump *dump);
+bool ncclx_knows(const json_t *root);
+tutti_result_t ncclx_read(struct dump *dump);
 bool ras_knows(const json_t *root);
 tutti_result_t ras_read(struct dump *dump);
 

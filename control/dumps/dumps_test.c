@@ -256,7 +256,7 @@ static void test_noise(void **state)
         free(boxes);
     }
     refused("", 0, "neither a black box nor a dump");
-    refused("[1]", 3, "neither a black box, nor a Flight Recorder's dump, nor JSON of NCCL's RAS");
+    refused("[1]", 3, "neither a black box, nor a dump of the Flight Recorder, of NCCL's RAS or of NCCLX");
 }
 
 int main(void)
