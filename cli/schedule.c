@@ -20,6 +20,7 @@
 enum { OK, FAILED, USAGE };
 
 static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
+                           "       tutti schedule COLLECTIVE --plan BYTES [options]\n"
                            "       tutti schedule --list\n"
                            "\n"
                            "Prints what each rank does in each round of a collective, or draws it.\n"
@@ -36,6 +37,9 @@ static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]
                            "      --beta S         seconds per byte sent (1e-10)\n"
                            "      --gamma S        seconds per byte reduced (2e-11)\n"
                            "      --slices N       slices in a pipeline (1)\n"
+                           "      --plan BYTES     the algorithm that GPUs take for so many bytes of a call, kernel and grid\n"
+                           "      --where PLACE    of GPUs: processes (a process each), process (one), mixed, host (windows there)\n"
+                           "      --captured       the call is captured in a graph\n"
                            "      --list           list collectives and algorithms\n"
                            "  -h, --help           this text\n";
 
@@ -43,9 +47,9 @@ struct request {
     const struct algorithm *algorithm;
     struct shape shape;
     int rank, slices;
-    const char *svg;
-    bool quiet, check, list, help;
-    int64_t bytes;
+    const char *svg, *where;
+    bool quiet, check, list, help, captured;
+    int64_t bytes, plan;
     struct cost_model model;
 };
 
@@ -87,6 +91,9 @@ enum {
     OPTION_BETA,
     OPTION_GAMMA,
     OPTION_SLICES,
+    OPTION_PLAN,
+    OPTION_WHERE,
+    OPTION_CAPTURED,
     OPTION_LIST
 };
 
@@ -103,6 +110,9 @@ static const struct option options[] = {
     {"beta", required_argument, NULL, OPTION_BETA},
     {"gamma", required_argument, NULL, OPTION_GAMMA},
     {"slices", required_argument, NULL, OPTION_SLICES},
+    {"plan", required_argument, NULL, OPTION_PLAN},
+    {"where", required_argument, NULL, OPTION_WHERE},
+    {"captured", no_argument, NULL, OPTION_CAPTURED},
     {"list", no_argument, NULL, OPTION_LIST},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -122,6 +132,8 @@ static bool set_number(struct request *request, int option, const char *text)
         return to_int(text, 1, &request->slices);
     case OPTION_COST:
         return parse_size(text, &request->bytes);
+    case OPTION_PLAN:
+        return parse_size(text, &request->plan);
     case OPTION_ALPHA:
         return to_seconds(text, &request->model.alpha);
     case OPTION_OVERHEAD:
@@ -140,6 +152,8 @@ static bool set_flag(struct request *request, int option)
         return request->quiet = true;
     case OPTION_CHECK:
         return request->check = true;
+    case OPTION_CAPTURED:
+        return request->captured = true;
     case OPTION_LIST:
         return request->list = true;
     case 'h':
@@ -158,6 +172,8 @@ static int read_options(struct request *request, int argc, char **argv)
             return usage_error("bad option", NULL);
         if (option == OPTION_SVG)
             request->svg = optarg;
+        else if (option == OPTION_WHERE)
+            request->where = optarg;
         else if (!set_flag(request, option) && !set_number(request, option, optarg))
             return usage_error("not a number in range", optarg);
     }
@@ -167,12 +183,15 @@ static int read_options(struct request *request, int argc, char **argv)
 static int read_names(struct request *request, int argc, char **argv)
 {
     char choices[512];
-    if (argc - optind != 2)
-        return usage_error("want one collective and one algorithm", NULL);
+    bool plan = request->plan >= 0;
+    if (argc - optind != (plan ? 1 : 2))
+        return usage_error(plan ? "want one collective" : "want one collective and one algorithm", NULL);
     const char *coll = argv[optind], *name = argv[optind + 1];
     request->shape.coll = schedule_coll_find(coll, strlen(coll));
     if (request->shape.coll == COLL_COUNT)
         return usage_error("no such collective", coll);
+    if (plan && !schedule_plan(request->shape.coll, request->shape.nranks, (uint64_t)request->plan, request->where, request->captured, &name))
+        return usage_error("no such place, or more than 8 GPUs", request->where);
     request->algorithm = algorithm_find(request->shape.coll, name, strlen(name));
     if (!request->algorithm) {
         fprintf(stderr, "tutti schedule: %s has no algorithm %s, but %s\n", schedule_coll_name(request->shape.coll),
@@ -279,6 +298,8 @@ int cmd_schedule(int argc, char **argv)
                               .rank = -1,
                               .slices = 1,
                               .bytes = -1,
+                              .plan = -1,
+                              .where = "processes",
                               .model = {.alpha = 5e-6, .overhead = 5e-7, .beta = 1e-10, .gamma = 2e-11}};
     int status = read_options(&request, argc, argv);
     if (status == OK && request.help) {

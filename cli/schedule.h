@@ -3,7 +3,15 @@
 #ifndef TUTTI_CLI_SCHEDULE_H
 #define TUTTI_CLI_SCHEDULE_H
 
+#include "schedule/schedule.h"
+
 /* argv[0] is "schedule". Returns the exit status: 0, 1 failed, 2 wrong use. */
 int cmd_schedule(int argc, char **argv);
+
+/*
+ * Prints what GPUs do for a call of so many bytes, and names the way, which is an algorithm. False: there is no such place, or it has
+ * more GPUs than kernels know.
+ */
+bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where, bool captured, const char **way);
 
 #endif

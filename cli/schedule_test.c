@@ -110,6 +110,20 @@ static void proof_and_price(void **state)
            "2048 bytes in 2 slices: 3072.000 us");
 }
 
+static void plans(void **state)
+{
+    expect(0, "allreduce --plan 64K -n 4 --quiet", "4 GPUs, a process each: one-shot, kernel reduce_one, 16 blocks of 512 threads");
+    expect(0, "allreduce --plan 1M -n 4 --where process --quiet --check", "peer-load, kernel reduce_peer");
+    assert_non_null(strstr(output, "proved in place"));
+    expect(0, "allreduce --plan 256M -n 4 --captured --quiet", "in a graph: bulk, kernel reduce_bulk");
+    expect(0, "broadcast --plan 1M -n 3 --where host -r 1", "broadcast fan: 3 ranks");
+    expect(0, "barrier --plan 0 -n 2 --quiet", "exchange, kernel exchange\n");
+    expect(2, "allreduce --plan 1M -n 9", "more than 8 GPUs");
+    expect(2, "allreduce --plan 1M -n 4 --where here", "no such place");
+    expect(2, "allreduce ring --plan 1M -n 4", "want one collective");
+    expect(2, "allreduce --plan much", "not a number in range: much");
+}
+
 static void lists(void **state)
 {
     expect(0, "--list", "scatter-allgather");
@@ -152,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_and_drawing), cmocka_unit_test(proof_and_price),        cmocka_unit_test(lists),
+        cmocka_unit_test(plans),
         cmocka_unit_test(wrong_use),         cmocka_unit_test(what_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

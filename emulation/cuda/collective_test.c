@@ -98,7 +98,7 @@ static void launch_reduce(int r, enum kernel_id kernel)
                                  .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
     follow_reduce(kernel, 0, &what);
     CUfunction function = kernel == KERNEL_REDUCE_ONE ? rank->one : kernel == KERNEL_REDUCE_TWO ? rank->two : rank->bulk;
-    kernel_shape_reduce(kernel, COUNT * sizeof(float), kernel_room(132, 0, 0), &how);
+    kernel_shape_reduce(kernel, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
     what.stripes = how.stripes;
     enter(r);
     launch(function, &how, rank->stream, &what);

@@ -31,8 +31,16 @@ WAYS = [  # way, collectives, bytes, settings
 ]
 
 
-def tutti(*words):
-    return subprocess.run([*EMULATOR, TUTTI, *words], capture_output=True, text=True, timeout=DEADLINE, check=False).stdout
+def tutti(*words, **settings):
+    return subprocess.run([*EMULATOR, TUTTI, *words], env=dict(os.environ, **settings), capture_output=True, text=True, timeout=DEADLINE,
+                          check=False).stdout
+
+
+def chosen(collective, size, settings):
+    """The way that tutti schedule names for the call. Ranks share a process; of a reduce-scatter a call's count is that of a block."""
+    size = int(size[:-1]) * 1024 // (RANKS if collective == "reduce_scatter" else 1)
+    text = tutti("schedule", collective, "--plan", str(size), "--where", "process", "-n", str(RANKS), "--quiet", **settings)
+    return re.search(r": ([\w-]+)", text).group(1)
 
 
 def plan(collective, way, rank):
@@ -57,6 +65,7 @@ class Plans(unittest.TestCase):
         return seen
 
     def compare(self, way, collective, size, settings):
+        self.assertEqual(chosen(collective, size, settings), "exchange" if way == "copy" else way, collective)
         path = f"{DRIVER}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         with tempfile.TemporaryDirectory(prefix="tutti-gpu-plan-") as folder:
             env = dict(os.environ, TUTTI_TRACE_DIR=folder, TUTTI_EMULATED_GPUS="4", LD_LIBRARY_PATH=path, **settings)

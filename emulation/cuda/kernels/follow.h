@@ -3,9 +3,22 @@
 #ifndef TUTTI_EMULATION_CUDA_KERNELS_FOLLOW_H
 #define TUTTI_EMULATION_CUDA_KERNELS_FOLLOW_H
 
-#include "executor/gpu/steps.h"
+#include "plan/steps.h"
 
 #include <stdlib.h>
+
+/* The way that a kernel goes; the collective that its mode carries out. */
+static inline enum way follow_way(enum kernel_id kernel, enum kernel_mode mode)
+{
+    if (kernel == KERNEL_REDUCE_BULK)
+        return mode == KERNEL_REDUCE_OWN ? WAY_BULK_COPY : WAY_BULK;
+    return kernel == KERNEL_REDUCE_PEER ? WAY_PEER_LOAD : kernel == KERNEL_REDUCE_TWO ? WAY_TWO_SHOT : WAY_ONE_SHOT;
+}
+
+static inline enum coll follow_coll(enum kernel_mode mode)
+{
+    return mode == KERNEL_REDUCE ? COLL_REDUCE : mode == KERNEL_REDUCE_SCATTER ? COLL_REDUCE_SCATTER : COLL_ALLREDUCE;
+}
 
 /* The team and the mode of `what` are known already. */
 static inline void follow_reduce(enum kernel_id kernel, int root, struct kernel_reduce *what)
@@ -13,7 +26,7 @@ static inline void follow_reduce(enum kernel_id kernel, int root, struct kernel_
     struct way_flows flows = {0};
     enum kernel_mode mode = (enum kernel_mode)what->mode;
     const struct way_flow *found =
-        way_find(&flows, steps_way(kernel, mode), steps_coll(mode), root, what->team.rank, what->team.nranks);
+        way_find(&flows, follow_way(kernel, mode), follow_coll(mode), root, what->team.rank, what->team.nranks);
     if (!found)
         abort();
     steps_reduce(&found->flow, kernel, what->team.nranks, what);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel choice. The limits were measured on four H200 of one host; see docs/device-cuda.md. */
+/* Grids of kernels. The limits were measured on four H200 of one host; see docs/device-cuda.md. */
 #include "device/cuda/launch.h"
 
-#define ONE_SHOT_BYTES ((size_t)256 << 10) /* that all ranks together send to one: above, the copies cost more than a second hop */
-#define TWO_SHOT_BYTES ((size_t)512 << 10) /* of the vector: above, flags in every word cost more than fences */
 #define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a stripe */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
 #define BULK_EACH      ((size_t)32 << 10) /* of a block */
-#define HOST_ONE_SHOT  ((size_t)2 << 10)  /* the same, through host memory: every look at a flag there takes a microsecond or two */
-#define HOST_EACH      ((size_t)128 << 10)
+#define HOST_EACH      ((size_t)128 << 10) /* the same, through host memory */
 #define HOST_LEAST     4
 #define HOST_SHORT     ((size_t)1 << 20) /* up to which chunks are as short as: */
 #define HOST_CHUNK     ((size_t)16 << 10)
@@ -65,7 +62,15 @@ static void shape_small(size_t bytes, size_t each, unsigned most, struct kernel_
     out->threads = out->stripes > 1 ? KERNEL_LL_THREADS : KERNEL_LL_HALF;
 }
 
-void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, struct kernel_launch *out)
+/* Few blocks, and short chunks: blocks that look at flags in host memory hold up the data. */
+static void shape_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)
+{
+    unsigned blocks = parts(bytes, HOST_EACH, most_for(through_host, bytes, room));
+    out->blocks = smaller(larger(blocks, HOST_LEAST), room.most);
+    out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
+}
+
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out)
 {
     const unsigned most = most_for(reductions, bytes, room);
     *out = (struct kernel_launch){.kernel = kernel};
@@ -75,33 +80,8 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
     }
     out->blocks = parts(bytes, kernel == KERNEL_REDUCE_PEER ? PEER_EACH : BULK_EACH, most);
     out->threads = kernel == KERNEL_REDUCE_PEER ? KERNEL_PEER_THREADS : KERNEL_BULK_THREADS;
-}
-
-static void choose_in_host(size_t bytes, struct kernel_room room, struct kernel_launch *out)
-{
-    if (bytes <= HOST_ONE_SHOT) {
-        kernel_shape_reduce(KERNEL_REDUCE_ONE, bytes, room, out);
-        return;
-    }
-    kernel_shape_reduce(KERNEL_REDUCE_BULK, bytes, room, out);
-    out->blocks = smaller(larger(parts(bytes, HOST_EACH, most_for(through_host, bytes, room)), HOST_LEAST), room.most);
-    out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
-}
-
-void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out)
-{
-    enum kernel_id kernel = KERNEL_REDUCE_BULK;
-    if (in_host) {
-        choose_in_host(bytes, room, out);
-        return;
-    }
-    if (mode != KERNEL_REDUCE_OWN && bytes <= ONE_SHOT_BYTES / (size_t)nranks)
-        kernel = KERNEL_REDUCE_ONE;
-    else if ((mode == KERNEL_ALLREDUCE || mode == KERNEL_REDUCE) && bytes <= TWO_SHOT_BYTES)
-        kernel = KERNEL_REDUCE_TWO;
-    if (kernel == KERNEL_REDUCE_BULK && mode == KERNEL_REDUCE_SCATTER)
-        bytes *= (size_t)nranks; /* as much work as with a vector of so many */
-    kernel_shape_reduce(kernel, bytes, room, out);
+    if (in_host)
+        shape_in_host(bytes, room, out);
 }
 
 /* ---- exchanges ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel carries an operation, and over how many blocks. All ranks get the same answer for the same operation. */
+/* Over how many blocks a kernel works on an operation. All ranks get the same answer for the same operation. */
 #ifndef TUTTI_DEVICE_CUDA_LAUNCH_H
 #define TUTTI_DEVICE_CUDA_LAUNCH_H
 
@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-enum kernel_id { KERNEL_EXCHANGE, KERNEL_CHAIN, KERNEL_COURIER, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_REDUCE_PEER, KERNEL_COUNT };
+enum kernel_id { KERNEL_EXCHANGE, KERNEL_CHAIN, KERNEL_COURIER, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_REDUCE_PEER, KERNEL_COUNT, KERNEL_NONE = KERNEL_COUNT };
 #define KERNEL_FAMILIES (KERNEL_COUNT - KERNEL_REDUCE_ONE)
 
 struct kernel_launch {
@@ -28,15 +28,12 @@ struct kernel_room {
 /* On GPUs that have `processors`. least, most: what the user wants; 0: the library's own numbers. */
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most);
 
-/* bytes: of the vector (allreduce, reduce) or of one rank's block (reduce-scatter). in_host: windows are in host memory. */
-void kernel_choose_reduce(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out);
-
 /* Deals the blocks out, too. At least one for each message, whatever the room is. Here ranks may differ. */
 void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host, struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
-/* The launch of a given reduction kernel. */
-void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, struct kernel_launch *out);
+/* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out);
 
 #endif

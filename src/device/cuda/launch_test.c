@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel choice: bounds, and that what two ends must agree on they do. */
+/* Grids: bounds, and that what two ends must agree on they do. */
 #include "device/cuda/launch.h"
 
 #include <setjmp.h>
@@ -11,68 +11,54 @@
 
 static const struct kernel_room usual = {0, KERNEL_STRIPES};
 
-static struct kernel_launch choice(enum kernel_mode mode, int nranks, size_t bytes, struct kernel_room room)
+static struct kernel_launch shape(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host)
 {
     struct kernel_launch launch;
     memset(&launch, 0xa5, sizeof launch);
-    kernel_choose_reduce(mode, nranks, bytes, room, false, &launch);
+    kernel_shape_reduce(kernel, bytes, room, in_host, &launch);
     return launch;
 }
 
 static void test_reductions_by_size(void **state)
 {
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 0, usual).kernel, KERNEL_REDUCE_ONE);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 0, usual).blocks, 1);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1024, usual).blocks, 1);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1024, usual).threads, KERNEL_LL_HALF);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 8192, usual).blocks, 2);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).kernel, KERNEL_REDUCE_ONE);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).stripes, 32);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).blocks, 16);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 65536, usual).threads, KERNEL_LL_THREADS);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 262144, usual).kernel, KERNEL_REDUCE_TWO);
-    assert_int_equal(choice(KERNEL_REDUCE, 4, 262144, usual).kernel, KERNEL_REDUCE_TWO);
-    assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 262144, usual).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).kernel, KERNEL_REDUCE_BULK);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, (256 << 10) - 1, usual).blocks, 16);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, 256 << 10, usual).blocks, 32); /* with 64 stripes */
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 20, usual).blocks, 32);
-    assert_int_equal(choice(KERNEL_REDUCE_SCATTER, 4, 256 << 10, usual).blocks, 32);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 16 << 20, usual).blocks, 64);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).blocks, 32);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, (struct kernel_room){48, 50}).blocks, 48);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, usual).threads, KERNEL_BULK_THREADS);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 0, usual, false).blocks, 1);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 1024, usual, false).blocks, 1);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 1024, usual, false).threads, KERNEL_LL_HALF);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 8192, usual, false).blocks, 2);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 65536, usual, false).stripes, 32);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 65536, usual, false).blocks, 16);
+    assert_int_equal(shape(KERNEL_REDUCE_ONE, 65536, usual, false).threads, KERNEL_LL_THREADS);
+    assert_int_equal(shape(KERNEL_REDUCE_TWO, (256 << 10) - 1, usual, false).blocks, 16);
+    assert_int_equal(shape(KERNEL_REDUCE_TWO, 256 << 10, usual, false).blocks, 32); /* with 64 stripes */
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 20, usual, false).blocks, 32);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 16 << 20, usual, false).blocks, 64);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, usual, false).blocks, 32);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, (struct kernel_room){48, 50}, false).blocks, 48);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, usual, false).threads, KERNEL_BULK_THREADS);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, usual, false).chunk, 0);
 }
 
 static void test_reductions_in_host_memory(void **state)
 {
-    struct kernel_launch launch;
-    kernel_choose_reduce(KERNEL_ALLREDUCE, 2, 2048, usual, true, &launch);
-    assert_int_equal(launch.kernel, KERNEL_REDUCE_ONE);
     for (int shift = 12; shift < 40; shift++) {
-        kernel_choose_reduce(KERNEL_REDUCE_SCATTER, 2, (size_t)1 << shift, usual, true, &launch);
-        assert_int_equal(launch.kernel, KERNEL_REDUCE_BULK);
+        const struct kernel_launch launch = shape(KERNEL_REDUCE_BULK, (size_t)1 << shift, usual, true);
         assert_int_equal(launch.blocks, shift <= 19 ? 4 : shift == 20 ? 8 : 16);
         assert_int_equal(launch.chunk, shift <= 20 ? 16384 : 32768);
     }
-    kernel_choose_reduce(KERNEL_ALLREDUCE, 2, 1 << 30, (struct kernel_room){0, 3}, true, &launch);
-    assert_int_equal(launch.blocks, 3);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 2, 1 << 30, usual).chunk, 0);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, (struct kernel_room){0, 3}, true).blocks, 3);
 }
 
 static void test_reductions_keep_within_bounds(void **state)
 {
-    for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
-        for (int n = 1; n <= KERNEL_RANKS; n++)
-            for (unsigned shift = 0; shift < 40; shift++)
-                for (unsigned most = 1; most <= KERNEL_STRIPES; most += 1 + most / 3) {
-                    const struct kernel_launch launch = choice((enum kernel_mode)mode, n, ((size_t)1 << shift) + 1, (struct kernel_room){most / 2, most});
-                    assert_true(launch.kernel != KERNEL_EXCHANGE && launch.kernel < KERNEL_COUNT);
-                    assert_true(launch.blocks >= 1 && launch.blocks <= most && launch.stripes <= KERNEL_STRIPES);
-                    assert_true(launch.stripes <= 2 * launch.blocks);
-                    assert_true(launch.blocks <= 16 || launch.blocks <= most / 2 || (shift >= 15 && launch.blocks <= 64));
-                    assert_true(mode != KERNEL_REDUCE_SCATTER || launch.kernel != KERNEL_REDUCE_TWO);
-                }
+    for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
+        for (unsigned shift = 0; shift < 40; shift++)
+            for (unsigned most = 1; most <= KERNEL_STRIPES; most += 1 + most / 3) {
+                const struct kernel_launch launch = shape((enum kernel_id)kernel, ((size_t)1 << shift) + 1, (struct kernel_room){most / 2, most}, false);
+                assert_int_equal(launch.kernel, kernel);
+                assert_true(launch.blocks >= 1 && launch.blocks <= most && launch.stripes <= KERNEL_STRIPES);
+                assert_true(launch.stripes <= 2 * launch.blocks);
+                assert_true(launch.blocks <= 16 || launch.blocks <= most / 2 || (shift >= 15 && launch.blocks <= 64));
+            }
 }
 
 /* Whatever the user wants, two launches fit on a GPU together. */
@@ -89,7 +75,7 @@ static void test_room(void **state)
     assert_int_equal(kernel_room(H200, 0, 0).most, KERNEL_STRIPES);
     assert_int_equal(kernel_room(H200, 32, 0).least, 32);
     assert_int_equal(kernel_room(40, 32, 0).least, 20);
-    assert_int_equal(choice(KERNEL_ALLREDUCE, 4, 1 << 30, kernel_room(40, 0, 0)).blocks, 20);
+    assert_int_equal(shape(KERNEL_REDUCE_BULK, 1 << 30, kernel_room(40, 0, 0), false).blocks, 20);
 }
 
 static void check_deal(const struct kernel_exchange *what, const struct kernel_launch *launch, bool out)

@@ -61,7 +61,7 @@ static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
     params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
     params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
     params.in = params.out = (void *)(uintptr_t)rank->data;
-    kernel_choose_reduce(KERNEL_ALLREDUCE, RANKS, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
+    kernel_shape_reduce(KERNEL_REDUCE_ONE, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
     params.stripes = how.stripes;
     CHECK(cuda_launch(rank->device, &how, TUTTI_FLOAT32, &params, rank->stream) == TUTTI_SUCCESS);
 }

@@ -1,99 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives but reductions: long broadcasts are passed on, all others are exchanges. */
 #include "executor/gpu/internal.h"
-#include "executor/gpu/steps.h"
+#include "plan/steps.h"
 
 #include "base/error.h"
-#include "base/param.h"
 #include "device/type.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FEW          16 /* sends and receives that need no memory of their own */
-#define CHAIN_PIECES 24 /* of a large broadcast; the mailbox has room for more */
 
-/* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
+/* ---- The plan ------------------------------------------------------------------------------------------------------ */
 
-/* Kernels carry what cannot be copied only. */
-static bool copies_all(const struct gpu *gpu)
+static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool capturing)
 {
-    return gpu->copies && gpu->copy_from <= 1;
+    struct planned *last = &gpu->planned[call->coll][capturing];
+    uint64_t bytes = call->count * type_size(call->type);
+    if (!last->made || last->plan.bytes != bytes) {
+        last->plan = plan_call(&gpu->rules, &gpu->facts, call->coll, bytes, capturing);
+        last->made = true;
+    }
+    return &last->plan;
 }
 
-/* It is passed on from rank to rank. Between two it is no more than a message. */
-static bool passed_on(const struct gpu *gpu, const struct call *call)
-{
-    return call->coll == COLL_BROADCAST && gpu->nranks > 2 && call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_FROM);
-}
-
-static bool by_chain_kernel(const struct gpu *gpu, const struct call *call)
-{
-    return passed_on(gpu, call) && !copies_all(gpu);
-}
-
-static bool by_chain_of_copies(const struct gpu *gpu, const struct call *call, bool capturing)
-{
-    return passed_on(gpu, call) && gpu->copies && !capturing &&
-           (copies_all(gpu) || call_bytes(call) >= (uint64_t)param_int(PARAM_CHAIN_COPY_FROM));
-}
-
-/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
-static tutti_result_t chain_of_copies(struct gpu *gpu, const struct call *call, CUstream stream)
-{
-    const struct flow *flow = record_way(gpu, WAY_COPY_CHAIN, call);
-    if (!flow)
-        return TUTTI_INTERNAL_ERROR;
-    uint64_t bytes = call_bytes(call), least = (uint64_t)param_int(PARAM_CHAIN_PIECE), piece = bytes / CHAIN_PIECES;
-    int before = flow->source[0], after = flow->next[0] ? __builtin_ctz(flow->next[0]) : -1;
-    tutti_result_t result = gpu_needs(gpu, flow->next[0]);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    piece = piece < least ? least : (piece + 4095) / 4096 * 4096;
-    result = copy_chain(gpu, before < 0 ? call->in : call->out, call->out, bytes, piece, before, after, stream);
-    if (result == TUTTI_SUCCESS && before < 0 && call->in != call->out)
-        result = gpu_copy(gpu, stream, device_address(call->out), device_address(call->in), bytes);
-    return result;
-}
-
-/* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
-static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, CUstream stream)
-{
-    bool fan = call_bytes(call) <= (uint64_t)param_int(PARAM_CHAIN_FAN);
-    const struct flow *flow = record_way(gpu, fan ? WAY_FAN : WAY_CHAIN, call);
-    if (!flow)
-        return TUTTI_INTERNAL_ERROR;
-    struct kernel_chain what = {.team = gpu->kernels, .in = call->in, .out = call->out, .bytes = call_bytes(call),
-                                .chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK)};
-    struct kernel_launch how;
-    steps_chain(flow, &what);
-    kernel_choose_chain(what.bytes, gpu->room, &how);
-    uint32_t to = kernel_chain_receivers(&what, how.blocks);
-    tutti_result_t result = gpu_needs(gpu, to);
-    if (result == TUTTI_SUCCESS)
-        result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
-    return result == TUTTI_SUCCESS ? order_launch(gpu, &how, TUTTI_UINT8, &what.team, stream) : result;
-}
-
-/* ---- Preparing ----------------------------------------------------------------------------------------------------- */
-
-/* It may: whether the call is captured, and copy engines are no way, is not known here. */
-static bool needs_bulk(const struct gpu *gpu, const struct call *call)
-{
-    return schedule_reduces(call->coll) ? reduce_needs_bulk(gpu, call) : by_chain_kernel(gpu, call);
-}
-
+/* Whether the call is captured is not known here: what either plan needs is made. */
 tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call)
 {
     if (!call->count || gpu->staged)
         return TUTTI_SUCCESS;
-    bool peer_reduce = schedule_reduces(call->coll) && peer_reduce_wanted(gpu, call);
-    if (!peer_reduce && (gpu->bulk_posted || !needs_bulk(gpu, call)))
+    const struct plan *plan = plan_of(gpu, call, false);
+    bool loads = plan->way == WAY_PEER_LOAD;
+    if (!loads && (gpu->bulk_posted || !(plan->needs_bulk || plan_of(gpu, call, true)->needs_bulk)))
         return TUTTI_SUCCESS;
     cuda_enter(gpu->device);
-    tutti_result_t result = peer_reduce ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
+    tutti_result_t result = loads ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
     cuda_leave();
     return result == TUTTI_SUCCESS ? result : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
+}
+
+/* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
+
+/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
+static tutti_result_t chain_of_copies(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+{
+    int before = flow->source[0], after = flow->next[0] ? __builtin_ctz(flow->next[0]) : -1;
+    tutti_result_t result = gpu_needs(gpu, flow->next[0]);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = copy_chain(gpu, before < 0 ? call->in : call->out, call->out, plan->bytes, plan->chunk, before, after, stream);
+    if (result == TUTTI_SUCCESS && before < 0 && call->in != call->out)
+        result = gpu_copy(gpu, stream, device_address(call->out), device_address(call->in), plan->bytes);
+    return result;
+}
+
+/* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
+static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+{
+    struct kernel_chain what = {.team = gpu->kernels, .in = call->in, .out = call->out, .bytes = plan->bytes, .chunk = plan->chunk};
+    steps_chain(flow, &what);
+    uint32_t to = kernel_chain_receivers(&what, plan->launch.blocks);
+    tutti_result_t result = gpu_needs(gpu, to);
+    if (result == TUTTI_SUCCESS)
+        result = scratch_take_bulk(gpu, 1u << gpu->rank | to);
+    return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, TUTTI_UINT8, &what.team, stream) : result;
 }
 
 /* ---- Exchanges ----------------------------------------------------------------------------------------------------- */
@@ -142,18 +112,30 @@ static void describe(const struct gpu *gpu, const struct call *call, const struc
     }
 }
 
-static tutti_result_t exchange(struct gpu *gpu, const struct call *call, CUstream stream, bool capturing)
+static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const struct flow *flow, CUstream stream)
 {
     struct kernel_exchange what;
-    if (by_chain_of_copies(gpu, call, capturing))
-        return chain_of_copies(gpu, call, stream);
-    if (by_chain_kernel(gpu, call))
-        return chain_kernel(gpu, call, stream);
-    const struct flow *flow = record_way(gpu, WAY_EXCHANGE, call);
+    describe(gpu, call, flow, &what);
+    return exchange_issue(gpu, &what, true, stream, gpu->capturing);
+}
+
+static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstream stream)
+{
+    const struct plan *plan = plan_of(gpu, call, gpu->capturing);
+    const struct flow *flow = record_way(gpu, plan->way, call);
     if (!flow)
         return TUTTI_INTERNAL_ERROR;
-    describe(gpu, call, flow, &what);
-    return exchange_issue(gpu, &what, true, stream, capturing);
+    switch (plan->way) {
+    case WAY_EXCHANGE:
+        return exchange(gpu, call, flow, stream);
+    case WAY_COPY_CHAIN:
+        return chain_of_copies(gpu, call, plan, flow, stream);
+    case WAY_CHAIN:
+    case WAY_FAN:
+        return chain_kernel(gpu, call, plan, flow, stream);
+    default:
+        return reduce_issue(gpu, call, plan, flow, stream);
+    }
 }
 
 tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stream_t stream)
@@ -165,9 +147,7 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stre
     tutti_result_t result = order_begin(gpu, stream);
     if (result == TUTTI_SUCCESS) {
         step_collective(gpu, call);
-        result = gpu->staged                   ? staged_collective(gpu->staged, call, order_staged(gpu), stream)
-                 : schedule_reduces(call->coll) ? reduce_issue(gpu, call, gpu->capturing, stream)
-                                                : exchange(gpu, call, stream, gpu->capturing);
+        result = gpu->staged ? staged_collective(gpu->staged, call, order_staged(gpu), stream) : carry_out(gpu, call, stream);
         result = order_end(gpu, stream, result);
     }
     record_returned(gpu, result);

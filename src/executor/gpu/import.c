@@ -236,7 +236,7 @@ static bool is_needed(const struct gpu *gpu)
     bool all_here = true;
     for (int rank = 0; rank < gpu->nranks; rank++)
         all_here = all_here && gpu->here[rank];
-    return gpu->copies && !all_here;
+    return gpu->facts.copies && !all_here;
 }
 
 tutti_result_t import_start(struct gpu *gpu)

@@ -17,7 +17,7 @@
 #include "engine/team.h"
 #include "executor/gpu/mailbox.h"
 #include "executor/staged/staged.h"
-#include "executor/gpu/ways.h"
+#include "plan/plan.h"
 #include "device/type.h"
 #include "wire/blackbox.h"
 
@@ -64,6 +64,12 @@ struct transfer {
 
 struct record; /* record.c */
 
+/* The last plan that was made. */
+struct planned {
+    bool made;
+    struct plan plan;
+};
+
 /* A rank that takes part no more. */
 struct departure {
     int culprit;
@@ -84,18 +90,13 @@ struct gpu {
     const struct cuda_driver *cu;
     struct cuda_device *device;
     int rank, nranks;
-    bool in_host;          /* windows are in host memory: GPUs do not reach each other */
-    bool copies;           /* copy engines may carry large messages */
+    struct plan_facts facts; /* from these */
+    struct plan_rules rules; /* and these */
+    struct planned planned[COLL_COUNT][2]; /* comes this, for calls and for what is captured: calls repeat */
+    struct plan_forms forms; /* of messages */
     bool pushes;           /* within a process they push all, on the sender's GPU */
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
-    bool peer_reduce;           /* all do, and GPUs reach each other: kernels may reduce users' memory where it lies */
-    bool apart;            /* each rank has a process of its own */
-    unsigned protocols;    /* of messages by kernel: bits of enum kernel_form */
-    bool lines;            /* links carry lines of 128 bytes as a whole */
     struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
-    struct kernel_room room; /* that kernels have on all GPUs */
-    bool no_kernels;       /* where nothing is reduced: the user wants none */
-    size_t copy_from;      /* bytes of a message from which on it is copied */
     size_t stage;          /* bytes of a piece of a staged message; 0: there are none */
 
     struct mailbox *mailbox;
@@ -283,24 +284,15 @@ void scratch_close(struct gpu *gpu);
 void scratch_sweep(struct gpu *gpu);
 
 /* reduce.c */
-tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, bool capturing, CUstream stream);
-bool reduce_needs_bulk(const struct gpu *gpu, const struct call *call);
-/* The kernel's peers and parts, from the schedule that it carries out. False: there is none, with a sentence. */
-bool reduce_follow(struct gpu *gpu, const struct call *call, enum kernel_id kernel, struct kernel_reduce *what);
+tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream);
 
 /* peer_reduce.c: reductions of users' memory where it lies */
-bool peer_reduce_wanted(const struct gpu *gpu, const struct call *call);
 tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call);
-tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, struct kernel_reduce *what, CUstream stream);
+tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what, CUstream stream);
 
 /* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
  * for one another. */
 tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
-/* Do copy engines carry so many bytes from each rank to each other? The same answer on all ranks. */
-bool exchange_copies(const struct gpu *gpu, uint64_t bytes);
-
-/* The forms that the user's setting allows, of those that he names. */
-unsigned exchange_protocols(void);
 
 /* copy.c: large messages, by copy engine */
 tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
@@ -398,18 +390,6 @@ tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks);
 static inline CUdeviceptr device_address(const void *pointer)
 {
     return (CUdeviceptr)(uintptr_t)pointer;
-}
-
-/* What `count` of a call stands for. */
-static inline uint64_t call_bytes(const struct call *call)
-{
-    return call->count * type_size(call->type);
-}
-
-/* What a rank gives to a reduction. */
-static inline uint64_t call_in_bytes(const struct gpu *gpu, const struct call *call)
-{
-    return call_bytes(call) * (call->coll == COLL_REDUCE_SCATTER ? (uint64_t)gpu->nranks : 1);
 }
 
 static inline CUdeviceptr mailbox_address(const struct gpu *gpu, const void *word)

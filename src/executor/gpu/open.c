@@ -162,9 +162,9 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
         gpu->kernels.window[rank] = base + mailbox_window(gpu->nranks, rank);
         gpu->kernels.bulk[rank] = base + mailbox_bulk(gpu->nranks, rank);
     }
-    gpu->in_host = gpu->bulk_posted = true;
+    gpu->facts.in_host = gpu->bulk_posted = true;
     gpu->bulk_taken = (1u << gpu->nranks) - 1;
-    gpu->copies = false;
+    gpu->facts.copies = false;
     return TUTTI_SUCCESS;
 }
 
@@ -238,11 +238,11 @@ static tutti_result_t use_device_windows(struct gpu *gpu, struct opening *openin
 
 static void tell_reach(const struct gpu *gpu)
 {
-    if (gpu->in_host)
+    if (gpu->facts.in_host)
         log_info("rank %d: not all GPUs reach one another: windows lie in host memory", gpu->rank);
     else
         log_info("rank %d: windows lie on the GPUs; links keep 128 bytes whole, so messages may carry a flag in each: %s", gpu->rank,
-                 gpu->lines ? "yes" : "no");
+                 gpu->facts.lines ? "yes" : "no");
 }
 
 /*
@@ -265,10 +265,10 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     memcpy(mine->process, team->process[gpu->rank].uuid, sizeof mine->process);
     memcpy(mine->bus_id, gpu->device->bus_id, sizeof mine->bus_id);
     mine->descriptors = gpu->device->vmm;
-    mine->blocks = gpu->room.most;
+    mine->blocks = gpu->facts.room.most;
     mine->processors = (uint32_t)gpu->device->sms;
     mine->few_queues = cuda_queues_are_few();
-    mine->policy = gpu->no_kernels ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
+    mine->policy = gpu->facts.zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
     if (result == TUTTI_SUCCESS)
@@ -278,18 +278,18 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->room = find_room(all, gpu->nranks);
+    gpu->facts.room = find_room(all, gpu->nranks);
     for (int rank = 0; rank < gpu->nranks; rank++)
         gpu->here[rank] = wire_same_process(all[rank].process, mine->process);
-    gpu->apart = all_apart(all, gpu->nranks);
-    if (gpu->copies && !copies_are_safe(all, gpu->nranks)) {
+    gpu->facts.apart = all_apart(all, gpu->nranks);
+    if (gpu->facts.copies && !copies_are_safe(all, gpu->nranks)) {
         log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages", gpu->rank);
-        gpu->copies = false;
+        gpu->facts.copies = false;
     }
     for (int rank = 0; rank < gpu->nranks; rank++) {
         bool through_scratch = gpu->here[rank] && rank != gpu->rank && param_int(PARAM_P2P_DIRECT_DISABLE);
-        gpu->copies = gpu->copies && !through_scratch && (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->no_kernels);
-        gpu->stage = gpu->copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->stage;
+        gpu->facts.copies = gpu->facts.copies && !through_scratch && (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->facts.zero);
+        gpu->stage = gpu->facts.copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->stage;
     }
     find_reachable(gpu, all, mine);
     spend(opening, PART_ACCESS);
@@ -298,11 +298,13 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     if (result != TUTTI_SUCCESS)
         return result;
     result = all_reach_all(all, gpu->nranks) ? use_device_windows(gpu, opening) : use_host_windows(gpu);
-    gpu->peer_reduce = gpu->nranks > 1 && !gpu->in_host;
-    gpu->lines = !gpu->in_host && (gpu->protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
+    gpu->facts.loads = gpu->nranks > 1 && !gpu->facts.in_host;
+    gpu->facts.lines = !gpu->facts.in_host && (gpu->facts.protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
     tell_reach(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
-        gpu->peer_reduce = gpu->peer_reduce && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
+        gpu->facts.loads = gpu->facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
+    plan_rules(gpu->facts.zero, &gpu->rules);
+    gpu->forms = plan_forms(&gpu->rules, &gpu->facts);
     return result;
 }
 
@@ -345,9 +347,8 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     gpu->over_device = mailbox_address(gpu, gpu->over);
     gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
     gpu->pushes = param_int(PARAM_COPY_PUSH);
-    gpu->copies = param_int(PARAM_COPY_FROM) > 0 || gpu->no_kernels;
-    gpu->protocols = exchange_protocols();
-    gpu->copy_from = gpu->no_kernels ? 1 : (size_t)param_int(PARAM_COPY_FROM);
+    gpu->facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->facts.zero;
+    gpu->facts.protocols = plan_protocols();
     result = meet(gpu, opening);
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS)
@@ -369,9 +370,9 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     workers_join();
     gpu->team = team;
     gpu->rank = gpu->kernels.rank = team->rank;
-    gpu->nranks = gpu->kernels.nranks = team->nranks;
-    gpu->room.most = (unsigned)config->blocks;
-    gpu->no_kernels = config->policy == TUTTI_POLICY_ZERO;
+    gpu->nranks = gpu->kernels.nranks = gpu->facts.nranks = team->nranks;
+    gpu->facts.room.most = (unsigned)config->blocks;
+    gpu->facts.zero = config->policy == TUTTI_POLICY_ZERO;
     list_init(&gpu->passed_fds);
     list_init(&gpu->old);
     list_init(&gpu->idle);

@@ -6,19 +6,11 @@
  */
 #include "executor/gpu/internal.h"
 
-#include "base/error.h"
 #include "base/param.h"
 
 static bool has_result(const struct gpu *gpu, const struct call *call)
 {
     return call->coll != COLL_REDUCE || call->root == gpu->rank;
-}
-
-/* All ranks come to the same answer. */
-bool peer_reduce_wanted(const struct gpu *gpu, const struct call *call)
-{
-    uint64_t bytes = call_in_bytes(gpu, call);
-    return gpu->peer_reduce && bytes >= (uint64_t)param_int(PARAM_PEER_FROM) && bytes <= (uint64_t)param_int(PARAM_PEER_MOST);
 }
 
 static bool needs_stand_in(const struct gpu *gpu, const struct call *call)
@@ -31,24 +23,20 @@ tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call)
     return needs_stand_in(gpu, call) ? scratch_stand_in(gpu) : TUTTI_SUCCESS;
 }
 
-tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, struct kernel_reduce *what, CUstream stream)
+tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what, CUstream stream)
 {
-    struct kernel_launch how;
     bool brought = !memory_is_reached(gpu, call->in), fetched = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
     tutti_result_t result = TUTTI_SUCCESS;
     if (brought) {
         what->in = (void *)(uintptr_t)gpu->stand_in;
-        result = gpu_copy(gpu, stream, gpu->stand_in, device_address(call->in), call_in_bytes(gpu, call));
+        result = gpu_copy(gpu, stream, gpu->stand_in, device_address(call->in), plan->given);
     }
     if (fetched)
         what->out = (char *)(uintptr_t)gpu->stand_in + param_int(PARAM_PEER_MOST);
-    kernel_shape_reduce(KERNEL_REDUCE_PEER, call_in_bytes(gpu, call), gpu->room, &how);
-    if (result == TUTTI_SUCCESS && !reduce_follow(gpu, call, how.kernel, what))
-        result = TUTTI_INTERNAL_ERROR;
     if (result == TUTTI_SUCCESS)
-        result = order_launch(gpu, &how, call->type, &what->team, stream);
+        result = order_launch(gpu, &plan->launch, call->type, &what->team, stream);
     if (result != TUTTI_SUCCESS || !fetched)
         return result;
     order_more(gpu);
-    return gpu_copy(gpu, stream, device_address(call->out), device_address(what->out), call_bytes(call));
+    return gpu_copy(gpu, stream, device_address(call->out), device_address(what->out), plan->bytes);
 }

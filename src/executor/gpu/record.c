@@ -292,7 +292,7 @@ static void write_ledger(struct gpu *gpu)
         record_memory(gpu, WIRE_MEMORY_SLICES, staged_memory(gpu->staged));
     else
         record_memory(gpu, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
-    if (gpu->in_host)
+    if (gpu->facts.in_host)
         record_memory(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
 }
 

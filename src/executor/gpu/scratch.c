@@ -331,7 +331,7 @@ void scratch_close(struct gpu *gpu)
     *old = (struct deferred){.mailbox = gpu->mailbox, .rank = gpu->rank, .nranks = gpu->nranks, .device = device, .cu = gpu->cu,
                             .window = gpu->window, .bulk = gpu->bulk, .stand_in = gpu->stand_in,
                             .sealed = gpu->sealed,
-                            .registered = gpu->mailbox_registered, .in_host = gpu->in_host};
+                            .registered = gpu->mailbox_registered, .in_host = gpu->facts.in_host};
     pthread_mutex_lock(&deferred_lock);
     list_push(&all_deferred, &old->node);
     atomic_fetch_add(&deferred_left, 1);

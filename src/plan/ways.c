@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a way of GPUs to its schedule. */
-#include "executor/gpu/ways.h"
+#include "plan/ways.h"
 
 #include "algorithm/algorithm.h"
 

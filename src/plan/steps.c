@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schedule's peers and blocks as kernels take them. */
-#include "executor/gpu/steps.h"
-
-enum way steps_way(enum kernel_id kernel, enum kernel_mode mode)
-{
-    if (kernel == KERNEL_REDUCE_BULK)
-        return mode == KERNEL_REDUCE_OWN ? WAY_BULK_COPY : WAY_BULK;
-    return kernel == KERNEL_REDUCE_PEER ? WAY_PEER_LOAD : kernel == KERNEL_REDUCE_TWO ? WAY_TWO_SHOT : WAY_ONE_SHOT;
-}
-
-enum coll steps_coll(enum kernel_mode mode)
-{
-    return mode == KERNEL_REDUCE ? COLL_REDUCE : mode == KERNEL_REDUCE_SCATTER ? COLL_REDUCE_SCATTER : COLL_ALLREDUCE;
-}
+#include "plan/steps.h"
 
 void steps_reduce(const struct flow *flow, enum kernel_id kernel, int nranks, struct kernel_reduce *what)
 {

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers and blocks of kernels, from the schedule that they carry out: nothing of it is written a second time. */
-#ifndef TUTTI_EXECUTOR_GPU_STEPS_H
-#define TUTTI_EXECUTOR_GPU_STEPS_H
+#ifndef TUTTI_PLAN_STEPS_H
+#define TUTTI_PLAN_STEPS_H
 
 #include "device/cuda/launch.h"
-#include "executor/gpu/ways.h"
-
-/* The way that a reduction kernel goes. */
-enum way steps_way(enum kernel_id kernel, enum kernel_mode mode);
-
-/* The collective that a reduction kernel's mode carries out. */
-enum coll steps_coll(enum kernel_mode mode);
+#include "plan/ways.h"
 
 /* Fills in whom the kernel sends to and receives from, and which parts ranks own. `flow`: of a row for `kernel`. Of a
  * KERNEL_REDUCE_OWN the results stay with their owners: somebody else carries them. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ways in which GPUs carry out a collective. Each is a schedule, a row of src/algorithm of the same name. */
-#ifndef TUTTI_EXECUTOR_GPU_WAYS_H
-#define TUTTI_EXECUTOR_GPU_WAYS_H
+#ifndef TUTTI_PLAN_WAYS_H
+#define TUTTI_PLAN_WAYS_H
 
 #include "schedule/flow.h"
 #include "wire/blackbox.h"

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The choice of way, kernel and grid. */
+#include "plan/plan.h"
+
+#include "base/log.h"
+#include "base/param.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define COLLECTIVE_TIMES                                                                                               \
+    2 /* a collective's messages are copied if they are so many times longer: copy engines must take turns there */
+#define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
+#define CHAIN_PIECES     24 /* of a broadcast by copy engines; the mailbox has room for more */
+#define CHAIN_ALIGN      4096
+
+enum { ANYWHERE = 0 };
+enum quantity { VECTOR, INPUT, ALL };
+enum collectives { REDUCING, WHOLE, ALLREDUCE, BROADCAST, ANY };
+
+struct limit {
+    enum { LIMIT_OPEN, LIMIT_BYTES, LIMIT_AT, LIMIT_PAST } kind;
+    uint64_t value; /* bytes, or a parameter */
+};
+
+struct row {
+    enum collectives collectives;
+    unsigned where;
+    enum quantity quantity;
+    struct limit from, below;
+    enum way way;
+    enum kernel_id kernel;
+};
+
+#define OPEN          {LIMIT_OPEN, 0}
+#define BYTES(number) {LIMIT_BYTES, number}
+#define AT(id)        {LIMIT_AT, PARAM_##id}
+#define PAST(id)      {LIMIT_PAST, PARAM_##id}
+#define WAY(collectives_, where_, bytes_, from_, below_, way_, kernel_)                                                \
+    {collectives_, where_, bytes_, from_, below_, WAY_##way_, KERNEL_##kernel_},
+static const struct row rows[PLAN_ROWS] = {
+#include "tables/ways.tbl"
+};
+#undef WAY
+
+/* ---- What the parameters say ---------------------------------------------------------------------------------------
+ */
+
+static uint64_t resolve(struct limit limit, uint64_t open)
+{
+    switch (limit.kind) {
+    case LIMIT_OPEN:
+        return open;
+    case LIMIT_BYTES:
+        return limit.value;
+    default:
+        return (uint64_t)param_int((enum param_id)limit.value) + (limit.kind == LIMIT_PAST);
+    }
+}
+
+void plan_rules(bool zero, struct plan_rules *out)
+{
+    for (int i = 0; i < PLAN_ROWS; i++) {
+        out->row[i].from = resolve(rows[i].from, 0);
+        out->row[i].below = resolve(rows[i].below, UINT64_MAX);
+    }
+    out->copy_from = zero ? 1 : (uint64_t)param_int(PARAM_COPY_FROM);
+    out->plain_from = (uint64_t)param_int(PARAM_PLAIN_FROM);
+    out->lines_from = (uint64_t)param_int(PARAM_LINES_FROM);
+    out->lines_to = (uint64_t)param_int(PARAM_LINES_TO);
+    out->bulk_chunk = (uint64_t)param_int(PARAM_BULK_CHUNK);
+    out->chain_chunk = (uint64_t)param_int(PARAM_CHAIN_CHUNK);
+    out->chain_piece = (uint64_t)param_int(PARAM_CHAIN_PIECE);
+}
+
+static unsigned protocol_of(const char *name, size_t length)
+{
+    static const char *const names[] = {[KERNEL_PACKETS] = "LL", [KERNEL_LINES] = "LL128", [KERNEL_PLAIN] = "Simple"};
+    for (unsigned form = 0; form < sizeof names / sizeof *names; form++)
+        if (strlen(names[form]) == length && strncasecmp(names[form], name, length) == 0)
+            return 1u << form;
+    log_warn("%s=%s: %.*s is none of LL, LL128 and Simple, and is left out", param_source(PARAM_PROTO),
+             param_string(PARAM_PROTO), (int)length, name);
+    return 0;
+}
+
+unsigned plan_protocols(void)
+{
+    const unsigned all = 1u << KERNEL_PACKETS | 1u << KERNEL_LINES | 1u << KERNEL_PLAIN;
+    const char *text = param_string(PARAM_PROTO);
+    bool but = *text == '^';
+    unsigned named = 0;
+    for (text += but; *text; text += strspn(text, ",")) {
+        size_t length = strcspn(text, ",");
+        named |= protocol_of(text, length);
+        text += length;
+    }
+    unsigned allowed = but ? all & ~named : named;
+    return allowed ? allowed : all;
+}
+
+/* ---- Messages ------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t copied_from(const struct plan_rules *rules, const struct plan_facts *facts, bool collective)
+{
+    if (!facts->copies)
+        return UINT64_MAX;
+    return rules->copy_from * (collective && rules->copy_from > 1 ? COLLECTIVE_TIMES : 1);
+}
+
+/* A form that is not allowed leaves its messages to the next one that is. */
+static void obey_protocols(const struct plan_facts *facts, struct plan_forms *forms)
+{
+    bool packets = facts->protocols >> KERNEL_PACKETS & 1, plain = facts->protocols >> KERNEL_PLAIN & 1;
+    if (!packets && facts->lines)
+        forms->lines_from = 1;
+    else if (!packets)
+        forms->plain_from = 1;
+    if (!plain && facts->lines)
+        forms->lines_to = UINT64_MAX;
+    else if (!plain)
+        forms->plain_from = UINT64_MAX;
+}
+
+struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_facts *facts)
+{
+    struct plan_forms forms = {.copy_from = {copied_from(rules, facts, false), copied_from(rules, facts, true)},
+                               .plain_from = facts->in_host ? (rules->plain_from + HOST_TIMES - 1) / HOST_TIMES
+                                                            : rules->plain_from,
+                               .lines_from = rules->lines_from,
+                               .lines_to = facts->lines ? rules->lines_to : 0};
+    obey_protocols(facts, &forms);
+    return forms;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------------------------------
+ */
+
+static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts *facts, uint64_t bytes, bool capturing)
+{
+    bool zero = facts->copies && rules->copy_from <= 1,
+         parts = bytes / (uint64_t)facts->nranks >= copied_from(rules, facts, true);
+    return (facts->loads ? PLAN_LOADS : 0) | (facts->copies ? PLAN_COPIES : 0) |
+           (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
+           (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
+           (parts ? PLAN_PARTS : 0);
+}
+
+static bool concerns(enum collectives collectives, enum coll coll)
+{
+    switch (collectives) {
+    case REDUCING:
+        return schedule_reduces(coll);
+    case WHOLE:
+        return coll == COLL_ALLREDUCE || coll == COLL_REDUCE;
+    case ALLREDUCE:
+        return coll == COLL_ALLREDUCE;
+    case BROADCAST:
+        return coll == COLL_BROADCAST;
+    default:
+        return true;
+    }
+}
+
+static const struct row *choose(const struct plan_rules *rules, enum coll coll, unsigned facts,
+                                const uint64_t *quantities)
+{
+    int i = 0;
+    for (; i < PLAN_ROWS - 1; i++) {
+        uint64_t bytes = quantities[rows[i].quantity];
+        if (concerns(rows[i].collectives, coll) && (rows[i].where & ~facts) == 0 && bytes >= rules->row[i].from &&
+            bytes < rules->row[i].below)
+            break;
+    }
+    return &rows[i]; /* the last one is for all that is left */
+}
+
+static enum kernel_mode mode_of(enum way way, enum coll coll)
+{
+    if (way == WAY_BULK_COPY)
+        return KERNEL_REDUCE_OWN;
+    return coll == COLL_REDUCE ? KERNEL_REDUCE : coll == COLL_REDUCE_SCATTER ? KERNEL_REDUCE_SCATTER : KERNEL_ALLREDUCE;
+}
+
+/* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
+static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct plan *plan)
+{
+    bool all = kernel == KERNEL_REDUCE_PEER || (kernel == KERNEL_REDUCE_BULK && !facts->in_host);
+    plan->launch.kernel = kernel;
+    if (kernel == KERNEL_CHAIN)
+        kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
+    else if (kernel >= KERNEL_REDUCE_ONE && kernel < KERNEL_NONE)
+        kernel_shape_reduce(kernel, all ? plan->given : plan->bytes, facts->room, facts->in_host, &plan->launch);
+}
+
+static uint64_t chunk_of(const struct plan_rules *rules, const struct plan *plan)
+{
+    uint64_t piece = (plan->bytes / CHAIN_PIECES + CHAIN_ALIGN - 1) / CHAIN_ALIGN * CHAIN_ALIGN;
+    if (plan->way == WAY_COPY_CHAIN)
+        return plan->bytes / CHAIN_PIECES < rules->chain_piece ? rules->chain_piece : piece;
+    if (plan->launch.kernel == KERNEL_CHAIN)
+        return rules->chain_chunk;
+    return rules->bulk_chunk ? rules->bulk_chunk : plan->launch.chunk;
+}
+
+struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes,
+                      bool capturing)
+{
+    uint64_t n = (uint64_t)facts->nranks, all = bytes > UINT64_MAX / n ? UINT64_MAX - 1 : bytes * n;
+    const uint64_t quantities[] = {[VECTOR] = bytes, [INPUT] = coll == COLL_REDUCE_SCATTER ? all : bytes, [ALL] = all};
+    const struct row *row = choose(rules, coll, facts_of(rules, facts, bytes, capturing), quantities);
+    struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
+    shape(facts, row->kernel, &plan);
+    plan.chunk = chunk_of(rules, &plan);
+    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_CHAIN;
+    return plan;
+}
+
+const char *plan_kernel_name(enum kernel_id kernel)
+{
+    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",     [KERNEL_CHAIN] = "chain",
+                                        [KERNEL_COURIER] = "courier",       [KERNEL_REDUCE_ONE] = "reduce_one",
+                                        [KERNEL_REDUCE_TWO] = "reduce_two", [KERNEL_REDUCE_BULK] = "reduce_bulk",
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer"};
+    return kernel < KERNEL_NONE ? names[kernel] : "none";
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a call on GPUs that reach one another is carried out: decided once, by a pure function of the call, what is known
+ * of the communicator, and the rows of tables/ways.tbl. Executor, black box, `tutti schedule --plan` and the page about
+ * executors all read what this gives.
+ */
+#ifndef TUTTI_PLAN_PLAN_H
+#define TUTTI_PLAN_PLAN_H
+
+#include "device/cuda/launch.h"
+#include "plan/ways.h"
+
+/* What a row may ask for. */
+enum plan_fact {
+    PLAN_LOADS = 1,    /* all ranks are of one process, and kernels load and store one another's memory */
+    PLAN_COPIES = 2,   /* copy engines carry large messages */
+    PLAN_ALIKE = 4,    /* all ranks are of one process, or each has its own */
+    PLAN_IN_HOST = 8,  /* windows are in host memory: GPUs do not reach each other */
+    PLAN_ZERO = 16,    /* copy engines carry all that reduces nothing */
+    PLAN_PAIR = 32,    /* two ranks, or one */
+    PLAN_CALLED = 64,  /* it is not captured in a graph */
+    PLAN_PARTS = 128,  /* copy engines carry messages as long as each rank's part of the vector */
+};
+
+/* Of a communicator: the same on all its ranks, so that all come to the same plan. */
+struct plan_facts {
+    int nranks;
+    bool loads, copies, in_host;
+    bool apart;              /* each rank has a process of its own */
+    bool lines;              /* links carry lines of 128 bytes as a whole */
+    bool zero;               /* the user wants no kernels where nothing is reduced */
+    unsigned protocols;      /* of messages by kernel: bits of enum kernel_form */
+    struct kernel_room room; /* that kernels have on all GPUs */
+};
+
+#define WAY(...) +1
+enum {
+    PLAN_ROWS = 0
+#include "tables/ways.tbl"
+};
+#undef WAY
+
+/* What the parameters make of the table. */
+struct plan_rules {
+    struct {
+        uint64_t from, below;
+    } row[PLAN_ROWS];
+    uint64_t copy_from; /* bytes of a message; 0: none is copied */
+    uint64_t plain_from, lines_from, lines_to;
+    uint64_t bulk_chunk, chain_chunk, chain_piece;
+};
+
+/* How messages go, by length: struct kernel_exchange has the last three. */
+struct plan_forms {
+    uint64_t copy_from[2]; /* by copy engine from here on; [1]: messages of a collective */
+    uint64_t plain_from, lines_from, lines_to;
+};
+
+struct plan {
+    enum way way;
+    uint64_t bytes, given; /* of the call's count; what a rank gives */
+    enum kernel_mode mode; /* of a reduction */
+    struct kernel_launch launch; /* kernel and grid; blocks 0: these follow from the messages, or there is no kernel */
+    uint64_t chunk;        /* bytes that are passed on at a time; 0: the kernel's own number */
+    bool needs_bulk;       /* the larger scratch of all who take part */
+};
+
+/* The parameters' values. `zero`: as in the facts. */
+void plan_rules(bool zero, struct plan_rules *out);
+/* Those of NCCL_PROTO: bits of enum kernel_form. A word that is none is warned of. */
+unsigned plan_protocols(void);
+
+/* bytes: of the call's count. */
+struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *facts, enum coll coll, uint64_t bytes,
+                      bool capturing);
+struct plan_forms plan_forms(const struct plan_rules *rules, const struct plan_facts *facts);
+
+/* The name of a kernel, for people. */
+const char *plan_kernel_name(enum kernel_id kernel);
+
+#endif
