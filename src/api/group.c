@@ -4,8 +4,8 @@
 #include "api/internal.h"
 
 #include "base/error.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 struct split {
     struct split *next; /* of the same parent */
     struct making making;
-    bool first, runs;
-    pthread_t thread;
+    bool first;
+    struct thread thread;
     tutti_result_t result;
     char sentence[1024];
 };
@@ -228,8 +228,7 @@ static void chain(size_t i)
 static tutti_result_t end_split(struct entry *entry)
 {
     struct split *split = entry->split;
-    if (split->runs)
-        pthread_join(split->thread, NULL);
+    thread_end(&split->thread);
     if (split->result != TUTTI_SUCCESS)
         error_set(split->result, "%s", split->sentence);
     tutti_result_t result = making_end(&split->making, split->result, entry->out);
@@ -248,9 +247,7 @@ static tutti_result_t issue_splits(void)
         struct split *split = split_of(i);
         if (!split || !split->first)
             continue;
-        int error = pthread_create(&split->thread, NULL, run_splits, split);
-        split->runs = !error;
-        if (error) /* the others wait for this rank: it must not be missing */
+        if (thread_start(&split->thread, "tutti-splitter", run_splits, split) != TUTTI_SUCCESS) /* the others wait for this rank: it must not be missing */
             run_splits(split);
     }
     for (size_t i = 0; i < group.count; i++) {

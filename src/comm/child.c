@@ -299,8 +299,7 @@ static bool run_later(const struct making *wanted)
         atomic_store(&child->parent, parent);
     atomic_store(&parent->state, COMM_MAKING);
     pthread_mutex_lock(&parent->joining);
-    parent->has_maker = pthread_create(&parent->maker, NULL, maker, making) == 0;
-    bool runs = parent->has_maker;
+    bool runs = thread_start(&parent->maker, "tutti-maker", maker, making) == TUTTI_SUCCESS;
     pthread_mutex_unlock(&parent->joining);
     if (runs)
         return true;

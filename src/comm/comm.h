@@ -4,6 +4,7 @@
 #define TUTTI_COMM_COMM_H
 
 #include "base/fork.h"
+#include "base/thread.h"
 #include "comm/meet.h"
 #include "engine/p2p.h"
 
@@ -53,8 +54,7 @@ struct tutti_comm {
     _Atomic bool abort;      /* watched while joining */
     _Atomic int failed;      /* the result of making it */
     char sentence[1024];
-    pthread_t maker;         /* of a non-blocking init, or of a child that is made without blocking */
-    bool has_maker;          /* under `joining`: any thread may abort */
+    struct thread maker;     /* of a non-blocking init, or of a child that is made without blocking; under `joining`: any thread may abort */
     pthread_mutex_t joining;
     struct premul premul[COMM_PREMULS];
 };

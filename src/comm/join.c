@@ -199,12 +199,10 @@ static void *maker(void *argument)
 tutti_result_t comm_join_later(struct tutti_comm *comm)
 {
     pthread_mutex_lock(&comm->joining);
-    int error = pthread_create(&comm->maker, NULL, maker, comm);
-    comm->has_maker = !error;
+    tutti_result_t result = thread_start(&comm->maker, "tutti-maker", maker, comm);
     pthread_mutex_unlock(&comm->joining);
-    if (!error)
+    if (result == TUTTI_SUCCESS)
         return TUTTI_SUCCESS;
-    tutti_result_t result = error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread to join with: %s", strerror(error));
     snprintf(comm->sentence, sizeof comm->sentence, "%s", error_last());
     atomic_store(&comm->failed, result);
     atomic_store_explicit(&comm->state, COMM_FAILED, memory_order_release);
@@ -214,9 +212,7 @@ tutti_result_t comm_join_later(struct tutti_comm *comm)
 tutti_result_t comm_join_wait(struct tutti_comm *comm)
 {
     pthread_mutex_lock(&comm->joining);
-    if (comm->has_maker)
-        pthread_join(comm->maker, NULL);
-    comm->has_maker = false;
+    thread_end(&comm->maker);
     pthread_mutex_unlock(&comm->joining);
     while (atomic_load(&comm->parent)) /* a thread of the parent's makes it */
         usleep(200);

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -440,7 +439,6 @@ static void deep(struct engine *engine)
 static void *thread_main(void *argument)
 {
     struct engine *engine = argument;
-    pthread_setname_np(pthread_self(), "tutti-engine");
     while (!atomic_load(&engine->stop)) {
         uint32_t before = atomic_load(&engine->activity);
         deep(engine);
@@ -451,30 +449,14 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-static tutti_result_t start_thread(struct engine *engine)
-{
-    sigset_t all, before;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, not this thread's */
-    int error = pthread_create(&thread, NULL, thread_main, engine);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot start the engine's thread: %s", strerror(error));
-    engine->thread = thread;
-    engine->thread_runs = true;
-    return TUTTI_SUCCESS;
-}
-
 /* ---- Life ---------------------------------------------------------------------------------------------------------- */
 
 static void engine_free(struct engine *engine)
 {
     atomic_store(&engine->stop, true);
-    if (engine->thread_runs) {
+    if (engine->thread.runs)
         poller_wake(engine->poller);
-        pthread_join(engine->thread, NULL);
-    }
+    thread_end(&engine->thread);
     link_domain_close(engine->links);
     for (int i = 0; i < ENGINE_CLOSED; i++) {
         free(engine->closed[i].sent);
@@ -514,7 +496,7 @@ static tutti_result_t engine_new(int index, struct engine **out)
         result = link_domain_open(&owner, engine->poller, engine->trace, &path_stripe, &engine->links);
     }
     if (result == TUTTI_SUCCESS)
-        result = start_thread(engine);
+        result = thread_start(&engine->thread, "tutti-engine", thread_main, engine);
     if (result == TUTTI_SUCCESS)
         *out = engine;
     else

@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "link/link.h"
 
 #include <pthread.h>
@@ -82,8 +83,7 @@ struct engine {
     _Atomic uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;
     _Atomic unsigned nap_us; /* longer where many processes share few processors */
-    unsigned long thread;
-    bool thread_runs;
+    struct thread thread;
 };
 
 /* One engine for the process, made at the first call and closed at the last release. */

@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/futex.h"
 #include "base/param.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +26,7 @@ struct member {
     worker_task_t *work;
     void *argument;
     int share;
-    pthread_t thread;
+    struct thread thread;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the workers work: for as long as issuing takes */
@@ -79,7 +80,7 @@ static void enlist(int wanted)
     while (members < wanted) {
         struct member *one = &member[members];
         atomic_store(&one->state, READY);
-        if (pthread_create(&one->thread, NULL, serve, one) != 0)
+        if (thread_start(&one->thread, "tutti-worker", serve, one) != TUTTI_SUCCESS)
             return;
         members++;
     }
@@ -90,7 +91,7 @@ static void dismiss(void)
     for (int i = 0; i < members; i++) {
         atomic_store(&member[i].state, ENDED);
         futex_wake_all(&member[i].state);
-        pthread_join(member[i].thread, NULL);
+        thread_end(&member[i].thread);
     }
     members = 0;
 }

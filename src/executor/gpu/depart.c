@@ -249,7 +249,7 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
 
 bool gpu_leave(struct gpu *gpu)
 {
-    if (!gpu->helper_runs || atomic_load(&gpu->team->failed))
+    if (!gpu->helper.runs || atomic_load(&gpu->team->failed))
         return false;
     atomic_store(&gpu->leaving, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
@@ -269,7 +269,7 @@ static pid_t owner;
 static bool still_busy(struct gpu *gpu, const void *unused)
 {
     (void)unused;
-    return gpu->helper_runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->at_exit);
+    return gpu->helper.runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->at_exit);
 }
 
 /* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is not called. */

@@ -136,10 +136,9 @@ static void ring(void *argument)
 
 tutti_result_t helper_start(struct gpu *gpu)
 {
-    int error = pthread_create(&gpu->helper, NULL, helper, gpu);
-    if (error)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error));
-    gpu->helper_runs = true;
+    tutti_result_t result = thread_start(&gpu->helper, "tutti-helper", helper, gpu);
+    if (result != TUTTI_SUCCESS)
+        return result;
     team_on_news(gpu->team, ring, depart_excuses, gpu);
     depart_at_exit();
     return TUTTI_SUCCESS;
@@ -147,11 +146,10 @@ tutti_result_t helper_start(struct gpu *gpu)
 
 void helper_stop(struct gpu *gpu)
 {
-    if (!gpu->helper_runs)
+    if (!gpu->helper.runs)
         return;
     team_on_news(gpu->team, NULL, NULL, NULL);
     atomic_store(&gpu->stop, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
-    pthread_join(gpu->helper, NULL);
-    gpu->helper_runs = false;
+    thread_end(&gpu->helper);
 }

@@ -241,21 +241,16 @@ static bool is_needed(const struct gpu *gpu)
 
 tutti_result_t import_start(struct gpu *gpu)
 {
-    int error = is_needed(gpu) ? pthread_create(&gpu->importer, NULL, work, gpu) : 0;
-    if (error)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error));
-    gpu->importer_runs = is_needed(gpu);
-    return TUTTI_SUCCESS;
+    return is_needed(gpu) ? thread_start(&gpu->importer, "tutti-importer", work, gpu) : TUTTI_SUCCESS;
 }
 
 void import_stop(struct gpu *gpu)
 {
-    if (!gpu->importer_runs)
+    if (!gpu->importer.runs)
         return;
     atomic_store(&gpu->importer_stops, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
-    pthread_join(gpu->importer, NULL);
-    gpu->importer_runs = false;
+    thread_end(&gpu->importer);
 }
 
 void import_close(struct gpu *gpu)

@@ -8,6 +8,7 @@
 #define TUTTI_EXECUTOR_GPU_INTERNAL_H
 
 #include "base/list.h"
+#include "base/thread.h"
 #include "device/cuda/device.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
@@ -153,8 +154,7 @@ struct gpu {
     struct list idle;                 /* in the process's list of executors */
     int visitors;                      /* peers that issue on this executor's streams; guarded by that list's lock */
 
-    pthread_t helper, importer;
-    bool helper_runs, importer_runs;
+    struct thread helper, importer;
     _Atomic bool stop, importer_stops;
 };
 

@@ -34,7 +34,7 @@ struct record {
     _Atomic uint64_t head, tail;
     pthread_mutex_t lock;
 
-    pthread_t thread;
+    struct thread thread;
     _Atomic bool watching; /* the thread looks again by itself */
     _Atomic bool stop;
     _Atomic uint32_t news; /* what it sleeps on */
@@ -313,8 +313,8 @@ void record_open(struct gpu *gpu)
         atomic_store(&record->watching, true);
         pthread_mutex_init(&record->lock, NULL);
         gpu->record = record;
-        if (pthread_create(&record->thread, NULL, watcher, gpu) != 0) {
-            log_warn("operations of rank %d are not in the black box: there is no thread for them", gpu->rank);
+        if (thread_start(&record->thread, "tutti-watcher", watcher, gpu) != TUTTI_SUCCESS) {
+            log_warn("operations of rank %d are not in the black box: %s", gpu->rank, error_last());
             release(gpu);
         }
     }
@@ -328,7 +328,7 @@ void record_close(struct gpu *gpu)
         return;
     atomic_store(&record->stop, true);
     wake(record);
-    pthread_join(record->thread, NULL);
+    thread_end(&record->thread);
     look(gpu);
     end_until(gpu, atomic_load(&record->tail)); /* the team has failed, or nothing is left */
     release(gpu);

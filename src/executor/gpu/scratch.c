@@ -71,7 +71,7 @@ static uint64_t key_of(const struct gpu *gpu, int from, int to, enum scratch_kin
 /* While the executor is made nobody else delivers them. */
 static void deliver_now(struct gpu *gpu)
 {
-    while (!gpu->helper_runs && !atomic_load(&gpu->team->failed) && offer_deliver(gpu))
+    while (!gpu->helper.runs && !atomic_load(&gpu->team->failed) && offer_deliver(gpu))
         usleep(LOOK_US);
 }
 

@@ -107,7 +107,6 @@ static void *work(void *argument)
     struct channel *channel = argument;
     struct staged *staged = channel->staged;
     cuda_enter(staged->device);
-    pthread_setname_np(pthread_self(), "tutti-staged");
     pthread_mutex_lock(&staged->lock);
     for (;;) {
         while (list_empty(&channel->jobs) && !channel->stop)
@@ -138,9 +137,7 @@ static void stop_thread(struct channel *channel)
     channel->stop = true;
     pthread_cond_signal(&channel->news);
     pthread_mutex_unlock(&channel->staged->lock);
-    if (channel->thread_runs)
-        pthread_join(channel->thread, NULL);
-    channel->thread_runs = false;
+    thread_end(&channel->thread);
 }
 
 /* ---- Teams --------------------------------------------------------------------------------------------------------- */
@@ -221,13 +218,6 @@ static tutti_result_t pin(struct staged *staged)
     return result;
 }
 
-static tutti_result_t start_thread(struct channel *channel)
-{
-    int error = pthread_create(&channel->thread, NULL, work, channel);
-    channel->thread_runs = !error;
-    return error ? error_set(TUTTI_SYSTEM_ERROR, "cannot start a thread: %s", strerror(error)) : TUTTI_SUCCESS;
-}
-
 void channels_prepare(struct staged *staged)
 {
     for (int i = 0; i < ENGINE_MOST; i++) {
@@ -257,7 +247,7 @@ tutti_result_t channels_open(struct staged *staged)
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
         staged->channel[i].team->crowded |= staged->crowded; /* threads that wait yield to those that do not */
     for (int i = 0; i < staged->channels && result == TUTTI_SUCCESS; i++)
-        result = start_thread(&staged->channel[i]);
+        result = thread_start(&staged->channel[i].thread, "tutti-staged", work, &staged->channel[i]);
     return result;
 }
 

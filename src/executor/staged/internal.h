@@ -4,6 +4,7 @@
 #define TUTTI_EXECUTOR_STAGED_INTERNAL_H
 
 #include "base/list.h"
+#include "base/thread.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/kernels/kernels.h"
 #include "engine/engine.h"
@@ -45,8 +46,8 @@ struct channel {
     struct work *work; /* of the job, while it is one of messages */
     struct list jobs;  /* by job->turn[index] */
     pthread_cond_t news;
-    pthread_t thread;
-    bool thread_runs, stop;
+    struct thread thread;
+    bool stop;
 };
 
 struct staged {
