@@ -299,6 +299,8 @@ static void prove_all(const struct scene *scene, struct finding *finding, const 
     if (chain->witness->ending == MISSES && may_come_yet(chain->witness))
         prove(finding, "between two calls it was away for %s before: it may come yet",
               word_time(longest_pause(end->comm)).text);
+    if (chain->witness->ending != ABSENT)
+        prove_stage(finding, end->box);
     prove_wait(finding, waiter);
     prove_others(finding, chain);
     if (scene->snapshot->before.count && waiter->box->alive)

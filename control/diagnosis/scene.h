@@ -86,6 +86,8 @@ struct finding *finding_add_rank(struct findings *findings, enum finding_kind ki
 void say(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* One more line of evidence, if there is room. */
 void prove(struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Where in training this process is, if its calls tell. (stage.c) */
+void prove_stage(struct finding *finding, const struct blackbox *box);
 /* "rank 3 (process 812 on node7)" */
 void say_who(struct finding *finding, const struct member *member);
 /* " 0 1 2 and 5 more" */

@@ -125,6 +125,7 @@ static void report(struct scene *scene, struct findings *findings, const struct 
         prove(finding, "process %u used %s of processor in the last %s; a thread of it had to wait %s for one",
               member->box->header.pid, word_time(share.ran).text, word_time(share.time).text,
               word_time(share.delayed).text);
+    prove_stage(finding, member->box);
 }
 
 /* How much is waited, for whom, and how long all of it took. */

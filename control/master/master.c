@@ -207,6 +207,7 @@ bool master_run(const struct master_options *options)
     sigaddset(&signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads that would take them */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a history that may not grow fails by its result */
     const struct serve_options serve = {.at = &at, .certificate = options->certificate, .key = options->key, .token = &options->token,
                                         .context = master, .on_report = on_report, .on_page = master_page, .on_refusal = on_refusal};
     bool fine = open_all(master, &serve);
