@@ -4,65 +4,14 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "transport/socket.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-static void set(int fd, int level, int option, int value)
-{
-    setsockopt(fd, level, option, &value, sizeof value);
-}
-
-static long read_limit(const char *path)
-{
-    long limit = 0;
-    FILE *file = fopen(path, "re");
-    if (file) {
-        if (fscanf(file, "%ld", &limit) != 1)
-            limit = 0;
-        fclose(file);
-    }
-    return limit;
-}
-
-/* A size that the system would cut is not set at all: buffers that grow by themselves then do better. */
-static void set_buffer(int fd, int force, int plain, const char *limit, int bytes)
-{
-    if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof bytes) != 0 && read_limit(limit) >= bytes)
-        set(fd, SOL_SOCKET, plain, bytes);
-}
-
-void tcp_tune(int fd)
-{
-    int timeout = (int)param_int(PARAM_TIMEOUT), seconds = timeout / 3000 > 1 ? timeout / 3000 : 1;
-    int buffer = (int)param_int(PARAM_TCP_BUFFER);
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds < 32767 ? seconds : 32767);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds < 32767 ? seconds : 32767);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout);
-    if (!buffer)
-        return;
-    set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, "/proc/sys/net/core/wmem_max", buffer);
-    set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, "/proc/sys/net/core/rmem_max", buffer);
-}
-
-/*
- * To the same host nothing is congested that a sender could spare. Congestion control that paces (BBR, the default of some systems)
- * takes a third more processor time there and holds streams back; Reno, which every Linux has and lets anyone choose, never waits.
- */
-static void be_quick(int fd, const struct transport *transport, const struct wire_process *peer)
-{
-    if (peer->host == transport->self.host)
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-}
 
 void tcp_lane_touch(struct tcp_lane *lane)
 {
@@ -109,43 +58,6 @@ static void deadline_passed(struct transport_timer *timer)
     tcp_fail(container_of(timer, struct tcp_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
-/* All of it, at once: a fresh socket has room for a greeting. */
-static bool send_whole(int fd, const void *bytes, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t took = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (took < 0 && errno != EINTR)
-            return false;
-        done += took > 0 ? (size_t)took : 0;
-    }
-    return true;
-}
-
-static bool to_net(const struct wire_address *from, struct net_address *to)
-{
-    memset(to, 0, sizeof *to);
-    if (from->family == 4) {
-        to->v4.sin_family = AF_INET;
-        memcpy(&to->v4.sin_addr, from->bytes, 4);
-    } else if (from->family == 6) {
-        to->v6.sin6_family = AF_INET6;
-        to->v6.sin6_scope_id = from->scope;
-        memcpy(&to->v6.sin6_addr, from->bytes, 16);
-    } else {
-        return false;
-    }
-    net_set_port(to, from->port);
-    return true;
-}
-
-int tcp_addresses(const struct wire_process *process)
-{
-    int count = 0;
-    while (count < WIRE_ADDRESSES && process->tcp[count].family)
-        count++;
-    return count;
-}
-
 /* Which of our interfaces the socket's address is of: the routes may have chosen. */
 static void find_device(struct tcp_lane *lane)
 {
@@ -157,7 +69,7 @@ static void find_device(struct tcp_lane *lane)
         return;
     net_set_port(&mine, 0);
     for (int i = 0; i < tcp_addresses(self); i++) {
-        if (!to_net(&self->tcp[i], &other))
+        if (!socket_address(&self->tcp[i], &other))
             continue;
         net_set_port(&other, 0);
         if (strcmp(net_format(&mine, text), net_format(&other, its)) == 0)
@@ -176,7 +88,7 @@ static void say_hello(struct tcp_lane *lane)
         return;
     }
     hello->from = tcp->base.self;
-    if (!send_whole(lane->source.fd, hello, sizeof *hello)) {
+    if (!socket_send_whole(lane->source.fd, hello, sizeof *hello)) {
         tcp_fail(lane, "cannot send the greeting", errno);
         return;
     }
@@ -186,7 +98,7 @@ static void say_hello(struct tcp_lane *lane)
 
 static void read_welcome(struct tcp_lane *lane)
 {
-    struct tcp_welcome welcome;
+    struct socket_welcome welcome;
     ssize_t got = recv(lane->source.fd, lane->in + lane->end, sizeof welcome - lane->end, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -199,8 +111,8 @@ static void read_welcome(struct tcp_lane *lane)
         return;
     memcpy(&welcome, lane->in, sizeof welcome);
     lane->end = 0;
-    bool declined = welcome.magic == TCP_DECLINE_MAGIC;
-    if ((welcome.magic != TCP_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
+    bool declined = welcome.magic == SOCKET_DECLINE_MAGIC;
+    if ((welcome.magic != SOCKET_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
         !wire_same_process(welcome.uuid, lane->peer)) {
         tcp_fail(lane, "someone else answers at the peer's address", 0);
         return;
@@ -261,12 +173,13 @@ static void bind_source(int fd, const struct wire_process *self, uint16_t index,
 {
     struct net_address from;
     int count = tcp_addresses(self);
-    if (count < 2 || epoch / 2 % 2 == 0 || !to_net(&self->tcp[index % count], &from))
+    if (count < 2 || epoch / 2 % 2 == 0 || !socket_address(&self->tcp[index % count], &from))
         return;
     if (from.any.sa_family != to->any.sa_family || net_is_loopback(&from) != net_is_loopback(to))
         return;
     net_set_port(&from, 0);
-    set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    int late = 1;
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late);
     if (bind(fd, &from.any, net_size(&from)) != 0)
         log_info("cannot send from our address of TCP lane %u: %s; leaving it to the routes", index, strerror(errno));
 }
@@ -276,14 +189,14 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     struct transport *transport = lane->base.lane.transport;
     struct net_address to;
     int count = tcp_addresses(peer);
-    if (!count || !to_net(&peer->tcp[lane->index % count], &to))
+    if (!count || !socket_address(&peer->tcp[lane->index % count], &to))
         return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no TCP address");
     int fd = fork_socket(to.any.sa_family, SOCK_STREAM);
     if (fd < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket for TCP lane %u: %s", lane->index, strerror(errno));
     lane->source.fd = fd;
-    tcp_tune(fd);
-    be_quick(fd, transport, peer);
+    socket_tune(fd);
+    socket_be_quick(fd, transport, peer);
     bind_source(fd, &transport->self, lane->index, lane->epoch, &to);
     if (connect(fd, &to.any, net_size(&to)) != 0 && errno != EINPROGRESS) {
         tcp_fail(lane, "cannot connect", errno); /* down() follows: the owner has one way to learn of it */
@@ -338,17 +251,11 @@ void tcp_lane_reap(struct lane *base)
     free(lane);
 }
 
-static bool believable(const struct transport *transport, const struct wire_hello *hello)
-{
-    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION &&
-           transport_same_secret(hello->secret, transport->self.secret);
-}
-
 static bool answer(const struct tcp_lane *lane, uint32_t magic)
 {
-    struct tcp_welcome welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index};
+    struct socket_welcome welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index};
     memcpy(welcome.uuid, lane->base.lane.transport->self.uuid, sizeof welcome.uuid);
-    return send_whole(lane->source.fd, &welcome, sizeof welcome);
+    return socket_send_whole(lane->source.fd, &welcome, sizeof welcome);
 }
 
 /* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
@@ -360,9 +267,9 @@ static void introduce(struct tcp_lane *lane, const struct wire_hello *hello)
         return;
     lane->welcome_due = false;
     if (!taken) {
-        answer(lane, TCP_DECLINE_MAGIC);
+        answer(lane, SOCKET_DECLINE_MAGIC);
         tcp_lane_close(&lane->base.lane);
-    } else if (!answer(lane, TCP_WELCOME_MAGIC)) {
+    } else if (!answer(lane, SOCKET_WELCOME_MAGIC)) {
         tcp_fail(lane, "cannot send the welcome", errno);
     } else {
         tcp_flush(lane);
@@ -376,13 +283,13 @@ void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fd
     struct tcp_lane *lane;
     (void)fds; /* TCP carries none */
     memcpy(&hello, greeting, sizeof hello);
-    if (!believable(transport, &hello)) {
+    if (!socket_believes(transport, &hello)) {
         log_info("a stranger connected to transport tcp without the secret: closed");
         close(fd);
         return;
     }
-    tcp_tune(fd);
-    be_quick(fd, transport, &hello.from);
+    socket_tune(fd);
+    socket_be_quick(fd, transport, &hello.from);
     if (!(lane = lane_new(transport, NULL, hello.lane, hello.epoch))) {
         close(fd);
         return;

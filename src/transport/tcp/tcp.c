@@ -2,52 +2,21 @@
 /* The TCP transport as a whole: its listening sockets, and who is polled when. */
 #include "transport/tcp/tcp.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/param.h"
+#include "transport/socket.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
-#define BACKLOG         4096
 #define MOST_DIRECT     1    /* more lanes than this are asked all at once, by epoll */
 #define COOL_AFTER      2000 /* polls without traffic */
 #define LOOK_EVERY      32   /* polls */
 #define AGE_EVERY       256  /* polls */
 
-static void to_wire(const struct net_address *address, struct wire_address *out)
+int tcp_addresses(const struct wire_process *process)
 {
-    *out = (struct wire_address){.port = net_port(address)};
-    if (address->any.sa_family == AF_INET) {
-        out->family = 4;
-        memcpy(out->bytes, &address->v4.sin_addr, 4);
-    } else {
-        out->family = 6;
-        out->scope = address->v6.sin6_scope_id;
-        memcpy(out->bytes, &address->v6.sin6_addr, 16);
-    }
-}
-
-static tutti_result_t open_listening(struct tcp_transport *tcp, struct wire_process *self)
-{
-    struct net_interface faces[WIRE_ADDRESSES];
-    int count = 0, opened = 0;
-    tutti_result_t result = net_interfaces(faces, WIRE_ADDRESSES, &count);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    memset(self->tcp, 0, sizeof self->tcp);
-    for (int i = 0; i < count; i++) {
-        int fd;
-        if (net_listen(&faces[i].address, BACKLOG, &fd) != TUTTI_SUCCESS)
-            continue;
-        tcp_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
-        if (acceptor_open(&tcp->acceptor, &tcp->listening[opened], fd) != TUTTI_SUCCESS)
-            continue;
-        char text[NET_TEXT];
-        log_info("transport tcp listens at %s (%s)", net_format(&faces[i].address, text), faces[i].name);
-        to_wire(&faces[i].address, &self->tcp[opened++]);
-    }
-    return opened ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE;
+    return socket_addresses(process->tcp, WIRE_ADDRESSES);
 }
 
 static void tcp_close(struct transport *transport)
@@ -73,7 +42,7 @@ static tutti_result_t tcp_open(const struct transport_ops *ops, const struct tra
     acceptor_init(&tcp->acceptor, &tcp->base, sizeof(struct wire_hello), tcp_greeted);
     tutti_result_t result = transport_init(&tcp->base, &transport_tcp, owner, poller, tcp_lane_reap);
     if (result == TUTTI_SUCCESS)
-        result = open_listening(tcp, self);
+        result = socket_listen(&tcp->acceptor, tcp->listening, self->tcp, WIRE_ADDRESSES);
     if (result != TUTTI_SUCCESS) {
         tcp_close(&tcp->base);
         return result;

@@ -24,17 +24,6 @@ struct tcp_frame {
 };
 _Static_assert(sizeof(struct tcp_frame) == 24, "tcp_frame is part of the protocol");
 
-/* The answer to a hello that was believed, once the owner has decided. */
-struct tcp_welcome {
-    uint32_t magic; /* TCP_WELCOME_MAGIC, or TCP_DECLINE_MAGIC: not now */
-    uint16_t version;
-    uint16_t lane;
-    uint8_t uuid[WIRE_UUID_BYTES]; /* of the process that answers */
-};
-#define TCP_WELCOME_MAGIC 0x57545455u /* "UTTW" */
-#define TCP_DECLINE_MAGIC 0x4e545455u /* "UTTN" */
-_Static_assert(sizeof(struct tcp_welcome) == 24, "tcp_welcome is part of the protocol");
-
 struct tcp_transport {
     struct transport base;
     struct acceptor acceptor;
@@ -92,7 +81,6 @@ void tcp_lane_reap(struct lane *lane);
 void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
 void tcp_lane_touch(struct tcp_lane *lane);
 void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
-void tcp_tune(int fd);
 /* How many the process listens on. */
 int tcp_addresses(const struct wire_process *process);
 /* The lane fails: nothing more is sent or received, and down() follows. */

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP connections of lanes: listening, addresses, tuning, greetings. */
+#include "transport/socket.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BACKLOG 4096
+
+static void set(int fd, int level, int option, int value)
+{
+    setsockopt(fd, level, option, &value, sizeof value);
+}
+
+static long read_limit(const char *path)
+{
+    long limit = 0;
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%ld", &limit) != 1)
+            limit = 0;
+        fclose(file);
+    }
+    return limit;
+}
+
+/* A size that the system would cut is not set at all: buffers that grow by themselves then do better. */
+static void set_buffer(int fd, int force, int plain, const char *limit, int bytes)
+{
+    if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof bytes) != 0 && read_limit(limit) >= bytes)
+        set(fd, SOL_SOCKET, plain, bytes);
+}
+
+void socket_tune(int fd)
+{
+    int timeout = (int)param_int(PARAM_TIMEOUT), seconds = timeout / 3000 > 1 ? timeout / 3000 : 1;
+    int buffer = (int)param_int(PARAM_TCP_BUFFER);
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds < 32767 ? seconds : 32767);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds < 32767 ? seconds : 32767);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout);
+    if (!buffer)
+        return;
+    set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, "/proc/sys/net/core/wmem_max", buffer);
+    set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, "/proc/sys/net/core/rmem_max", buffer);
+}
+
+/*
+ * To the same host nothing is congested that a sender could spare. Congestion control that paces (BBR, the default of
+ * some systems) takes a third more processor time there and holds streams back; Reno, which every Linux has and lets
+ * anyone choose, never waits.
+ */
+void socket_be_quick(int fd, const struct transport *transport, const struct wire_process *peer)
+{
+    if (peer->host == transport->self.host)
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
+bool socket_send_whole(int fd, const void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t took = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (took < 0 && errno != EINTR)
+            return false;
+        done += took > 0 ? (size_t)took : 0;
+    }
+    return true;
+}
+
+bool socket_address(const struct wire_address *from, struct net_address *to)
+{
+    memset(to, 0, sizeof *to);
+    if (from->family == 4) {
+        to->v4.sin_family = AF_INET;
+        memcpy(&to->v4.sin_addr, from->bytes, 4);
+    } else if (from->family == 6) {
+        to->v6.sin6_family = AF_INET6;
+        to->v6.sin6_scope_id = from->scope;
+        memcpy(&to->v6.sin6_addr, from->bytes, 16);
+    } else {
+        return false;
+    }
+    net_set_port(to, from->port);
+    return true;
+}
+
+static void to_wire(const struct net_address *address, struct wire_address *out)
+{
+    *out = (struct wire_address){.port = net_port(address)};
+    if (address->any.sa_family == AF_INET) {
+        out->family = 4;
+        memcpy(out->bytes, &address->v4.sin_addr, 4);
+    } else {
+        out->family = 6;
+        out->scope = address->v6.sin6_scope_id;
+        memcpy(out->bytes, &address->v6.sin6_addr, 16);
+    }
+}
+
+int socket_addresses(const struct wire_address *addresses, int most)
+{
+    int count = 0;
+    while (count < most && addresses[count].family)
+        count++;
+    return count;
+}
+
+tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *listening, struct wire_address *out,
+                             int most)
+{
+    struct net_interface faces[WIRE_ADDRESSES];
+    int count = 0, opened = 0;
+    tutti_result_t result = net_interfaces(faces, WIRE_ADDRESSES, &count);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    memset(out, 0, (size_t)most * sizeof *out);
+    for (int i = 0; i < count && opened < most; i++) {
+        int fd;
+        if (net_listen(&faces[i].address, BACKLOG, &fd) != TUTTI_SUCCESS)
+            continue;
+        socket_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
+        if (acceptor_open(acceptor, &listening[opened], fd) != TUTTI_SUCCESS)
+            continue;
+        char text[NET_TEXT];
+        log_info("transport %s listens at %s (%s)", acceptor->transport->ops->name, net_format(&faces[i].address, text),
+                 faces[i].name);
+        to_wire(&faces[i].address, &out[opened++]);
+    }
+    return opened ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE;
+}
+
+bool socket_believes(const struct transport *transport, const struct wire_hello *hello)
+{
+    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION &&
+           transport_same_secret(hello->secret, transport->self.secret);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the transports whose lanes begin with a TCP connection have in common: listening, addresses, tuning, greetings.
+ */
+#ifndef TUTTI_TRANSPORT_SOCKET_H
+#define TUTTI_TRANSPORT_SOCKET_H
+
+#include "base/net.h"
+#include "transport/acceptor.h"
+
+/* The answer to a hello that was believed, once the owner has decided. */
+struct socket_welcome {
+    uint32_t magic; /* SOCKET_WELCOME_MAGIC, or SOCKET_DECLINE_MAGIC: not now */
+    uint16_t version;
+    uint16_t lane;
+    uint8_t uuid[WIRE_UUID_BYTES]; /* of the process that answers */
+};
+#define SOCKET_WELCOME_MAGIC 0x57545455u /* "UTTW" */
+#define SOCKET_DECLINE_MAGIC 0x4e545455u /* "UTTN" */
+_Static_assert(sizeof(struct socket_welcome) == 24, "socket_welcome is part of the protocol");
+
+/* Listens at the first `most` usable interfaces, and says where. An error if there is none. */
+tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *listening, struct wire_address *out,
+                             int most);
+/* How many of `most` a process listens at. */
+int socket_addresses(const struct wire_address *addresses, int most);
+/* False: `from` is none. */
+bool socket_address(const struct wire_address *from, struct net_address *to);
+
+/* Buffers, no delay, and an end if the peer's host is silent for TUTTI_TIMEOUT. */
+void socket_tune(int fd);
+/* For a peer that may be of this host. */
+void socket_be_quick(int fd, const struct transport *transport, const struct wire_process *peer);
+
+/* Sends all of it at once: a fresh socket has room for a greeting. */
+bool socket_send_whole(int fd, const void *bytes, size_t size);
+/* Is the greeting of this protocol, and does it show our secret? */
+bool socket_believes(const struct transport *transport, const struct wire_hello *hello);
+
+#endif
