@@ -75,11 +75,16 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .memory = count_memory};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
-        struct transport *transport;
-        if (!transport_is_wanted(ops) || !(ops = pass_over(ops)) || ops->open(ops, &owner, domain->poller, &domain->self, &transport) != TUTTI_SUCCESS)
+        if (!transport_is_wanted(ops))
             continue;
-        domain->ops[domain->transports] = ops;
-        domain->transport[domain->transports++] = transport;
+        struct transport *transport;
+        bool asked = ops->caps & TRANSPORT_ON_REQUEST; /* another one in its place would only hide that it cannot be used */
+        if ((ops = pass_over(ops)) && ops->open(ops, &owner, domain->poller, &domain->self, &transport) == TUTTI_SUCCESS) {
+            domain->ops[domain->transports] = ops;
+            domain->transport[domain->transports++] = transport;
+        } else if (asked) {
+            break;
+        }
     }
     if (domain->transports)
         return TUTTI_SUCCESS;

@@ -194,9 +194,11 @@ bool transport_shm_is_off(void)
     return param_int(PARAM_SHM_DISABLE) && (!theirs || param_int(PARAM_P2P_DISABLE));
 }
 
+/* What carries no messages has TCP beside it. */
 bool transport_is_wanted(const struct transport_ops *ops)
 {
-    static const char *const forced[] = {NULL, "shm", "tcp"};
-    const char *only = forced[param_int(PARAM_TRANSPORT)];
-    return only ? strcmp(only, ops->name) == 0 : !(ops->caps & TRANSPORT_SAME_HOST) || !transport_shm_is_off();
+    const char *only = param_text(PARAM_TRANSPORT);
+    if (strcmp(only, "auto") == 0)
+        return !(ops->caps & TRANSPORT_ON_REQUEST) && !((ops->caps & TRANSPORT_SAME_HOST) && transport_shm_is_off());
+    return strcmp(only, ops->name) == 0 || (strcmp(only, "verbs") == 0 && strcmp(ops->name, "tcp") == 0);
 }

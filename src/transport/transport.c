@@ -101,4 +101,4 @@ const struct transport_ops transport_unsupported = {
     .disarm = no_disarm,
 };
 
-const struct transport_ops *const transport_registry[] = {&transport_shm, &transport_tcp, NULL};
+const struct transport_ops *const transport_registry[] = {&transport_shm, &transport_verbs, &transport_tcp, NULL};

@@ -36,6 +36,7 @@ enum transport_caps {
     TRANSPORT_CONFIRMS = 8,  /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
     TRANSPORT_DIRECT = 32,   /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
     TRANSPORT_DATA = 16,     /* for data: the messages of a link go over lanes of another transport */
+    TRANSPORT_ON_REQUEST = 64, /* used only where TUTTI_TRANSPORT names it */
 };
 
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
@@ -156,6 +157,7 @@ struct transport_ops {
 extern const struct transport_ops transport_unsupported;
 extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_tcp;
+extern const struct transport_ops transport_verbs;
 
 /* The transports of this build, best first, NULL at the end. */
 extern const struct transport_ops *const transport_registry[];

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define WIRE_BOX_MAGIC        0x584f424954545554ull /* "TUTTIBOX" */
-#define WIRE_BOX_VERSION      3
+#define WIRE_BOX_VERSION      4
 #define WIRE_BOX_PAGE         4096
 #define WIRE_BOX_COMMS        128  /* communicators with a place in the box */
 #define WIRE_BOX_OPS          256  /* operations remembered for each: a power of 2 */

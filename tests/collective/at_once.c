@@ -4,10 +4,10 @@
  * results, and what becomes of them when ranks call something else, die, give up, stop, or are threads of one process. Each scene ends with a look
  * into the black box: so many operations went that way.
  */
+#include "box.h"
 #include "job.h"
 
 #include "wire/boxfile.h"
-#include "wire/boxread.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -46,23 +46,9 @@ static int complain(const char *what, int rank, tutti_comm_t comm)
     return 1;
 }
 
-static uint64_t read_counter(int which)
-{
-    struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
-    struct blackbox *box;
-    char base[96], path[200];
-    boxfile_name(&name, base, sizeof base);
-    snprintf(path, sizeof path, "%s/%s", folder, base);
-    if (blackbox_read(path, &box) != TUTTI_SUCCESS)
-        return 0;
-    uint64_t count = box->counters[which];
-    blackbox_free(box);
-    return count;
-}
-
 static uint64_t count_at_once(void)
 {
-    return read_counter(WIRE_COUNTER_OPERATIONS_AT_ONCE);
+    return box_counter(WIRE_COUNTER_OPERATIONS_AT_ONCE);
 }
 
 static tutti_result_t sum(uint64_t *value, tutti_comm_t comm)
@@ -154,7 +140,7 @@ static int run_making(int rank, int nranks, tutti_comm_t comm)
         tutti_result_t result = i == 0   ? TUTTI_SUCCESS
                                 : i == 3 ? tutti_comm_shrink(comm, NULL, 0, &child, NULL)
                                          : tutti_comm_split(comm, color, rank, &child, NULL);
-        uint64_t now = read_counter(WIRE_COUNTER_OPERATIONS);
+        uint64_t now = box_counter(WIRE_COUNTER_OPERATIONS);
         if (result != TUTTI_SUCCESS || tutti_comm_destroy(child) != TUTTI_SUCCESS)
             return complain(expected[i].what, rank, comm);
         if (now - before != expected[i].operations && (i != 2 || !rank)) {

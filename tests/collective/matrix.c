@@ -4,6 +4,7 @@
  * One process a rank: tutti run -n N -- matrix. K: only one case in K, drawn by the seed.
  */
 #include "gpu.h"
+#include "box.h"
 #include "job.h"
 
 #include <stdio.h>
@@ -147,13 +148,16 @@ static void collective(enum job_kind kind)
 
 int main(int argc, char **argv)
 {
-    for (int option; (option = getopt(argc, argv, "c:k:s:")) != -1;) {
+    bool by_verbs = false;
+    for (int option; (option = getopt(argc, argv, "c:k:s:v")) != -1;) {
         if (option == 'c')
             m.only = optarg;
         else if (option == 'k')
             m.stride = strtoull(optarg, NULL, 10);
         else if (option == 's')
             m.seed = strtoull(optarg, NULL, 10);
+        else if (option == 'v')
+            by_verbs = true;
         else
             return 2;
     }
@@ -168,6 +172,10 @@ int main(int argc, char **argv)
     for (int kind = 0; kind < JOB_KINDS; kind++)
         collective((enum job_kind)kind);
     flush_batch();
+    if (by_verbs && !(box_counter(WIRE_COUNTER_SENT_VERBS) && box_counter(WIRE_COUNTER_RECEIVED_VERBS))) {
+        fprintf(stderr, "rank %d: nothing went over RDMA verbs\n", m.rank);
+        return 1;
+    }
     if (failed(tutti_comm_destroy(m.comm), "destroy"))
         return 1;
     if (m.rank == 0)

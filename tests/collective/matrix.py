@@ -127,8 +127,26 @@ def hosts_main(tutti, matrix):
     return failures != 0
 
 
+def verbs_main(tutti, matrix):
+    """RDMA carries what is longer than 256 bytes, on one lane and on two; each rank looks whether it did."""
+    quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
+    failures, runs = 0, 0
+    for lanes in ("1", "2"):
+        for ranks in [2, 3] if quick else [2, 3, 5]:
+            for choice in [{}, *choices(tutti)][: None if full else 2]:
+                algorithms = ";".join(f"{collective}:{name}" for collective, name in choice.items())
+                stride = 1 if full else 16 * (3 if choice else 1)
+                settings = {"TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_IB_LANES": lanes}
+                failures += not run(tutti, matrix, "verbs", ranks, algorithms, ["-v", "-s", str(runs + 1), "-k", str(stride)], settings=settings)
+                runs += 1
+    print(f"{runs} runs, {failures} failed")
+    return failures != 0
+
+
 def main():
     tutti, matrix, transport = sys.argv[1:4]
+    if transport == "verbs":
+        return verbs_main(tutti, matrix)
     if transport == "hosts":
         return hosts_main(tutti, matrix)
     if transport == "gpu":

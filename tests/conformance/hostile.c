@@ -42,10 +42,11 @@ static socklen_t name_of(const uint8_t *uuid, struct sockaddr_un *out)
 /* A bare connection to where `self` listens. */
 static int knock(const struct wire_process *self)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(self->tcp[0].port)};
+    const struct wire_address *at = strcmp(under_test->name, "verbs") == 0 ? &self->verbs : &self->tcp[0];
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(at->port)};
     struct sockaddr_un un;
     socklen_t length = name_of(self->uuid, &un);
-    memcpy(&in.sin_addr, self->tcp[0].bytes, 4);
+    memcpy(&in.sin_addr, at->bytes, 4);
     int fd = is_shm() ? socket(AF_UNIX, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
     int result = is_shm() ? connect(fd, (struct sockaddr *)&un, length)

@@ -140,8 +140,8 @@ static void run_wakes(struct wakes wakes)
 static void wakes_every_time(void **state)
 {
     (void)state;
-    run_wakes((struct wakes){10000, true});
-    run_wakes((struct wakes){50000, false}); /* the answer comes at the moment of falling asleep */
+    run_wakes((struct wakes){flow_total(10000), true});
+    run_wakes((struct wakes){flow_total(50000), false}); /* the answer comes at the moment of falling asleep */
 }
 
 static void sleeper_body(struct solo *solo, void *context)

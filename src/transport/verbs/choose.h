@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ports of RDMA devices, and which address of each, are wanted. Nothing here calls the library. */
+#ifndef TUTTI_TRANSPORT_VERBS_CHOOSE_H
+#define TUTTI_TRANSPORT_VERBS_CHOOSE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+/*
+ * Does the wish (TUTTI_IB_HCA) take port `port` of device `name`? "mlx5_0,mlx5_2": names that begin so; "=mlx5_0:1":
+ * this name, and of it this port; "^mlx5_3", "^=mlx5_3:2": all but those. "": all.
+ */
+bool choose_port(const char *wish, const char *name, unsigned port);
+
+/* How good an entry of a port's table of addresses is: lower is better, negative is none to use. */
+int choose_gid_class(const struct ibv_gid_entry *entry);
+/* It reaches only this host. */
+bool choose_is_loopback(const union ibv_gid *gid);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ports of adapters: which are used, by which address, and what they tell of themselves. */
+#include "transport/verbs/verbs.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "transport/verbs/choose.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define FIRST_ROOM 1024 /* completions */
+
+/* ---- Addresses ---------------------------------------------------------------------------------- */
+
+static bool read_gid(const struct verbs_device *device, uint32_t index, struct ibv_gid_entry *out)
+{
+    memset(out, 0, sizeof *out);
+    return device->owner->library->query_gid(device->context, device->port, index, out, 0, sizeof *out) == 0 &&
+           choose_gid_class(out) >= 0;
+}
+
+static bool same_gid(const struct ibv_gid_entry *a, const struct ibv_gid_entry *b)
+{
+    return a->gid_type == b->gid_type && memcmp(&a->gid, &b->gid, sizeof a->gid) == 0;
+}
+
+/* Where in the table the device's address is, or the best address if it has none of those there. False: the table is
+ * empty. */
+static bool search_gids(struct verbs_device *device, int length)
+{
+    struct ibv_gid_entry best, entry;
+    int found = -1;
+    for (int i = 0; i < length; i++) {
+        if (!read_gid(device, (uint32_t)i, &entry))
+            continue;
+        if (same_gid(&entry, &device->gid)) {
+            device->gid = entry;
+            return true;
+        }
+        if (found < 0 || choose_gid_class(&entry) < choose_gid_class(&best)) {
+            best = entry;
+            found = i;
+        }
+    }
+    if (found >= 0)
+        device->gid = best;
+    return found >= 0;
+}
+
+/* The address is what stays; its place in the table changes with each that comes or goes. */
+static tutti_result_t resolve_gid(struct verbs_device *device, const struct ibv_port_attr *port)
+{
+    int64_t asked = param_int(PARAM_IB_GID_INDEX);
+    struct ibv_gid_entry entry;
+    if (asked >= 0) {
+        if (!read_gid(device, (uint32_t)asked, &device->gid))
+            return error_note(TUTTI_INVALID_USAGE, "RDMA device %s has no address at TUTTI_IB_GID_INDEX=%d",
+                              device->name, (int)asked);
+        return TUTTI_SUCCESS;
+    }
+    if (read_gid(device, device->gid.gid_index, &entry) && same_gid(&entry, &device->gid))
+        return TUTTI_SUCCESS;
+    if (!search_gids(device, port->gid_tbl_len))
+        return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s has no address", device->name);
+    return TUTTI_SUCCESS;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------ */
+
+static tutti_result_t look_at_port(struct verbs_device *device)
+{
+    struct ibv_port_attr port;
+    memset(&port, 0, sizeof port);
+    int error = device->owner->library->query_port(device->context, device->port, &port);
+    if (error)
+        return error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s for its state: %s", device->name,
+                          strerror(error > 0 ? error : errno));
+    if (port.state != IBV_PORT_ACTIVE)
+        return error_note(TUTTI_SYSTEM_ERROR, "the port of RDMA device %s is down", device->name);
+    device->link_layer = port.link_layer;
+    device->mtu = (uint8_t)port.active_mtu;
+    device->lid = port.lid;
+    device->most = port.max_msg_sz;
+    return resolve_gid(device, &port);
+}
+
+/* Lanes of the device, or only that with this queue pair. */
+static void fail_lanes(struct verbs_device *device, const struct ibv_qp *qp, const char *what)
+{
+    for (unsigned i = 0; i < device->owner->places; i++) {
+        struct verbs_lane *lane = device->owner->lanes[i];
+        if (lane && lane->device == device && (!qp || lane->qp == qp))
+            verbs_fail(lane, what, 0);
+    }
+}
+
+void verbs_fail_device(struct verbs_device *device, const char *what)
+{
+    fail_lanes(device, NULL, what);
+}
+
+/* Lanes whose address has gone would send from one that nobody answers. */
+static void check_gid(struct verbs_device *device)
+{
+    struct ibv_gid_entry entry;
+    if (!read_gid(device, device->gid.gid_index, &entry) || !same_gid(&entry, &device->gid))
+        fail_lanes(device, NULL, "the address of its port has changed");
+}
+
+static void take_event(struct verbs_device *device, const struct ibv_async_event *event)
+{
+    const char *what = device->owner->library->event_type_str(event->event_type);
+    switch (event->event_type) {
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_PORT_ACTIVE:
+        if (event->element.port_num != device->port)
+            break;
+        log_info("RDMA device %s: %s", device->name, what);
+        if (event->event_type == IBV_EVENT_PORT_ERR)
+            fail_lanes(device, NULL, "its port is down");
+        break;
+    case IBV_EVENT_GID_CHANGE:
+        check_gid(device);
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        fail_lanes(device, event->element.qp, what);
+        break;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+        log_warn("RDMA device %s: %s", device->name, what);
+        fail_lanes(device, NULL, what);
+        break;
+    default:
+        break;
+    }
+}
+
+static void events_ready(struct poll_source *source, uint32_t events)
+{
+    struct verbs_device *device = container_of(source, struct verbs_device, events);
+    const struct verbs_library *library = device->owner->library;
+    struct ibv_async_event event;
+    (void)events;
+    while (library->get_async_event(device->context, &event) == 0) {
+        library->ack_async_event(&event); /* first: a queue pair ends only when all its events are acknowledged */
+        take_event(device, &event);
+    }
+}
+
+/* The queue is looked at by the next poll; the event itself says only that it is time. */
+static void completions_ready(struct poll_source *source, uint32_t events)
+{
+    struct verbs_device *device = container_of(source, struct verbs_device, completions);
+    const struct verbs_library *library = device->owner->library;
+    struct ibv_cq *cq;
+    void *user;
+    (void)events;
+    while (library->get_cq_event(device->channel, &cq, &user) == 0)
+        library->ack_cq_events(cq, 1);
+}
+
+static tutti_result_t watch(struct verbs_device *device, struct poll_source *source, int fd, poll_ready_fn ready)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot watch RDMA device %s: %s", device->name, strerror(errno));
+    *source = (struct poll_source){.fd = fd, .ready = ready};
+    tutti_result_t result = poller_add(device->owner->base.inner, source, EPOLLIN);
+    if (result != TUTTI_SUCCESS)
+        source->fd = -1;
+    return result;
+}
+
+static tutti_result_t equip(struct verbs_device *device)
+{
+    const struct verbs_library *library = device->owner->library;
+    if (!(device->pd = library->alloc_pd(device->context)))
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a protection domain of RDMA device %s: %s", device->name,
+                         strerror(errno));
+    if (!(device->channel = library->create_comp_channel(device->context)))
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a completion channel of RDMA device %s: %s", device->name,
+                         strerror(errno));
+    device->room = FIRST_ROOM;
+    if (!(device->cq = library->create_cq(device->context, device->room, NULL, device->channel, 0)))
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a completion queue of RDMA device %s: %s", device->name,
+                         strerror(errno));
+    tutti_result_t result = watch(device, &device->events, device->context->async_fd, events_ready);
+    return result == TUTTI_SUCCESS ? watch(device, &device->completions, device->channel->fd, completions_ready)
+                                   : result;
+}
+
+/* In the order opposite to that of making. What cannot be given back stays until the process ends. */
+static void close_device(struct verbs_device *device)
+{
+    const struct verbs_library *library = device->owner->library;
+    struct poller *inner = device->owner->base.inner;
+    int error = 0;
+    if (device->completions.fd >= 0)
+        poller_remove(inner, &device->completions);
+    if (device->events.fd >= 0)
+        poller_remove(inner, &device->events);
+    if (device->cq)
+        error |= library->destroy_cq(device->cq);
+    if (device->channel)
+        error |= library->destroy_comp_channel(device->channel);
+    if (device->pd)
+        error |= library->dealloc_pd(device->pd);
+    if (device->context)
+        error |= library->close_device(device->context);
+    if (error)
+        log_warn("RDMA device %s was not closed in good order", device->name);
+    *device = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
+}
+
+/*
+ * Makes what the chosen ports need. Who did not ask for it wants no port that reaches only this host, if there are
+ * others.
+ */
+static void equip_chosen(struct verbs_transport *verbs)
+{
+    int opened = verbs->devices, others = 0;
+    for (int i = 0; i < opened; i++)
+        others += !choose_is_loopback(&verbs->device[i].gid.gid);
+    verbs->devices = 0;
+    for (int i = 0; i < opened; i++) {
+        struct verbs_device *device = &verbs->device[verbs->devices], *from = &verbs->device[i];
+        bool wanted = !others || *param_string(PARAM_IB_HCA) || !choose_is_loopback(&from->gid.gid);
+        if (device != from) {
+            *device = *from;
+            *from = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
+        }
+        device->index = (unsigned)verbs->devices;
+        if (wanted && equip(device) == TUTTI_SUCCESS)
+            verbs->devices++;
+        else
+            close_device(device);
+    }
+}
+
+/* One port of a device. False: it has no further ports, cannot be opened, or there is no room for more. */
+static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, unsigned port)
+{
+    const struct verbs_library *library = verbs->library;
+    struct verbs_device *device = &verbs->device[verbs->devices];
+    struct ibv_device_attr about;
+    if (verbs->devices == WIRE_DEVICES)
+        return false;
+    device->owner = verbs;
+    device->port = (uint8_t)port;
+    snprintf(device->name, sizeof device->name, "%.50s:%u", library->get_device_name(ibv), port);
+    tutti_result_t result = TUTTI_SUCCESS;
+    bool exists = false;
+    if (!(device->context = library->open_device(ibv)))
+        result = error_note(TUTTI_SYSTEM_ERROR, "cannot open RDMA device %s: %s", device->name, strerror(errno));
+    else if (library->query_device(device->context, &about) != 0)
+        result = error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s what it is", device->name);
+    else
+        exists = port <= about.phys_port_cnt;
+    if (exists && result == TUTTI_SUCCESS)
+        result = look_at_port(device);
+    if (!exists || result != TUTTI_SUCCESS) {
+        if (result != TUTTI_SUCCESS)
+            log_info("%s; not used", error_last());
+        close_device(device);
+        return exists;
+    }
+    verbs->devices++;
+    return true;
+}
+
+tutti_result_t verbs_open_devices(struct verbs_transport *verbs)
+{
+    const char *wish = param_string(PARAM_IB_HCA);
+    int count = 0;
+    struct ibv_device **list = verbs->library->get_device_list(&count);
+    if (!list)
+        return error_note(TUTTI_INVALID_USAGE, "cannot list RDMA devices: %s", strerror(errno));
+    error_note(TUTTI_INVALID_USAGE, "there are %d RDMA devices, and none is wanted (TUTTI_IB_HCA=%s)", count, wish);
+    for (int i = 0; i < count; i++)
+        for (unsigned port = 1; port < 255; port++)
+            if (choose_port(wish, verbs->library->get_device_name(list[i]), port) && !open_port(verbs, list[i], port))
+                break;
+    verbs->library->free_device_list(list);
+    equip_chosen(verbs);
+    for (int i = 0; i < verbs->devices; i++)
+        log_info("transport verbs uses RDMA device %s", verbs->device[i].name);
+    return verbs->devices ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE; /* the sentence is that of the last one tried */
+}
+
+void verbs_close_devices(struct verbs_transport *verbs)
+{
+    for (int i = 0; i < verbs->devices; i++)
+        close_device(&verbs->device[i]);
+    verbs->devices = 0;
+}
+
+/* ---- Lanes -------------------------------------------------------------------------------------- */
+
+/* A queue of completions that runs over takes all its lanes with it, so it has room for all that they can have under
+ * way. */
+static tutti_result_t make_room(struct verbs_device *device)
+{
+    int needed = (device->lanes + 1) * (VERBS_SENDS + VERBS_RECEIVES), room = device->room;
+    while (room < needed)
+        room *= 2;
+    int error = room == device->room ? 0 : device->owner->library->resize_cq(device->cq, room);
+    if (error)
+        return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no room for the completions of %d lanes: %s",
+                         device->name, device->lanes + 1, strerror(error > 0 ? error : errno));
+    device->room = room;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out)
+{
+    tutti_result_t result = TUTTI_INVALID_USAGE;
+    for (unsigned i = 0; i < (unsigned)verbs->devices; i++) {
+        struct verbs_device *device = &verbs->device[(index + i) % (unsigned)verbs->devices];
+        result = look_at_port(device);
+        if (result == TUTTI_SUCCESS)
+            result = make_room(device);
+        if (result == TUTTI_SUCCESS) {
+            *out = device;
+            return TUTTI_SUCCESS;
+        }
+    }
+    return result;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a verbs lane: agree on two queue pairs over a TCP connection, watch that, and go down. */
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define LAST_WORDS 64 /* batches of completions that are looked through when the connection has ended */
+
+/* No more events or deadlines for this lane, and nothing that its adapter reads or writes. */
+static void silence(struct verbs_lane *lane)
+{
+    struct transport *transport = lane->base.lane.transport;
+    transport_timer_clear(transport, &lane->deadline);
+    connector_close(&lane->connector);
+    if (lane->watched)
+        poller_remove(transport->inner, &lane->source);
+    lane->watched = false;
+    verbs_pair_close(lane);
+}
+
+tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error)
+{
+    if (carrier_dead(&lane->base))
+        return lane->base.why;
+    silence(lane);
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "verbs lane %u: %s%s%s", lane->index, what,
+                        error ? ": " : "", error ? strerror(error) : "");
+}
+
+static bool watch(struct verbs_lane *lane, int fd)
+{
+    lane->source.fd = fd;
+    lane->watched = poller_add(lane->base.lane.transport->inner, &lane->source, EPOLLIN) == TUTTI_SUCCESS;
+    return lane->watched;
+}
+
+/* ---- The connection of a lane that is agreed on ------------------------------------------------- */
+
+/* The peer has closed its end. What it sent before still counts. */
+static void connection_ended(struct verbs_lane *lane, int error)
+{
+    for (int i = 0; i < LAST_WORDS && !carrier_dead(&lane->base); i++)
+        if (!verbs_complete(lane->device))
+            break;
+    verbs_fail(lane, error ? "its connection failed" : "the peer closed the connection", error);
+}
+
+static void peer_is_ready(struct verbs_lane *lane)
+{
+    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
+    lane->state = VERBS_OPEN;
+    verbs_move(lane);
+}
+
+static void connection_ready(struct poll_source *source, uint32_t events)
+{
+    struct verbs_lane *lane = container_of(source, struct verbs_lane, source);
+    char surplus[8];
+    bool waits = lane->state == VERBS_GREETED;
+    ssize_t got = waits ? recv(source->fd, (char *)&lane->ready + lane->ready_got, sizeof lane->ready - lane->ready_got,
+                               MSG_DONTWAIT)
+                        : recv(source->fd, surplus, sizeof surplus, MSG_DONTWAIT);
+    (void)events;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        connection_ended(lane, got ? errno : 0);
+        return;
+    }
+    lane->ready_got += waits ? (size_t)got : 0;
+    if (!waits || (lane->ready_got == sizeof lane->ready && lane->ready != VERBS_READY))
+        verbs_fail(lane, "the peer says over the connection what is none of our words", 0);
+    else if (lane->ready_got == sizeof lane->ready)
+        peer_is_ready(lane);
+}
+
+static void ready_overdue(struct transport_timer *timer)
+{
+    verbs_fail(container_of(timer, struct verbs_lane, deadline), "the peer does not say that it is ready", ETIMEDOUT);
+}
+
+/* ---- Who connects ------------------------------------------------------------------------------- */
+
+static void connecting_failed(struct connector *connector, const char *what, int error)
+{
+    verbs_fail(container_of(connector, struct verbs_lane, connector), what, error);
+}
+
+static bool is_from_peer(const struct verbs_lane *lane, const struct socket_welcome *welcome)
+{
+    return (welcome->magic == SOCKET_WELCOME_MAGIC || welcome->magic == SOCKET_DECLINE_MAGIC) &&
+           welcome->version == WIRE_HELLO_VERSION && welcome->lane == lane->index &&
+           wire_same_process(welcome->uuid, lane->peer);
+}
+
+static void answered(struct connector *connector)
+{
+    static const uint32_t ready = VERBS_READY;
+    struct verbs_lane *lane = container_of(connector, struct verbs_lane, connector);
+    struct verbs_welcome answer;
+    memcpy(&answer, connector->answer, sizeof answer);
+    if (!is_from_peer(lane, &answer.welcome)) {
+        verbs_fail(lane, "someone else answers at the peer's address", 0);
+    } else if (answer.welcome.magic == SOCKET_DECLINE_MAGIC) {
+        verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
+    } else if (verbs_pair_join(lane, &answer.info) != TUTTI_SUCCESS) {
+        verbs_fail(lane, "the two queue pairs cannot be joined", EPROTO);
+    } else if (!watch(lane, connector_take(connector)) || !socket_send_whole(lane->source.fd, &ready, sizeof ready)) {
+        verbs_fail(lane, "cannot say that we are ready", errno);
+    } else {
+        lane->state = VERBS_OPEN;
+        lane->base.up = true;
+        lane->base.lane.transport->owner.up(&lane->base.lane);
+    }
+}
+
+static struct verbs_lane *lane_new(struct transport *transport, void *user, uint16_t index)
+{
+    struct verbs_lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    carrier_init(&lane->base, transport, user);
+    list_init(&lane->deadline.node);
+    lane->deadline.expired = ready_overdue;
+    lane->source = (struct poll_source){.fd = -1, .ready = connection_ready};
+    lane->connector =
+        (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
+    lane->index = index;
+    return lane;
+}
+
+/* Begins to connect; a failure is the lane's, of which the owner learns by down(). */
+static tutti_result_t start(struct verbs_lane *lane, const struct wire_process *peer)
+{
+    struct transport *transport = lane->base.lane.transport;
+    struct net_address to;
+    if (!socket_address(&peer->verbs, &to))
+        return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no address for lanes over RDMA verbs");
+    int fd = fork_socket(to.any.sa_family, SOCK_STREAM);
+    if (fd < 0)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket for verbs lane %u: %s", lane->index,
+                         strerror(errno));
+    socket_tune(fd);
+    socket_be_quick(fd, transport, peer);
+    lane->connector.greeting = &lane->hello;
+    lane->connector.greeting_size = sizeof lane->hello;
+    lane->connector.size = sizeof(struct verbs_welcome);
+    if (!connector_start(&lane->connector, fd, &to)) {
+        int error = errno;
+        close(fd);
+        verbs_fail(lane, "cannot connect", error);
+    }
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                               uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
+{
+    struct verbs_lane *lane = lane_new(transport, user, index);
+    if (!lane)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", index);
+    lane->hello.hello = (struct wire_hello){.magic = WIRE_HELLO_MAGIC,
+                                            .version = WIRE_HELLO_VERSION,
+                                            .lane = index,
+                                            .epoch = epoch,
+                                            .known = known,
+                                            .session = session,
+                                            .from = transport->self};
+    memcpy(lane->hello.hello.secret, peer->secret, sizeof lane->hello.hello.secret);
+    memcpy(lane->peer, peer->uuid, sizeof lane->peer);
+    tutti_result_t result = verbs_pair_open(lane);
+    lane->hello.info = lane->mine;
+    if (result == TUTTI_SUCCESS)
+        result = start(lane, peer);
+    if (result != TUTTI_SUCCESS) {
+        verbs_lane_close(&lane->base.lane);
+        return result;
+    }
+    *out = &lane->base.lane;
+    return TUTTI_SUCCESS;
+}
+
+void verbs_lane_close(struct lane *lane)
+{
+    silence(verbs_lane_of(lane));
+    carrier_close(&verbs_lane_of(lane)->base);
+}
+
+void verbs_lane_reap(struct lane *base)
+{
+    struct verbs_lane *lane = verbs_lane_of(base);
+    verbs_forget_queue(lane);
+    if (lane->source.fd >= 0)
+        close(lane->source.fd);
+    verbs_pair_free(lane);
+    free(lane);
+}
+
+/* ---- Who is connected to ------------------------------------------------------------------------ */
+
+static bool answer(const struct verbs_lane *lane, uint32_t magic)
+{
+    struct verbs_welcome words = {.welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index},
+                                  .info = lane->mine};
+    memcpy(words.welcome.uuid, lane->base.lane.transport->self.uuid, sizeof words.welcome.uuid);
+    return socket_send_whole(lane->source.fd, &words, sizeof words);
+}
+
+/* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
+static void introduce(struct verbs_lane *lane, const struct wire_hello *hello)
+{
+    struct transport *transport = lane->base.lane.transport;
+    bool taken = transport->owner.accepted(transport->owner.context, &lane->base.lane, hello);
+    if (carrier_dead(&lane->base))
+        return;
+    if (!taken) {
+        answer(lane, SOCKET_DECLINE_MAGIC);
+        verbs_lane_close(&lane->base.lane);
+    } else if (!answer(lane, SOCKET_WELCOME_MAGIC)) {
+        verbs_fail(lane, "cannot send the welcome", errno);
+    } else {
+        transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+    }
+}
+
+/* A lane that could not be made is never the owner's: the peer sees its connection closed. */
+static struct verbs_lane *lane_of_peer(struct transport *transport, int fd, const struct verbs_hello *words)
+{
+    struct verbs_lane *lane = lane_new(transport, NULL, words->hello.lane);
+    if (!lane) {
+        close(fd);
+        return NULL;
+    }
+    lane->state = VERBS_GREETED;
+    memcpy(lane->peer, words->hello.from.uuid, sizeof lane->peer);
+    bool made = watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS &&
+                verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS;
+    if (made)
+        return lane;
+    verbs_lane_close(&lane->base.lane);
+    return NULL;
+}
+
+void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS])
+{
+    struct transport *transport = acceptor->transport;
+    struct verbs_hello words;
+    (void)fds; /* TCP carries none */
+    memcpy(&words, greeting, sizeof words);
+    if (!socket_believes(transport, &words.hello)) {
+        log_info("a stranger connected to transport verbs without the secret: closed");
+        close(fd);
+        return;
+    }
+    socket_tune(fd);
+    socket_be_quick(fd, transport, &words.hello.from);
+    struct verbs_lane *lane = lane_of_peer(transport, fd, &words);
+    if (!lane)
+        return;
+    lane->base.up = true;
+    introduce(lane, &words.hello);
+}

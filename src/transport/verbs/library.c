@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and loads libibverbs once. */
+#include "transport/verbs/library.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct row {
+    const char *symbol;
+    size_t offset;
+};
+
+static const struct row rows[] = {
+#define CALL(result, name, arguments) {"ibv_" #name, offsetof(struct verbs_library, name)},
+#include "transport/verbs/library.tbl"
+#undef CALL
+    {"_ibv_query_gid_ex", offsetof(struct verbs_library, query_gid)},
+};
+
+static struct verbs_library library;
+static char complaint[400]; /* "" once the library is usable */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The first symbol that the library lacks; NULL: the table is filled. */
+static const char *fill(void *handle)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        void *symbol = dlsym(handle, rows[i].symbol);
+        if (!symbol)
+            return rows[i].symbol;
+        memcpy((char *)&library + rows[i].offset, &symbol, sizeof symbol);
+    }
+    return NULL;
+}
+
+static void load(void)
+{
+    const char *name = param_string(PARAM_IBVERBS_LIBRARY), *missing;
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        snprintf(complaint, sizeof complaint,
+                 "cannot load libibverbs: %.200s; is rdma-core installed? TUTTI_IBVERBS_LIBRARY names another file",
+                 dlerror());
+    else if ((missing = fill(handle)))
+        snprintf(complaint, sizeof complaint, "libibverbs %.100s lacks %s: rdma-core 33 or later is needed", name,
+                 missing);
+    else
+        library.fork_init(); /* where it is not needed, or comes too late, this does nothing */
+}
+
+tutti_result_t verbs_library(const struct verbs_library **out)
+{
+    pthread_once(&once, load);
+    if (*complaint)
+        return error_note(TUTTI_INVALID_USAGE, "%s", complaint);
+    *out = &library;
+    return TUTTI_SUCCESS;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libibverbs, loaded at run time: the same binary runs where it is not installed. */
+#ifndef TUTTI_TRANSPORT_VERBS_LIBRARY_H
+#define TUTTI_TRANSPORT_VERBS_LIBRARY_H
+
+#include "tutti/tutti.h"
+
+#include <infiniband/verbs.h>
+/* Macros of that header that would name the library's symbols instead of members of our table. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_get_device_list
+
+#include <stdint.h>
+
+struct verbs_library {
+#define CALL(result, name, arguments) result (*name) arguments;
+#include "transport/verbs/library.tbl"
+#undef CALL
+    /* An entry of a port's table of addresses. 0, or an errno: ENODATA if it is empty. */
+    int (*query_gid)(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *out,
+                     uint32_t flags, size_t size);
+};
+
+/* Loaded once for the process. TUTTI_INVALID_USAGE, and the sentence says why: it is not to be had. */
+tutti_result_t verbs_library(const struct verbs_library **out);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue pair of a lane, and its buffers. */
+#include "transport/verbs/verbs.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INLINE   128 /* bytes that are copied into the request itself: words that give room back, probes */
+#define PSN_MASK 0xffffffu
+#define QPN_MASK 0xffffffu
+#define RNR_TIMER 12 /* 0.64 ms; room is counted, so a receive is missing only while one is posted late */
+#define RNR_FOREVER 7
+#define MOST_RETRIES 7
+
+static tutti_result_t complain(const struct verbs_lane *lane, const char *what, int error)
+{
+    return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s: %s: %s", lane->device->name, what,
+                     strerror(error > 0 ? error : errno));
+}
+
+/* ---- Places ------------------------------------------------------------------------------------- */
+
+static bool take_place(struct verbs_lane *lane)
+{
+    struct verbs_transport *verbs = verbs_of(lane);
+    unsigned place = 0;
+    while (place < verbs->places && verbs->lanes[place])
+        place++;
+    if (place == verbs->places) {
+        unsigned more = verbs->places ? 2 * verbs->places : 16;
+        struct verbs_lane **grown = more <= 65536 ? realloc(verbs->lanes, more * sizeof *grown) : NULL;
+        if (!grown)
+            return false;
+        memset(grown + verbs->places, 0, (more - verbs->places) * sizeof *grown);
+        verbs->lanes = grown;
+        verbs->places = more;
+    }
+    verbs->lanes[place] = lane;
+    lane->place = place;
+    lane->serial = ++verbs->serial;
+    return true;
+}
+
+struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uint64_t number)
+{
+    unsigned place = (unsigned)(number >> 16) & 0xffff;
+    struct verbs_lane *lane = place < verbs->places ? verbs->lanes[place] : NULL;
+    return lane && lane->serial == number >> 32 ? lane : NULL;
+}
+
+/* ---- The pair ----------------------------------------------------------------------------------- */
+
+static tutti_result_t make_buffers(struct verbs_lane *lane)
+{
+    size_t size = (size_t)(VERBS_SENDS + VERBS_RECEIVES) * VERBS_CHUNK;
+    if (posix_memalign((void **)&lane->memory, 4096, size) != 0) {
+        lane->memory = NULL;
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for the buffers of verbs lane %u", lane->index);
+    }
+    memset(lane->memory, 0, size);
+    lane->registered = verbs_calls(lane)->reg_mr(lane->device->pd, lane->memory, size, IBV_ACCESS_LOCAL_WRITE);
+    return lane->registered ? TUTTI_SUCCESS : complain(lane, "cannot register the buffers of a lane", 0);
+}
+
+static tutti_result_t make_pair(struct verbs_lane *lane)
+{
+    struct ibv_cq *cq = lane->device->cq;
+    struct ibv_qp_init_attr how = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+    how.cap = (struct ibv_qp_cap){VERBS_SENDS, VERBS_RECEIVES, 1, 1, INLINE};
+    lane->qp = verbs_calls(lane)->create_qp(lane->device->pd, &how);
+    if (!lane->qp)
+        return complain(lane, "cannot make a queue pair", 0);
+    lane->most_inline = how.cap.max_inline_data;
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT, .port_num = lane->device->port};
+    to.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    int error = verbs_calls(lane)->modify_qp(lane->qp, &to,
+                                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return error ? complain(lane, "cannot prepare a queue pair", error) : TUTTI_SUCCESS;
+}
+
+static tutti_result_t write_info(struct verbs_lane *lane)
+{
+    const struct verbs_device *device = lane->device;
+    struct verbs_info *info = &lane->mine;
+    *info = (struct verbs_info){.qp = lane->qp->qp_num,
+                                .lid = device->lid,
+                                .mtu = device->mtu,
+                                .link_layer = device->link_layer,
+                                .device = (uint16_t)device->index,
+                                .receives = VERBS_RECEIVES};
+    memcpy(info->gid, &device->gid.gid, sizeof info->gid);
+    tutti_result_t result = random_bytes((uint8_t *)&info->psn, sizeof info->psn);
+    info->psn &= PSN_MASK;
+    return result;
+}
+
+tutti_result_t verbs_pair_open(struct verbs_lane *lane)
+{
+    tutti_result_t result = verbs_take_device(verbs_of(lane), lane->index, &lane->device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    lane->device->lanes++;
+    lane->base.lane.device = lane->device->index;
+    if (!take_place(lane))
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", lane->index);
+    result = make_buffers(lane);
+    if (result == TUTTI_SUCCESS)
+        result = make_pair(lane);
+    for (uint32_t i = 0; result == TUTTI_SUCCESS && i < VERBS_RECEIVES; i++)
+        if (!verbs_post_receive(lane, i))
+            result = TUTTI_SYSTEM_ERROR;
+    return result == TUTTI_SUCCESS ? write_info(lane) : result;
+}
+
+static bool plausible(const struct verbs_lane *lane, const struct verbs_info *info)
+{
+    return info->qp && info->qp <= QPN_MASK && info->psn <= PSN_MASK && info->mtu >= IBV_MTU_256 &&
+           info->mtu <= IBV_MTU_4096 && info->link_layer == lane->mine.link_layer && info->device < WIRE_DEVICES &&
+           info->receives > VERBS_RESERVE;
+}
+
+static uint8_t at_least_0(enum param_id id)
+{
+    return (uint8_t)(param_int(id) > 0 ? param_int(id) : 0);
+}
+
+static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct verbs_info *theirs)
+{
+    const struct verbs_device *device = lane->device;
+    struct ibv_ah_attr way = {.port_num = device->port, .sl = at_least_0(PARAM_IB_SL), .dlid = theirs->lid};
+    bool other_subnet = memcmp(theirs->gid, &device->gid.gid, 8) != 0; /* of InfiniBand: by way of a router */
+    way.is_global = device->link_layer == IBV_LINK_LAYER_ETHERNET || other_subnet;
+    if (way.is_global) {
+        memcpy(&way.grh.dgid, theirs->gid, sizeof theirs->gid);
+        way.grh.sgid_index = (uint8_t)device->gid.gid_index;
+        way.grh.hop_limit = 255;
+        way.grh.traffic_class = at_least_0(PARAM_IB_TC);
+    }
+    return way;
+}
+
+tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs)
+{
+    int64_t retries = param_int(PARAM_IB_RETRY_CNT);
+    if (!plausible(lane, theirs))
+        return error_set(TUTTI_REMOTE_ERROR, "verbs lane %u: the peer's queue pair cannot be joined to ours",
+                         lane->index);
+    struct ibv_qp_attr to = {
+        .qp_state = IBV_QPS_RTR, .dest_qp_num = theirs->qp, .rq_psn = theirs->psn, .ah_attr = way_to(lane, theirs)};
+    to.path_mtu = theirs->mtu < lane->mine.mtu ? theirs->mtu : lane->mine.mtu;
+    to.max_dest_rd_atomic = 1;
+    to.min_rnr_timer = RNR_TIMER;
+    int error = verbs_calls(lane)->modify_qp(lane->qp, &to,
+                                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (error)
+        return complain(lane, "cannot let a queue pair receive", error);
+    struct ibv_qp_attr go = {
+        .qp_state = IBV_QPS_RTS, .sq_psn = lane->mine.psn, .max_rd_atomic = 1, .rnr_retry = RNR_FOREVER};
+    go.timeout = (uint8_t)param_int(PARAM_IB_TIMEOUT);
+    go.retry_cnt = (uint8_t)(retries < MOST_RETRIES ? retries : MOST_RETRIES);
+    error = verbs_calls(lane)->modify_qp(lane->qp, &go,
+                                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    if (error)
+        return complain(lane, "cannot let a queue pair send", error);
+    lane->theirs = *theirs;
+    lane->room = theirs->receives;
+    return TUTTI_SUCCESS;
+}
+
+void verbs_pair_close(struct verbs_lane *lane)
+{
+    struct verbs_transport *verbs = verbs_of(lane);
+    if (lane->serial && verbs->lanes[lane->place] == lane)
+        verbs->lanes[lane->place] = NULL;
+    int error = lane->qp ? verbs->library->destroy_qp(lane->qp) : 0;
+    if (error) {
+        log_warn("RDMA device %s: cannot end a queue pair: %s; its buffers are not used again", lane->device->name,
+                 strerror(error));
+        lane->memory = NULL; /* the adapter may be writing there */
+        lane->registered = NULL;
+    }
+    lane->qp = NULL;
+    if (lane->device)
+        lane->device->lanes--;
+    lane->device = NULL;
+}
+
+void verbs_pair_free(struct verbs_lane *lane)
+{
+    if (lane->registered && verbs_calls(lane)->dereg_mr(lane->registered) != 0)
+        return; /* still known to the adapter: never used again */
+    free(lane->memory);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completions: what has arrived on verbs lanes, and what was sent. */
+#include "base/error.h"
+#include "transport/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+bool verbs_post_receive(struct verbs_lane *lane, uint32_t index)
+{
+    struct ibv_sge sge = {(uintptr_t)verbs_receive_chunk(lane, index), VERBS_CHUNK, lane->registered->lkey};
+    struct ibv_recv_wr wr = {.wr_id = verbs_number(lane, VERBS_IS_RECEIVE | index), .sg_list = &sge, .num_sge = 1},
+                       *bad;
+    int error = lane->qp->context->ops.post_recv(lane->qp, &wr, &bad);
+    if (error)
+        verbs_fail(lane, "cannot post a receive", error > 0 ? error : -error);
+    return !error;
+}
+
+static void finish_put(struct verbs_lane *lane)
+{
+    struct lane *base = &lane->base.lane;
+    struct verbs_head put = lane->put;
+    lane->put.length = lane->put_done = 0;
+    base->bytes_received += put.length;
+    base->transport->owner.arrived(base, put.imm, put.offset, put.length);
+}
+
+/* A chunk of a put. The owner is asked each time where it goes: the receive may have been given up, and its memory with
+ * it. */
+static void take_chunk(struct verbs_lane *lane, const struct verbs_head *head, const void *payload, size_t length)
+{
+    struct lane *base = &lane->base.lane;
+    if (!lane->put.length) {
+        if (!head->length || head->length > INT64_MAX || head->offset > UINT64_MAX - head->length) {
+            verbs_fail(lane, "the peer sent a put of impossible size", 0);
+            return;
+        }
+        lane->put = *head;
+        lane->put_done = 0;
+    }
+    if (!length || length > lane->put.length - lane->put_done) {
+        verbs_fail(lane, "the peer sent a piece of a put that is none", 0);
+        return;
+    }
+    void *target = base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, length);
+    if (carrier_dead(&lane->base))
+        return;
+    if (target)
+        memcpy(target, payload, length);
+    lane->put_done += length;
+    if (lane->put_done == lane->put.length)
+        finish_put(lane);
+}
+
+static void take_message(struct verbs_lane *lane, const struct verbs_head *head, const void *payload, size_t length)
+{
+    struct lane *base = &lane->base.lane;
+    if (!length || head->length != length || lane->put.length) {
+        verbs_fail(lane, "the peer sent a message that is none", 0);
+        return;
+    }
+    base->bytes_received += length;
+    base->transport->owner.message(base, payload, length);
+}
+
+static void take_send(struct verbs_lane *lane, uint32_t index, size_t length)
+{
+    const unsigned char *chunk = verbs_receive_chunk(lane, index);
+    struct verbs_head head;
+    if (length < sizeof head) {
+        verbs_fail(lane, "the peer sent less than a head", 0);
+        return;
+    }
+    memcpy(&head, chunk, sizeof head);
+    if (head.room > lane->theirs.receives - lane->room) {
+        verbs_fail(lane, "the peer gives back more room than it had", 0);
+        return;
+    }
+    lane->room += head.room;
+    length -= sizeof head;
+    if (head.type == VERBS_MSG)
+        take_message(lane, &head, chunk + sizeof head, length);
+    else if (head.type == VERBS_PUT)
+        take_chunk(lane, &head, chunk + sizeof head, length);
+    else if (head.type != VERBS_ROOM)
+        verbs_fail(lane, "the peer sent what is none of our kinds", 0);
+}
+
+/* The adapter has stored a whole put, by its key. */
+static void take_write(struct verbs_lane *lane, const struct ibv_wc *wc)
+{
+    struct lane *base = &lane->base.lane;
+    base->bytes_received += wc->byte_len;
+    base->transport->owner.arrived(base, ntohl(wc->imm_data), TRANSPORT_NO_OFFSET, wc->byte_len);
+}
+
+static void take_receive(struct verbs_lane *lane, const struct ibv_wc *wc)
+{
+    uint32_t index = (uint32_t)wc->wr_id & 0xffff & ~VERBS_IS_RECEIVE;
+    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        take_write(lane, wc);
+    else
+        take_send(lane, index, wc->byte_len);
+    if (!carrier_dead(&lane->base) && verbs_post_receive(lane, index))
+        lane->owed++;
+}
+
+static void handle(struct verbs_transport *verbs, const struct ibv_wc *wc)
+{
+    struct verbs_lane *lane = verbs_lane_by_number(verbs, wc->wr_id);
+    if (!lane || carrier_dead(&lane->base))
+        return;
+    if (wc->status != IBV_WC_SUCCESS) {
+        verbs_fail(lane, verbs->library->wc_status_str(wc->status), 0);
+        return;
+    }
+    if (wc->wr_id & VERBS_IS_RECEIVE)
+        take_receive(lane, wc);
+    else
+        verbs_sent(lane, (uint32_t)wc->wr_id & 0xffff);
+    if (!carrier_dead(&lane->base))
+        verbs_move(lane);
+}
+
+int verbs_complete(struct verbs_device *device)
+{
+    struct verbs_transport *verbs = device->owner;
+    struct ibv_wc wc[VERBS_BATCH];
+    int count = device->early_count;
+    if (count) {
+        memcpy(wc, device->early, (size_t)count * sizeof *wc);
+        device->early_count = 0;
+    } else {
+        count = device->cq->context->ops.poll_cq(device->cq, VERBS_BATCH, wc);
+    }
+    for (int i = 0; i < count; i++)
+        handle(verbs, &wc[i]);
+    if (count < 0)
+        verbs_fail_device(device, "cannot look for completions");
+    return count < 0 ? 0 : count;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending on a verbs lane. What waits is in a queue, in order. From there it goes into work requests: a chunk of a
+ * message or put at a time, copied, or a whole put that the adapter reads where it lies. Each takes one receive of the
+ * peer, who says when it has posted new ones; two are kept for saying that, so that two ends that are full of each
+ * other's data still can.
+ */
+#include "base/error.h"
+#include "transport/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
+#define SIGNAL_EVERY 8       /* copied requests: their ends matter to nobody but us */
+#define PAYLOAD (VERBS_CHUNK - sizeof(struct verbs_head))
+
+/* Work requests that are posted together. */
+struct burst {
+    unsigned count;
+    struct ibv_send_wr wr[VERBS_SENDS];
+    struct ibv_sge sge[VERBS_SENDS];
+};
+
+static bool has_slot(const struct verbs_lane *lane)
+{
+    return lane->posted - lane->completed < VERBS_SENDS;
+}
+
+static bool may_send(const struct verbs_lane *lane)
+{
+    return lane->state == VERBS_OPEN && has_slot(lane) && lane->room > VERBS_RESERVE;
+}
+
+/* The next work request of `length` bytes at `source`. */
+static struct ibv_send_wr *add(struct verbs_lane *lane, struct burst *burst, const void *source, size_t length,
+                               uint32_t key)
+{
+    uint32_t slot = lane->posted++ % VERBS_SENDS;
+    struct ibv_sge *sge = &burst->sge[burst->count];
+    struct ibv_send_wr *wr = &burst->wr[burst->count];
+    lane->slots[slot] = (struct verbs_slot){0};
+    lane->room--;
+    *sge = (struct ibv_sge){(uintptr_t)source, (uint32_t)length, key};
+    *wr = (struct ibv_send_wr){.wr_id = verbs_number(lane, slot), .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+    if (slot % SIGNAL_EVERY == SIGNAL_EVERY - 1)
+        wr->send_flags |= IBV_SEND_SIGNALED;
+    if (burst->count)
+        wr[-1].next = wr;
+    burst->count++;
+    return wr;
+}
+
+/* Where the payload of the next request goes, behind its head. */
+static unsigned char *begin(struct verbs_lane *lane, const struct verbs_head *head)
+{
+    unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);
+    struct verbs_head *out = (struct verbs_head *)chunk;
+    *out = *head;
+    out->room = lane->owed;
+    lane->owed = 0;
+    return chunk + sizeof *out;
+}
+
+/* Its payload is there. */
+static void end(struct verbs_lane *lane, struct burst *burst, size_t payload)
+{
+    const unsigned char *chunk = verbs_send_chunk(lane, lane->posted % VERBS_SENDS);
+    size_t length = sizeof(struct verbs_head) + payload;
+    struct ibv_send_wr *wr = add(lane, burst, chunk, length, lane->registered->lkey);
+    if (length <= lane->most_inline)
+        wr->send_flags |= IBV_SEND_INLINE;
+}
+
+static bool post(struct verbs_lane *lane, struct burst *burst)
+{
+    struct ibv_send_wr *bad;
+    if (!burst->count || carrier_dead(&lane->base))
+        return !burst->count;
+    int error = lane->qp->context->ops.post_send(lane->qp, burst->wr, &bad);
+    burst->count = 0;
+    if (error)
+        verbs_fail(lane, "cannot post a send", error > 0 ? error : -error);
+    return !error;
+}
+
+/* ---- The queue ---------------------------------------------------------------------------------- */
+
+static struct verbs_item *item_at(struct verbs_lane *lane, unsigned position)
+{
+    return &lane->queue[(lane->first + position) % VERBS_QUEUE];
+}
+
+/* The first item is done, or has become a work request. */
+static struct verbs_item take_first(struct verbs_lane *lane)
+{
+    struct verbs_item item = lane->queue[lane->first];
+    lane->first = (lane->first + 1) % VERBS_QUEUE;
+    lane->count--;
+    return item;
+}
+
+static void take_out(struct verbs_lane *lane, unsigned position)
+{
+    lane->count--;
+    for (unsigned i = position; i < lane->count; i++)
+        *item_at(lane, i) = *item_at(lane, i + 1);
+}
+
+void verbs_forget_queue(struct verbs_lane *lane)
+{
+    while (lane->count)
+        free(take_first(lane).copy);
+}
+
+/* A put that the adapter writes where it belongs. */
+static void add_direct(struct verbs_lane *lane, struct burst *burst, const struct verbs_item *item)
+{
+    uint32_t slot = lane->posted % VERBS_SENDS;
+    struct ibv_send_wr *wr = add(lane, burst, item->body, item->length, verbs_local_key(item->memory, lane->device));
+    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr->imm_data = htonl(item->imm);
+    wr->send_flags |= IBV_SEND_SIGNALED;
+    wr->wr.rdma.remote_addr = item->remote->address + item->offset;
+    wr->wr.rdma.rkey = item->remote->key[lane->theirs.device];
+    lane->slots[slot] = (struct verbs_slot){.direct = true, .token = item->token};
+}
+
+/* The next chunk of the first item. */
+static void add_chunk(struct verbs_lane *lane, struct burst *burst)
+{
+    struct verbs_item *item = item_at(lane, 0);
+    const struct verbs_head head = {
+        .type = item->is_put ? VERBS_PUT : VERBS_MSG, .imm = item->imm, .length = item->length, .offset = item->offset};
+    uint64_t left = item->length - item->done, payload = left < PAYLOAD ? left : PAYLOAD;
+    memcpy(begin(lane, &head), item->body + item->done, payload);
+    item->done += payload;
+    end(lane, burst, payload);
+    if (item->done < item->length)
+        return;
+    struct verbs_item done = take_first(lane);
+    free(done.copy);
+    if (done.is_put && !done.given_up)
+        lane->base.lane.transport->owner.sent(&lane->base.lane, done.token);
+}
+
+/* To be said by itself if it is much, for the peer may be waiting for it. */
+static void say_room(struct verbs_lane *lane, struct burst *burst)
+{
+    const struct verbs_head head = {.type = VERBS_ROOM};
+    if (lane->state != VERBS_OPEN || lane->owed < VERBS_RECEIVES / 2 || !lane->room || !has_slot(lane))
+        return;
+    begin(lane, &head);
+    end(lane, burst, 0);
+}
+
+/* Sends what there is room for. sent() may come from inside, and may close the lane. */
+static void flush(struct verbs_lane *lane)
+{
+    struct burst burst;
+    if (lane->flushing || carrier_dead(&lane->base))
+        return;
+    lane->flushing = true;
+    do {
+        burst.count = 0;
+        while (!carrier_dead(&lane->base) && lane->count && may_send(lane)) {
+            if (!item_at(lane, 0)->remote) {
+                add_chunk(lane, &burst);
+                continue;
+            }
+            struct verbs_item item = take_first(lane);
+            add_direct(lane, &burst, &item);
+        }
+        if (!carrier_dead(&lane->base))
+            say_room(lane, &burst);
+    } while (post(lane, &burst) && lane->count && may_send(lane));
+    lane->flushing = false;
+}
+
+void verbs_move(struct verbs_lane *lane)
+{
+    flush(lane);
+    if (carrier_dead(&lane->base) || !lane->wants_room || lane->count > VERBS_QUEUE / 2)
+        return;
+    lane->wants_room = false;
+    lane->base.lane.transport->owner.writable(&lane->base.lane);
+}
+
+void verbs_sent(struct verbs_lane *lane, uint32_t slot)
+{
+    struct lane *base = &lane->base.lane;
+    for (bool last = false; !last && lane->completed != lane->posted && !carrier_dead(&lane->base);) {
+        uint32_t which = lane->completed++ % VERBS_SENDS;
+        last = which == slot;
+        if (lane->slots[which].direct)
+            base->transport->owner.sent(base, lane->slots[which].token);
+    }
+}
+
+/* ---- Calls of the owner ------------------------------------------------------------------------- */
+
+static tutti_result_t check(struct verbs_lane *lane)
+{
+    if (carrier_dead(&lane->base))
+        return error_note(TUTTI_REMOTE_ERROR, "verbs lane %u is down", lane->index);
+    if (!lane->base.up)
+        return error_note(TUTTI_INVALID_USAGE, "verbs lane %u is not up yet", lane->index);
+    if (lane->count < VERBS_QUEUE)
+        return TUTTI_SUCCESS;
+    lane->wants_room = true;
+    return TUTTI_IN_PROGRESS;
+}
+
+static void gather(unsigned char *out, const struct iovec *parts, int count)
+{
+    for (int i = 0; i < count; out += parts[i++].iov_len)
+        if (parts[i].iov_len)
+            memcpy(out, parts[i].iov_base, parts[i].iov_len);
+}
+
+static struct verbs_item *push(struct verbs_lane *lane)
+{
+    struct verbs_item *item = item_at(lane, lane->count++);
+    memset(item, 0, sizeof *item);
+    return item;
+}
+
+static tutti_result_t keep(struct verbs_lane *lane, const struct iovec *parts, int count, size_t length)
+{
+    unsigned char *copy = malloc(length);
+    if (!copy) {
+        lane->wants_room = true;
+        return TUTTI_IN_PROGRESS;
+    }
+    gather(copy, parts, count);
+    struct verbs_item *item = push(lane);
+    item->length = length;
+    item->body = item->copy = copy;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count)
+{
+    struct verbs_lane *lane = verbs_lane_of(base);
+    size_t length = transport_msg_length(parts, count, VERBS_MAX_MSG);
+    tutti_result_t result = check(lane);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!length)
+        return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %zu bytes", VERBS_MAX_MSG);
+    if (lane->count || lane->flushing || !may_send(lane)) {
+        result = keep(lane, parts, count, length);
+    } else {
+        const struct verbs_head head = {.type = VERBS_MSG, .length = length};
+        struct burst burst = {.count = 0};
+        gather(begin(lane, &head), parts, count);
+        end(lane, &burst, length);
+        result = post(lane, &burst) ? TUTTI_SUCCESS : TUTTI_REMOTE_ERROR;
+    }
+    base->bytes_sent += result == TUTTI_SUCCESS ? length : 0;
+    return result;
+}
+
+/* Has the peer named a key for the device that the lane comes to, and can one work request carry it? */
+static bool goes_direct(const struct verbs_lane *lane, const struct put *put)
+{
+    return put->remote && put->memory && lane->state == VERBS_OPEN && lane->theirs.device < put->remote->devices &&
+           put->length <= lane->device->most;
+}
+
+tutti_result_t verbs_put(struct lane *base, const struct put *put)
+{
+    struct verbs_lane *lane = verbs_lane_of(base);
+    tutti_result_t result = check(lane);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (!put->length || put->offset > UINT64_MAX - put->length)
+        return error_set(TUTTI_INVALID_ARGUMENT, "a put has at least 1 byte, and no end beyond 2^64");
+    struct verbs_item *item = push(lane);
+    *item = (struct verbs_item){.is_put = true,
+                                .imm = put->imm,
+                                .length = put->length,
+                                .offset = put->offset,
+                                .token = put->token,
+                                .body = put->source};
+    if (goes_direct(lane, put)) {
+        item->remote = put->remote;
+        item->memory = put->memory;
+    }
+    base->bytes_sent += put->length;
+    transport_enter(base->transport);
+    flush(lane);
+    result = lane->base.failing ? TUTTI_REMOTE_ERROR : TUTTI_SUCCESS;
+    transport_leave(base->transport);
+    return result;
+}
+
+/* A put that has begun is sent whole, from a copy of its rest. */
+static void keep_copy(struct verbs_lane *lane, struct verbs_item *item)
+{
+    uint64_t rest = item->length - item->done;
+    unsigned char *copy = rest <= MOST_REST ? malloc(item->length) : NULL;
+    item->given_up = true;
+    if (!copy) {
+        verbs_fail(lane, "a put was given up half-way, and its rest is too much to be copied", 0);
+        return;
+    }
+    memcpy(copy + item->done, item->body + item->done, rest);
+    item->body = item->copy = copy;
+}
+
+/* An adapter that reads the source cannot be asked to stop: its queue pair ends, and so does the lane. */
+static bool stop_reading(struct verbs_lane *lane, uint64_t token)
+{
+    for (uint32_t i = lane->completed; i != lane->posted; i++)
+        if (lane->slots[i % VERBS_SENDS].direct && lane->slots[i % VERBS_SENDS].token == token) {
+            verbs_fail(lane, "a put was given up while the adapter may read it", 0);
+            return true;
+        }
+    return false;
+}
+
+void verbs_give_up(struct lane *base, uint64_t token)
+{
+    struct verbs_lane *lane = verbs_lane_of(base);
+    if (lane->qp && stop_reading(lane, token))
+        return;
+    for (unsigned i = 0; i < lane->count; i++) {
+        struct verbs_item *item = item_at(lane, i);
+        if (!item->is_put || item->given_up || item->token != token)
+            continue;
+        if (item->done)
+            keep_copy(lane, item);
+        else
+            take_out(lane, i);
+        return;
+    }
+}

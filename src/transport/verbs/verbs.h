@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport over RDMA verbs. A lane is a reliable queue pair and a TCP connection. Over the connection the two ends
+ * agree on the queue pair; then it is the sign of life: when it ends, so does the lane. Messages, and puts whose memory
+ * is not registered, go by SEND through buffers of the lane; puts with a key are written where they belong by the
+ * adapter (RDMA WRITE with immediate data).
+ */
+#ifndef TUTTI_TRANSPORT_VERBS_H
+#define TUTTI_TRANSPORT_VERBS_H
+
+#include "transport/acceptor.h"
+#include "transport/connector.h"
+#include "transport/socket.h"
+#include "transport/verbs/library.h"
+
+#define VERBS_CHUNK    8192 /* bytes of one buffer of a lane, its head included */
+#define VERBS_SENDS    32   /* work requests of a lane that are under way */
+#define VERBS_RECEIVES 64   /* and receives that are posted */
+#define VERBS_RESERVE  2    /* of the peer's receives, for words that give back ours */
+#define VERBS_QUEUE    64   /* unfinished messages and puts of a lane */
+#define VERBS_BATCH    16   /* completions taken at once */
+#define VERBS_MAX_MSG  (VERBS_CHUNK - sizeof(struct verbs_head))
+
+enum verbs_type { VERBS_MSG = 1, VERBS_PUT, VERBS_ROOM };
+
+/* Before the payload of each SEND. A put is several of them. */
+struct verbs_head {
+    uint32_t type; /* enum verbs_type */
+    uint32_t room; /* so many receives were posted anew since the last head */
+    uint32_t imm;  /* of a put */
+    uint32_t reserved;
+    uint64_t length; /* of the message, or of the whole put */
+    uint64_t offset; /* of the whole put */
+};
+_Static_assert(sizeof(struct verbs_head) == 32, "verbs_head is part of the protocol");
+
+/* What one end must know of the other's queue pair. */
+struct verbs_info {
+    uint32_t qp, psn;
+    uint8_t gid[16];
+    uint16_t lid;
+    uint8_t mtu;        /* enum ibv_mtu */
+    uint8_t link_layer; /* of the port */
+    uint16_t device;    /* by which struct wire_remote has the keys */
+    uint16_t receives;  /* posted */
+};
+_Static_assert(sizeof(struct verbs_info) == 32, "verbs_info is part of the protocol");
+
+/* The words over the connection, in this order: from who connects, the answer, and that the lane may be used. */
+struct verbs_hello {
+    struct wire_hello hello;
+    struct verbs_info info;
+};
+struct verbs_welcome {
+    struct socket_welcome welcome;
+    struct verbs_info info;
+};
+#define VERBS_READY 0x52545455u /* "UTTR" */
+_Static_assert(sizeof(struct verbs_hello) <= ACCEPTOR_GREETING && sizeof(struct verbs_welcome) <= CONNECTOR_ANSWER,
+               "greetings fit");
+
+/* One port of an adapter. */
+struct verbs_device {
+    struct verbs_transport *owner;
+    unsigned index; /* among ours */
+    char name[64];  /* "mlx5_0:1" */
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct poll_source events, completions; /* descriptors of context and channel */
+    int room;        /* completions that the queue holds */
+    int lanes;
+    uint8_t port, link_layer, mtu;
+    uint16_t lid;
+    uint32_t most; /* bytes of a work request */
+    struct ibv_gid_entry gid;
+    struct ibv_wc early[VERBS_BATCH]; /* found while falling asleep */
+    int early_count;
+};
+
+struct verbs_transport {
+    struct transport base;
+    const struct verbs_library *library;
+    struct acceptor acceptor;
+    struct acceptor_socket listening;
+    struct verbs_device device[WIRE_DEVICES];
+    int devices;
+    struct verbs_lane **lanes; /* by place */
+    unsigned places;
+    uint32_t serial;           /* of the latest lane */
+};
+
+/* A message or put that waits, wholly or in part. */
+struct verbs_item {
+    bool is_put, given_up;
+    uint32_t imm;
+    uint64_t length, offset, token;
+    uint64_t done; /* bytes that were sent */
+    const unsigned char *body;
+    void *copy; /* of a message, or of the rest of a put that was given up */
+    const struct wire_remote *remote;
+    const struct transport_memory *memory;
+};
+
+/* A work request that was posted. */
+struct verbs_slot {
+    bool direct; /* it reads a put's source */
+    uint64_t token;
+};
+
+/* Connecting; greeted, and the peer is not ready; usable. */
+enum verbs_state { VERBS_CONNECTING, VERBS_GREETED, VERBS_OPEN };
+
+struct verbs_lane {
+    struct carrier base;
+    struct connector connector;
+    struct verbs_hello hello; /* what we say when we connect */
+    struct poll_source source; /* the connection, once it was answered; fd -1: none */
+    bool watched;
+    struct transport_timer deadline; /* until the peer says that it is ready */
+    uint32_t ready;                  /* bytes of that word */
+    size_t ready_got;
+    enum verbs_state state;
+    uint16_t index;
+    uint8_t peer[WIRE_UUID_BYTES];
+
+    struct verbs_device *device;
+    struct ibv_qp *qp;
+    struct verbs_info mine, theirs;
+    uint32_t place, serial; /* of the lane in work request numbers */
+    unsigned char *memory;  /* VERBS_SENDS, then VERBS_RECEIVES chunks */
+    struct ibv_mr *registered;
+    uint32_t most_inline;
+
+    struct verbs_item queue[VERBS_QUEUE];
+    unsigned first, count;
+    bool flushing, wants_room;
+    struct verbs_slot slots[VERBS_SENDS]; /* of work request n at n % VERBS_SENDS */
+    uint32_t posted, completed;
+    uint32_t room;                        /* receives of the peer for us */
+    uint32_t owed;                        /* receives of ours, posted anew, that it has not heard of */
+
+    struct verbs_head put; /* under way to us if length > 0 */
+    uint64_t put_done;
+};
+
+/* device.c: ports of adapters */
+/* Opens those that are wanted and work. TUTTI_INVALID_USAGE: there is none. */
+tutti_result_t verbs_open_devices(struct verbs_transport *verbs);
+void verbs_close_devices(struct verbs_transport *verbs);
+void verbs_fail_device(struct verbs_device *device, const char *what);
+/* One for a lane of this index: a port that is up, room for its completions, and its address as it is now. */
+tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out);
+
+/* pair.c: a lane's queue pair */
+/* Makes it, with its buffers, and fills lane->mine. On failure verbs_pair_close() takes back what there is. */
+tutti_result_t verbs_pair_open(struct verbs_lane *lane);
+/* Joins it to that of the peer's info. */
+tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs);
+/* From here on no adapter reads or writes anything for the lane. */
+void verbs_pair_close(struct verbs_lane *lane);
+/* Gives the buffers back, of which upcalls know until then. */
+void verbs_pair_free(struct verbs_lane *lane);
+/* The lane of a work request; NULL: it is closed. */
+struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uint64_t number);
+
+/* lane.c: the life of a lane */
+tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                               uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
+void verbs_lane_close(struct lane *lane);
+void verbs_lane_reap(struct lane *lane);
+void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
+/* The lane fails: its queue pair ends at once, and down() follows. */
+tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error);
+
+/* send.c */
+tutti_result_t verbs_msg(struct lane *lane, const struct iovec *parts, int count);
+tutti_result_t verbs_put(struct lane *lane, const struct put *put);
+void verbs_give_up(struct lane *lane, uint64_t token);
+/* Sends what there is room for, and tells the owner of room. From poll and handlers only. */
+void verbs_move(struct verbs_lane *lane);
+/* Work request `slot`, and all before it, are done. */
+void verbs_sent(struct verbs_lane *lane, uint32_t slot);
+void verbs_forget_queue(struct verbs_lane *lane);
+
+/* receive.c */
+/* Posts receive `index`. False: the lane has failed. */
+bool verbs_post_receive(struct verbs_lane *lane, uint32_t index);
+/* Handles up to VERBS_BATCH completions of a device. Returns how many. */
+int verbs_complete(struct verbs_device *device);
+
+/* memory.c: registered memory */
+tutti_result_t verbs_register(struct transport *transport, void *address, size_t length, struct transport_memory **out);
+void verbs_deregister(struct transport *transport, struct transport_memory *memory);
+uint32_t verbs_local_key(const struct transport_memory *memory, const struct verbs_device *device);
+
+static inline struct verbs_lane *verbs_lane_of(struct lane *lane)
+{
+    return (struct verbs_lane *)lane;
+}
+
+static inline struct verbs_transport *verbs_of(struct verbs_lane *lane)
+{
+    return (struct verbs_transport *)lane->base.lane.transport;
+}
+
+static inline const struct verbs_library *verbs_calls(struct verbs_lane *lane)
+{
+    return verbs_of(lane)->library;
+}
+
+static inline unsigned char *verbs_send_chunk(const struct verbs_lane *lane, uint32_t slot)
+{
+    return lane->memory + (size_t)slot * VERBS_CHUNK;
+}
+
+static inline unsigned char *verbs_receive_chunk(const struct verbs_lane *lane, uint32_t index)
+{
+    return lane->memory + (size_t)(VERBS_SENDS + index) * VERBS_CHUNK;
+}
+
+/* Numbers of work requests say which lane, of all that ever were, and which of its sends or receives. */
+#define VERBS_IS_RECEIVE 0x8000u
+static inline uint64_t verbs_number(const struct verbs_lane *lane, uint32_t which)
+{
+    return (uint64_t)lane->serial << 32 | lane->place << 16 | which;
+}
+
+#endif
