@@ -28,7 +28,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *number)
 {
     int n = 0;
     engine_lock();
-    int err = device_refresh();
+    int err = fault_fails(FAULT_LIST) ? ENOMEM : device_refresh();
     list_each(node, &device_table)
         n += list_entry(node, struct device, node)->present;
     struct ibv_device **list = err ? NULL : calloc((size_t)n + 1, sizeof(*list));
@@ -80,6 +80,8 @@ static int query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_att
     };
     if (port != 1)
         return EINVAL;
+    if (fault_fails_unlocked(FAULT_QUERY))
+        return EIO;
     engine_lock();
     attr.state = device->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     attr.phys_state = device->up ? 5 : 3; /* link up, disabled */
@@ -99,6 +101,8 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _com
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+    if (fault_fails_unlocked(FAULT_QUERY))
+        return EIO;
     *attr = (struct ibv_device_attr){
         .fw_ver = "emulator",
         .node_guid = device_guid(context_of(context)->device),
@@ -192,7 +196,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
     struct device *device = (struct device *)ibv;
     pthread_mutex_lock(&life);
     engine_lock();
-    int err = device->present ? engine_retain() : ENODEV;
+    int err = fault_fails(FAULT_OPEN) ? ENOMEM : device->present ? engine_retain() : ENODEV;
     struct context *context = err ? NULL : make_context(device);
     if (context)
         list_push(&device->contexts, &context->node);
@@ -271,6 +275,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 {
     if (port != 1 || index >= GID_COUNT || flags || size < sizeof(*out))
         return EINVAL;
+    if (fault_fails_unlocked(FAULT_QUERY))
+        return EIO;
     engine_lock();
     const struct device *device = context_of(ibv)->device;
     const union ibv_gid *gid = device_gid(device, (int)index);

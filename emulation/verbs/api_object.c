@@ -16,9 +16,11 @@
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-    struct pd *pd = calloc(1, sizeof(*pd));
-    if (!pd)
+    struct pd *pd = fault_fails_unlocked(FAULT_DOMAIN) ? NULL : calloc(1, sizeof(*pd));
+    if (!pd) {
+        errno = ENOMEM;
         return NULL;
+    }
     pd->ibv.context = context;
     engine_lock();
     context_of(context)->objects++;
@@ -77,9 +79,11 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-    struct channel *channel = calloc(1, sizeof(*channel));
-    if (!channel)
+    struct channel *channel = fault_fails_unlocked(FAULT_CHANNEL) ? NULL : calloc(1, sizeof(*channel));
+    if (!channel) {
+        errno = ENOMEM;
         return NULL;
+    }
     channel->ibv.context = context;
     channel->ibv.fd = event_fd_open();
     list_init(&channel->ready);
@@ -116,7 +120,10 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
         return NULL;
     }
     engine_lock();
-    struct cq *cq = cq_create(context_of(context), (uint32_t)cqe, (struct channel *)channel, cq_context);
+    bool fails = fault_fails(FAULT_COMPLETION_QUEUE);
+    struct cq *cq = fails ? NULL : cq_create(context_of(context), (uint32_t)cqe, (struct channel *)channel, cq_context);
+    if (!cq)
+        errno = ENOMEM;
     engine_unlock();
     return (struct ibv_cq *)(cq ? &cq->ex : NULL);
 }
@@ -126,7 +133,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     if (cqe < 1 || cqe > MAX_CQE)
         return EINVAL;
     engine_lock();
-    int err = cq_resize((struct cq *)ibv, (uint32_t)cqe);
+    int err = fault_fails(FAULT_COMPLETION_QUEUE) ? ENOMEM : cq_resize((struct cq *)ibv, (uint32_t)cqe);
     engine_unlock();
     return err;
 }

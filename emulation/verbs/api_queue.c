@@ -22,7 +22,10 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     memcpy(&all, init, sizeof(*init));
     all.pd = pd;
     engine_lock();
-    struct qp *qp = qp_create(context_of(pd->context), &all);
+    bool fails = fault_fails(FAULT_QUEUE_PAIR);
+    struct qp *qp = fails ? NULL : qp_create(context_of(pd->context), &all);
+    if (fails)
+        errno = ENOMEM;
     if (qp)
         init->cap = qp->init.cap;
     engine_unlock();

@@ -195,7 +195,7 @@ void control_serve(int fd)
     sendto(fd, answer, 16 + strlen(answer + 16), MSG_DONTWAIT, (struct sockaddr *)&from, message.msg_namelen);
 }
 
-int softverbs_control(const char *command, char *answer, size_t size)
+__attribute__((visibility("default"))) int softverbs_control(const char *command, char *answer, size_t size)
 {
     if (!size)
         return EINVAL;

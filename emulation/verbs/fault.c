@@ -69,6 +69,14 @@ static const struct key {
     {"fail-reg", KIND_COUNT, offsetof(struct settings, fail[FAULT_REGISTER])},
     {"fail-modify", KIND_COUNT, offsetof(struct settings, fail[FAULT_MODIFY])},
     {"fail-hand", KIND_COUNT, offsetof(struct settings, fail[FAULT_HAND])},
+    {"fail-list", KIND_COUNT, offsetof(struct settings, fail[FAULT_LIST])},
+    {"fail-open", KIND_COUNT, offsetof(struct settings, fail[FAULT_OPEN])},
+    {"fail-query", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY])},
+    {"fail-pd", KIND_COUNT, offsetof(struct settings, fail[FAULT_DOMAIN])},
+    {"fail-channel", KIND_COUNT, offsetof(struct settings, fail[FAULT_CHANNEL])},
+    {"fail-cq", KIND_COUNT, offsetof(struct settings, fail[FAULT_COMPLETION_QUEUE])},
+    {"fail-qp", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUEUE_PAIR])},
+    {"fail-notify", KIND_COUNT, offsetof(struct settings, fail[FAULT_NOTIFY])},
 };
 
 static bool set_direction(unsigned *out, const char *value)
@@ -288,6 +296,14 @@ bool fault_fails(enum fault_call call)
         return false;
     count(fault_call);
     return true;
+}
+
+bool fault_fails_unlocked(enum fault_call call)
+{
+    engine_lock();
+    bool fails = fault_fails(call);
+    engine_unlock();
+    return fails;
 }
 
 bool fault_poll_fails(void)

@@ -7,7 +7,10 @@
 #include "wire.h"
 
 enum fault_direction { FAULT_OUT = 1, FAULT_IN = 2 };
-enum fault_call { FAULT_POST_SEND, FAULT_POST_RECV, FAULT_POLL, FAULT_REGISTER, FAULT_MODIFY, FAULT_HAND, FAULT_CALLS };
+enum fault_call {
+    FAULT_POST_SEND, FAULT_POST_RECV, FAULT_POLL, FAULT_REGISTER, FAULT_MODIFY, FAULT_HAND, FAULT_LIST, FAULT_OPEN, FAULT_QUERY,
+    FAULT_DOMAIN, FAULT_CHANNEL, FAULT_COMPLETION_QUEUE, FAULT_QUEUE_PAIR, FAULT_NOTIFY, FAULT_CALLS
+};
 
 /* Replaces or extends the settings by a text such as "drop=0.01,dup=0.01,seed=7". On error nothing changes and *why says why. */
 bool fault_set(const char *text, const char **why);
@@ -26,6 +29,9 @@ void fault_forget(void);
 
 /* Whether this call is the one that must fail. */
 bool fault_fails(enum fault_call call);
+
+/* The same without the engine's lock. */
+bool fault_fails_unlocked(enum fault_call call);
 
 /* As fault_fails(FAULT_POLL), cheap when no such fault is set, and without the engine's lock. */
 bool fault_poll_fails(void);

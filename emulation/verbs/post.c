@@ -244,6 +244,8 @@ int post_poll(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 
 int post_notify(struct ibv_cq *ibv, int solicited_only)
 {
+    if (fault_fails_unlocked(FAULT_NOTIFY))
+        return ENOMEM;
     cq_arm((struct cq *)ibv, solicited_only);
     engine_watch();
     return 0;

@@ -62,6 +62,8 @@ extern const struct transport_ops *under_test;
 
 void party_open(struct party *party);
 void party_open_as(struct party *party, const uint8_t *uuid);
+/* False: the transport cannot be opened, and error_last() says why. */
+bool party_try_open(struct party *party, const uint8_t *uuid);
 void party_close(struct party *party);
 /* Polls once, the way an engine does: transport and, now and then, the poller. */
 int party_step(struct party *party);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transport over RDMA verbs, on the software RDMA device: devices and addresses, calls that fail, adapters that do.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/param.h"
+#include "suite.h"
+#include "transport/verbs/verbs.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LENGTH 100000
+
+/* ---- The device that is under our command ----------------------------------------------------------- */
+
+typedef int (*control_fn)(const char *command, char *answer, size_t size);
+static control_fn device_control;
+static char answer[16384];
+
+static bool has_device(void)
+{
+    void *library =
+        strcmp(under_test->name, "verbs") == 0 ? dlopen(param_string(PARAM_IBVERBS_LIBRARY), RTLD_NOW) : NULL;
+    void *symbol = library ? dlsym(library, "softverbs_control") : NULL;
+    memcpy(&device_control, &symbol, sizeof symbol);
+    return symbol;
+}
+
+static void command(const char *text)
+{
+    assert_int_equal(device_control(text, answer, sizeof answer), 0);
+}
+
+static unsigned long calls_that_failed(void)
+{
+    command("stats");
+    const char *line = strstr(answer, "fault_call ");
+    assert_non_null(line);
+    return strtoul(line + strlen("fault_call "), NULL, 10);
+}
+
+static void set(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+    param_reload();
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* ---- Devices and addresses -------------------------------------------------------------------------- */
+
+static void refuses(const char *name, const char *value, const char *sentence)
+{
+    uint8_t uuid[WIRE_UUID_BYTES] = {1};
+    struct party party;
+    int fds = count_fds();
+    set(name, value);
+    bool opened = party_try_open(&party, uuid);
+    set(name, NULL);
+    if (opened || !strstr(error_last(), sentence))
+        fail_msg("%s=%s: %s", name, value, opened ? "taken" : error_last());
+    assert_int_equal(count_fds(), fds);
+}
+
+static void says_why_it_is_not_to_be_had(void **state)
+{
+    (void)state;
+    if (!has_device())
+        skip();
+    refuses("TUTTI_IB_DISABLE", "1", "TUTTI_IB_DISABLE");
+    refuses("NCCL_IB_DISABLE", "1", "NCCL_IB_DISABLE");
+    refuses("NCCL_IB_HCA", "mlx9", "none is wanted (TUTTI_IB_HCA=mlx9)");
+    refuses("TUTTI_IB_HCA", "^soft", "none is wanted");
+    refuses("NCCL_IB_GID_INDEX", "31", "TUTTI_IB_GID_INDEX=31");
+}
+
+static void takes_what_was_asked_for(void **state)
+{
+    static const char *const settings[][2] = {
+        {"NCCL_IB_HCA", "=soft_lo:1"}, {"NCCL_IB_HCA", "mlx,soft"}, {"NCCL_IB_GID_INDEX", "0"}, {"NCCL_IB_TC", "106"},
+        {"NCCL_IB_SL", "3"},           {"NCCL_IB_RETRY_CNT", "3"},  {"NCCL_IB_TIMEOUT", "16"}};
+    (void)state;
+    if (!has_device())
+        skip();
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        struct pair pair;
+        set(settings[i][0], settings[i][1]);
+        pair_open(&pair);
+        assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
+        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+        pair_close(&pair);
+        set(settings[i][0], NULL);
+    }
+    set("NCCL_IB_QPS_PER_CONNECTION", "3");
+    struct pair pair;
+    pair_open(&pair);
+    assert_int_equal(under_test->lanes(pair.a.transport, &pair.b.self), 3);
+    pair_close(&pair);
+    set("NCCL_IB_QPS_PER_CONNECTION", NULL);
+}
+
+/* The address has another place in the table: lanes that used the old one end, and the next ones find it. */
+static void finds_its_address_again(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!has_device())
+        skip();
+    pair_open(&pair);
+    for (int round = 1; round <= 3; round++) {
+        command(round % 2 ? "gid-shift 5" : "gid-shift 2");
+        pair_until(&pair, pair.at->counts[NOTE_DOWN] && pair.bt->counts[NOTE_DOWN]);
+        end_close(pair.at);
+        end_close(pair.bt);
+        pair.at = end_open(&pair.a, &pair.b.self, (uint16_t)round, 1);
+        pair_until(&pair, pair.at->counts[NOTE_UP] && (pair.bt = end_accepted(&pair.b, (uint16_t)round)));
+        assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
+        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+    }
+    command("gid-shift 0");
+    pair_close(&pair);
+}
+
+/* ---- Adapters that fail ----------------------------------------------------------------------------- */
+
+/* An adapter that goes silent ends the lane after its retries, whatever the connection says. */
+static void silence_ends_a_lane(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!has_device())
+        skip();
+    set("TUTTI_IB_TIMEOUT", "12"); /* 17 ms */
+    pair_open(&pair);
+    set("TUTTI_IB_TIMEOUT", NULL);
+    command("freeze soft_lo");
+    assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
+    pair_until(&pair, pair.at->counts[NOTE_DOWN]);
+    assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, TUTTI_REMOTE_ERROR);
+    command("thaw soft_lo");
+    end_close(pair.at);
+    pair_until(&pair, pair.bt->counts[NOTE_DOWN]);
+    assert_int_equal(pair.bt->counts[NOTE_MESSAGE], 0);
+    pair_close(&pair);
+}
+
+static void a_broken_queue_pair_ends_its_lane_alone(void **state)
+{
+    struct pair pair;
+    char kill[64];
+    (void)state;
+    if (!has_device())
+        skip();
+    pair_open(&pair);
+    struct end *other = end_open(&pair.a, &pair.b.self, 1, 1);
+    pair_until(&pair, other->counts[NOTE_UP] && end_accepted(&pair.b, 1));
+    command("info");
+    const char *first = strstr(answer, "qp 0x");
+    assert_non_null(first);
+    snprintf(kill, sizeof kill, "kill %.8s", first + 3);
+    command(kill);
+    pair_until(&pair, pair.at->counts[NOTE_DOWN] + other->counts[NOTE_DOWN] == 1);
+    struct end *dead = pair.at->counts[NOTE_DOWN] ? pair.at : other, *left = dead == other ? pair.at : other;
+    end_close(dead);
+    struct end *to = end_accepted(&pair.b, left == other ? 1 : 0);
+    assert_int_equal(send_pattern(left, 1, 100, 1), TUTTI_SUCCESS);
+    pair_until(&pair, to->counts[NOTE_MESSAGE] == 1);
+    pair_close(&pair);
+}
+
+/* More lanes than the first completion queue has room for. */
+static void room_for_completions_grows(void **state)
+{
+    enum { LANES = 30 };
+    struct pair pair;
+    struct end *ends[LANES];
+    (void)state;
+    if (!has_device())
+        skip();
+    pair_open(&pair);
+    for (uint16_t i = 0; i < LANES; i++) {
+        ends[i] = end_open(&pair.a, &pair.b.self, (uint16_t)(i + 1), 1);
+        pair_until(&pair, ends[i]->counts[NOTE_UP] && end_accepted(&pair.b, (uint16_t)(i + 1)));
+    }
+    for (int i = 0; i < LANES; i++)
+        while (send_pattern(ends[i], 1, under_test->max_msg, 1) == TUTTI_SUCCESS)
+            ;
+    for (int i = 0; i < LANES; i++)
+        pair_until(&pair, ends[i]->counts[NOTE_WRITABLE]);
+    for (int i = 0; i < LANES; i++)
+        assert_int_equal(ends[i]->counts[NOTE_DOWN], 0);
+    pair_close(&pair);
+}
+
+/* ---- A peer that breaks the rules ------------------------------------------------------------------- */
+
+/* A send of the lane's queue pair that our own code would not make. */
+static void send_raw(struct end *end, uint64_t *random)
+{
+    static const uint64_t lengths[] = {0, 1, 100, VERBS_MAX_MSG, 1 << 20, UINT64_MAX};
+    struct verbs_lane *lane = (struct verbs_lane *)end->lane;
+    size_t size = random_next(random) % (random_next(random) % 4 ? 200 : VERBS_CHUNK + 1);
+    struct verbs_head *head = (struct verbs_head *)verbs_send_chunk(lane, 0);
+    fill_pattern(head, VERBS_CHUNK, random_next(random));
+    head->type = (uint32_t)random_next(random) % 5;
+    head->room = random_next(random) % 8 ? 0 : (uint32_t)random_next(random) % 100;
+    head->length =
+        random_next(random) % 2 && size > sizeof *head ? size - sizeof *head : lengths[random_next(random) % 6];
+    head->offset = random_next(random) % 4 ? random_next(random) % LENGTH : UINT64_MAX - random_next(random) % 200;
+    struct ibv_sge sge = {(uintptr_t)head, (uint32_t)size, lane->registered->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+    assert_int_equal(lane->qp->context->ops.post_send(lane->qp, &wr, &bad), 0);
+}
+
+/* What it sends lands where its owner says, or ends the lane. */
+static void garbage_does_no_harm(void **state)
+{
+    static uint8_t area[LENGTH];
+    uint64_t random = 4;
+    int ended = 0;
+    (void)state;
+    if (!has_device())
+        skip();
+    for (int round = 0; round < 60; round++) {
+        struct pair pair;
+        pair_open(&pair);
+        pair.bt->area = area;
+        pair.bt->area_size = LENGTH;
+        pair.bt->drop = round % 2;
+        for (int i = 0; i < 20 && !pair.at->counts[NOTE_DOWN] && !pair.bt->counts[NOTE_DOWN]; i++) {
+            send_raw(pair.at, &random);
+            for (int steps = 0; steps < 5; steps++)
+                pair_step(&pair);
+        }
+        ended += pair.bt->counts[NOTE_DOWN] == 1;
+        pair_close(&pair);
+    }
+    assert_true(ended > 30);
+}
+
+/* ---- Calls that fail -------------------------------------------------------------------------------- */
+
+struct life {
+    struct party a, b;
+    bool has_a, has_b;
+    struct end *at, *bt;
+    uint8_t source[LENGTH], area[LENGTH], written[LENGTH];
+    struct transport_memory *from, *to;
+};
+
+static bool is_over(const struct life *life)
+{
+    return life->at->counts[NOTE_DOWN] || (life->bt && life->bt->counts[NOTE_DOWN]);
+}
+
+static void step(struct life *life)
+{
+    party_step(&life->a);
+    party_step(&life->b);
+}
+
+static bool connect_both(struct life *life)
+{
+    life->at = end_new(&life->a);
+    if (under_test->lane_open(life->a.transport, &life->b.self, 0, 1, 0, 0, life->at, &life->at->lane) !=
+        TUTTI_SUCCESS) {
+        life->at->lane = NULL;
+        return false;
+    }
+    while (!is_over(life) && !(life->at->counts[NOTE_UP] && life->bt)) {
+        step(life);
+        life->bt = end_accepted(&life->b, 0);
+    }
+    return !is_over(life);
+}
+
+static void meet_memory(struct life *life)
+{
+    if (under_test->register_memory(life->a.transport, life->source, LENGTH, &life->from) != TUTTI_SUCCESS)
+        life->from = NULL;
+    if (under_test->register_memory(life->b.transport, life->written, LENGTH, &life->to) != TUTTI_SUCCESS)
+        life->to = NULL;
+}
+
+/* Messages both ways, puts with a key and without. Without registered memory all go without. */
+static bool exchange(struct life *life)
+{
+    struct wire_remote remote = {.address = (uintptr_t)life->written};
+    size_t sent = 0;
+    meet_memory(life);
+    bool direct = life->from && life->to;
+    if (direct) {
+        remote.devices = (uint32_t)life->to->devices;
+        memcpy(remote.key, life->to->key, sizeof remote.key);
+    }
+    life->bt->area = life->area;
+    life->bt->area_size = LENGTH;
+    for (uint64_t i = 0; i < 6 && !is_over(life); i++) {
+        struct put put = {.source = life->source, .length = LENGTH, .token = i};
+        put.remote = direct && i % 2 ? &remote : NULL;
+        put.memory = life->from;
+        while (!is_over(life) && send_pattern(life->at, i, 3000, 2) == TUTTI_IN_PROGRESS)
+            step(life);
+        while (!is_over(life) && send_pattern(life->bt, i, 3000, 2) == TUTTI_IN_PROGRESS)
+            step(life);
+        while (!is_over(life) && under_test->put(life->at->lane, &put) == TUTTI_IN_PROGRESS)
+            step(life);
+        sent++;
+    }
+    while (!is_over(life) && !(life->bt->counts[NOTE_ARRIVED] == sent && life->bt->counts[NOTE_MESSAGE] == sent &&
+                               life->at->counts[NOTE_MESSAGE] == sent && life->at->counts[NOTE_SENT] == sent)) {
+        step(life);
+        party_sleep(&life->a, 1);
+        party_sleep(&life->b, 1);
+    }
+    return !is_over(life) && memcmp(life->area, life->source, LENGTH) == 0 &&
+           (!direct || memcmp(life->written, life->source, LENGTH) == 0);
+}
+
+/* A short life with every kind of call. True if all came; else there is a sentence. */
+static bool live(void)
+{
+    static struct life life;
+    const uint8_t a[WIRE_UUID_BYTES] = {1}, b[WIRE_UUID_BYTES] = {2};
+    memset(&life, 0, sizeof life);
+    fill_pattern(life.source, LENGTH, 3);
+    life.has_a = party_try_open(&life.a, a);
+    life.has_b = life.has_a && party_try_open(&life.b, b);
+    bool whole = life.has_b && connect_both(&life) && exchange(&life);
+    assert_true(whole || strlen(error_last()) > 10);
+    if (life.at)
+        end_close(life.at);
+    if (life.bt)
+        end_close(life.bt);
+    if (life.from)
+        under_test->deregister_memory(life.a.transport, life.from);
+    if (life.to)
+        under_test->deregister_memory(life.b.transport, life.to);
+    if (life.has_b)
+        party_close(&life.b);
+    if (life.has_a)
+        party_close(&life.a);
+    return whole;
+}
+
+static void each_call_fails_once(void **state)
+{
+    static const char *const calls[] = {"list", "open",   "query",     "pd",        "channel", "cq",    "reg",
+                                        "qp",   "modify", "post-recv", "post-send", "poll",    "notify"};
+    (void)state;
+    if (!has_device())
+        skip();
+    assert_true(live());
+    int fds = count_fds();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        bool fired = true;
+        int times = 0;
+        for (int n = 1; fired && n < 500; n += 1 + n / 8) {
+            char fault[64];
+            unsigned long before = calls_that_failed();
+            snprintf(fault, sizeof fault, "fault fail-%s=%d", calls[i], n);
+            command(fault);
+            bool whole = live();
+            command("clear");
+            fired = calls_that_failed() > before;
+            times += fired;
+            if (!fired)
+                assert_true(whole);
+            assert_int_equal(count_fds(), fds);
+        }
+        assert_true(times > 0);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(says_why_it_is_not_to_be_had), cmocka_unit_test(takes_what_was_asked_for),
+    cmocka_unit_test(finds_its_address_again),      cmocka_unit_test(silence_ends_a_lane),
+    cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone), cmocka_unit_test(room_for_completions_grows),
+    cmocka_unit_test(garbage_does_no_harm),         cmocka_unit_test(each_call_fails_once),
+};
+const struct group verbs_group = {"verbs", tests, sizeof tests / sizeof *tests};
