@@ -187,6 +187,8 @@ static struct context *make_context(struct device *device)
         return context;
     if (ibv->async_fd >= 0)
         close(ibv->async_fd);
+    if (ibv->cmd_fd >= 0)
+        close(ibv->cmd_fd);
     free(context);
     return NULL;
 }
