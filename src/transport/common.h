@@ -20,7 +20,7 @@ struct transport_timer {
 struct transport {
     const struct transport_ops *ops;
     struct transport_owner owner;
-    struct wire_process self;
+    const struct wire_process *self; /* the owner's: transports that are opened later add to it */
     struct poller *outer; /* the owner's */
     struct poller *inner; /* our descriptors, so that poll() can look at them without running other handlers */
     struct poll_source source; /* the inner loop in the outer one */

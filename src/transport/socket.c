@@ -59,7 +59,7 @@ void socket_tune(int fd)
  */
 void socket_be_quick(int fd, const struct transport *transport, const struct wire_process *peer)
 {
-    if (peer->host == transport->self.host)
+    if (peer->host == transport->self->host)
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
@@ -139,5 +139,5 @@ tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *
 bool socket_believes(const struct transport *transport, const struct wire_hello *hello)
 {
     return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION &&
-           transport_same_secret(hello->secret, transport->self.secret);
+           transport_same_secret(hello->secret, transport->self->secret);
 }

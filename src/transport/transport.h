@@ -111,7 +111,7 @@ struct transport_ops {
     uint32_t window; /* puts under way on a lane that keep it busy; more would only keep other lanes from their share */
 
     /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid are
-     * set before. `ops` is this table. TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */
+     * set before; greetings say what is in `self` then, so it stays until close(). `ops` is this table. TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */
     tutti_result_t (*open)(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
                            struct wire_process *self, struct transport **out);
     /* All lanes have been closed by the owner before. */

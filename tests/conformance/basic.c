@@ -167,8 +167,23 @@ static void dropped_puts_arrive_too(void **state)
     pair_close(&pair);
 }
 
+/* A greeting says what is known of the process by then: of other transports, too, that were opened later. */
+static void greets_with_all_there_is(void **state)
+{
+    struct pair pair;
+    (void)state;
+    party_open(&pair.a);
+    party_open(&pair.b);
+    pair.a.self.processors = 77;
+    pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
+    pair_until(&pair, pair.at->counts[NOTE_UP] && (pair.bt = end_accepted(&pair.b, 0)));
+    assert_int_equal(pair.bt->hello.from.processors, 77);
+    pair_close(&pair);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(opens_and_closes),
+    cmocka_unit_test(greets_with_all_there_is),
     cmocka_unit_test(connects),
     cmocka_unit_test(does_not_pace_what_stays_here),
     cmocka_unit_test(reaches_only_what_it_can),

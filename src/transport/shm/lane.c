@@ -121,7 +121,7 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
         .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch, .known = known, .session = session};
     struct shm_hello hello = {.hello = *head};
     int fds[ACCEPTOR_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
-    hello.hello.from = shm->base.self;
+    hello.hello.from = *shm->base.self;
     memcpy(hello.hello.secret, peer->secret, sizeof hello.hello.secret);
     hello.shape = lane->shape;
     hello.word = attach_mine();
@@ -185,7 +185,7 @@ void shm_lane_reap(struct lane *base)
 static bool believable(const struct shm_transport *shm, const struct shm_hello *hello, int memory_fd)
 {
     return hello->hello.magic == WIRE_HELLO_MAGIC && hello->hello.version == WIRE_HELLO_VERSION &&
-           transport_same_secret(hello->hello.secret, shm->base.self.secret) && ring_shape_ok(&hello->shape) &&
+           transport_same_secret(hello->hello.secret, shm->base.self->secret) && ring_shape_ok(&hello->shape) &&
            memory_trust(memory_fd, ring_pair_size(&hello->shape));
 }
 
@@ -194,7 +194,7 @@ static bool send_welcome(struct shm_transport *shm, int fd)
     struct attach_word word = attach_mine();
     struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_WELCOME, .key = word.address, .size = word.value};
     int fds[2] = {shm->page_fd, shm->bell.fd};
-    memcpy(notice.uuid, shm->base.self.uuid, sizeof notice.uuid);
+    memcpy(notice.uuid, shm->base.self->uuid, sizeof notice.uuid);
     return shm_control_send(fd, &notice, sizeof notice, fds, 2);
 }
 

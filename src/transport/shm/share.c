@@ -150,7 +150,7 @@ static struct region_pair pair(const uint8_t *owner, const uint8_t *mapper)
 void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd)
 {
     struct shm_transport *shm = transport_of(peer);
-    struct region_pair theirs = pair(peer->uuid, shm->base.self.uuid);
+    struct region_pair theirs = pair(peer->uuid, shm->base.self->uuid);
     if (find(peer, id) || !has_room(peer)) {
         if (fd >= 0)
             close(fd);
@@ -165,7 +165,7 @@ void shm_peer_region(struct shm_peer *peer, uint32_t id, uint64_t size, int fd)
 
 void shm_peer_maps(struct shm_peer *peer, uint32_t id)
 {
-    struct region_pair ours = pair(transport_of(peer)->base.self.uuid, peer->uuid);
+    struct region_pair ours = pair(transport_of(peer)->base.self->uuid, peer->uuid);
     region_note_mapped(id, &ours);
 }
 
@@ -178,7 +178,7 @@ void shm_peer_drop(struct shm_peer *peer, uint32_t id)
 
 void shm_peer_forget_regions(struct shm_peer *peer, const struct shm_transport *shm)
 {
-    struct region_pair ours = pair(shm->base.self.uuid, peer->uuid);
+    struct region_pair ours = pair(shm->base.self->uuid, peer->uuid);
     while (!list_empty(&peer->imports))
         import_drop(list_entry(peer->imports.next, struct import, of_peer));
     region_forget_mapper(&ours);
@@ -194,7 +194,7 @@ const char *shm_peer_map(struct shm_peer *peer, uint32_t id, uint64_t from, uint
 bool shm_peer_has(struct shm_lane *lane, uint32_t region)
 {
     struct shm_peer *peer = lane->peer;
-    struct region_pair ours = pair(shm_of(lane)->base.self.uuid, peer->uuid);
+    struct region_pair ours = pair(shm_of(lane)->base.self->uuid, peer->uuid);
     if (peer->announced < region)
         shm_announce(shm_of(lane), peer);
     return region_is_mapped(region, &ours);

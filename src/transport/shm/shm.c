@@ -136,7 +136,7 @@ static tutti_result_t shm_open_transport(const struct transport_ops *ops, const 
         shm_close(&shm->base);
         return result;
     }
-    shm->base.self = *self;
+    shm->base.self = self;
     region_watch(&shm->watcher, shm->bell.fd);
     *out = &shm->base;
     return TUTTI_SUCCESS;
@@ -144,7 +144,7 @@ static tutti_result_t shm_open_transport(const struct transport_ops *ops, const 
 
 static int shm_reach(struct transport *transport, const struct wire_process *peer)
 {
-    const struct wire_process *self = &transport->self;
+    const struct wire_process *self = transport->self;
     return self->host == peer->host && self->uid == peer->uid ? 10 : -1;
 }
 

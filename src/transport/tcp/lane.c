@@ -61,7 +61,7 @@ static void deadline_passed(struct transport_timer *timer)
 /* Which of our interfaces the socket's address is of: the routes may have chosen. */
 static void find_device(struct tcp_lane *lane)
 {
-    const struct wire_process *self = &lane->base.lane.transport->self;
+    const struct wire_process *self = lane->base.lane.transport->self;
     struct net_address mine, other;
     socklen_t size = sizeof mine;
     char text[NET_TEXT], its[NET_TEXT];
@@ -87,7 +87,7 @@ static void say_hello(struct tcp_lane *lane)
         tcp_fail(lane, "cannot connect", error);
         return;
     }
-    hello->from = tcp->base.self;
+    hello->from = *tcp->base.self;
     if (!socket_send_whole(lane->source.fd, hello, sizeof *hello)) {
         tcp_fail(lane, "cannot send the greeting", errno);
         return;
@@ -197,7 +197,7 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     lane->source.fd = fd;
     socket_tune(fd);
     socket_be_quick(fd, transport, peer);
-    bind_source(fd, &transport->self, lane->index, lane->epoch, &to);
+    bind_source(fd, transport->self, lane->index, lane->epoch, &to);
     if (connect(fd, &to.any, net_size(&to)) != 0 && errno != EINPROGRESS) {
         tcp_fail(lane, "cannot connect", errno); /* down() follows: the owner has one way to learn of it */
         return TUTTI_SUCCESS;
@@ -223,7 +223,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
                                  .epoch = epoch,
                                  .known = known,
                                   .session = session,
-                                 .from = transport->self};
+                                 .from = *transport->self};
     memcpy(hello->secret, peer->secret, sizeof hello->secret);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     tutti_result_t result = start(lane, peer);
@@ -254,7 +254,7 @@ void tcp_lane_reap(struct lane *base)
 static bool answer(const struct tcp_lane *lane, uint32_t magic)
 {
     struct socket_welcome welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index};
-    memcpy(welcome.uuid, lane->base.lane.transport->self.uuid, sizeof welcome.uuid);
+    memcpy(welcome.uuid, lane->base.lane.transport->self->uuid, sizeof welcome.uuid);
     return socket_send_whole(lane->source.fd, &welcome, sizeof welcome);
 }
 

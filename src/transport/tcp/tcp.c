@@ -47,7 +47,7 @@ static tutti_result_t tcp_open(const struct transport_ops *ops, const struct tra
         tcp_close(&tcp->base);
         return result;
     }
-    tcp->base.self = *self;
+    tcp->base.self = self;
     *out = &tcp->base;
     return TUTTI_SUCCESS;
 }

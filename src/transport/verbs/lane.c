@@ -173,7 +173,7 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
                                             .epoch = epoch,
                                             .known = known,
                                             .session = session,
-                                            .from = transport->self};
+                                            .from = *transport->self};
     memcpy(lane->hello.hello.secret, peer->secret, sizeof lane->hello.hello.secret);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     tutti_result_t result = verbs_pair_open(lane);
@@ -210,7 +210,7 @@ static bool answer(const struct verbs_lane *lane, uint32_t magic)
 {
     struct verbs_welcome words = {.welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index},
                                   .info = lane->mine};
-    memcpy(words.welcome.uuid, lane->base.lane.transport->self.uuid, sizeof words.welcome.uuid);
+    memcpy(words.welcome.uuid, lane->base.lane.transport->self->uuid, sizeof words.welcome.uuid);
     return socket_send_whole(lane->source.fd, &words, sizeof words);
 }
 

@@ -56,7 +56,7 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
         verbs_close(&verbs->base);
         return result;
     }
-    verbs->base.self = *self;
+    verbs->base.self = self;
     *out = &verbs->base;
     return TUTTI_SUCCESS;
 }
