@@ -5,12 +5,16 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char last[1024];
 
+/* The sentence before may be a part of the new one. */
 static void record(const char *format, va_list args)
 {
-    vsnprintf(last, sizeof last, format, args);
+    char fresh[sizeof last];
+    vsnprintf(fresh, sizeof fresh, format, args);
+    strcpy(last, fresh);
 }
 
 tutti_result_t error_set(tutti_result_t code, const char *format, ...)
