@@ -60,7 +60,8 @@ class Plans(unittest.TestCase):
             text = tutti("trace", "--dead", "--json", "--dir", folder)
             for comm in [comm for one in json.loads(text)["processes"] for comm in one["communicators"]] if text else []:
                 for op in comm["operations"]:
-                    if comm["nranks"] == RANKS and op["collective"].replace("-", "_") == collective and op["algorithm"] == way:
+                    on_gpu = comm["nranks"] == RANKS and op.get("device")  # ranks that join also meet in host memory, some by one-shot
+                    if on_gpu and op["collective"].replace("-", "_") == collective and op["algorithm"] == way:
                         seen[comm["rank"]] = op
         return seen
 
