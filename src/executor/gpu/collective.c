@@ -15,10 +15,10 @@
 
 static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool capturing)
 {
-    struct planned *last = &gpu->planned[call->coll][capturing];
+    struct planned *last = &gpu->plan.planned[call->coll][capturing];
     uint64_t bytes = call->count * type_size(call->type);
     if (!last->made || last->plan.bytes != bytes) {
-        last->plan = plan_call(&gpu->rules, &gpu->facts, call->coll, bytes, capturing);
+        last->plan = plan_call(&gpu->plan.rules, &gpu->plan.facts, call->coll, bytes, capturing);
         last->made = true;
     }
     return &last->plan;
@@ -31,7 +31,7 @@ tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call)
         return TUTTI_SUCCESS;
     const struct plan *plan = plan_of(gpu, call, false);
     bool loads = plan->way == WAY_PEER_LOAD;
-    if (!loads && (gpu->bulk_posted || !(plan->needs_bulk || plan_of(gpu, call, true)->needs_bulk)))
+    if (!loads && (gpu->scratch.bulk_posted || !(plan->needs_bulk || plan_of(gpu, call, true)->needs_bulk)))
         return TUTTI_SUCCESS;
     cuda_enter(gpu->device);
     tutti_result_t result = loads ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
@@ -116,12 +116,12 @@ static tutti_result_t exchange(struct gpu *gpu, const struct call *call, const s
 {
     struct kernel_exchange what;
     describe(gpu, call, flow, &what);
-    return exchange_issue(gpu, &what, true, stream, gpu->capturing);
+    return exchange_issue(gpu, &what, true, stream, gpu->order.capturing);
 }
 
 static tutti_result_t carry_out(struct gpu *gpu, const struct call *call, CUstream stream)
 {
-    const struct plan *plan = plan_of(gpu, call, gpu->capturing);
+    const struct plan *plan = plan_of(gpu, call, gpu->order.capturing);
     const struct flow *flow = record_way(gpu, plan->way, call);
     if (!flow)
         return TUTTI_INTERNAL_ERROR;
@@ -193,7 +193,7 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
         if (gpu->staged)
             result = staged_p2p(gpu->staged, items, count, order_staged(gpu), stream);
         while (!gpu->staged && result == TUTTI_SUCCESS && next_round(items, count, issued, &what))
-            result = exchange_issue(gpu, &what, false, stream, gpu->capturing);
+            result = exchange_issue(gpu, &what, false, stream, gpu->order.capturing);
         result = order_end(gpu, stream, result);
     }
     record_returned(gpu, result);

@@ -127,14 +127,14 @@ tutti_result_t copy_drain(struct gpu *gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < 2 * KERNEL_RANKS && result == TUTTI_SUCCESS; i++)
-        result = side_wait_all(gpu, gpu->copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
+        result = side_wait_all(gpu, gpu->messages.copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
     return result;
 }
 
 void copy_close(struct gpu *gpu)
 {
     for (int i = 0; i < 2 * KERNEL_RANKS; i++)
-        side_end(gpu, gpu->copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
-    if (gpu->mark)
-        gpu->cu->EventDestroy(gpu->mark);
+        side_end(gpu, gpu->messages.copy[i / KERNEL_RANKS][i % KERNEL_RANKS]);
+    if (gpu->messages.mark)
+        gpu->cu->EventDestroy(gpu->messages.mark);
 }

@@ -74,12 +74,12 @@ static void part(struct gpu *gpu, struct departure who)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     char sentence[160];
-    if (atomic_exchange(&gpu->parted, true)) {
+    if (atomic_exchange(&gpu->departs.parted, true)) {
         while (!atomic_load(&gpu->team->failed)) /* by another thread */
             sched_yield();
         return;
     }
-    mine->limit = atomic_load(gpu->over);
+    mine->limit = atomic_load(gpu->order.over);
     mine->culprit = who.culprit;
     mine->cause = (uint32_t)who.cause;
     atomic_store_explicit(&mine->left, 1, memory_order_release);
@@ -91,19 +91,19 @@ static void part(struct gpu *gpu, struct departure who)
 tutti_result_t depart_refuse(struct gpu *gpu, struct departure who)
 {
     char sentence[160];
-    if (!atomic_load_explicit(&gpu->refused_call, memory_order_relaxed)) {
-        gpu->refusal = who;
-        atomic_store_explicit(&gpu->refused_call, true, memory_order_release);
+    if (!atomic_load_explicit(&gpu->departs.refused_call, memory_order_relaxed)) {
+        gpu->departs.refusal = who;
+        atomic_store_explicit(&gpu->departs.refused_call, true, memory_order_release);
         mailbox_ring(gpu->mailbox, gpu->rank);
     }
-    describe(gpu, gpu->refusal, sentence, sizeof sentence);
+    describe(gpu, gpu->departs.refusal, sentence, sizeof sentence);
     return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", gpu->rank, sentence);
 }
 
 void depart_settle(struct gpu *gpu)
 {
-    if (atomic_load_explicit(&gpu->refused_call, memory_order_acquire))
-        part(gpu, gpu->refusal);
+    if (atomic_load_explicit(&gpu->departs.refused_call, memory_order_acquire))
+        part(gpu, gpu->departs.refusal);
 }
 
 /* ---- What waits in vain -------------------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ void depart_notice(struct gpu *gpu)
     const struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
     struct departure who;
     uint64_t issued = atomic_load_explicit(&mine->issued, memory_order_acquire);
-    if (atomic_load(&gpu->team->failed) || atomic_load(&gpu->leaving) || !depart_any(gpu))
+    if (atomic_load(&gpu->team->failed) || atomic_load(&gpu->departs.leaving) || !depart_any(gpu))
         return;
     for (uint64_t at = issued > MAILBOX_STEPS ? issued - MAILBOX_STEPS : 0; at < issued; at++) {
         const struct mailbox_step *step = &mine->step[at % MAILBOX_STEPS];
@@ -156,7 +156,7 @@ void depart_notice(struct gpu *gpu)
 static bool missed_by_graphs(const struct gpu *gpu, struct departure *who)
 {
     bool found = false;
-    for (int rank = 0; rank < gpu->nranks && !found && atomic_load(&gpu->captured); rank++)
+    for (int rank = 0; rank < gpu->nranks && !found && atomic_load(&gpu->order.captured); rank++)
         found = depart_has(gpu, rank, who) && who->cause != MAILBOX_CLOSED;
     return found;
 }
@@ -236,9 +236,9 @@ uint64_t depart_look(struct gpu *gpu, struct depart_watch *watch)
     spread_losses(gpu);
     if (atomic_load(&gpu->team->failed))
         return 0;
-    if (atomic_load(&gpu->leaving))
+    if (atomic_load(&gpu->departs.leaving))
         return look_at_leaving(gpu, watch);
-    bool refused = atomic_load_explicit(&gpu->refused_call, memory_order_acquire);
+    bool refused = atomic_load_explicit(&gpu->departs.refused_call, memory_order_acquire);
     const struct mailbox_step *step = refused || depart_any(gpu) ? step_first(gpu, &watch->from) : NULL;
     if (refused && (!step || !step->whole)) {
         depart_settle(gpu);
@@ -251,7 +251,7 @@ bool gpu_leave(struct gpu *gpu)
 {
     if (!gpu->helper.runs || atomic_load(&gpu->team->failed))
         return false;
-    atomic_store(&gpu->leaving, true);
+    atomic_store(&gpu->departs.leaving, true);
     mailbox_ring(gpu->mailbox, gpu->rank);
     return true;
 }
@@ -269,7 +269,7 @@ static pid_t owner;
 static bool still_busy(struct gpu *gpu, const void *unused)
 {
     (void)unused;
-    return gpu->helper.runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->at_exit);
+    return gpu->helper.runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->departs.at_exit);
 }
 
 /* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is not called. */

@@ -29,7 +29,7 @@ static bool own_by_kernel(const struct gpu *gpu, const struct kernel_exchange *w
 /* Both ends of a message decide alike: by its size alone. */
 static uint32_t large(const struct gpu *gpu, const uint64_t *bytes, bool collective)
 {
-    uint64_t from = gpu->forms.copy_from[collective];
+    uint64_t from = gpu->plan.forms.copy_from[collective];
     uint32_t set = 0;
     for (int peer = 0; peer < gpu->nranks; peer++)
         if (peer != gpu->rank && bytes[peer] >= from)
@@ -61,10 +61,10 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
     if (!any)
         return TUTTI_SUCCESS;
     what->team = gpu->kernels;
-    what->plain_from = gpu->forms.plain_from;
-    what->lines_from = gpu->forms.lines_from;
-    what->lines_to = gpu->forms.lines_to;
-    kernel_choose_exchange(what, gpu->facts.room, gpu->facts.in_host, &how);
+    what->plain_from = gpu->plan.forms.plain_from;
+    what->lines_from = gpu->plan.forms.lines_from;
+    what->lines_to = gpu->plan.forms.lines_to;
+    kernel_choose_exchange(what, gpu->plan.facts.room, gpu->plan.facts.in_host, &how);
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }
 

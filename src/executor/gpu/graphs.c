@@ -19,32 +19,32 @@ static bool is_wanted(const struct gpu *gpu)
 static tutti_result_t record_the_past(struct gpu *gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    if (!gpu->serial)
-        result = cuda_check(gpu->cu->EventCreate(&gpu->serial, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (result == TUTTI_SUCCESS && !gpu->tail)
-        result = cuda_check(gpu->cu->EventCreate(&gpu->tail, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (!gpu->graphs.serial)
+        result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.serial, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (result == TUTTI_SUCCESS && !gpu->graphs.tail)
+        result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.tail, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS || order_idle(gpu))
         return result;
-    result = cuda_check(gpu->cu->StreamWaitValue32(gpu->sounded, gpu->over_device, atomic_load(&gpu->ticket), CU_STREAM_WAIT_VALUE_GEQ),
+    result = cuda_check(gpu->cu->StreamWaitValue32(gpu->graphs.sounded, gpu->order.over_device, atomic_load(&gpu->order.ticket), CU_STREAM_WAIT_VALUE_GEQ),
                         "ordering a graph");
-    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->EventRecord(gpu->serial, gpu->sounded), "ordering a graph") : result;
+    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->EventRecord(gpu->graphs.serial, gpu->graphs.sounded), "ordering a graph") : result;
 }
 
 static tutti_result_t begin_in_graph(struct gpu *gpu, CUstream stream)
 {
     CUstreamCaptureStatus status;
     cuuint64_t id = 0;
-    tutti_result_t result = gpu->serial ? TUTTI_SUCCESS : record_the_past(gpu);
+    tutti_result_t result = gpu->graphs.serial ? TUTTI_SUCCESS : record_the_past(gpu);
     if (result == TUTTI_SUCCESS)
         result = cuda_check(gpu->cu->StreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL), "asking about a capture");
     if (result != TUTTI_SUCCESS)
         return result;
-    if (id != gpu->capture)
-        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->serial, CU_EVENT_WAIT_EXTERNAL), "ordering a graph");
-    else if (stream != gpu->last_captured)
-        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->tail, CU_EVENT_WAIT_DEFAULT), "ordering branches of a graph");
-    gpu->capture = id;
-    gpu->last_captured = stream;
+    if (id != gpu->graphs.capture)
+        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.serial, CU_EVENT_WAIT_EXTERNAL), "ordering a graph");
+    else if (stream != gpu->graphs.last_captured)
+        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.tail, CU_EVENT_WAIT_DEFAULT), "ordering branches of a graph");
+    gpu->graphs.capture = id;
+    gpu->graphs.last_captured = stream;
     return result;
 }
 
@@ -52,9 +52,9 @@ tutti_result_t graphs_begin(struct gpu *gpu, CUstream stream)
 {
     if (!is_wanted(gpu))
         return TUTTI_SUCCESS;
-    if (gpu->capturing)
+    if (gpu->order.capturing)
         return begin_in_graph(gpu, stream);
-    return gpu->serial ? cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->serial, CU_EVENT_WAIT_DEFAULT), "ordering a call behind graphs")
+    return gpu->graphs.serial ? cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.serial, CU_EVENT_WAIT_DEFAULT), "ordering a call behind graphs")
                           : TUTTI_SUCCESS;
 }
 
@@ -68,22 +68,22 @@ static tutti_result_t end_in_graph(struct gpu *gpu, CUstream stream)
     size_t count = 0;
     tutti_result_t result = cuda_check(gpu->cu->StreamGetCaptureInfo(stream, &status, NULL, &graph, &nodes, &count), "asking about a capture");
     if (result == TUTTI_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        result = cuda_check(gpu->cu->GraphAddEventRecordNode(&node, graph, nodes, count, gpu->serial), "ordering what comes behind a graph");
-    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->EventRecord(gpu->tail, stream), "ordering branches of a graph") : result;
+        result = cuda_check(gpu->cu->GraphAddEventRecordNode(&node, graph, nodes, count, gpu->graphs.serial), "ordering what comes behind a graph");
+    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->EventRecord(gpu->graphs.tail, stream), "ordering branches of a graph") : result;
 }
 
 tutti_result_t graphs_end(struct gpu *gpu, CUstream stream)
 {
-    if (!is_wanted(gpu) || !gpu->serial)
+    if (!is_wanted(gpu) || !gpu->graphs.serial)
         return TUTTI_SUCCESS;
-    return gpu->capturing ? end_in_graph(gpu, stream)
-                             : cuda_check(gpu->cu->EventRecord(gpu->serial, stream), "ordering graphs behind a call");
+    return gpu->order.capturing ? end_in_graph(gpu, stream)
+                             : cuda_check(gpu->cu->EventRecord(gpu->graphs.serial, stream), "ordering graphs behind a call");
 }
 
 void graphs_close(struct gpu *gpu)
 {
-    if (gpu->serial)
-        gpu->cu->EventDestroy(gpu->serial);
-    if (gpu->tail)
-        gpu->cu->EventDestroy(gpu->tail);
+    if (gpu->graphs.serial)
+        gpu->cu->EventDestroy(gpu->graphs.serial);
+    if (gpu->graphs.tail)
+        gpu->cu->EventDestroy(gpu->graphs.tail);
 }

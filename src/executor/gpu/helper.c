@@ -37,7 +37,7 @@ void gpu_tell_failure(struct gpu *gpu)
 {
     struct mailbox *mailbox = gpu->mailbox;
     uint32_t none = 0;
-    if (!mailbox || atomic_load(&gpu->parted) || !atomic_load(&gpu->team->failed) || !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
+    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) || !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
         return;
     mailbox->failure.news = team_news(gpu->team);
     atomic_store_explicit(&mailbox->failure.state, 2, memory_order_release);
@@ -53,10 +53,10 @@ tutti_result_t gpu_failure(struct gpu *gpu)
     tutti_result_t result = gpu_hear_failure(gpu);
     if (result != TUTTI_SUCCESS || !gpu->mailbox)
         return result;
-    if (atomic_load(&gpu->leaving))
+    if (atomic_load(&gpu->departs.leaving))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: the communicator was aborted by rank %d", gpu->rank, gpu->rank);
-    if (atomic_load(&gpu->refused_call))
-        return depart_refuse(gpu, gpu->refusal);
+    if (atomic_load(&gpu->departs.refused_call))
+        return depart_refuse(gpu, gpu->departs.refusal);
     for (int rank = 0; rank < gpu->nranks; rank++)
         if (depart_has(gpu, rank, &who) && who.cause == MAILBOX_LOST)
             return depart_refuse(gpu, who);

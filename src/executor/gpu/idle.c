@@ -61,7 +61,7 @@ struct idle_view idle_look(void)
     pthread_mutex_lock(&lock);
     list_each (node, &gpus) {
         const struct gpu *gpu = list_entry(node, struct gpu, idle);
-        view.graphs |= atomic_load_explicit(&gpu->captured, memory_order_relaxed);
+        view.graphs |= atomic_load_explicit(&gpu->order.captured, memory_order_relaxed);
         view.devices |= 1ull << gpu->device->ordinal;
     }
     pthread_mutex_unlock(&lock);

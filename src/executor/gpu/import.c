@@ -28,11 +28,11 @@ static void close_one(struct gpu *gpu, struct import *import)
 
 static struct import *next_old(struct gpu *gpu)
 {
-    pthread_mutex_lock(&gpu->lock);
-    struct list *node = list_pop(&gpu->old);
+    pthread_mutex_lock(&gpu->offers.lock);
+    struct list *node = list_pop(&gpu->offers.old);
     if (!node)
-        atomic_store_explicit(&gpu->any_old, false, memory_order_relaxed);
-    pthread_mutex_unlock(&gpu->lock);
+        atomic_store_explicit(&gpu->offers.any_old, false, memory_order_relaxed);
+    pthread_mutex_unlock(&gpu->offers.lock);
     return node ? list_entry(node, struct import, node) : NULL;
 }
 
@@ -44,7 +44,7 @@ static void close_all_old(struct gpu *gpu)
 
 bool import_close_old(struct gpu *gpu)
 {
-    if (!atomic_load_explicit(&gpu->any_old, memory_order_relaxed))
+    if (!atomic_load_explicit(&gpu->offers.any_old, memory_order_relaxed))
         return false;
     if (!idle_try())
         return true;
@@ -56,8 +56,8 @@ bool import_close_old(struct gpu *gpu)
 /* Under the executor's lock: from here on it is to be closed, and in no message. */
 static void make_old(struct gpu *gpu, struct import *import)
 {
-    list_push(&gpu->old, &import->node);
-    atomic_store_explicit(&gpu->any_old, true, memory_order_relaxed);
+    list_push(&gpu->offers.old, &import->node);
+    atomic_store_explicit(&gpu->offers.any_old, true, memory_order_relaxed);
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------------------------------- */
@@ -80,12 +80,12 @@ static bool is_answered(const struct mailbox_offer *place)
 /* What the place held before: its owner uses it in no message any more. Unmapping a descriptor waits for no work. */
 static void replace(struct gpu *gpu, int peer, int offer)
 {
-    pthread_mutex_lock(&gpu->lock);
-    struct import *import = atomic_exchange(&gpu->import[peer][offer], NULL);
+    pthread_mutex_lock(&gpu->offers.lock);
+    struct import *import = atomic_exchange(&gpu->offers.import[peer][offer], NULL);
     bool now = import && import->handle.how == CUDA_BY_DESCRIPTOR;
     if (import && !now)
         make_old(gpu, import);
-    pthread_mutex_unlock(&gpu->lock);
+    pthread_mutex_unlock(&gpu->offers.lock);
     if (now)
         close_one(gpu, import);
 }
@@ -135,20 +135,20 @@ static bool is_stale(const struct import *import, const struct cuda_handle *hand
 static bool retire_stale(struct gpu *gpu, const void *handle)
 {
     bool any = false;
-    pthread_mutex_lock(&gpu->lock);
+    pthread_mutex_lock(&gpu->offers.lock);
     for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
         for (int i = 0; i < places_used(gpu, peer); i++) {
-            struct import *import = atomic_load_explicit(&gpu->import[peer][i], memory_order_acquire);
+            struct import *import = atomic_load_explicit(&gpu->offers.import[peer][i], memory_order_acquire);
             if (!import || !is_stale(import, handle))
                 continue;
-            atomic_store(&gpu->import[peer][i], NULL);
+            atomic_store(&gpu->offers.import[peer][i], NULL);
             make_old(gpu, import);
             any = true;
         }
     if (any)
         mailbox_ring(gpu->mailbox, gpu->rank); /* its importer looks for a time to close it */
-    any = atomic_load_explicit(&gpu->any_old, memory_order_relaxed);
-    pthread_mutex_unlock(&gpu->lock);
+    any = atomic_load_explicit(&gpu->offers.any_old, memory_order_relaxed);
+    pthread_mutex_unlock(&gpu->offers.lock);
     return any;
 }
 
@@ -159,7 +159,7 @@ static bool retire_stale(struct gpu *gpu, const void *handle)
 static bool may_become_mapped(struct gpu *gpu, const struct cuda_handle *handle, bool open)
 {
     replace_all(gpu);
-    return handle->how == CUDA_BY_IPC && (open || atomic_load_explicit(&gpu->any_old, memory_order_relaxed));
+    return handle->how == CUDA_BY_IPC && (open || atomic_load_explicit(&gpu->offers.any_old, memory_order_relaxed));
 }
 
 /* False: to be tried again. */
@@ -183,7 +183,7 @@ static bool answer(struct gpu *gpu, int peer, int offer)
         log_trace("cannot map %llu bytes of rank %d yet: %s", (unsigned long long)handle.size, peer, error_last());
         return false;
     }
-    atomic_store_explicit(&gpu->import[peer][offer], import, memory_order_release);
+    atomic_store_explicit(&gpu->offers.import[peer][offer], import, memory_order_release);
     atomic_store_explicit(&place->answer, number << 1 | (import != NULL), memory_order_release);
     if (handle.how)
         log_info("%s %llu bytes of rank %d for copies by rank %d%s%s", import ? "mapped" : "cannot map", (unsigned long long)handle.size, peer,
@@ -203,7 +203,7 @@ static bool answer_all(struct gpu *gpu)
 
 CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer)
 {
-    const struct import *import = offer < MAILBOX_OFFERS ? atomic_load_explicit(&gpu->import[peer][offer], memory_order_acquire) : NULL;
+    const struct import *import = offer < MAILBOX_OFFERS ? atomic_load_explicit(&gpu->offers.import[peer][offer], memory_order_acquire) : NULL;
     return import ? import->address : 0;
 }
 
@@ -236,7 +236,7 @@ static bool is_needed(const struct gpu *gpu)
     bool all_here = true;
     for (int rank = 0; rank < gpu->nranks; rank++)
         all_here = all_here && gpu->here[rank];
-    return gpu->facts.copies && !all_here;
+    return gpu->plan.facts.copies && !all_here;
 }
 
 tutti_result_t import_start(struct gpu *gpu)
@@ -258,7 +258,7 @@ void import_close(struct gpu *gpu)
     close_all_old(gpu);
     for (int peer = 0; gpu->mailbox && peer < gpu->nranks; peer++)
         for (int i = 0; i < MAILBOX_OFFERS; i++) {
-            struct import *import = atomic_exchange(&gpu->import[peer][i], NULL);
+            struct import *import = atomic_exchange(&gpu->offers.import[peer][i], NULL);
             if (import)
                 close_one(gpu, import);
         }

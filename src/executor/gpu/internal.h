@@ -85,37 +85,17 @@ struct depart_watch {
     uint64_t deadline, latest; /* of one that leaves; 0: not set */
 };
 
-struct gpu {
-    struct executor executor;
-    struct team *team;
-    const struct cuda_driver *cu;
-    struct cuda_device *device;
-    int rank, nranks;
+/* The choice of ways: src/plan. */
+struct gpu_plan {
     struct plan_facts facts; /* from these */
     struct plan_rules rules; /* and these */
     struct planned planned[COLL_COUNT][2]; /* comes this, for calls and for what is captured: calls repeat */
     struct plan_forms forms; /* of messages */
-    bool pushes;           /* within a process they push all, on the sender's GPU */
-    bool here[KERNEL_RANKS]; /* the rank lives in this process */
-    struct staged *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` */
-    size_t stage;          /* bytes of a piece of a staged message; 0: there are none */
+    struct way_flows flows;  /* what this rank does in each collective, as it was last carried out */
+};
 
-    struct mailbox *mailbox;
-    bool mailbox_registered;
-    CUdeviceptr mailbox_device;
-    struct kernel_team kernels; /* what every launch takes */
-    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
-    bool by_descriptor;          /* peers map it so, as some could not open IPC handles */
-    CUdeviceptr sealed;          /* the window that these were of */
-    struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
-    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
-    bool bulk_posted;
-    uint32_t bulk_taken; /* ranks whose bulk this one has reached */
-    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
-
-    struct record *record;    /* NULL: there is no black box */
-    struct way_flows flows;   /* what this rank does in each collective, as it was last carried out */
-    /* order.c */
+/* order.c: which operation comes behind which. */
+struct gpu_order {
     const _Atomic uint32_t *over; /* pinned: the ticket of the last operation that is over */
     CUdeviceptr over_device;
     CUstream last;
@@ -124,35 +104,85 @@ struct gpu {
     bool capturing;
     _Atomic bool untracked;  /* nothing will tell that an operation is over */
     _Atomic bool captured;   /* there was one in a graph: no ticket tells of those */
-    /* graphs.c */
+};
+
+/* graphs.c: the order of what graphs replay; and whether the GPU still works. */
+struct gpu_graphs {
     CUevent serial, tail;  /* the last operation, of graphs and calls, and of those in the graph that is captured; NULL: nothing was captured */
     cuuint64_t capture;    /* in which the last operation was captured */
     CUstream last_captured;
-    CUevent sound;           /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
+    CUevent sound;         /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
     CUstream sounded;
-    _Atomic bool lost;       /* it has */
-    _Atomic int refused;     /* how often in a row nothing could be recorded */
+    _Atomic bool lost;     /* it has */
+    _Atomic int refused;   /* how often in a row nothing could be recorded */
+};
 
-    struct mailbox_step step;   /* of the call that is being issued: step.c */
-    _Atomic bool leaving;     /* aborted: nothing begins any more, what is under way may end. depart.c from here on */
+/* scratch.c: memory that peers write to. */
+struct gpu_scratch {
+    CUdeviceptr window, bulk, stand_in; /* own device memory; 0: none */
+    bool by_descriptor;                 /* peers map it so, as some could not open IPC handles */
+    CUdeviceptr sealed;                 /* the window that these were of */
+    struct mailbox_buffer windows[KERNEL_RANKS], bulks[KERNEL_RANKS];
+    bool window_imported[KERNEL_RANKS], bulk_imported[KERNEL_RANKS];
+    bool bulk_posted;
+    uint32_t bulk_taken; /* ranks whose bulk this one has reached */
+};
+
+/* transfer.c, copy.c: messages and pieces by copy engine, by peer; the helper reads their numbers when the team has failed. */
+struct gpu_messages {
+    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
+    CUevent mark;                   /* where a stream stood */
+    CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
+    bool pushes;                    /* within a process they push all, on the sender's GPU */
+    size_t stage;                   /* bytes of a piece of a staged message; 0: there are none */
+};
+
+/* offer.c, import.c: users' buffers that peers map, and peers' that are mapped here. */
+struct gpu_offers {
+    struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
+    uint64_t used;
+    pthread_mutex_t offering; /* guards `offered`, for calls and the importer */
+    struct import *_Atomic import[KERNEL_RANKS][MAILBOX_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
+    pthread_mutex_t lock;         /* guards descriptors under way, old imports, and what imports become old */
+    struct list passed_fds, old;  /* old: what is to be closed when nothing is under way */
+    _Atomic bool any_old;
+};
+
+/* depart.c: ranks that take part no more, this one among them. */
+struct gpu_departs {
+    _Atomic bool leaving;      /* aborted: nothing begins any more, what is under way may end */
     _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
     struct departure refusal;
     struct depart_watch at_exit;
-    _Atomic bool parted;      /* the team's failure is no news to peers but by the mailbox */
+    _Atomic bool parted;       /* the team's failure is no news to peers but by the mailbox */
+};
 
-    /* messages and pieces, by peer; the helper reads them when the team has failed */
-    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
-    CUevent mark;                      /* where a stream stood */
-    CUstream copy[2][KERNEL_RANKS];    /* [0] to a peer, [1] from it */
-    struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
-    uint64_t offers_used;
-    pthread_mutex_t offering;          /* guards `offered`, for calls and the importer */
-    struct import *_Atomic import[KERNEL_RANKS][MAILBOX_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
-    pthread_mutex_t lock;              /* guards descriptors under way, old imports, and what imports become old */
-    struct list passed_fds, old;          /* old: what is to be closed when nothing is under way */
-    _Atomic bool any_old;
-    struct list idle;                 /* in the process's list of executors */
-    int visitors;                      /* peers that issue on this executor's streams; guarded by that list's lock */
+struct gpu {
+    struct executor executor;
+    struct team *team;
+    const struct cuda_driver *cu;
+    struct cuda_device *device;
+    int rank, nranks;
+    bool here[KERNEL_RANKS]; /* the rank lives in this process */
+    struct staged *staged;   /* ranks share no memory: all goes by it, and nothing below is used but `order` and `graphs` */
+    struct gpu_order order;
+    struct gpu_graphs graphs;
+
+    struct mailbox *mailbox;
+    bool mailbox_registered;
+    CUdeviceptr mailbox_device;
+    struct kernel_team kernels; /* what every launch takes */
+    struct mailbox_step step;   /* of the call that is being issued: step.c */
+    struct record *record;      /* NULL: there is no black box */
+    size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
+    struct gpu_plan plan;
+    struct gpu_scratch scratch;
+    struct gpu_messages messages;
+    struct gpu_offers offers;
+    struct gpu_departs departs;
+
+    struct list idle; /* in the process's list of executors */
+    int visitors;     /* peers that issue on this executor's streams; guarded by that list's lock */
 
     struct thread helper, importer;
     _Atomic bool stop, importer_stops;

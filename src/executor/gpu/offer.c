@@ -21,18 +21,18 @@ static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer
 static bool is_answered(const struct gpu *gpu, int peer, int offer)
 {
     uint32_t answer = atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire);
-    return answer >> 1 == gpu->offered[peer][offer].number;
+    return answer >> 1 == gpu->offers.offered[peer][offer].number;
 }
 
 static bool is_mapped(const struct gpu *gpu, int peer, int offer)
 {
-    return atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire) == (gpu->offered[peer][offer].number << 1 | 1);
+    return atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire) == (gpu->offers.offered[peer][offer].number << 1 | 1);
 }
 
 /* Neither is the peer looking at the place, nor copying to or from the buffer. */
 static bool may_change(const struct gpu *gpu, int peer, int offer)
 {
-    const struct offered *mine = &gpu->offered[peer][offer];
+    const struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed);
     uint32_t pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled);
     return !mine->number || (is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
@@ -41,13 +41,13 @@ static bool may_change(const struct gpu *gpu, int peer, int offer)
 static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_range *range, const struct cuda_handle *handle, uint64_t key)
 {
     struct mailbox_offer *place = place_of(gpu, peer, offer);
-    struct offered *mine = &gpu->offered[peer][offer];
+    struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t number = (mine->number + 1) & 0x7fffffff;
     *mine = (struct offered){.number = number ? number : 1,
                              .id = range->id,
                              .base = range->base,
                              .size = range->size,
-                             .used = ++gpu->offers_used,
+                             .used = ++gpu->offers.used,
                              .pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed),
                              .pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled)};
     place->buffer = (struct mailbox_buffer){.handle = *handle, .address = range->base, .base = range->base};
@@ -67,17 +67,17 @@ static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
     static const struct cuda_range nothing = {.ordinal = -1};
     static const struct cuda_handle none;
     struct cuda_range now;
-    pthread_mutex_lock(&gpu->offering);
-    const struct offered mine = gpu->offered[peer][offer];
+    pthread_mutex_lock(&gpu->offers.offering);
+    const struct offered mine = gpu->offers.offered[peer][offer];
     bool mapped = mine.size && is_mapped(gpu, peer, offer) && may_change(gpu, peer, offer);
-    pthread_mutex_unlock(&gpu->offering);
+    pthread_mutex_unlock(&gpu->offers.offering);
     if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS || (now.id == mine.id && now.base == mine.base))
         return mine.size != 0;
-    pthread_mutex_lock(&gpu->offering);
-    bool still = gpu->offered[peer][offer].number == mine.number && may_change(gpu, peer, offer);
+    pthread_mutex_lock(&gpu->offers.offering);
+    bool still = gpu->offers.offered[peer][offer].number == mine.number && may_change(gpu, peer, offer);
     if (still)
         publish(gpu, peer, offer, &nothing, &none, 0);
-    pthread_mutex_unlock(&gpu->offering);
+    pthread_mutex_unlock(&gpu->offers.offering);
     return !still;
 }
 
@@ -93,10 +93,10 @@ bool offer_withdraw_freed(struct gpu *gpu)
 static int find_room(struct gpu *gpu, int peer)
 {
     int oldest = -1, used = (int)places_used(gpu, peer);
-    for (int i = 0; i < used && (oldest < 0 || gpu->offered[peer][oldest].size); i++)
-        if (may_change(gpu, peer, i) && (oldest < 0 || !gpu->offered[peer][i].size || gpu->offered[peer][i].used < gpu->offered[peer][oldest].used))
+    for (int i = 0; i < used && (oldest < 0 || gpu->offers.offered[peer][oldest].size); i++)
+        if (may_change(gpu, peer, i) && (oldest < 0 || !gpu->offers.offered[peer][i].size || gpu->offers.offered[peer][i].used < gpu->offers.offered[peer][oldest].used))
             oldest = i;
-    if (used == MAILBOX_OFFERS || (oldest >= 0 && !gpu->offered[peer][oldest].size))
+    if (used == MAILBOX_OFFERS || (oldest >= 0 && !gpu->offers.offered[peer][oldest].size))
         return oldest;
     atomic_store_explicit(&gpu->mailbox->offers[gpu->rank][peer], (uint32_t)used + 1, memory_order_release);
     return used;
@@ -108,9 +108,9 @@ static bool keep_passed_fd(struct gpu *gpu, int peer, int fd, uint64_t key)
     if (!passed_fd)
         return false;
     *passed_fd = (struct passed_fd){.peer = peer, .fd = fd, .key = key};
-    pthread_mutex_lock(&gpu->lock);
-    list_push(&gpu->passed_fds, &passed_fd->node);
-    pthread_mutex_unlock(&gpu->lock);
+    pthread_mutex_lock(&gpu->offers.lock);
+    list_push(&gpu->offers.passed_fds, &passed_fd->node);
+    pthread_mutex_unlock(&gpu->offers.lock);
     mailbox_ring(gpu->mailbox, gpu->rank);
     return true;
 }
@@ -126,7 +126,7 @@ static void make_offer(struct gpu *gpu, int peer, const struct cuda_range *range
     if (cuda_export(range, &handle, &fd) != TUTTI_SUCCESS)
         handle.how = 0; /* offered as nothing, and so remembered: not to be tried again */
     if (fd >= 0) {
-        key = mix64(mix64(gpu->team->id + place) + gpu->offered[peer][offer].number);
+        key = mix64(mix64(gpu->team->id + place) + gpu->offers.offered[peer][offer].number);
         if (!keep_passed_fd(gpu, peer, fd, key)) {
             close(fd);
             return;
@@ -139,10 +139,10 @@ static int find(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
     uint32_t used = places_used(gpu, peer);
     for (uint32_t i = 0; i < used; i++) {
-        struct offered *mine = &gpu->offered[peer][i];
+        struct offered *mine = &gpu->offers.offered[peer][i];
         if (!mine->number || !mine->size || mine->id != range->id || mine->base != range->base)
             continue;
-        mine->used = ++gpu->offers_used;
+        mine->used = ++gpu->offers.used;
         return is_mapped(gpu, peer, (int)i) ? (int)i : -1;
     }
     make_offer(gpu, peer, range);
@@ -151,21 +151,21 @@ static int find(struct gpu *gpu, int peer, const struct cuda_range *range)
 
 int offer_find(struct gpu *gpu, int peer, const struct cuda_range *range)
 {
-    pthread_mutex_lock(&gpu->offering);
+    pthread_mutex_lock(&gpu->offers.offering);
     int offer = find(gpu, peer, range);
-    pthread_mutex_unlock(&gpu->offering);
+    pthread_mutex_unlock(&gpu->offers.offering);
     return offer;
 }
 
 void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *transfer)
 {
-    pthread_mutex_lock(&gpu->offering);
-    struct offered *mine = &gpu->offered[peer][offer];
+    pthread_mutex_lock(&gpu->offers.offering);
+    struct offered *mine = &gpu->offers.offered[peer][offer];
     if (transfer->sends)
         mine->pulled = transfer->number;
     else
         mine->pushed = transfer->number;
-    pthread_mutex_unlock(&gpu->offering);
+    pthread_mutex_unlock(&gpu->offers.offering);
 }
 
 /* ---- Descriptors that go with offers ------------------------------------------------------------------------------- */
@@ -192,9 +192,9 @@ static void drop(struct passed_fd *passed_fd)
 /* One at a time: under the engine's lock a callback may want this executor's. */
 static struct passed_fd *next_passed_fd(struct gpu *gpu)
 {
-    pthread_mutex_lock(&gpu->lock);
-    struct passed_fd *passed_fd = list_empty(&gpu->passed_fds) ? NULL : list_entry(gpu->passed_fds.next, struct passed_fd, node);
-    pthread_mutex_unlock(&gpu->lock);
+    pthread_mutex_lock(&gpu->offers.lock);
+    struct passed_fd *passed_fd = list_empty(&gpu->offers.passed_fds) ? NULL : list_entry(gpu->offers.passed_fds.next, struct passed_fd, node);
+    pthread_mutex_unlock(&gpu->offers.lock);
     return passed_fd;
 }
 
@@ -213,15 +213,15 @@ bool offer_deliver(struct gpu *gpu)
     for (struct passed_fd *passed_fd; (passed_fd = next_passed_fd(gpu));) {
         if (deliver(gpu, passed_fd) == TUTTI_IN_PROGRESS)
             return true;
-        pthread_mutex_lock(&gpu->lock);
+        pthread_mutex_lock(&gpu->offers.lock);
         drop(passed_fd); /* undeliverable ones too: the offer stays without an answer, and messages are staged */
-        pthread_mutex_unlock(&gpu->lock);
+        pthread_mutex_unlock(&gpu->offers.lock);
     }
     return false;
 }
 
 void offer_close(struct gpu *gpu)
 {
-    while (!list_empty(&gpu->passed_fds))
-        drop(list_entry(gpu->passed_fds.next, struct passed_fd, node));
+    while (!list_empty(&gpu->offers.passed_fds))
+        drop(list_entry(gpu->offers.passed_fds.next, struct passed_fd, node));
 }

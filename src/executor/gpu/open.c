@@ -162,9 +162,9 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
         gpu->kernels.window[rank] = base + mailbox_window(gpu->nranks, rank);
         gpu->kernels.bulk[rank] = base + mailbox_bulk(gpu->nranks, rank);
     }
-    gpu->facts.in_host = gpu->bulk_posted = true;
-    gpu->bulk_taken = (1u << gpu->nranks) - 1;
-    gpu->facts.copies = false;
+    gpu->plan.facts.in_host = gpu->scratch.bulk_posted = true;
+    gpu->scratch.bulk_taken = (1u << gpu->nranks) - 1;
+    gpu->plan.facts.copies = false;
     return TUTTI_SUCCESS;
 }
 
@@ -172,10 +172,10 @@ static tutti_result_t reach_windows(struct gpu *gpu, const struct peer_info *all
 {
     tutti_result_t result = TUTTI_SUCCESS;
     for (int rank = 0; rank < gpu->nranks && result == TUTTI_SUCCESS; rank++) {
-        CUdeviceptr address = gpu->window;
+        CUdeviceptr address = gpu->scratch.window;
         if (rank != gpu->rank)
-            result = scratch_reach(gpu, rank, &all[rank].window, SCRATCH_WINDOW, &address, &gpu->window_imported[rank]);
-        gpu->windows[rank] = all[rank].window;
+            result = scratch_reach(gpu, rank, &all[rank].window, SCRATCH_WINDOW, &address, &gpu->scratch.window_imported[rank]);
+        gpu->scratch.windows[rank] = all[rank].window;
         gpu->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
     }
     return result;
@@ -199,7 +199,7 @@ static tutti_result_t try_device_windows(struct gpu *gpu, struct opening *openin
     struct peer_info *mine = &opening->mine;
     tutti_result_t result = scratch_window(gpu);
     if (result == TUTTI_SUCCESS)
-        result = scratch_describe(gpu, gpu->window, SCRATCH_WINDOW, &mine->window);
+        result = scratch_describe(gpu, gpu->scratch.window, SCRATCH_WINDOW, &mine->window);
     spend(opening, PART_WINDOW);
     /* A rank that failed does not go on, so that the others hear of it by the failed team. */
     if (result == TUTTI_SUCCESS)
@@ -228,9 +228,9 @@ static tutti_result_t use_device_windows(struct gpu *gpu, struct opening *openin
     tutti_result_t result = try_device_windows(gpu, opening, &all);
     if (result == TUTTI_SUCCESS && !all && all_map_descriptors(opening->all, gpu->nranks)) {
         log_info("rank %d: some rank cannot open a window by its handle: descriptors are tried", gpu->rank);
-        gpu->by_descriptor = true;
-        gpu->sealed = gpu->window;
-        gpu->window = 0;
+        gpu->scratch.by_descriptor = true;
+        gpu->scratch.sealed = gpu->scratch.window;
+        gpu->scratch.window = 0;
         result = try_device_windows(gpu, opening, &all);
     }
     return result == TUTTI_SUCCESS && !all ? use_host_windows(gpu) : result;
@@ -238,11 +238,11 @@ static tutti_result_t use_device_windows(struct gpu *gpu, struct opening *openin
 
 static void tell_reach(const struct gpu *gpu)
 {
-    if (gpu->facts.in_host)
+    if (gpu->plan.facts.in_host)
         log_info("rank %d: not all GPUs reach one another: windows lie in host memory", gpu->rank);
     else
         log_info("rank %d: windows lie on the GPUs; links keep 128 bytes whole, so messages may carry a flag in each: %s", gpu->rank,
-                 gpu->facts.lines ? "yes" : "no");
+                 gpu->plan.facts.lines ? "yes" : "no");
 }
 
 /*
@@ -265,10 +265,10 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     memcpy(mine->process, team->process[gpu->rank].uuid, sizeof mine->process);
     memcpy(mine->bus_id, gpu->device->bus_id, sizeof mine->bus_id);
     mine->descriptors = gpu->device->vmm;
-    mine->blocks = gpu->facts.room.most;
+    mine->blocks = gpu->plan.facts.room.most;
     mine->processors = (uint32_t)gpu->device->sms;
     mine->few_queues = cuda_queues_are_few();
-    mine->policy = gpu->facts.zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
+    mine->policy = gpu->plan.facts.zero ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT;
     mine->wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC;
     tutti_result_t result = team_tell_all(team, mine, sizeof *mine, all);
     if (result == TUTTI_SUCCESS)
@@ -278,18 +278,18 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     spend(opening, PART_MEETING);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->facts.room = find_room(all, gpu->nranks);
+    gpu->plan.facts.room = find_room(all, gpu->nranks);
     for (int rank = 0; rank < gpu->nranks; rank++)
         gpu->here[rank] = wire_same_process(all[rank].process, mine->process);
-    gpu->facts.apart = all_apart(all, gpu->nranks);
-    if (gpu->facts.copies && !copies_are_safe(all, gpu->nranks)) {
+    gpu->plan.facts.apart = all_apart(all, gpu->nranks);
+    if (gpu->plan.facts.copies && !copies_are_safe(all, gpu->nranks)) {
         log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages", gpu->rank);
-        gpu->facts.copies = false;
+        gpu->plan.facts.copies = false;
     }
     for (int rank = 0; rank < gpu->nranks; rank++) {
         bool through_scratch = gpu->here[rank] && rank != gpu->rank && param_int(PARAM_P2P_DIRECT_DISABLE);
-        gpu->facts.copies = gpu->facts.copies && !through_scratch && (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->facts.zero);
-        gpu->stage = gpu->facts.copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->stage;
+        gpu->plan.facts.copies = gpu->plan.facts.copies && !through_scratch && (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->plan.facts.zero);
+        gpu->messages.stage = gpu->plan.facts.copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->messages.stage;
     }
     find_reachable(gpu, all, mine);
     spend(opening, PART_ACCESS);
@@ -298,13 +298,13 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
     if (result != TUTTI_SUCCESS)
         return result;
     result = all_reach_all(all, gpu->nranks) ? use_device_windows(gpu, opening) : use_host_windows(gpu);
-    gpu->facts.loads = gpu->nranks > 1 && !gpu->facts.in_host;
-    gpu->facts.lines = !gpu->facts.in_host && (gpu->facts.protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
+    gpu->plan.facts.loads = gpu->nranks > 1 && !gpu->plan.facts.in_host;
+    gpu->plan.facts.lines = !gpu->plan.facts.in_host && (gpu->plan.facts.protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
     tell_reach(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
-        gpu->facts.loads = gpu->facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
-    plan_rules(gpu->facts.zero, &gpu->rules);
-    gpu->forms = plan_forms(&gpu->rules, &gpu->facts);
+        gpu->plan.facts.loads = gpu->plan.facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
+    plan_rules(gpu->plan.facts.zero, &gpu->plan.rules);
+    gpu->plan.forms = plan_forms(&gpu->plan.rules, &gpu->plan.facts);
     return result;
 }
 
@@ -321,17 +321,17 @@ static tutti_result_t open_staged(struct gpu *gpu)
 {
     tutti_result_t result = staged_open(gpu->team, gpu->device, &gpu->staged);
     if (result == TUTTI_SUCCESS)
-        gpu->over = staged_word(gpu->staged, &gpu->over_device);
+        gpu->order.over = staged_word(gpu->staged, &gpu->order.over_device);
     return result;
 }
 
 static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *opening)
 {
-    tutti_result_t result = cuda_check(gpu->cu->EventCreate(&gpu->sound, CU_EVENT_DISABLE_TIMING), "making an event");
+    tutti_result_t result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.sound, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->EventCreate(&gpu->mark, CU_EVENT_DISABLE_TIMING), "making an event");
+        result = cuda_check(gpu->cu->EventCreate(&gpu->messages.mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS)
-        result = side_make(gpu, &gpu->sounded);
+        result = side_make(gpu, &gpu->graphs.sounded);
     if (result == TUTTI_SUCCESS && !gpu->device->memops)
         result = error_set(TUTTI_DEVICE_ERROR, "device %d has no stream memory operations", gpu->device->ordinal);
     if (result == TUTTI_SUCCESS && mailbox < 0)
@@ -343,12 +343,12 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
     spend(opening, PART_MAILBOX);
     if (result != TUTTI_SUCCESS)
         return result;
-    gpu->over = &gpu->mailbox->rank[gpu->rank].over;
-    gpu->over_device = mailbox_address(gpu, gpu->over);
+    gpu->order.over = &gpu->mailbox->rank[gpu->rank].over;
+    gpu->order.over_device = mailbox_address(gpu, gpu->order.over);
     gpu->kernels.abort = (const uint32_t *)(uintptr_t)mailbox_address(gpu, &gpu->mailbox->rank[gpu->rank].abort);
-    gpu->pushes = param_int(PARAM_COPY_PUSH);
-    gpu->facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->facts.zero;
-    gpu->facts.protocols = plan_protocols();
+    gpu->messages.pushes = param_int(PARAM_COPY_PUSH);
+    gpu->plan.facts.copies = param_int(PARAM_COPY_FROM) > 0 || gpu->plan.facts.zero;
+    gpu->plan.facts.protocols = plan_protocols();
     result = meet(gpu, opening);
     spend(opening, PART_WINDOWS);
     if (result == TUTTI_SUCCESS)
@@ -370,14 +370,14 @@ tutti_result_t gpu_open(struct team *team, const struct executor_config *config,
     workers_join();
     gpu->team = team;
     gpu->rank = gpu->kernels.rank = team->rank;
-    gpu->nranks = gpu->kernels.nranks = gpu->facts.nranks = team->nranks;
-    gpu->facts.room.most = (unsigned)config->blocks;
-    gpu->facts.zero = config->policy == TUTTI_POLICY_ZERO;
-    list_init(&gpu->passed_fds);
-    list_init(&gpu->old);
+    gpu->nranks = gpu->kernels.nranks = gpu->plan.facts.nranks = team->nranks;
+    gpu->plan.facts.room.most = (unsigned)config->blocks;
+    gpu->plan.facts.zero = config->policy == TUTTI_POLICY_ZERO;
+    list_init(&gpu->offers.passed_fds);
+    list_init(&gpu->offers.old);
     list_init(&gpu->idle);
-    pthread_mutex_init(&gpu->lock, NULL);
-    pthread_mutex_init(&gpu->offering, NULL);
+    pthread_mutex_init(&gpu->offers.lock, NULL);
+    pthread_mutex_init(&gpu->offers.offering, NULL);
     tutti_result_t result = cuda_driver(&gpu->cu);
     if (result == TUTTI_SUCCESS)
         result = cuda_device_acquire(config->device, &gpu->device);
@@ -407,7 +407,7 @@ void gpu_close(struct gpu *gpu)
         return;
     if (gpu->device) {
         cuda_enter(gpu->device);
-        if (gpu->over)
+        if (gpu->order.over)
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
         gpu_tell_failure(gpu);
         idle_leave(gpu);
@@ -418,17 +418,17 @@ void gpu_close(struct gpu *gpu)
         offer_close(gpu);
         import_close(gpu);
         record_close(gpu);
-        side_end(gpu, gpu->sounded);
+        side_end(gpu, gpu->graphs.sounded);
         graphs_close(gpu);
-        if (gpu->sound)
-            gpu->cu->EventDestroy(gpu->sound);
+        if (gpu->graphs.sound)
+            gpu->cu->EventDestroy(gpu->graphs.sound);
         scratch_close(gpu);
         cuda_leave();
         cuda_device_release(gpu->device);
     }
     workers_leave();
-    pthread_mutex_destroy(&gpu->lock);
-    pthread_mutex_destroy(&gpu->offering);
+    pthread_mutex_destroy(&gpu->offers.lock);
+    pthread_mutex_destroy(&gpu->offers.offering);
     free(gpu);
 }
 

@@ -19,25 +19,25 @@
 
 bool order_is_over(const struct gpu *gpu, uint32_t ticket)
 {
-    return (int32_t)(atomic_load_explicit(gpu->over, memory_order_acquire) - ticket) >= 0;
+    return (int32_t)(atomic_load_explicit(gpu->order.over, memory_order_acquire) - ticket) >= 0;
 }
 
 bool order_idle(const struct gpu *gpu)
 {
-    return atomic_load(&gpu->lost) || atomic_load(&gpu->untracked) || order_is_over(gpu, atomic_load(&gpu->ticket));
+    return atomic_load(&gpu->graphs.lost) || atomic_load(&gpu->order.untracked) || order_is_over(gpu, atomic_load(&gpu->order.ticket));
 }
 
 /* 0 is none. */
 static uint32_t next_ticket(struct gpu *gpu)
 {
-    gpu->tickets += gpu->tickets == UINT32_MAX ? 2 : 1;
-    return gpu->tickets;
+    gpu->order.tickets += gpu->order.tickets == UINT32_MAX ? 2 : 1;
+    return gpu->order.tickets;
 }
 
 tutti_result_t order_begin(struct gpu *gpu, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (atomic_load_explicit(&gpu->any_old, memory_order_relaxed))
+    if (atomic_load_explicit(&gpu->offers.any_old, memory_order_relaxed))
         import_close_old(gpu); /* in a pause that is too short for another thread to find it */
     scratch_sweep(gpu);
     idle_disturb();
@@ -47,11 +47,11 @@ tutti_result_t order_begin(struct gpu *gpu, CUstream stream)
         return result;
     }
     result = cuda_check(gpu->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    gpu->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
-    gpu->told = 0;
-    bool same = gpu->last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
-    if (result == TUTTI_SUCCESS && !same && !gpu->capturing && !order_idle(gpu))
-        result = cuda_check(gpu->cu->StreamWaitValue32(stream, gpu->over_device, atomic_load(&gpu->ticket), CU_STREAM_WAIT_VALUE_GEQ),
+    gpu->order.capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    gpu->order.told = 0;
+    bool same = gpu->order.last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
+    if (result == TUTTI_SUCCESS && !same && !gpu->order.capturing && !order_idle(gpu))
+        result = cuda_check(gpu->cu->StreamWaitValue32(stream, gpu->order.over_device, atomic_load(&gpu->order.ticket), CU_STREAM_WAIT_VALUE_GEQ),
                             "ordering two streams");
     if (result == TUTTI_SUCCESS)
         result = graphs_begin(gpu, stream);
@@ -75,7 +75,7 @@ tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t bef
     cuda_enter(gpu->device);
     tutti_result_t result = side_mark(gpu, before);
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->mark, 0), "ordering the streams of a group");
+        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->messages.mark, 0), "ordering the streams of a group");
     cuda_leave();
     return result == TUTTI_SUCCESS ? result : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
 }
@@ -83,36 +83,36 @@ tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t bef
 tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream)
 {
     *what = gpu->kernels;
-    what->ticket = gpu->capturing ? 0 : next_ticket(gpu);
+    what->ticket = gpu->order.capturing ? 0 : next_ticket(gpu);
     tutti_result_t result = cuda_launch(gpu->device, how, type, what, stream);
-    gpu->told = result == TUTTI_SUCCESS ? what->ticket : 0;
+    gpu->order.told = result == TUTTI_SUCCESS ? what->ticket : 0;
     return result;
 }
 
 uint32_t order_staged(struct gpu *gpu)
 {
-    gpu->told = staged_tells(gpu->staged) ? next_ticket(gpu) : 0;
-    return gpu->told;
+    gpu->order.told = staged_tells(gpu->staged) ? next_ticket(gpu) : 0;
+    return gpu->order.told;
 }
 
 void order_more(struct gpu *gpu)
 {
-    gpu->told = 0;
+    gpu->order.told = 0;
 }
 
 /* The ticket of the operation: its last kernel's if nothing came behind that. */
 static CUresult end_by_ticket(struct gpu *gpu, CUstream stream, bool whole)
 {
     CUresult got = CUDA_SUCCESS;
-    uint32_t ticket = whole ? gpu->told : 0;
+    uint32_t ticket = whole ? gpu->order.told : 0;
     if (!ticket) {
         ticket = next_ticket(gpu);
-        got = gpu->cu->StreamWriteValue32(stream, gpu->over_device, ticket, 0);
+        got = gpu->cu->StreamWriteValue32(stream, gpu->order.over_device, ticket, 0);
     }
-    gpu->last = stream;
-    atomic_store(&gpu->ticket, ticket);
+    gpu->order.last = stream;
+    atomic_store(&gpu->order.ticket, ticket);
     if (got != CUDA_SUCCESS)
-        atomic_store(&gpu->untracked, true);
+        atomic_store(&gpu->order.untracked, true);
     return got;
 }
 
@@ -120,18 +120,18 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
 {
     tutti_result_t result = issued;
     CUresult ended = CUDA_SUCCESS;
-    if (gpu->capturing) {
-        atomic_store_explicit(&gpu->captured, true, memory_order_relaxed);
+    if (gpu->order.capturing) {
+        atomic_store_explicit(&gpu->order.captured, true, memory_order_relaxed);
     } else {
-        bool whole = issued == TUTTI_SUCCESS, kernel = gpu->told != 0;
+        bool whole = issued == TUTTI_SUCCESS, kernel = gpu->order.told != 0;
         ended = end_by_ticket(gpu, stream, whole);
-        step_issued(gpu, atomic_load_explicit(&gpu->ticket, memory_order_relaxed), whole && kernel, whole);
+        step_issued(gpu, atomic_load_explicit(&gpu->order.ticket, memory_order_relaxed), whole && kernel, whole);
     }
     if (result == TUTTI_SUCCESS)
         result = cuda_check(ended, "marking the end of an operation");
     if (result == TUTTI_SUCCESS)
         result = graphs_end(gpu, stream);
-    bool refused = issued != TUTTI_SUCCESS && atomic_load(&gpu->refused_call); /* which has its own end, behind what came before */
+    bool refused = issued != TUTTI_SUCCESS && atomic_load(&gpu->departs.refused_call); /* which has its own end, behind what came before */
     if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
         team_fail(gpu->team, result, gpu->rank, error_last());
     idle_settle();
@@ -147,15 +147,15 @@ static tutti_result_t ask_driver(struct gpu *gpu)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
-    CUresult got = gpu->cu->EventQuery(gpu->sound);
+    CUresult got = gpu->cu->EventQuery(gpu->graphs.sound);
     if (got == CUDA_SUCCESS)
-        got = gpu->cu->EventRecord(gpu->sound, gpu->sounded);
+        got = gpu->cu->EventRecord(gpu->graphs.sound, gpu->graphs.sounded);
     gpu->cu->ThreadExchangeStreamCaptureMode(&mode);
     bool takes = got == CUDA_SUCCESS || got == CUDA_ERROR_NOT_READY;
-    atomic_store(&gpu->refused, takes ? 0 : atomic_load(&gpu->refused) + 1);
-    if (atomic_load(&gpu->refused) < REFUSALS)
+    atomic_store(&gpu->graphs.refused, takes ? 0 : atomic_load(&gpu->graphs.refused) + 1);
+    if (atomic_load(&gpu->graphs.refused) < REFUSALS)
         return TUTTI_SUCCESS;
-    atomic_store(&gpu->lost, true);
+    atomic_store(&gpu->graphs.lost, true);
     return cuda_check(got, "waiting for the last operation");
 }
 
@@ -163,10 +163,10 @@ static tutti_result_t wait_for_last(struct gpu *gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     uint64_t spin = clock_deadline_ms(SPIN_MS);
-    if (atomic_load(&gpu->lost))
+    if (atomic_load(&gpu->graphs.lost))
         return ask_driver(gpu);
-    if (atomic_load(&gpu->untracked))
-        return cuda_check(gpu->cu->StreamSynchronize(gpu->last), "waiting for the last operation");
+    if (atomic_load(&gpu->order.untracked))
+        return cuda_check(gpu->cu->StreamSynchronize(gpu->order.last), "waiting for the last operation");
     while (result == TUTTI_SUCCESS && !order_idle(gpu)) {
         if (!clock_passed(spin)) {
             sched_yield();

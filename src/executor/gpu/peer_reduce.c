@@ -28,11 +28,11 @@ tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const
     bool brought = !memory_is_reached(gpu, call->in), fetched = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
     tutti_result_t result = TUTTI_SUCCESS;
     if (brought) {
-        what->in = (void *)(uintptr_t)gpu->stand_in;
-        result = gpu_copy(gpu, stream, gpu->stand_in, device_address(call->in), plan->given);
+        what->in = (void *)(uintptr_t)gpu->scratch.stand_in;
+        result = gpu_copy(gpu, stream, gpu->scratch.stand_in, device_address(call->in), plan->given);
     }
     if (fetched)
-        what->out = (char *)(uintptr_t)gpu->stand_in + param_int(PARAM_PEER_MOST);
+        what->out = (char *)(uintptr_t)gpu->scratch.stand_in + param_int(PARAM_PEER_MOST);
     if (result == TUTTI_SUCCESS)
         result = order_launch(gpu, &plan->launch, call->type, &what->team, stream);
     if (result != TUTTI_SUCCESS || !fetched)

@@ -225,7 +225,7 @@ void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
 const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *call)
 {
     struct record *record = gpu->record;
-    const struct way_flow *found = way_find(&gpu->flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
+    const struct way_flow *found = way_find(&gpu->plan.flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
     if (!found) {
         error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll), way_name(way)->text, gpu->nranks);
         return NULL;
@@ -267,11 +267,11 @@ void record_returned(struct gpu *gpu, tutti_result_t result)
     const struct wire_name *name = way_name(record->way);
     if (result != TUTTI_SUCCESS) {
         trace_op_seen_done(record->call, result);
-    } else if (gpu->capturing) {
+    } else if (gpu->order.capturing) {
         trace_op_captured(record->trace, record->call, name, record->rounds, record->peers);
     } else if (record->call) {
         trace_op_issued(record->call, name, record->rounds, record->peers);
-        push(record, atomic_load_explicit(&gpu->ticket, memory_order_relaxed));
+        push(record, atomic_load_explicit(&gpu->order.ticket, memory_order_relaxed));
     }
     record->call = NULL;
 }
@@ -292,7 +292,7 @@ static void write_ledger(struct gpu *gpu)
         record_memory(gpu, WIRE_MEMORY_SLICES, staged_memory(gpu->staged));
     else
         record_memory(gpu, WIRE_MEMORY_MAILBOX, sizeof(struct mailbox));
-    if (gpu->facts.in_host)
+    if (gpu->plan.facts.in_host)
         record_memory(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
 }
 

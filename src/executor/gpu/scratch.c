@@ -34,7 +34,7 @@ static _Atomic int deferred_left; /* in the list */
 
 static tutti_result_t make(struct gpu *gpu, size_t size, CUdeviceptr *out)
 {
-    return gpu->by_descriptor ? cuda_memory_alloc(gpu->device, size, out) : memory_zeroed(gpu->cu, size, out);
+    return gpu->scratch.by_descriptor ? cuda_memory_alloc(gpu->device, size, out) : memory_zeroed(gpu->cu, size, out);
 }
 
 static tutti_result_t allocate(struct gpu *gpu, enum wire_memory purpose, size_t size, CUdeviceptr *out)
@@ -47,12 +47,12 @@ static tutti_result_t allocate(struct gpu *gpu, enum wire_memory purpose, size_t
 
 tutti_result_t scratch_window(struct gpu *gpu)
 {
-    size_t pieces = gpu->stage ? (size_t)(gpu->nranks - 1) * MAILBOX_DEPTH : 0;
-    tutti_result_t result = make(gpu, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->stage, &gpu->window);
+    size_t pieces = gpu->messages.stage ? (size_t)(gpu->nranks - 1) * MAILBOX_DEPTH : 0;
+    tutti_result_t result = make(gpu, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->messages.stage, &gpu->scratch.window);
     if (result != TUTTI_SUCCESS)
         return result;
     record_memory(gpu, WIRE_MEMORY_WINDOW, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE);
-    record_memory(gpu, WIRE_MEMORY_STAGING, pieces * gpu->stage);
+    record_memory(gpu, WIRE_MEMORY_STAGING, pieces * gpu->messages.stage);
     return TUTTI_SUCCESS;
 }
 
@@ -60,7 +60,7 @@ CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t pi
 {
     size_t place = (size_t)(peer < rank ? peer : peer - 1) * MAILBOX_DEPTH + piece % MAILBOX_DEPTH;
     return device_address(gpu->kernels.window[rank]) + kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE +
-           place * gpu->stage;
+           place * gpu->messages.stage;
 }
 
 static uint64_t key_of(const struct gpu *gpu, int from, int to, enum scratch_kind kind)
@@ -150,24 +150,24 @@ tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buf
 tutti_result_t scratch_post_bulk(struct gpu *gpu)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
-    if (gpu->bulk_posted || gpu->nranks == 1)
+    if (gpu->scratch.bulk_posted || gpu->nranks == 1)
         return TUTTI_SUCCESS;
     tutti_result_t result = TUTTI_SUCCESS;
-    if (!gpu->bulk)
-        result = allocate(gpu, WIRE_MEMORY_BULK, kernel_bulk_bytes(gpu->nranks), &gpu->bulk);
+    if (!gpu->scratch.bulk)
+        result = allocate(gpu, WIRE_MEMORY_BULK, kernel_bulk_bytes(gpu->nranks), &gpu->scratch.bulk);
     if (result == TUTTI_SUCCESS)
-        result = scratch_describe(gpu, gpu->bulk, SCRATCH_BULK, &mine->bulk);
+        result = scratch_describe(gpu, gpu->scratch.bulk, SCRATCH_BULK, &mine->bulk);
     if (result != TUTTI_SUCCESS)
         return result;
     atomic_store(&mine->has_bulk, 1);
     futex_wake_all(&mine->has_bulk);
-    gpu->bulk_posted = true;
+    gpu->scratch.bulk_posted = true;
     return TUTTI_SUCCESS;
 }
 
 tutti_result_t scratch_stand_in(struct gpu *gpu)
 {
-    return gpu->stand_in ? TUTTI_SUCCESS : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->stand_in);
+    return gpu->scratch.stand_in ? TUTTI_SUCCESS : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
 }
 
 /* Peers post theirs when they come to the same call. */
@@ -187,16 +187,16 @@ static tutti_result_t wait_for_bulk(struct gpu *gpu, int rank)
 
 static tutti_result_t take_bulk_of(struct gpu *gpu, int rank)
 {
-    CUdeviceptr address = gpu->bulk;
+    CUdeviceptr address = gpu->scratch.bulk;
     tutti_result_t result = rank == gpu->rank ? TUTTI_SUCCESS : wait_for_bulk(gpu, rank);
     if (result == TUTTI_SUCCESS && rank != gpu->rank) {
-        gpu->bulks[rank] = gpu->mailbox->rank[rank].bulk;
-        result = gpu_explain(gpu, scratch_reach(gpu, rank, &gpu->bulks[rank], SCRATCH_BULK, &address, &gpu->bulk_imported[rank]));
+        gpu->scratch.bulks[rank] = gpu->mailbox->rank[rank].bulk;
+        result = gpu_explain(gpu, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address, &gpu->scratch.bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
     gpu->kernels.bulk[rank] = (unsigned char *)(uintptr_t)address;
-    gpu->bulk_taken |= 1u << rank;
+    gpu->scratch.bulk_taken |= 1u << rank;
     return TUTTI_SUCCESS;
 }
 
@@ -204,7 +204,7 @@ tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks)
 {
     tutti_result_t result = scratch_post_bulk(gpu);
     for (int rank = 0; rank < gpu->nranks && result == TUTTI_SUCCESS; rank++)
-        if ((ranks & ~gpu->bulk_taken) >> rank & 1)
+        if ((ranks & ~gpu->scratch.bulk_taken) >> rank & 1)
             result = take_bulk_of(gpu, rank);
     return result;
 }
@@ -304,8 +304,8 @@ static void give_back(struct gpu *gpu, const struct mailbox_buffer *theirs, bool
 void scratch_give_back_windows(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++) {
-        give_back(gpu, &gpu->windows[rank], gpu->window_imported[rank], gpu->kernels.window[rank]);
-        gpu->window_imported[rank] = false;
+        give_back(gpu, &gpu->scratch.windows[rank], gpu->scratch.window_imported[rank], gpu->kernels.window[rank]);
+        gpu->scratch.window_imported[rank] = false;
     }
 }
 
@@ -315,7 +315,7 @@ void scratch_close(struct gpu *gpu)
         return;
     scratch_give_back_windows(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
-        give_back(gpu, &gpu->bulks[rank], gpu->bulk_imported[rank], gpu->kernels.bulk[rank]);
+        give_back(gpu, &gpu->scratch.bulks[rank], gpu->scratch.bulk_imported[rank], gpu->kernels.bulk[rank]);
     /* A peer that is gone does not write any more. One that lives may, until it closes, also when all have failed. */
     uint32_t open = 0;
     atomic_store(&gpu->mailbox->rank[gpu->rank].closed, 1);
@@ -329,9 +329,9 @@ void scratch_close(struct gpu *gpu)
         return;
     }
     *old = (struct deferred){.mailbox = gpu->mailbox, .rank = gpu->rank, .nranks = gpu->nranks, .device = device, .cu = gpu->cu,
-                            .window = gpu->window, .bulk = gpu->bulk, .stand_in = gpu->stand_in,
-                            .sealed = gpu->sealed,
-                            .registered = gpu->mailbox_registered, .in_host = gpu->facts.in_host};
+                            .window = gpu->scratch.window, .bulk = gpu->scratch.bulk, .stand_in = gpu->scratch.stand_in,
+                            .sealed = gpu->scratch.sealed,
+                            .registered = gpu->mailbox_registered, .in_host = gpu->plan.facts.in_host};
     pthread_mutex_lock(&deferred_lock);
     list_push(&all_deferred, &old->node);
     atomic_fetch_add(&deferred_left, 1);

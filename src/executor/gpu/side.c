@@ -20,13 +20,13 @@ tutti_result_t side_make(const struct gpu *owner, CUstream *side)
 
 tutti_result_t side_mark(const struct gpu *gpu, CUstream stream)
 {
-    return cuda_check(gpu->cu->EventRecord(gpu->mark, stream), "marking a stream");
+    return cuda_check(gpu->cu->EventRecord(gpu->messages.mark, stream), "marking a stream");
 }
 
 tutti_result_t side_branch(const struct gpu *gpu, const struct gpu *owner, CUstream *side)
 {
     tutti_result_t result = side_make(owner, side);
-    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->StreamWaitEvent(*side, gpu->mark, 0), "ordering a copy") : result;
+    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->StreamWaitEvent(*side, gpu->messages.mark, 0), "ordering a copy") : result;
 }
 
 tutti_result_t side_wait_all(const struct gpu *owner, CUstream side)

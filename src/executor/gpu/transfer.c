@@ -32,7 +32,7 @@ static int end_of(const struct transfer *transfer)
 /* Within a process copies are pushed, if need be on a stream of the sender's. */
 static bool is_pushed(const struct gpu *gpu, const struct transfer *transfer)
 {
-    return (transfer->way == MAILBOX_HERE && gpu->pushes) || transfer->sends == transfer->copies;
+    return (transfer->way == MAILBOX_HERE && gpu->messages.pushes) || transfer->sends == transfer->copies;
 }
 
 static struct mailbox_turn turn_of(const struct gpu *gpu, const struct transfer *transfer)
@@ -109,7 +109,7 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
     if (!peer)
         return error_set(TUTTI_REMOTE_ERROR, "copy from rank %d: it has closed its end", transfer->peer);
     cuda_enter(peer->device);
-    tutti_result_t result = copy_by(gpu, peer, &peer->copy[0][gpu->rank], true, transfer, post, &post->after);
+    tutti_result_t result = copy_by(gpu, peer, &peer->messages.copy[0][gpu->rank], true, transfer, post, &post->after);
     cuda_leave();
     idle_go(peer);
     return result;
@@ -121,25 +121,25 @@ static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfe
     tutti_result_t result = side_mark(gpu, stream);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (post->way == MAILBOX_HERE && !transfer->sends && gpu->pushes)
+    if (post->way == MAILBOX_HERE && !transfer->sends && gpu->messages.pushes)
         return push_for_peer(gpu, transfer, post);
-    return copy_by(gpu, gpu, &gpu->copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post, &turn);
+    return copy_by(gpu, gpu, &gpu->messages.copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post, &turn);
 }
 
 static uint32_t pieces(const struct gpu *gpu, uint64_t bytes)
 {
-    return (uint32_t)((bytes + gpu->stage - 1) / gpu->stage);
+    return (uint32_t)((bytes + gpu->messages.stage - 1) / gpu->messages.stage);
 }
 
 static uint64_t piece_bytes(const struct gpu *gpu, const struct transfer *transfer, uint64_t from)
 {
-    return transfer->bytes - from < gpu->stage ? transfer->bytes - from : gpu->stage;
+    return transfer->bytes - from < gpu->messages.stage ? transfer->bytes - from : gpu->messages.stage;
 }
 
 static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
-    CUstream side = gpu->copy[0][transfer->peer];
+    CUstream side = gpu->messages.copy[0][transfer->peer];
     uint32_t before = atomic_exchange(&pair->arriving, piece);
     tutti_result_t result = still_wanted(gpu, transfer->peer);
     if (result == TUTTI_SUCCESS)
@@ -166,7 +166,7 @@ static tutti_result_t take_piece(struct gpu *gpu, const struct transfer *transfe
 
 bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream, tutti_result_t *result)
 {
-    uint64_t from = (uint64_t)index * gpu->stage;
+    uint64_t from = (uint64_t)index * gpu->messages.stage;
     uint32_t piece = transfer->piece + index;
     if (transfer->way != MAILBOX_STAGED || from >= transfer->bytes || *result != TUTTI_SUCCESS)
         return false;
@@ -255,7 +255,7 @@ static tutti_result_t check_lengths(const struct gpu *gpu, const struct transfer
 /* Both ends count alike: by what the first one has decided. */
 static void number_pieces(struct gpu *gpu, struct transfer *transfer)
 {
-    _Atomic uint32_t *count = transfer->sends ? &gpu->sent_pieces[transfer->peer] : &gpu->received_pieces[transfer->peer];
+    _Atomic uint32_t *count = transfer->sends ? &gpu->messages.sent_pieces[transfer->peer] : &gpu->messages.received_pieces[transfer->peer];
     uint32_t before = atomic_load_explicit(count, memory_order_relaxed);
     transfer->piece = before + 1;
     atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
@@ -268,7 +268,7 @@ static tutti_result_t begin_pieces(struct gpu *gpu, struct transfer *transfer, C
     if (!transfer->sends)
         return TUTTI_SUCCESS;
     tutti_result_t result = side_mark(gpu, stream);
-    return result == TUTTI_SUCCESS ? side_branch(gpu, gpu, &gpu->copy[0][transfer->peer]) : result;
+    return result == TUTTI_SUCCESS ? side_branch(gpu, gpu, &gpu->messages.copy[0][transfer->peer]) : result;
 }
 
 static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const struct mailbox_post *post, CUstream stream)
@@ -286,7 +286,7 @@ static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const st
 tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
-    _Atomic uint32_t *count = transfer->sends ? &gpu->sent[transfer->peer] : &gpu->received[transfer->peer];
+    _Atomic uint32_t *count = transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
     struct mailbox_post post;
     order_more(gpu);
     transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
@@ -350,11 +350,11 @@ void transfer_give_up(struct gpu *gpu, bool at_once)
     for (int peer = 0; peer < gpu->nranks; peer++) {
         struct mailbox_pair *to = &gpu->mailbox->pair[gpu->rank][peer], *from = &gpu->mailbox->pair[peer][gpu->rank];
         bool lost = at_once || atomic_load(&gpu->team->gone[peer]) || atomic_load(&gpu->mailbox->rank[peer].gone);
-        side_release(&to->at_recv, atomic_load(&gpu->sent[peer]));
-        side_release(&to->freed, atomic_load(&gpu->sent_pieces[peer]));
-        side_release(&from->at_send, atomic_load(&gpu->received[peer]));
-        release_ends(to, atomic_load(&gpu->sent[peer]), atomic_load(&gpu->sent_pieces[peer]), lost);
-        release_ends(from, atomic_load(&gpu->received[peer]), atomic_load(&gpu->received_pieces[peer]), lost);
+        side_release(&to->at_recv, atomic_load(&gpu->messages.sent[peer]));
+        side_release(&to->freed, atomic_load(&gpu->messages.sent_pieces[peer]));
+        side_release(&from->at_send, atomic_load(&gpu->messages.received[peer]));
+        release_ends(to, atomic_load(&gpu->messages.sent[peer]), atomic_load(&gpu->messages.sent_pieces[peer]), lost);
+        release_ends(from, atomic_load(&gpu->messages.received[peer]), atomic_load(&gpu->messages.received_pieces[peer]), lost);
     }
 }
 
@@ -370,6 +370,6 @@ static bool is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32
 
 bool transfer_undone(const struct gpu *gpu, int peer)
 {
-    return is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->sent[peer]), atomic_load(&gpu->sent_pieces[peer])) ||
-           is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->received[peer]), atomic_load(&gpu->received_pieces[peer]));
+    return is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]), atomic_load(&gpu->messages.sent_pieces[peer])) ||
+           is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]), atomic_load(&gpu->messages.received_pieces[peer]));
 }
