@@ -234,7 +234,7 @@ class MasterTest(unittest.TestCase):
 
     def test_hostile(self):
         self.start_job()
-        master = self.start_master("--stuck", "1s")
+        master = self.start_master()
         self.forge_box()
         agents = {host: self.start_agent(host) for host in "ab"}
         agents["a"].wait(r"reading the black box .*4000001-1.box: version \d+, want \d+; use the tutti that wrote it")
