@@ -208,6 +208,17 @@ static int clean(const struct view_options *options)
     return failed ? 1 : 0;
 }
 
+static void tell_of_the_dead(const struct view_set *set)
+{
+    if (set->hidden)
+        fprintf(stderr, "%zu dead process%s not shown: --dead shows, --clean removes\n", set->hidden,
+                set->hidden == 1 ? " is" : "es are");
+    if (set->deserted)
+        fprintf(stderr, "%zu dead process%s left a box that cannot be read, damaged or of another version: --clean removes %s "
+                        "after a day\n",
+                set->deserted, set->deserted == 1 ? " has" : "es have", set->deserted == 1 ? "it" : "them");
+}
+
 static int show(const struct view_options *options)
 {
     struct view_set set;
@@ -230,8 +241,7 @@ static int show(const struct view_options *options)
         found = view_summary(stdout, options, &set) && !found ? VIEW_HANGS : found;
     else if (!options->perfetto && !options->recorder)
         view_table(stdout, options, &set);
-    if (set.hidden)
-        fprintf(stderr, "%zu dead process%s not shown: --dead shows, --clean removes\n", set.hidden, set.hidden == 1 ? " is" : "es are");
+    tell_of_the_dead(&set);
     view_unload(&set);
     return status ? status : found;
 }

@@ -38,6 +38,7 @@ struct view_set {
     size_t missing; /* files named that are not there */
     size_t broken;  /* files named that cannot be read */
     size_t unreadable; /* of all */
+    size_t deserted;   /* of these, in the folder, of dead processes: many may be of another version, and nobody is told of each */
 };
 
 enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING, VIEW_HANGS, VIEW_SLOW };

@@ -147,7 +147,9 @@ static void add(struct view_set *set, const char *path, const struct view_option
     set->broken += there && options->file_count; /* in the folder it may be in the making */
     set->missing += !there && options->file_count;
     set->unreadable += there;
-    if (!options->quiet)
+    bool deserted = !options->file_count && !options->pid && boxfile_deserted(path);
+    set->deserted += deserted;
+    if (!options->quiet && !deserted)
         fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
 }
 

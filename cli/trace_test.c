@@ -223,8 +223,15 @@ static void test_damaged_neighbour(void **state)
     assert_int_equal(write(fd, text, sizeof text), sizeof text);
     close(fd);
     assert_int_equal(stage_run(""), 0);
-    assert_shows("it is none, or not ready");
+    assert_shows("1 dead process has left a box that cannot be read");
     assert_shows("world: rank 0 of 1");
+    char living[160];
+    snprintf(living, sizeof living, "%s/tutti-%u-%d-%ju.7.box", stage_dir, (unsigned)geteuid(), (int)getpid(),
+             (uintmax_t)boxfile_start_time((uint32_t)getpid()));
+    assert_int_equal(rename(path, living), 0);
+    assert_int_equal(stage_run(""), 0);
+    assert_shows("it is none, or not ready");
+    assert_hides("has left a box");
 }
 
 static void test_wrong_options(void **state)
@@ -278,8 +285,15 @@ static void test_clean_half_made(void **state)
     make_old_file("4000000-3", zeros, sizeof zeros, 0); /* may be in the making */
     make_old_file("4000000-4", noise, sizeof noise, 120);
     make_old_file("4000000-5", noise, sizeof noise, 100000);
+    assert_int_equal(stage_run(""), 4);
+    assert_hides("reading the black box"); /* a line for all, not one for each */
+    assert_shows("5 dead processes have left a box that cannot be read");
+    assert_int_equal(stage_run("--pid 4000000"), 3);
+    assert_shows("reading the black box");
     assert_int_equal(stage_run("--clean"), 0);
     assert_shows("removed 3 of 5");
+    assert_int_equal(stage_run("--dead"), 4);
+    assert_shows("2 dead processes have left");
 }
 
 /* ---- Files for other programs ---- */

@@ -154,15 +154,35 @@ bool boxfile_marked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-bool boxfile_abandoned(const char *path)
+/* Of the open file. */
+static bool deserted(int fd, const char *path)
 {
     struct boxfile name;
+    const char *base = strrchr(path, '/');
+    return fd >= 0 && !boxfile_marked(fd) && boxfile_parse(base ? base + 1 : path, &name) &&
+           boxfile_start_time(name.pid) != name.start_time;
+}
+
+static int open_box(const char *path)
+{
+    return open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+bool boxfile_deserted(const char *path)
+{
+    int fd = open_box(path);
+    bool gone = deserted(fd, path);
+    if (fd >= 0)
+        close(fd);
+    return gone;
+}
+
+bool boxfile_abandoned(const char *path)
+{
     struct stat info;
     uint64_t magic = 0;
-    const char *base = strrchr(path, '/');
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool gone = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && !boxfile_marked(fd) &&
-                boxfile_parse(base ? base + 1 : path, &name) && boxfile_start_time(name.pid) != name.start_time;
+    int fd = open_box(path);
+    bool gone = deserted(fd, path) && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
     if (gone) {
         bool made = pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic != 0;
         gone = info.st_mtime + (made ? DAY_S : MINUTE_S) < time(NULL);

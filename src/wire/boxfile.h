@@ -44,6 +44,9 @@ bool boxfile_mark(int fd);
 /* Is the mark there? */
 bool boxfile_marked(int fd);
 
+/* Its process is gone, as far as can be told without reading it: it carries no mark, and no process here has its number and start. */
+bool boxfile_deserted(const char *path);
+
 /* This user's box that nobody can read (half made, of another version), whose process is gone: without a mark, no such process, and old
  * enough, a minute if half made, else a day. */
 bool boxfile_abandoned(const char *path);
