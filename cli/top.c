@@ -165,15 +165,19 @@ static int once(const struct order *order)
 
 int cmd_top(int argc, char **argv)
 {
+    struct view_past past = {0};
     struct order order = {
-        .options = {.command = "top", .dir = param_string(PARAM_TRACE_DIR), .stuck = 2 * NS_PER_S, .quiet = true},
+        .options = {.past = &past, .command = "top", .dir = param_string(PARAM_TRACE_DIR), .stuck = 2 * NS_PER_S, .quiet = true},
         .interval_ms = INTERVAL_MS};
     int code = parse(argc, argv, &order);
     if (code >= 0)
         return code;
     if (order.once)
-        return once(&order);
-    if (!top_screen)
-        return failure("top", "this program was built without ncurses: it can only print, with --once");
-    return top_screen(&order.options, &order.view, order.interval_ms);
+        code = once(&order);
+    else if (top_screen)
+        code = top_screen(&order.options, &order.view, order.interval_ms);
+    else
+        code = failure("top", "this program was built without ncurses: it can only print, with --once");
+    view_free_past(&past);
+    return code;
 }

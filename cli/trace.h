@@ -17,6 +17,12 @@
 int cmd_trace(int argc, char **argv);
 int cmd_diagnose(int argc, char **argv);
 
+/* Boxes of dead processes that no living one has to do with, or that cannot be read: they stay so. */
+struct view_past {
+    struct view_gone *gone;
+    size_t count, sorted;
+};
+
 struct view_options {
     const char *command; /* "trace" or "diagnose", for sentences */
     const char *dir;
@@ -29,6 +35,7 @@ struct view_options {
     bool dead; /* dead processes that no living one has to do with, too */
     bool all_ops, json, follow, counters, clean, pickle, summary, lanes;
     const char *perfetto, *recorder, *plot;
+    struct view_past *past; /* of who looks again and again; NULL: nothing is known */
 };
 
 struct view_set {
@@ -61,6 +68,16 @@ bool view_paths(const struct view_options *options, char ***paths, size_t *count
 void view_free_paths(const struct view_options *options, char **paths, size_t count);
 /* Drops the communicators that were not asked for. False: the box itself was not. */
 bool view_filter(struct blackbox *box, const struct view_options *options);
+/* ---- trace_past.c; `past` may be NULL but where it is freed ---- */
+
+bool view_is_past(const struct view_past *past, const char *path);
+/* From the next look on, if its process is gone. */
+void view_put_past(struct view_past *past, const char *path);
+void view_sort_past(struct view_past *past);
+void view_free_past(struct view_past *past);
+
+/* ---- trace_set.c, of sets ---- */
+
 /* Ordered by communicator id, then rank. Freed by the caller; NULL when there is none or no memory (*count 0). */
 struct view_member *view_members(const struct view_set *set, size_t *count);
 /* Of the members ordered so, those of one communicator from `at` on. */

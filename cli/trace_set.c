@@ -149,6 +149,8 @@ static void add(struct view_set *set, const char *path, const struct view_option
     set->unreadable += there;
     bool deserted = !options->file_count && !options->pid && boxfile_deserted(path);
     set->deserted += deserted;
+    if (deserted)
+        view_put_past(options->past, path);
     if (!options->quiet && !deserted)
         fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
 }
@@ -194,6 +196,7 @@ static bool sort_out(struct view_set *set, const struct view_options *options)
             continue;
         }
         set->hidden++;
+        view_put_past(options->past, all[i]->path);
         blackbox_free(all[i]);
     }
     free(all);
@@ -208,9 +211,11 @@ bool view_load(const struct view_options *options, struct view_set *set)
     if (!view_paths(options, &paths, &count))
         return false;
     for (size_t i = 0; i < count; i++)
-        add(set, paths[i], options);
+        if (!view_is_past(options->past, paths[i]))
+            add(set, paths[i], options);
     view_free_paths(options, paths, count);
     bool fine = sort_out(set, options);
+    view_sort_past(options->past);
     if (!fine) {
         fprintf(stderr, "tutti %s: no memory\n", options->command);
         view_unload(set);

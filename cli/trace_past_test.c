@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who looks again and again does not read what can never become of interest. */
+#include "trace_stage.h"
+
+static void busy(struct trace *trace, struct trace_comm *world, int rank)
+{
+    stage_calls(world, 10, 20);
+}
+
+/* How many boxes were read, and left out. */
+static size_t look(struct view_past *past)
+{
+    const struct view_options options = {.command = "trace", .dir = stage_dir, .quiet = true, .past = past};
+    struct view_set set;
+    assert_true(view_load(&options, &set));
+    size_t left_out = set.hidden + set.unreadable;
+    view_unload(&set);
+    return left_out;
+}
+
+static void make_noise(const char *path)
+{
+    static const char noise[10000] = "noise that is no box";
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    assert_int_equal(write(fd, noise, sizeof noise), sizeof noise);
+    close(fd);
+}
+
+static void test_the_dead_beside_the_living(void **state)
+{
+    struct view_past past = {0};
+    stage_play(2, busy);
+    stage_kill(1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(look(&past), 0); /* they share a communicator */
+    assert_int_equal(past.count, 0);
+    stage_kill(0);
+    assert_int_equal(look(&past), 2);
+    assert_int_equal(look(&past), 0);
+    assert_int_equal(look(NULL), 2);
+    assert_int_equal(past.count, 2);
+    view_free_past(&past);
+    assert_int_equal(look(&past), 2);
+    view_free_past(&past);
+}
+
+static void test_another_file_of_the_same_name(void **state)
+{
+    struct view_past past = {0};
+    char path[160], kept[170], living[160];
+    snprintf(path, sizeof path, "%s/tutti-%u-4000000-4.box", stage_dir, (unsigned)geteuid());
+    snprintf(kept, sizeof kept, "%s.kept", path); /* so that the next file has another inode */
+    make_noise(path);
+    assert_int_equal(look(&past), 1);
+    assert_int_equal(look(&past), 0);
+    assert_int_equal(rename(path, kept), 0);
+    make_noise(path);
+    assert_int_equal(look(&past), 1);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(look(&past), 0);
+    snprintf(living, sizeof living, "%s/tutti-%u-%d-%ju.box", stage_dir, (unsigned)geteuid(), (int)getpid(),
+             (uintmax_t)boxfile_start_time((uint32_t)getpid()));
+    make_noise(living);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(look(&past), 1); /* it may be in the making */
+    view_free_past(&past);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, stage_make_dir, stage_remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_the_dead_beside_the_living),
+        CASE(test_another_file_of_the_same_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
