@@ -7,10 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -44,6 +46,11 @@ static uint64_t taken_by_the_dead(const struct view_set *boxes)
 /* `size`: of the folder's disk, with which there is room. */
 static void too_little_room(struct doctor_result *out, const char *dir, enum doctor_state state, uint64_t size)
 {
+    struct statfs disk;
+    if (statfs(dir, &disk) == 0 && disk.f_type != TMPFS_MAGIC) {
+        doctor_complain(out, state, blind, "export TUTTI_TRACE_DIR=a folder with room");
+        return;
+    }
     uintmax_t mib = size / MIB + 64;
     doctor_complain(out, state, blind,
                     "mount -o remount,size=%juM %s (docker: --shm-size=%jum), or TUTTI_TRACE_DIR=a folder with room",

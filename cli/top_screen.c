@@ -21,6 +21,7 @@
 static struct {
     __typeof__(&newterm) newterm;
     __typeof__(&endwin) endwin;
+    __typeof__(&tigetstr) tigetstr;
     __typeof__(&newwin) newwin;
     __typeof__(&cbreak) cbreak;
     __typeof__(&noecho) noecho;
@@ -49,7 +50,7 @@ static bool load_library(void)
         void *to;
         const char *name;
     } symbols[] = {
-        {&nc.newterm, "newterm"},       {&nc.endwin, "endwin"},
+        {&nc.newterm, "newterm"}, {&nc.tigetstr, "tigetstr"},       {&nc.endwin, "endwin"},
         {&nc.newwin, "newwin"},         {&nc.cbreak, "cbreak"},
         {&nc.noecho, "noecho"},         {&nc.nonl, "nonl"},
         {&nc.keypad, "keypad"},         {&nc.wtimeout, "wtimeout"},
@@ -247,10 +248,15 @@ static void watch(struct screen *screen, int interval_ms)
 
 static bool open_screen(struct screen *screen)
 {
-    SCREEN *terminal = nc.newterm(NULL, stdout, stdin);
-    screen->window = terminal ? nc.newwin(0, 0, 0, 0) : NULL;
-    if (!screen->window)
+    if (!nc.newterm(NULL, stdout, stdin))
         return false;
+    char move[] = "cup", *moves = nc.tigetstr(move);
+    bool able = moves && moves != (char *)-1;
+    screen->window = able ? nc.newwin(0, 0, 0, 0) : NULL;
+    if (!screen->window) {
+        nc.endwin();
+        return false;
+    }
     nc.cbreak();
     nc.noecho();
     nc.nonl();
@@ -273,7 +279,7 @@ int top_screen(const struct view_options *options, struct top_view *view, int in
         return EXIT_FAILED;
     if (!open_screen(&screen)) {
         top_forget(&screen.now);
-        return failure("top", "the terminal \"%s\" is not known: set TERM, or use --once",
+        return failure("top", "the terminal \"%s\" is not known, or cannot place text: set TERM, or use --once",
                        getenv("TERM") ? getenv("TERM") : "");
     }
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)

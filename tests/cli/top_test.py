@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tutti top beside running jobs: as text, and on real terminals, which tmux and pty make. Usage: top_test.py TUTTI"""
+
 import fcntl
 import os
 import pty
@@ -47,24 +48,39 @@ class Top(unittest.TestCase):
         self.boxes = os.path.join(self.folder, "boxes")
         os.mkdir(self.boxes)
         self.env = {
-    **os.environ,
-    "TUTTI_TRACE_DIR": self.boxes,
-    "TUTTI_TRANSPORT": "tcp",
-    "TUTTI_TCP_LANES": "1",
-     "TERM": "screen"}
+            **os.environ,
+            "TUTTI_TRACE_DIR": self.boxes,
+            "TUTTI_TRANSPORT": "tcp",
+            "TUTTI_TCP_LANES": "1",
+            "TERM": "screen",
+        }
 
     def start(self, ranks=3):
-        job = subprocess.Popen([*EMULATOR, TUTTI, "run", "-n", str(ranks), "--", "sh", "-c", f'echo $$ >{self.folder}/$RANK; exec "$@"',
-                                "sh", *EMULATOR, TUTTI, *JOB], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        job = subprocess.Popen(
+            [
+                *EMULATOR,
+                TUTTI,
+                "run",
+                "-n",
+                str(ranks),
+                "--",
+                "sh",
+                "-c",
+                f'echo $$ >{self.folder}/$RANK; exec "$@"',
+                "sh",
+                *EMULATOR,
+                TUTTI,
+                *JOB,
+            ],
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.addCleanup(job.wait, DEADLINE)
         self.addCleanup(job.kill)
         self.assertTrue(
-    wait_for(
-        lambda: re.search(
-            rf"^ +{ranks - 1} +\d+ .*allreduce #\d",
-            self.once()[1],
-            re.M)),
-             self.once())
+            wait_for(lambda: re.search(rf"^ +{ranks - 1} +\d+ .*allreduce #\d", self.once()[1], re.M)), self.once()
+        )
         return job
 
     def pid(self, rank):
@@ -72,8 +88,14 @@ class Top(unittest.TestCase):
             return int(file.read())
 
     def once(self, *args):
-        done = subprocess.run([*EMULATOR, TUTTI, "top", "--once", "-i", "100ms", *args], capture_output=True, text=True, env=self.env,
-                              timeout=DEADLINE, check=False)
+        done = subprocess.run(
+            [*EMULATOR, TUTTI, "top", "--once", "-i", "100ms", *args],
+            capture_output=True,
+            text=True,
+            env=self.env,
+            timeout=DEADLINE,
+            check=False,
+        )
         return done.returncode, done.stdout, done.stderr
 
 
@@ -81,8 +103,13 @@ class Once(Top):
     def test_running_job(self):
         self.start()
         row = r"(?m)^ +%d +%d tutti +[\d.]+k? +\d+\.\d+ +[\d.]+k? allreduce #\d"
-        out = wait_for(lambda: all(re.search(row % (rank, self.pid(rank)), text) for rank in range(3))
-                       and text if (text := self.once("-i", "500ms", "--stuck", "60m")[1]) else None)
+        out = wait_for(
+            lambda: (
+                all(re.search(row % (rank, self.pid(rank)), text) for rank in range(3)) and text
+                if (text := self.once("-i", "500ms", "--stuck", "60m")[1])
+                else None
+            )
+        )
         self.assertTrue(out, self.once())
         self.assertRegex(out, r"^tutti top  \d\d:\d\d:\d\d  3 processes  \d+ communicators?\n")
         self.assertRegex(out, r"(?m)^ +[0-2] rank [0-2] +tcp +0 +up +\d+\.\d+ +\d+\.\d+ ")
@@ -95,8 +122,10 @@ class Once(Top):
     def test_stopped_and_dead(self):
         self.start()
         os.kill(self.pid(1), signal.SIGSTOP)
-        code, out, _ = wait_for(lambda: (got := self.once("--stuck", "100ms"))
-                                [0] == 5 and "is stopped" in got[1] and got) or self.once()
+        code, out, _ = (
+            wait_for(lambda: (got := self.once("--stuck", "100ms"))[0] == 5 and "is stopped" in got[1] and got)
+            or self.once()
+        )
         self.assertEqual(code, 5, out)
         self.assertRegex(out, rf"(?m)^! rank 1 \(process {self.pid(1)}\) is stopped")
         self.assertRegex(out, r"(?m)^ +[02] +\d+ tutti .* allreduce #\d+ +rank \d \d")
@@ -109,10 +138,18 @@ class Once(Top):
         self.assertEqual((code, out), (1, ""))
         self.assertIn("tutti top: looking for black boxes in /nonexistent", err)
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([*EMULATOR, TUTTI, "top", "--once", "-i", "50ms"], stdout=full, stderr=subprocess.PIPE, text=True,
-                                  env=self.env, timeout=DEADLINE, check=False)
-        self.assertEqual((done.returncode, done.stderr),
-                         (1, "tutti top: cannot write the output: No space left on device\n"))
+            done = subprocess.run(
+                [*EMULATOR, TUTTI, "top", "--once", "-i", "50ms"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=self.env,
+                timeout=DEADLINE,
+                check=False,
+            )
+        self.assertEqual(
+            (done.returncode, done.stderr), (1, "tutti top: cannot write the output: No space left on device\n")
+        )
 
     def test_damaged_box(self):
         with open(f"{self.boxes}/tutti-{os.getuid()}-1-1.box", "wb") as file:
@@ -120,17 +157,29 @@ class Once(Top):
         self.assertEqual(self.once()[0::2], (4, ""))
 
     def test_wrong_usage(self):
-        for args, sentence in ((["more"], "takes no arguments, got more"), (["--what"], "not known"), (["-s", "rnak"], "did you mean rank?"),
-                               (["-s", "qqqqq"], "want rank, operations"), (["-i", "1ms"],
-                                "from 50ms"), (["-i", "soon"], 'got "soon"'),
-                               (["--stuck", "2h"], "to an hour")):
+        for args, sentence in (
+            (["more"], "takes no arguments, got more"),
+            (["--what"], "not known"),
+            (["-s", "rnak"], "did you mean rank?"),
+            (["-s", "qqqqq"], "want rank, operations"),
+            (["-i", "1ms"], "from 50ms"),
+            (["-i", "soon"], 'got "soon"'),
+            (["--stuck", "2h"], "to an hour"),
+        ):
             code, out, err = self.once(*args)
             self.assertEqual((code, out), (2, ""), args)
             self.assertIn(sentence, err)
 
     def test_no_terminal(self):
-        done = subprocess.run([*EMULATOR, TUTTI, "top"], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=self.env,
-                              timeout=DEADLINE, check=False)
+        done = subprocess.run(
+            [*EMULATOR, TUTTI, "top"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=self.env,
+            timeout=DEADLINE,
+            check=False,
+        )
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, "^tutti top: this (is no terminal|program was built without ncurses): ")
 
@@ -140,16 +189,29 @@ class Screen(Top):
     """In a window of tmux, which keeps what a terminal of that size would show."""
 
     def tmux(self, *args):
-        done = subprocess.run(["tmux", "-S", f"{self.folder}/tmux", "-f", "/dev/null", *args], capture_output=True, text=True,
-                              timeout=DEADLINE, env=self.env, check=False)
+        done = subprocess.run(
+            ["tmux", "-S", f"{self.folder}/tmux", "-f", "/dev/null", *args],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            env=self.env,
+            check=False,
+        )
         return done.stdout
 
     def open(self, *args, size=(80, 24)):
         if not shutil.which("tmux"):
             self.skipTest("tmux is not installed")
         command = shlex.join([TUTTI, "top", "-i", "200ms", *args])
-        self.tmux("new-session", "-d", "-x", str(size[0]), "-y", str(size[1]),
-                  f"echo $$ >{self.folder}/shell; {command}; echo status $?; stty -a | grep -o '.echo '; sleep 1000")
+        self.tmux(
+            "new-session",
+            "-d",
+            "-x",
+            str(size[0]),
+            "-y",
+            str(size[1]),
+            f"echo $$ >{self.folder}/shell; {command}; echo status $?; stty -a | grep -o '.echo '; sleep 1000",
+        )
         self.addCleanup(self.tmux, "kill-server")
 
     def text(self):
@@ -204,9 +266,11 @@ class Screen(Top):
         self.opened("--stuck", "60m")
         for width, height in ((120, 40), (60, 12), (30, 8), (80, 24)):
             self.tmux("resize-window", "-x", str(width), "-y", str(height))
+
             def drawn(height=height):
                 lines = self.text().rstrip("\n").split("\n")
                 return len(lines) == height and "q quit" in lines[-1] and lines[0].startswith("tutti top") and lines
+
             lines = wait_for(drawn)
             self.assertTrue(lines, self.text())
             self.assertLessEqual(max(map(len, lines)), width)
@@ -236,8 +300,9 @@ class Screen(Top):
         self.opened()
         with open(f"{self.folder}/shell", encoding="utf-8") as file:
             shell = int(file.read())
-        children = subprocess.run(["pgrep", "-P", str(shell)], capture_output=True,
-                                  text=True, check=True).stdout.split()
+        children = subprocess.run(
+            ["pgrep", "-P", str(shell)], capture_output=True, text=True, check=True
+        ).stdout.split()
         self.assertEqual(len(children), 1)
         self.tmux("kill-server")
         self.assertTrue(wait_for(lambda: not alive(int(children[0]))))
@@ -248,8 +313,14 @@ class Pty(Top):
     def open(self, **env):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        watcher = subprocess.Popen([TUTTI, "top", "-i", "100ms"], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, text=True,
-                                   env={**self.env, "TERM": "xterm", **env})
+        watcher = subprocess.Popen(
+            [TUTTI, "top", "-i", "100ms"],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**self.env, "TERM": "xterm", **env},
+        )
         os.close(theirs)
         self.addCleanup(watcher.stderr.close)
         self.addCleanup(watcher.kill)
@@ -295,8 +366,11 @@ class Pty(Top):
         os.close(ours)
 
     def test_terminals_that_are_not_known(self):
-        for env, sentence in (({"TERM": "no-such-terminal"}, 'the terminal "no-such-terminal" is not known'),
-                              ({"LD_LIBRARY_PATH": self.folder}, "cannot load libncurses.so.6")):
+        for env, sentence in (
+            ({"TERM": "no-such-terminal"}, 'the terminal "no-such-terminal" is not known'),
+            ({"TERM": "dumb"}, 'the terminal "dumb" is not known, or cannot place text'),
+            ({"LD_LIBRARY_PATH": self.folder}, "cannot load libncurses.so.6"),
+        ):
             with open(os.path.join(self.folder, "libncurses.so.6"), "w", encoding="utf-8"):
                 watcher, ours = self.open(**env)
                 self.assertEqual(watcher.wait(DEADLINE), 1)
