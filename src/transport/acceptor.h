@@ -28,6 +28,7 @@ struct acceptor_socket {
     struct acceptor *acceptor;
     struct transport_timer reopen;
     bool shut;
+    int interface; /* index of the one that it listens at; 0: not known */
 };
 
 void acceptor_init(struct acceptor *acceptor, struct transport *transport, size_t greeting,

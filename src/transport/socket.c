@@ -128,6 +128,7 @@ tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *
         socket_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
         if (acceptor_open(acceptor, &listening[opened], fd) != TUTTI_SUCCESS)
             continue;
+        listening[opened].interface = (int)if_nametoindex(faces[i].name);
         char text[NET_TEXT];
         log_info("transport %s listens at %s (%s)", acceptor->transport->ops->name, net_format(&faces[i].address, text),
                  faces[i].name);

@@ -13,6 +13,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* Milliseconds until an attempt is given up: TCP asks again after 1, 3, 7, 15 s, and a network that is back would be found as late. */
+#define CONNECT_MS 2500
+
 void tcp_lane_touch(struct tcp_lane *lane)
 {
     struct tcp_transport *tcp = tcp_of(lane);
@@ -61,7 +64,8 @@ static void deadline_passed(struct transport_timer *timer)
 /* Which of our interfaces the socket's address is of: the routes may have chosen. */
 static void find_device(struct tcp_lane *lane)
 {
-    const struct wire_process *self = lane->base.lane.transport->self;
+    const struct tcp_transport *tcp = tcp_of(lane);
+    const struct wire_process *self = tcp->base.self;
     struct net_address mine, other;
     socklen_t size = sizeof mine;
     char text[NET_TEXT], its[NET_TEXT];
@@ -72,8 +76,11 @@ static void find_device(struct tcp_lane *lane)
         if (!socket_address(&self->tcp[i], &other))
             continue;
         net_set_port(&other, 0);
-        if (strcmp(net_format(&mine, text), net_format(&other, its)) == 0)
-            lane->base.lane.device = (unsigned)i;
+        if (strcmp(net_format(&mine, text), net_format(&other, its)) != 0)
+            continue;
+        lane->base.lane.device = (unsigned)i;
+        if (lane->host != self->host)
+            lane->interface = tcp->listening[i].interface;
     }
 }
 
@@ -92,6 +99,8 @@ static void say_hello(struct tcp_lane *lane)
         tcp_fail(lane, "cannot send the greeting", errno);
         return;
     }
+    transport_timer_clear(&tcp->base, &lane->deadline);
+    transport_timer_set(&tcp->base, &lane->deadline, param_int(PARAM_TIMEOUT)); /* the peer may be busy */
     lane->state = TCP_GREETING;
     tcp_lane_watch(lane, EPOLLIN);
 }
@@ -154,6 +163,7 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
         return NULL;
     }
     carrier_init(&lane->base, transport, user);
+    list_init(&lane->node);
     list_init(&lane->hot);
     list_init(&lane->blocked);
     list_init(&lane->deadline.node);
@@ -162,6 +172,7 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
     lane->in = in;
     lane->index = index;
     lane->epoch = epoch;
+    list_push(&((struct tcp_transport *)transport)->lanes, &lane->node);
     return lane;
 }
 
@@ -206,7 +217,8 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     if (result != TUTTI_SUCCESS)
         return result;
     lane->events = EPOLLOUT;
-    transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+    int64_t patience = param_int(PARAM_TIMEOUT);
+    transport_timer_set(transport, &lane->deadline, patience < CONNECT_MS ? patience : CONNECT_MS);
     return TUTTI_SUCCESS;
 }
 
@@ -226,6 +238,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
                                  .from = *transport->self};
     memcpy(hello->secret, peer->secret, sizeof hello->secret);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
+    lane->host = peer->host;
     tutti_result_t result = start(lane, peer);
     if (result != TUTTI_SUCCESS) {
         tcp_lane_reap(&lane->base.lane);
@@ -244,6 +257,7 @@ void tcp_lane_close(struct lane *lane)
 void tcp_lane_reap(struct lane *base)
 {
     struct tcp_lane *lane = tcp_lane_of(base);
+    list_remove(&lane->node);
     tcp_forget_queue(lane);
     if (lane->source.fd >= 0)
         close(lane->source.fd);
@@ -297,8 +311,9 @@ void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fd
     lane->source.fd = fd;
     lane->state = TCP_OPEN;
     lane->base.up = lane->welcome_due = true;
-    find_device(lane);
     memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
+    lane->host = hello.from.host;
+    find_device(lane);
     if (poller_add(transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         tcp_lane_reap(&lane->base.lane);
         return;

@@ -24,6 +24,7 @@ static void tcp_close(struct transport *transport)
     struct tcp_transport *tcp = (struct tcp_transport *)transport;
     for (int i = 0; i < WIRE_ADDRESSES; i++)
         acceptor_close(&tcp->listening[i]);
+    tcp_ports_close(tcp);
     acceptor_fini(&tcp->acceptor);
     transport_fini(transport);
     free(tcp);
@@ -37,6 +38,8 @@ static tutti_result_t tcp_open(const struct transport_ops *ops, const struct tra
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport tcp");
     for (int i = 0; i < WIRE_ADDRESSES; i++)
         tcp->listening[i].source.fd = -1;
+    tcp->ports.fd = -1;
+    list_init(&tcp->lanes);
     list_init(&tcp->hot);
     list_init(&tcp->blocked);
     acceptor_init(&tcp->acceptor, &tcp->base, sizeof(struct wire_hello), tcp_greeted);
@@ -47,6 +50,7 @@ static tutti_result_t tcp_open(const struct transport_ops *ops, const struct tra
         tcp_close(&tcp->base);
         return result;
     }
+    tcp_ports_open(tcp);
     tcp->base.self = self;
     *out = &tcp->base;
     return TUTTI_SUCCESS;

@@ -28,6 +28,8 @@ struct tcp_transport {
     struct transport base;
     struct acceptor acceptor;
     struct acceptor_socket listening[WIRE_ADDRESSES];
+    struct list lanes;
+    struct poll_source ports; /* news of network interfaces; fd -1: none */
     struct list hot;     /* lanes with recent traffic: asked directly */
     int hot_count;
     unsigned crowded_polls; /* with too many of them to ask each */
@@ -49,6 +51,8 @@ enum tcp_state { TCP_CONNECTING, TCP_GREETING, TCP_OPEN };
 
 struct tcp_lane {
     struct carrier base;
+    struct list node;
+    int interface; /* that its bytes leave by; 0: none that is known, or the peer is on this host */
     struct poll_source source;
     uint32_t events; /* watched now */
     enum tcp_state state;
@@ -58,6 +62,7 @@ struct tcp_lane {
     uint16_t index;
     uint32_t epoch;
     uint8_t peer[WIRE_UUID_BYTES];
+    uint64_t host; /* of the peer */
 
     struct tcp_out queue[TCP_QUEUE];
     unsigned first, count;
@@ -85,6 +90,11 @@ void tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
 int tcp_addresses(const struct wire_process *process);
 /* The lane fails: nothing more is sent or received, and down() follows. */
 tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error);
+
+/* ports.c */
+/* From now on a lane whose network interface goes down does so, too. It may not be possible: that is said in the log. */
+void tcp_ports_open(struct tcp_transport *tcp);
+void tcp_ports_close(struct tcp_transport *tcp);
 
 /* send.c */
 tutti_result_t tcp_msg(struct lane *lane, const struct iovec *parts, int count);
