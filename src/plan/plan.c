@@ -144,7 +144,7 @@ static unsigned facts_of(const struct plan_rules *rules, const struct plan_facts
     return (facts->loads ? PLAN_LOADS : 0) | (facts->copies ? PLAN_COPIES : 0) |
            (facts->loads || facts->apart ? PLAN_ALIKE : 0) | (facts->in_host ? PLAN_IN_HOST : 0) |
            (zero ? PLAN_ZERO : 0) | (facts->nranks <= 2 ? PLAN_PAIR : 0) | (capturing ? 0 : PLAN_CALLED) |
-           (parts ? PLAN_PARTS : 0);
+           (parts ? PLAN_PARTS : 0) | (facts->lines && facts->nranks > 1 ? PLAN_LINES : 0);
 }
 
 static bool concerns(enum collectives collectives, enum coll coll)
@@ -186,7 +186,8 @@ static enum kernel_mode mode_of(enum way way, enum coll coll)
 /* Through windows on GPUs a block of a bulk reduce-scatter is as much work as a vector of all blocks. */
 static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct plan *plan)
 {
-    bool all = kernel == KERNEL_REDUCE_PEER || (kernel == KERNEL_REDUCE_BULK && !facts->in_host);
+    bool all = kernel == KERNEL_REDUCE_PEER || kernel == KERNEL_REDUCE_LINES ||
+               (kernel == KERNEL_REDUCE_BULK && !facts->in_host);
     plan->launch.kernel = kernel;
     if (kernel == KERNEL_CHAIN)
         kernel_choose_chain(plan->bytes, facts->room, &plan->launch);
@@ -213,7 +214,8 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
     struct plan plan = {.way = row->way, .bytes = bytes, .given = quantities[INPUT], .mode = mode_of(row->way, coll)};
     shape(facts, row->kernel, &plan);
     plan.chunk = chunk_of(rules, &plan);
-    plan.needs_bulk = row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_CHAIN;
+    plan.needs_bulk =
+        row->kernel == KERNEL_REDUCE_BULK || row->kernel == KERNEL_REDUCE_LINES || row->kernel == KERNEL_CHAIN;
     return plan;
 }
 
@@ -222,6 +224,7 @@ const char *plan_kernel_name(enum kernel_id kernel)
     static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",     [KERNEL_CHAIN] = "chain",
                                         [KERNEL_COURIER] = "courier",       [KERNEL_REDUCE_ONE] = "reduce_one",
                                         [KERNEL_REDUCE_TWO] = "reduce_two", [KERNEL_REDUCE_BULK] = "reduce_bulk",
-                                        [KERNEL_REDUCE_PEER] = "reduce_peer"};
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer",
+                                        [KERNEL_REDUCE_LINES] = "reduce_lines"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

@@ -20,6 +20,7 @@ enum plan_fact {
     PLAN_PAIR = 32,    /* two ranks, or one */
     PLAN_CALLED = 64,  /* it is not captured in a graph */
     PLAN_PARTS = 128,  /* copy engines carry messages as long as each rank's part of the vector */
+    PLAN_LINES = 256,  /* links carry lines of 128 bytes as a whole, and there is more than one rank */
 };
 
 /* Of a communicator: the same on all its ranks, so that all come to the same plan. */

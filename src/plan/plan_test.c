@@ -40,7 +40,8 @@ static void expect(const struct plan_facts *facts, enum coll coll, uint64_t byte
     assert_string_equal(way_name(plan.way)->text, way_name(way)->text);
     assert_string_equal(plan_kernel_name(plan.launch.kernel), plan_kernel_name(kernel));
     assert_int_equal(plan.bytes, bytes);
-    assert_int_equal(plan.needs_bulk, kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_CHAIN);
+    assert_int_equal(plan.needs_bulk,
+                     kernel == KERNEL_REDUCE_BULK || kernel == KERNEL_REDUCE_LINES || kernel == KERNEL_CHAIN);
     assert_true(plan.launch.blocks > 0 || kernel == KERNEL_EXCHANGE || kernel == KERNEL_NONE);
 }
 
@@ -49,10 +50,18 @@ static void test_reductions(void **state)
     expect(&apart, COLL_ALLREDUCE, 0, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_ALLREDUCE, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_ALLREDUCE, 64 * K + 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&apart, COLL_REDUCE, 256 * K - 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&apart, COLL_REDUCE, 256 * K, true, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE, 32 * M - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    expect(&apart, COLL_REDUCE, 32 * M, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    expect(&apart, COLL_REDUCE_SCATTER, 64 * K - 1, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
+    expect(&apart, COLL_REDUCE_SCATTER, 64 * K, false, WAY_LINES, KERNEL_REDUCE_LINES);
+    set("TUTTI_REDUCE_LINES_TO", "0");
     expect(&apart, COLL_REDUCE, 512 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
     expect(&apart, COLL_REDUCE, 512 * K + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&apart, COLL_REDUCE_SCATTER, 64 * K, false, WAY_ONE_SHOT, KERNEL_REDUCE_ONE);
     expect(&apart, COLL_REDUCE_SCATTER, 64 * K + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
+    set("TUTTI_REDUCE_LINES_TO", NULL);
     expect(&apart, COLL_ALLREDUCE, 128 * M - 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
     struct plan_facts three = apart;
     three.nranks = 3; /* 256 KiB are no multiple of three */
@@ -84,13 +93,13 @@ static void test_results_by_copy_engines(void **state)
 
 static void test_memory_where_it_lies(void **state)
 {
-    expect(&together, COLL_ALLREDUCE, 512 * K - 1, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&together, COLL_ALLREDUCE, 512 * K - 1, false, WAY_LINES, KERNEL_REDUCE_LINES);
     expect(&together, COLL_ALLREDUCE, 512 * K, true, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
     expect(&together, COLL_ALLREDUCE, 32 * M, false, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
     expect(&together, COLL_ALLREDUCE, 32 * M + 1, false, WAY_BULK, KERNEL_REDUCE_BULK);
     expect(&together, COLL_REDUCE_SCATTER, 128 * K, false, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
     set("TUTTI_PEER_MOST", "0");
-    expect(&together, COLL_ALLREDUCE, 512 * K, false, WAY_TWO_SHOT, KERNEL_REDUCE_TWO);
+    expect(&together, COLL_ALLREDUCE, 512 * K, false, WAY_LINES, KERNEL_REDUCE_LINES);
     set("TUTTI_PEER_MOST", "1T"); /* and before results are copied */
     expect(&together, COLL_ALLREDUCE, 128 * M, false, WAY_PEER_LOAD, KERNEL_REDUCE_PEER);
     set("TUTTI_PEER_MOST", NULL);

@@ -11,6 +11,7 @@ enum way {
     WAY_COPY,       /* the same by copy engines, as far as messages are long */
     WAY_ONE_SHOT,   /* reductions: contributions to who wants the result */
     WAY_TWO_SHOT,   /* contributions to owners of parts, and their results back */
+    WAY_LINES,      /* the same, in lines of 128 bytes */
     WAY_BULK,       /* the same through larger scratch */
     WAY_BULK_COPY,  /* the same, results by copy engines */
     WAY_PEER_LOAD,  /* the same, from and to users' memory */

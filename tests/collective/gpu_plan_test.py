@@ -17,12 +17,15 @@ EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build fo
 RANKS, ROOT = 3, 1
 DEADLINE = 50  # seconds
 SCRATCH = {"TUTTI_PEER_MOST": "0"}  # the ranks are of one process: nothing is reduced where it lies
+WORDS = {"TUTTI_REDUCE_LINES_TO": "0", **SCRATCH}
+LINES = {"TUTTI_REDUCE_LINES_FROM": "1", "TUTTI_REDUCE_LINES_TO": "1M", **SCRATCH}
 WAYS = [  # way, collectives, bytes, settings
     ("exchange", "broadcast allgather alltoall alltoallv gather scatter", "3K", {}),
     ("copy", "allgather alltoall gather scatter", "192K", {"TUTTI_COPY_FROM": "1K"}),
     ("one-shot", "allreduce reduce reduce_scatter", "3K", SCRATCH),
-    ("two-shot", "allreduce reduce", "384K", SCRATCH),
-    ("bulk", "allreduce reduce reduce_scatter", "1536K", SCRATCH),
+    ("two-shot", "allreduce reduce", "384K", WORDS),
+    ("lines", "allreduce reduce reduce_scatter", "192K", LINES),
+    ("bulk", "allreduce reduce reduce_scatter", "1536K", WORDS),
     ("bulk-copy", "allreduce", "1536K", {"TUTTI_GATHER_FROM": "1M", "TUTTI_COPY_FROM": "1K", **SCRATCH}),
     ("peer-load", "allreduce reduce reduce_scatter", "1536K", {}),
     ("fan", "broadcast", "768K", {}),

@@ -15,7 +15,7 @@ EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 
 
 # Ways of GPUs whose schedules are those of other rows: host memory has run these already.
-TWINS = ("exchange", "copy", "bulk-copy", "peer-load", "chain", "copy-chain")
+TWINS = ("exchange", "copy", "bulk-copy", "peer-load", "chain", "copy-chain", "lines")
 
 
 def choices(tutti):
@@ -63,6 +63,7 @@ GPU_WAYS = {
     "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_CHAIN_FROM": "2K", "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
     "kernels alone": {"TUTTI_COPY_FROM": "0"},
     "lines": {"TUTTI_COPY_FROM": "0", "TUTTI_LINES_FROM": "1", "TUTTI_LINES_TO": "1T"},
+    "reductions in lines": {"TUTTI_REDUCE_LINES_FROM": "1", "TUTTI_REDUCE_LINES_TO": "1T"},
     "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0"},
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},

@@ -20,6 +20,7 @@ __thread struct cuda_index cuda_grid, cuda_block_index;
     RUN(tutti_reduce_one_##name, kernel_reduce)                                                                               \
     RUN(tutti_reduce_two_##name, kernel_reduce)                                                                               \
     RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
+    RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                             \
     RUN(tutti_reduce_peer_##name, kernel_reduce)
 RUN(tutti_chain, kernel_chain)
 RUN(tutti_courier, kernel_courier)
@@ -32,6 +33,7 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_one_##name, kernel_reduce)                                                                               \
     ROW(tutti_reduce_two_##name, kernel_reduce)                                                                               \
     ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
+    ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                             \
     ROW(tutti_reduce_peer_##name, kernel_reduce)
 static const struct cuda_kernel kernels[] = {
     ROW(tutti_chain, kernel_chain)

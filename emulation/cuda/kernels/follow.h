@@ -12,6 +12,8 @@ static inline enum way follow_way(enum kernel_id kernel, enum kernel_mode mode)
 {
     if (kernel == KERNEL_REDUCE_BULK)
         return mode == KERNEL_REDUCE_OWN ? WAY_BULK_COPY : WAY_BULK;
+    if (kernel == KERNEL_REDUCE_LINES)
+        return WAY_LINES;
     return kernel == KERNEL_REDUCE_PEER ? WAY_PEER_LOAD : kernel == KERNEL_REDUCE_TWO ? WAY_TWO_SHOT : WAY_ONE_SHOT;
 }
 

@@ -146,7 +146,7 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "courier", "reduce_one", "reduce_two", "reduce_bulk", "reduce_peer"};
+    static const char *const families[] = {"exchange", "chain", "courier", "reduce_one", "reduce_two", "reduce_bulk", "reduce_peer", "reduce_lines"};
     char name[64];
     snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
@@ -248,7 +248,7 @@ static void test_everything(void **state)
     for (int n = 1; n <= KERNEL_RANKS; n++) {
         assert_true(team_init(&team, n));
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++)
-            for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_PEER; kernel++)
+            for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
                 if (kernel != KERNEL_REDUCE_TWO || mode != KERNEL_REDUCE_SCATTER)
                     each_type_and_op((enum kernel_id)kernel, (enum kernel_mode)mode);
         each_type_and_op(KERNEL_REDUCE_BULK, KERNEL_REDUCE_OWN);
@@ -314,6 +314,26 @@ static void test_numbers_wrap(void **state)
         for (int i = 0; i < 120; i++) {
             struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
+            add(t);
+        }
+        flush();
+        team_free(&team);
+    }
+}
+
+/*
+ * Reductions in lines imply what they have read, each kind in another way, also from one launch to the next; more steps than slots, or few. What is
+ * longer than short vectors are goes by one block now and then: a worker then has many steps.
+ */
+static void test_lines(void **state)
+{
+    for (int n = 2; n <= KERNEL_RANKS; n += n < 4 ? 1 : 2) {
+        assert_true(team_init(&team, n));
+        team_count_from(&team, (uint32_t)-50);
+        for (int i = 0; i < (quick() ? 60 : 600); i++) {
+            struct trial t = {.kernel = KERNEL_REDUCE_LINES, .mode = (enum kernel_mode)below(3), .type = (tutti_type_t)below(TUTTI_TYPE_COUNT),
+                              .op = (int)below(OPS), .root = (int)below((unsigned)n), .in_place = below(2), .blocks = 1 + below(2)};
+            t.count = below(below(4) ? 3000 : 12000) / type_size(t.type);
             add(t);
         }
         flush();
@@ -482,7 +502,7 @@ static void give_up(struct job *job)
 static void test_abort(void **state)
 {
     static unsigned char buffer[2][3 << 20]; /* longer than what may be under way */
-    for (int kernel = KERNEL_EXCHANGE; kernel <= KERNEL_REDUCE_PEER; kernel++)
+    for (int kernel = KERNEL_EXCHANGE; kernel < KERNEL_COUNT; kernel++)
         for (int mode = KERNEL_ALLREDUCE; mode <= KERNEL_REDUCE; mode++) {
             if (kernel == KERNEL_COURIER || (kernel == KERNEL_REDUCE_TWO && mode == KERNEL_REDUCE_SCATTER))
                 continue;
@@ -565,7 +585,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
-        cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap),
+        cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap), cmocka_unit_test(test_lines),
         cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_abort),       cmocka_unit_test(test_courier),
     };

@@ -77,7 +77,7 @@ static struct operation operation_of(unsigned number)
     o.chunk = bits / 1024 % 2 ? 0 : 512 + 256 * (bits / 2048 % 5);
     o.shift = bits / 16384 % 3 ? 0 : 1;
     o.count = (bits >> 20) % (number % 5 == 0 ? 40 : WORDS - 4);
-    o.kernel = threads_reduce_bulk_int32;
+    o.kernel = number % 6 == 0 && o.mode != KERNEL_REDUCE_OWN ? threads_reduce_lines_int32 : threads_reduce_bulk_int32;
     if (number % 3 && o.mode != KERNEL_REDUCE_OWN) { /* rooted ones and others in turn: numbers are acknowledged, or implied */
         o.kernel = number % 3 == 1 || o.mode == KERNEL_REDUCE_SCATTER ? threads_reduce_one_int32 : threads_reduce_two_int32;
         o.stripes = bits / 4096 % 2 ? 2 * o.blocks - (unsigned)(bits / 8192 % 2) : 0;
@@ -117,7 +117,9 @@ static bool run_one(int rank, unsigned number)
     struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort}, .in = in + o.shift, .count = o.count,
                                  .mode = o.mode, .op = TUTTI_SUM, .chunk = o.chunk, .stripes = o.stripes};
     bool one = o.kernel == threads_reduce_one_int32, two = o.kernel == threads_reduce_two_int32;
-    follow_reduce(one ? KERNEL_REDUCE_ONE : two ? KERNEL_REDUCE_TWO : KERNEL_REDUCE_BULK, o.root, &what);
+    bool lines = o.kernel == threads_reduce_lines_int32;
+    enum kernel_id kernel = one ? KERNEL_REDUCE_ONE : two ? KERNEL_REDUCE_TWO : lines ? KERNEL_REDUCE_LINES : KERNEL_REDUCE_BULK;
+    follow_reduce(kernel, o.root, &what);
     for (int p = 0; p < ranks; p++) {
         what.team.window[p] = world->window[p];
         what.team.bulk[p] = world->bulk[p];

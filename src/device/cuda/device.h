@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { CUDA_DEVICES = 64, CUDA_MODULES = 8 };
+enum { CUDA_DEVICES = 64, CUDA_MODULES = 12 };
 
 struct kernel_launch; /* launch.h */
 
@@ -26,7 +26,7 @@ struct cuda_device {
     pthread_mutex_t making; /* held while kernels are loaded or access is enabled: devices do so side by side */
     _Atomic bool loaded; /* the kernels are, and the rest is filled in */
     CUmodule modules[CUDA_MODULES];
-    CUfunction moves[3], reduce[4][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, direct */
+    CUfunction moves[3], reduce[5][TUTTI_TYPE_COUNT]; /* moves: exchange, chain, courier; reduce: one, two, bulk, peer, lines */
 };
 
 /* Number of devices; 0 (and the sentence of cuda_driver()) without a driver. */

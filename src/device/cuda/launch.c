@@ -4,6 +4,8 @@
 
 #define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a stripe */
 #define TWO_SHOT_EACH  ((size_t)4 << 10)
+#define LINES_EACH     ((size_t)16 << 10) /* of a block */
+#define LINES_BLOCKS   (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
 #define BULK_EACH      ((size_t)32 << 10) /* of a block */
 #define HOST_EACH      ((size_t)128 << 10) /* the same, through host memory */
 #define HOST_LEAST     4
@@ -76,6 +78,11 @@ void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room
     *out = (struct kernel_launch){.kernel = kernel};
     if (kernel == KERNEL_REDUCE_ONE || kernel == KERNEL_REDUCE_TWO) {
         shape_small(bytes, kernel == KERNEL_REDUCE_ONE ? ONE_SHOT_EACH : TWO_SHOT_EACH, most, out);
+        return;
+    }
+    if (kernel == KERNEL_REDUCE_LINES) {
+        out->blocks = parts(bytes, LINES_EACH, smaller(most, LINES_BLOCKS));
+        out->threads = KERNEL_LINES_THREADS;
         return;
     }
     out->blocks = parts(bytes, kernel == KERNEL_REDUCE_PEER ? PEER_EACH : BULK_EACH, most);

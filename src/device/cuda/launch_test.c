@@ -202,7 +202,7 @@ static void test_broadcasts(void **state)
 static void test_sizes(void **state)
 {
     assert_int_equal(kernel_bulk_bytes(1), 0);
-    assert_true(kernel_bulk_bytes(4) <= (uint64_t)32 << 20);
+    assert_true(kernel_bulk_bytes(4) <= (uint64_t)48 << 20);
     assert_true(kernel_bulk_bytes(KERNEL_RANKS) > kernel_bulk_bytes(4));
     assert_int_equal(kernel_window_bytes(1), KERNEL_CONTROL_BYTES);
     assert_true(kernel_window_bytes(4) <= (uint64_t)11 << 20);

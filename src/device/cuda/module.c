@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 static const char *const moves[KERNEL_REDUCE_ONE] = {"tutti_exchange", "tutti_chain", "tutti_courier"};
-static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer"};
+static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer", "lines"};
 
 /* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
 static const unsigned char no_kernels[] = "built without kernels";

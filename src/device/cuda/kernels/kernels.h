@@ -38,6 +38,8 @@
 #define KERNEL_LINES_MOST       16                    /* stripes of it */
 #define KERNEL_LINES_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_LINES_SLOT       ((uint64_t)16 << 10)  /* for each of these */
+#define KERNEL_LINES_THREADS    512                   /* of a reduction in lines */
+#define KERNEL_LINES_WORKERS    512                   /* most warps of one */
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
 #define KERNEL_PLAIN_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
@@ -166,9 +168,16 @@ KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
 }
 
 /* Bytes of the scratch of the bulk kernels in each rank's device memory: two families, every source but the own. */
-KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
+KERNEL_SHARED uint64_t kernel_bulk_plain(int nranks)
 {
     return 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * KERNEL_BULK_DEPTH * KERNEL_BULK_BYTES;
+}
+
+/* With that of reductions in lines behind it: the same of each, and a tile of 2 KiB for each warp. */
+KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
+{
+    const uint64_t lines = (uint64_t)KERNEL_LINES_WORKERS * KERNEL_LINES_DEPTH << 11;
+    return kernel_bulk_plain(nranks) + 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * lines;
 }
 
 /* Bytes of a slot for a chunk of plain data: with many peers each link needs less in flight. */

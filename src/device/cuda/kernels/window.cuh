@@ -30,6 +30,7 @@ struct alignas(256) window {
     stripe_words lines_sent, lines_received;
     stripe_words plain_sent, plain_received;
     stripe_words chain_received;
+    uint32_t reduce_lines_number[KERNEL_LINES_WORKERS];
     /* written by the peer that the last index names */
     stripe_words ll_acked;
     stripe_words bulk_acked[BULK_FAMILIES], bulk_arrived[BULK_FAMILIES];
@@ -45,6 +46,9 @@ struct alignas(256) window {
 /* Behind the words: for every source its small messages, then for every source its lines, then for every source its plain data. */
 typedef struct packet ll_inbox[KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
 typedef struct packet lines_inbox[KERNEL_LINES_MOST][KERNEL_LINES_DEPTH][LINES_PACKETS];
+
+/* Behind the bulk kernels' scratch: for every family and source its lines. As many warps share a slot as have room in it. */
+typedef struct packet reduce_lines_inbox[KERNEL_LINES_WORKERS * 2048 / KERNEL_LINES_SLOT][KERNEL_LINES_DEPTH][LINES_PACKETS];
 
 static_assert(sizeof(struct window) <= KERNEL_BLOCKS_OVER, "the words are more than their header says");
 static_assert(sizeof(ll_inbox) == 4 * KERNEL_STRIPES * KERNEL_LL_BYTES, "an inbox is not as large as its header says");

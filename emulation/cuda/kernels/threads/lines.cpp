@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels for reductions in lines, of blocks of several warps. */
+#include <reduce_lines.cuh>
+
+extern "C" void threads_reduce_lines_int32(const void *what)
+{
+    reduce_lines<element<TUTTI_INT32>>(*(const struct kernel_reduce *)what);
+}
