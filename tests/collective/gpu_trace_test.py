@@ -149,7 +149,7 @@ class Stuck(unittest.TestCase):
 
 
 class Life(unittest.TestCase):
-    def check_rank(self, comm, device, host):
+    def check_rank(self, comm, way, device, host):
         self.assertEqual(comm["memory"]["device"]["bytes"], device)
         self.assertEqual(comm["memory"]["pinned"]["bytes"] + comm["memory"]["host"]["bytes"], host)
         self.assertEqual(sum(comm["memory"]["device"]["for"].values()), device)
@@ -158,11 +158,11 @@ class Life(unittest.TestCase):
         self.assertEqual((last["collective"], last["state"]), ("barrier", "done"))
         self.assertEqual([op["state"] for op in comm["operations"][-3:-1]], ["captured"] * 2)
         self.assertTrue(all(op["state"] == "done" and op["device"] for op in comm["operations"][:-3] if op["collective"] == "allreduce"))
-        self.assertEqual(comm["operations"][-4]["algorithm"], "bulk")
+        self.assertEqual(comm["operations"][-4]["algorithm"], way)
         numbers = [op["seq"] for op in comm["operations"]]
         self.assertEqual(numbers, sorted(set(numbers)))
 
-    def check(self, settings, rows):
+    def check(self, settings, rows, way="lines"):
         with Job("life", **settings) as job:
             told = {}
             while len(told) < 3:
@@ -174,7 +174,7 @@ class Life(unittest.TestCase):
             seen = json.loads(job.trace("--json"))
             self.assertEqual(seen["verdict"], [])
             for rank, comm in worlds(seen).items():
-                self.check_rank(comm, *told[rank])
+                self.check_rank(comm, way, *told[rank])
                 held = {name for place in comm["memory"].values() for name in place["for"]}
                 self.assertEqual(held, set(rows))
             text = job.trace()
@@ -189,7 +189,7 @@ class Life(unittest.TestCase):
         self.check({"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_STAGE": "64K"}, ("window", "staging", "bulk", "mailbox", "tables"))
 
     def test_host_windows(self):
-        self.check({"TUTTI_P2P_DISABLE": "1"}, ("mailbox", "host windows", "tables"))
+        self.check({"TUTTI_P2P_DISABLE": "1"}, ("mailbox", "host windows", "tables"), "bulk")
 
 
 if __name__ == "__main__":
