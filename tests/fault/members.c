@@ -337,7 +337,8 @@ static void aborts_what_is_made(struct family *family, int rank, tutti_comm_t co
     }
     family_end(family, rank, last ? comm : child, state);
     family_nap(last ? 0 : 1000); /* else the last one would find them gone */
-    family->report[rank].went_on = result == TUTTI_IN_PROGRESS && tutti_comm_destroy(child) == TUTTI_SUCCESS;
+    bool heard_first = rank != 0 && result == TUTTI_REMOTE_ERROR && !child; /* the abort was there before this rank's call */
+    family->report[rank].went_on = heard_first || (result == TUTTI_IN_PROGRESS && tutti_comm_destroy(child) == TUTTI_SUCCESS);
     tutti_comm_destroy(comm);
 }
 
