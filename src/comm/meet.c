@@ -231,6 +231,19 @@ static tutti_result_t is_silent(struct meeting *meeting, int rank, uint64_t sile
     return fail_for(meeting, team_cause(meeting->team, TUTTI_REMOTE_ERROR, rank, sentence));
 }
 
+/* It may have left because of another's death; but not of one that all of this meeting leave out. */
+static tutti_result_t is_gone(struct meeting *meeting, int rank)
+{
+    struct team *team = meeting->team;
+    char why[100], sentence[TEAM_SENTENCE];
+    snprintf(why, sizeof why, "process %u is gone, and tutti_comm_shrink() needs it", team->process[rank].pid);
+    struct wire_abort cause = team_blame(team, rank, why);
+    if (cause.culprit < 0 || !meeting->is_out[cause.culprit])
+        return fail_for(meeting, cause);
+    snprintf(sentence, sizeof sentence, "lost rank %d: %s", rank, why);
+    return fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, rank, sentence));
+}
+
 /* Ranks that live may be late for as long as they like. */
 static tutti_result_t look_at(struct meeting *meeting, int rank)
 {
@@ -242,16 +255,31 @@ static tutti_result_t look_at(struct meeting *meeting, int rank)
     if (result != TUTTI_SUCCESS)
         return fail_for(meeting, team_cause(team, result, team->rank, error_last()));
     if (link_is_lost(link)) {
-        char why[100];
-        snprintf(why, sizeof why, "process %u is gone, and tutti_comm_shrink() needs it", team->process[rank].pid);
-        return fail_for(meeting, team_blame(team, rank, why));
+        return is_gone(meeting, rank);
     }
     uint64_t silence = link_silence(link, clock_ns());
     return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
 
+/* Members may wait in the parent for this rank, which issues nothing there any more: that a rank to be left out has died they would not find out, as
+ * long as another one is awaited first. */
+static void look_for_dead(struct meeting *meeting)
+{
+    struct team *team = meeting->team;
+    struct link *link;
+    for (int rank = 0; rank < team->nranks && !atomic_load(&team->failed); rank++) {
+        if (!meeting->is_out[rank] || team_is_here(team, rank) || team_link(team, rank, &link) != TUTTI_SUCCESS)
+            continue;
+        char why[100];
+        snprintf(why, sizeof why, "process %u is gone", team->process[rank].pid);
+        if (link_is_lost(link) && !link_has_left(link))
+            team_lose(team, rank, why);
+    }
+}
+
 static void look(struct meeting *meeting)
 {
+    look_for_dead(meeting);
     list_each (node, &meeting->arrivals) {
         const struct arrival *arrival = list_entry(node, struct arrival, node);
         if (differs(meeting, arrival))

@@ -163,6 +163,23 @@ static void one_dies_and_not_all_split(struct family *family, int rank, tutti_co
     shrinks_again(family, rank, comm, child, &family->victim, 1);
 }
 
+/* One knows of the death, as from another communicator, and goes on without the dead rank; the others wait for the living one. */
+static void one_shrinks_before_others_know(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_comm_t child = NULL;
+    float one = 1, sum;
+    if (rank == family->victim)
+        die_late();
+    if (rank == 0) {
+        family_nap(400);
+        family_end(family, rank, NULL, tutti_comm_shrink(comm, &family->victim, 1, &child, NULL));
+    } else {
+        tutti_result_t result = tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
+        family_end(family, rank, comm, result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result);
+    }
+    shrinks_again(family, rank, comm, child, &family->victim, 1);
+}
+
 /* Most likely the others wait in the call then. */
 static void comes_last(struct family *family, int rank, bool last)
 {
@@ -429,6 +446,7 @@ int main(int argc, char **argv)
         {"a bad call in a group with a split", one_cannot, 4, -1, 3, TUTTI_INVALID_ARGUMENT, {"rank 1: "}, 1, false},
         {"a death before a split", one_dies_before_split, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2"}, -1, false},
         {"a death that not all meet in a split", one_dies_and_not_all_split, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2"}, -1, false},
+        {"a death that one knows of before the others", one_shrinks_before_others_know, 4, 3, 0, TUTTI_REMOTE_ERROR, {"lost rank 3"}, -1, false},
         {"the root's list differs", lists_differ, 4, -1, 0, TUTTI_INVALID_USAGE, {"excludes ranks"}, -1, false},
         {"a list differs", lists_differ, 4, -1, 1, TUTTI_INVALID_USAGE, {"excludes ranks"}, -1, false},
         {"a list is wrong", a_list_is_wrong, 3, -1, 0, TUTTI_INVALID_USAGE, {"excludes"}, 0, false},
