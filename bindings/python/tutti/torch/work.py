@@ -2,9 +2,11 @@
 """Work objects of torch.distributed."""
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -168,6 +170,7 @@ class Follower:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tutti futures", daemon=True)
             self._thread.start()
+            _followers.add(self)
         self._queue.put(operation)
 
     def _run(self) -> None:
@@ -181,3 +184,13 @@ class Follower:
             self._queue.put(None)
             if threading.current_thread() is not self._thread:
                 self._thread.join(timeout=5)
+
+
+_followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_followers() -> None:
+    """A thread that is inside PyTorch when the interpreter ends would abort the process."""
+    for follower in list(_followers):
+        follower.close()
