@@ -4,9 +4,9 @@
 #include "export.h"
 
 #include "base/error.h"
+#include "base/load.h"
 #include "base/net.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <signal.h>
@@ -32,26 +32,16 @@ static struct {
     __typeof__(&MHD_destroy_response) destroy;
 } http;
 
-static bool load_library(void)
+static bool load(void)
 {
-    struct {
-        void *to;
-        const char *name;
-    } symbols[] = {
+    static const struct load_symbol symbols[] = {
         {&http.start, "MHD_start_daemon"},        {&http.stop, "MHD_stop_daemon"},
         {&http.info, "MHD_get_daemon_info"},      {&http.header, "MHD_lookup_connection_value"},
         {&http.response, "MHD_create_response_from_buffer"},
         {&http.add_header, "MHD_add_response_header"},
         {&http.queue, "MHD_queue_response"},      {&http.destroy, "MHD_destroy_response"},
     };
-    void *library = dlopen(HTTP_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library && i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol)
-            return false;
-        memcpy(symbols[i].to, &symbol, sizeof symbol);
-    }
-    return library;
+    return load_library(HTTP_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
 }
 
 /* Takes `body`, which malloc gave. */
@@ -128,7 +118,7 @@ int export_serve(struct exporter *exporter, const char *address)
     char text[NET_TEXT];
     sigset_t ends;
     int signal_number;
-    if (!load_library())
+    if (!load())
         return failure("export", "cannot load " HTTP_LIBRARY ": install libmicrohttpd12, or use --once");
     if (net_parse("--listen", address, &at) != TUTTI_SUCCESS)
         return failure("export", "%s", error_last());

@@ -4,9 +4,9 @@
 #include "top.h"
 
 #include "base/clock.h"
+#include "base/load.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <ncurses.h>
 #include <poll.h>
 #include <signal.h>
@@ -44,12 +44,9 @@ static struct {
     __typeof__(&getmaxy) height;
 } nc;
 
-static bool load_library(void)
+static bool load(void)
 {
-    static const struct {
-        void *to;
-        const char *name;
-    } symbols[] = {
+    static const struct load_symbol symbols[] = {
         {&nc.newterm, "newterm"}, {&nc.tigetstr, "tigetstr"},       {&nc.endwin, "endwin"},
         {&nc.newwin, "newwin"},         {&nc.cbreak, "cbreak"},
         {&nc.noecho, "noecho"},         {&nc.nonl, "nonl"},
@@ -62,14 +59,7 @@ static bool load_library(void)
         {&nc.wrefresh, "wrefresh"},     {&nc.wgetch, "wgetch"},
         {&nc.width, "getmaxx"},       {&nc.height, "getmaxy"},
     };
-    void *library = dlopen(SCREEN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library && i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol)
-            return false;
-        memcpy(symbols[i].to, &symbol, sizeof symbol);
-    }
-    return library;
+    return load_library(SCREEN_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
 }
 
 /* ---- state ---- */
@@ -273,7 +263,7 @@ int top_screen(const struct view_options *options, struct top_view *view, int in
     struct screen screen = {.options = options, .view = view};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return failure("top", "this is no terminal: --once prints what there is");
-    if (!load_library())
+    if (!load())
         return failure("top", "cannot load %s: --once prints what there is", SCREEN_LIBRARY);
     if (!top_look(options, &screen.before, &screen.now))
         return EXIT_FAILED;

@@ -7,11 +7,10 @@
 #include "topology/topology.h"
 
 #include "base/error.h"
+#include "base/load.h"
 
-#include <dlfcn.h>
 #include <hwloc.h>
 #include <pthread.h>
-#include <string.h>
 
 #define HWLOC_LIBRARY "libhwloc.so.15"
 
@@ -27,12 +26,9 @@ static struct {
 
 static bool loaded;
 
-static void load_library(void)
+static void load(void)
 {
-    static const struct {
-        void *to;
-        const char *name;
-    } symbols[] = {
+    static const struct load_symbol symbols[] = {
         {&api.init, "hwloc_topology_init"},
         {&api.load, "hwloc_topology_load"},
         {&api.destroy, "hwloc_topology_destroy"},
@@ -41,14 +37,7 @@ static void load_library(void)
         {&api.object, "hwloc_get_obj_by_depth"},
         {&api.next, "hwloc_bitmap_next"},
     };
-    void *library = dlopen(HWLOC_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library && i < sizeof symbols / sizeof *symbols; i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol)
-            return;
-        memcpy(symbols[i].to, &symbol, sizeof symbol);
-    }
-    loaded = library != NULL;
+    loaded = load_library(HWLOC_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
 }
 
 static const struct {
@@ -107,7 +96,7 @@ tutti_result_t topology_read_hwloc(struct topology *topology, bool *this_host)
 {
     hwloc_topology_t source;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load_library);
+    pthread_once(&once, load);
     if (!loaded)
         return error_note(TUTTI_SYSTEM_ERROR, "topology: cannot load " HWLOC_LIBRARY);
     if (api.init(&source) != 0)

@@ -2,42 +2,24 @@
 /* Finds and loads libibverbs once. */
 #include "transport/verbs/library.h"
 #include "base/error.h"
+#include "base/load.h"
 #include "base/log.h"
 #include "base/param.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-
-struct row {
-    const char *symbol;
-    size_t offset;
-};
-
-static const struct row rows[] = {
-#define CALL(result, name, arguments) {"ibv_" #name, offsetof(struct verbs_library, name)},
-#include "transport/verbs/library.tbl"
-#undef CALL
-    {"_ibv_query_gid_ex", offsetof(struct verbs_library, query_gid)},
-};
 
 static struct verbs_library library;
 static char complaint[400]; /* "" once the library is usable */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The first symbol that the library lacks; NULL: the table is filled. */
-static const char *fill(void *handle)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        void *symbol = dlsym(handle, rows[i].symbol);
-        if (!symbol)
-            return rows[i].symbol;
-        memcpy((char *)&library + rows[i].offset, &symbol, sizeof symbol);
-    }
-    return NULL;
-}
+static const struct load_symbol symbols[] = {
+#define CALL(result, name, arguments) {&library.name, "ibv_" #name},
+#include "transport/verbs/library.tbl"
+#undef CALL
+    {&library.query_gid, "_ibv_query_gid_ex"},
+};
 
 static void load(void)
 {
@@ -47,7 +29,7 @@ static void load(void)
         snprintf(complaint, sizeof complaint,
                  "cannot load libibverbs: %.200s; is rdma-core installed? TUTTI_IBVERBS_LIBRARY names another file",
                  dlerror());
-    else if ((missing = fill(handle)))
+    else if ((missing = load_fill(handle, symbols, sizeof symbols / sizeof *symbols)))
         snprintf(complaint, sizeof complaint, "libibverbs %.100s lacks %s: rdma-core 33 or later is needed", name,
                  missing);
     else
