@@ -86,7 +86,10 @@ tutti_result_t roots_open(tutti_unique_id_t *id)
 
 tutti_result_t roots_open_env(struct env_identity *identity)
 {
-    return open_with(open_env, identity);
+    if (identity->root_here)
+        return open_with(open_env, identity);
+    env_identity_release(identity); /* without an engine: one that serves nothing would come and go */
+    return TUTTI_SUCCESS;
 }
 
 /* Takes out those that have done their work, or all; frees them. */

@@ -108,6 +108,7 @@ struct link {
     bool cut; /* lanes were closed by lanes_cut_direct() since the last tick */
     bool unplanned; /* started, and the policy has not said yet which lanes to open */
     char reason[480]; /* why it is lost */
+    char obstacle[200]; /* to the lane that failed to come up last */
     size_t eager;
     uint64_t down_since; /* since when no lane for messages is up; 0: one is */
     int refusals;        /* connections for messages refused since a lane was up */

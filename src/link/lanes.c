@@ -62,6 +62,11 @@ static void schedule_retry(struct link_lane *lane)
         lane->backoff_ns = MAX_BACKOFF;
 }
 
+static void note_obstacle(struct link *link)
+{
+    snprintf(link->obstacle, sizeof link->obstacle, "; at last: %s", error_last());
+}
+
 static void connect_lane(struct link_lane *lane)
 {
     struct link *link = lane->link;
@@ -72,6 +77,7 @@ static void connect_lane(struct link_lane *lane)
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DEAD;
     if (lane->state == LANE_DEAD) {
         lane->lane = NULL;
+        note_obstacle(link);
         schedule_retry(lane);
     }
 }
@@ -196,6 +202,7 @@ static void lane_is_up(struct link_lane *lane)
     begin_use(lane);
     lane->backoff_ns = lane->retry_at = 0;
     lane->puts = 0;
+    *link->obstacle = 0;
     if (carries_messages(lane))
         link->down_since = link->refusals = 0;
     link->started = true;
@@ -267,8 +274,10 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     close_lane(lane);
     if (link->lost || link->domain->closing)
         return;
-    if (lane->state == LANE_CONNECTING)
+    if (lane->state == LANE_CONNECTING) {
         link->refusals += why == TUTTI_REMOTE_ERROR && carries_messages(lane);
+        note_obstacle(link);
+    }
     lane->state = LANE_DEAD;
     lane->probed = 0;
     schedule_retry(lane);
@@ -482,8 +491,8 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
     if (!link->messages || link->lost || !link->started)
         return UINT64_MAX;
     if (link->down_since && since(link->down_since, now) > link->patience) {
-        char why[80];
-        snprintf(why, sizeof why, "no lane came up within %g s (TUTTI_TIMEOUT)", (double)link->patience / NS_PER_S);
+        char why[280];
+        snprintf(why, sizeof why, "no lane came up within %g s (TUTTI_TIMEOUT)%s", (double)link->patience / NS_PER_S, link->obstacle);
         lanes_lose(link, why);
         return UINT64_MAX;
     }

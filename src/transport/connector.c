@@ -8,6 +8,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#define CONNECT_MS  2500 /* TCP asks again after 1, 3, 7, 15 s, and a network that is back would be found as late */
+#define ANSWER_PART 4    /* of TUTTI_TIMEOUT: the peer may be busy, and if an answer was lost there is time to ask again */
+
 static void read_answer(struct connector *connector)
 {
     ssize_t got =
@@ -23,6 +26,13 @@ static void read_answer(struct connector *connector)
         connector->answered(connector);
 }
 
+static void await_answer(struct connector *connector)
+{
+    connector->connected = true;
+    transport_timer_clear(connector->transport, &connector->deadline);
+    transport_timer_set(connector->transport, &connector->deadline, param_int(PARAM_TIMEOUT) / ANSWER_PART);
+}
+
 static void say_greeting(struct connector *connector)
 {
     int error = net_connect_error(connector->source.fd);
@@ -33,7 +43,7 @@ static void say_greeting(struct connector *connector)
     else if (poller_change(connector->transport->inner, &connector->source, EPOLLIN) != TUTTI_SUCCESS)
         connector->failed(connector, "cannot wait for the answer", 0);
     else
-        connector->connected = true;
+        await_answer(connector);
 }
 
 static void connector_ready(struct poll_source *source, uint32_t events)
@@ -49,7 +59,7 @@ static void connector_ready(struct poll_source *source, uint32_t events)
 static void deadline_passed(struct transport_timer *timer)
 {
     struct connector *connector = container_of(timer, struct connector, deadline);
-    connector->failed(connector, "cannot connect", ETIMEDOUT);
+    connector->failed(connector, connector->connected ? "the peer does not answer our greeting" : "cannot connect", ETIMEDOUT);
 }
 
 bool connector_start(struct connector *connector, int fd, const struct net_address *to)
@@ -64,7 +74,8 @@ bool connector_start(struct connector *connector, int fd, const struct net_addre
         errno = ENOMEM;
         return false;
     }
-    transport_timer_set(connector->transport, &connector->deadline, param_int(PARAM_TIMEOUT));
+    int64_t patience = param_int(PARAM_TIMEOUT);
+    transport_timer_set(connector->transport, &connector->deadline, patience < CONNECT_MS ? patience : CONNECT_MS);
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection to a peer's acceptor: connects, says the greeting, and waits for an answer of fixed size, all by a
- * deadline. */
+/* A connection to a peer's acceptor: connects, says the greeting, and waits for an answer of fixed size. What lasts too
+ * long is given up well within TUTTI_TIMEOUT, for the next attempt may do better. */
 #ifndef TUTTI_TRANSPORT_CONNECTOR_H
 #define TUTTI_TRANSPORT_CONNECTOR_H
 

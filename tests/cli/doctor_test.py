@@ -175,9 +175,12 @@ class Memory(Doctor):
         os.killpg(job.pid, signal.SIGKILL)
         job.wait(DEADLINE)
         room, (box,) = os.path.join(self.folder, "room"), os.listdir(self.folder)
+        box, copy = os.path.join(self.folder, box), os.path.join(self.folder, "copy")
+        subprocess.run(["cp", "--sparse=always", box, copy], check=True)
+        taken, count = os.stat(copy).st_blocks * 512, 16
         os.mkdir(room)
-        setup = f"mount -t tmpfs -o size=440k none {room}\n" + "".join(
-            f"cp --sparse=always {self.folder}/{box} {room}/{box[:-4]}.{number}.box\n" for number in range(1, 9)
+        setup = f"mount -t tmpfs -o size={count * taken + 16384} none {room}\n" + "".join(
+            f"cp --sparse=always {copy} {box.replace(self.folder, room)[:-4]}.{number}.box\n" for number in range(count)
         )
         self.expect(
             self.inside("boxes", "-n", "1", setup=setup, env={"TUTTI_TRACE_DIR": room}),

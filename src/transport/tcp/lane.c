@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "base/param.h"
 #include "transport/socket.h"
 #include "transport/tcp/tcp.h"
 
@@ -12,9 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-/* Milliseconds until an attempt is given up: TCP asks again after 1, 3, 7, 15 s, and a network that is back would be found as late. */
-#define CONNECT_MS 2500
 
 void tcp_lane_touch(struct tcp_lane *lane)
 {
@@ -38,7 +34,7 @@ void tcp_lane_watch(struct tcp_lane *lane, uint32_t events)
 static void silence(struct tcp_lane *lane)
 {
     struct tcp_transport *tcp = tcp_of(lane);
-    transport_timer_clear(&tcp->base, &lane->deadline);
+    connector_close(&lane->connector);
     if (!list_empty(&lane->hot)) {
         list_remove(&lane->hot);
         tcp->hot_count--;
@@ -54,11 +50,6 @@ tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error)
     silence(lane);
     return carrier_fail(&lane->base, carrier_why(&lane->base, error), "TCP lane %u: %s%s%s", lane->index, what, error ? ": " : "",
                         error ? strerror(error) : "");
-}
-
-static void deadline_passed(struct transport_timer *timer)
-{
-    tcp_fail(container_of(timer, struct tcp_lane, deadline), "cannot connect", ETIMEDOUT);
 }
 
 /* Which of our interfaces the socket's address is of: the routes may have chosen. */
@@ -84,73 +75,48 @@ static void find_device(struct tcp_lane *lane)
     }
 }
 
-/* The socket is connected: say who we are. */
-static void say_hello(struct tcp_lane *lane)
-{
-    struct tcp_transport *tcp = tcp_of(lane);
-    struct wire_hello *hello = (struct wire_hello *)lane->in;
-    int error = net_connect_error(lane->source.fd);
-    if (error) {
-        tcp_fail(lane, "cannot connect", error);
-        return;
-    }
-    hello->from = *tcp->base.self;
-    if (!socket_send_whole(lane->source.fd, hello, sizeof *hello)) {
-        tcp_fail(lane, "cannot send the greeting", errno);
-        return;
-    }
-    transport_timer_clear(&tcp->base, &lane->deadline);
-    transport_timer_set(&tcp->base, &lane->deadline, param_int(PARAM_TIMEOUT)); /* the peer may be busy */
-    lane->state = TCP_GREETING;
-    tcp_lane_watch(lane, EPOLLIN);
-}
-
-static void read_welcome(struct tcp_lane *lane)
-{
-    struct socket_welcome welcome;
-    ssize_t got = recv(lane->source.fd, lane->in + lane->end, sizeof welcome - lane->end, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got <= 0) {
-        tcp_fail(lane, "the peer did not take our greeting", got < 0 ? errno : 0);
-        return;
-    }
-    lane->end += (size_t)got;
-    if (lane->end < sizeof welcome)
-        return;
-    memcpy(&welcome, lane->in, sizeof welcome);
-    lane->end = 0;
-    bool declined = welcome.magic == SOCKET_DECLINE_MAGIC;
-    if ((welcome.magic != SOCKET_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
-        !wire_same_process(welcome.uuid, lane->peer)) {
-        tcp_fail(lane, "someone else answers at the peer's address", 0);
-        return;
-    }
-    if (declined) {
-        tcp_fail(lane, "the peer is connecting this lane itself", EALREADY);
-        return;
-    }
-    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
-    lane->state = TCP_OPEN;
-    lane->base.up = true;
-    find_device(lane);
-    tcp_lane_touch(lane);
-    lane->base.lane.transport->owner.up(&lane->base.lane);
-}
-
 static void lane_ready(struct poll_source *source, uint32_t events)
 {
     struct tcp_lane *lane = container_of(source, struct tcp_lane, source);
-    if (lane->state == TCP_CONNECTING) {
-        say_hello(lane);
-    } else if (lane->state == TCP_GREETING) {
-        read_welcome(lane);
-    } else {
-        if (events & EPOLLOUT)
-            tcp_flush(lane);
-        if (!carrier_dead(&lane->base) && (events & ~EPOLLOUT))
-            tcp_receive(lane);
-    }
+    if (events & EPOLLOUT)
+        tcp_flush(lane);
+    if (!carrier_dead(&lane->base) && (events & ~EPOLLOUT))
+        tcp_receive(lane);
+}
+
+/* The lane has a socket with a process at either end. */
+static bool begin(struct tcp_lane *lane, int fd)
+{
+    lane->source.fd = fd;
+    if (poller_add(lane->base.lane.transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS)
+        return false;
+    lane->events = EPOLLIN;
+    lane->base.up = true;
+    find_device(lane);
+    tcp_lane_touch(lane);
+    return true;
+}
+
+static void connecting_failed(struct connector *connector, const char *what, int error)
+{
+    tcp_fail(container_of(connector, struct tcp_lane, connector), what, error);
+}
+
+static void answered(struct connector *connector)
+{
+    struct tcp_lane *lane = container_of(connector, struct tcp_lane, connector);
+    struct socket_welcome welcome;
+    memcpy(&welcome, connector->answer, sizeof welcome);
+    bool declined = welcome.magic == SOCKET_DECLINE_MAGIC;
+    if ((welcome.magic != SOCKET_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
+        !wire_same_process(welcome.uuid, lane->peer))
+        tcp_fail(lane, "someone else answers at the peer's address", 0);
+    else if (declined)
+        tcp_fail(lane, "the peer is connecting this lane itself", EALREADY);
+    else if (!begin(lane, connector_take(connector)))
+        tcp_fail(lane, "cannot watch the connection", ENOMEM);
+    else
+        lane->base.lane.transport->owner.up(&lane->base.lane);
 }
 
 static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16_t index, uint32_t epoch)
@@ -166,9 +132,8 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
     list_init(&lane->node);
     list_init(&lane->hot);
     list_init(&lane->blocked);
-    list_init(&lane->deadline.node);
-    lane->deadline.expired = deadline_passed;
     lane->source = (struct poll_source){.fd = -1, .ready = lane_ready};
+    lane->connector = (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
     lane->in = in;
     lane->index = index;
     lane->epoch = epoch;
@@ -195,6 +160,7 @@ static void bind_source(int fd, const struct wire_process *self, uint16_t index,
         log_info("cannot send from our address of TCP lane %u: %s; leaving it to the routes", index, strerror(errno));
 }
 
+/* Begins to connect; a failure is the lane's, of which the owner learns by down(). */
 static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *peer)
 {
     struct transport *transport = lane->base.lane.transport;
@@ -205,20 +171,14 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     int fd = fork_socket(to.any.sa_family, SOCK_STREAM);
     if (fd < 0)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket for TCP lane %u: %s", lane->index, strerror(errno));
-    lane->source.fd = fd;
     socket_tune(fd);
     socket_be_quick(fd, transport, peer);
     bind_source(fd, transport->self, lane->index, lane->epoch, &to);
-    if (connect(fd, &to.any, net_size(&to)) != 0 && errno != EINPROGRESS) {
-        tcp_fail(lane, "cannot connect", errno); /* down() follows: the owner has one way to learn of it */
-        return TUTTI_SUCCESS;
+    if (!connector_start(&lane->connector, fd, &to)) {
+        int error = errno;
+        close(fd);
+        tcp_fail(lane, "cannot connect", error);
     }
-    tutti_result_t result = poller_add(transport->inner, &lane->source, EPOLLOUT);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    lane->events = EPOLLOUT;
-    int64_t patience = param_int(PARAM_TIMEOUT);
-    transport_timer_set(transport, &lane->deadline, patience < CONNECT_MS ? patience : CONNECT_MS);
     return TUTTI_SUCCESS;
 }
 
@@ -228,15 +188,18 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
     struct tcp_lane *lane = lane_new(transport, user, index, epoch);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for TCP lane %u", index);
-    struct wire_hello *hello = (struct wire_hello *)lane->in;
+    struct wire_hello *hello = (struct wire_hello *)lane->in; /* nothing is received before it is said */
     *hello = (struct wire_hello){.magic = WIRE_HELLO_MAGIC,
                                  .version = WIRE_HELLO_VERSION,
                                  .lane = index,
                                  .epoch = epoch,
                                  .known = known,
-                                  .session = session,
+                                 .session = session,
                                  .from = *transport->self};
     memcpy(hello->secret, peer->secret, sizeof hello->secret);
+    lane->connector.greeting = hello;
+    lane->connector.greeting_size = sizeof *hello;
+    lane->connector.size = sizeof(struct socket_welcome);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     lane->host = peer->host;
     tutti_result_t result = start(lane, peer);
@@ -308,17 +271,11 @@ void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fd
         close(fd);
         return;
     }
-    lane->source.fd = fd;
-    lane->state = TCP_OPEN;
-    lane->base.up = lane->welcome_due = true;
+    lane->welcome_due = true;
     memcpy(lane->peer, hello.from.uuid, sizeof lane->peer);
     lane->host = hello.from.host;
-    find_device(lane);
-    if (poller_add(transport->inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
+    if (begin(lane, fd))
+        introduce(lane, &hello);
+    else
         tcp_lane_reap(&lane->base.lane);
-        return;
-    }
-    lane->events = EPOLLIN;
-    tcp_lane_touch(lane);
-    introduce(lane, &hello);
 }

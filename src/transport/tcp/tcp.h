@@ -9,6 +9,7 @@
 #include "base/net.h"
 #include "transport/common.h"
 #include "transport/acceptor.h"
+#include "transport/connector.h"
 
 #define TCP_MAX_MSG 132096 /* 128 KiB of payload and its heads */
 #define TCP_QUEUE   64    /* unfinished frames of one lane */
@@ -47,16 +48,13 @@ struct tcp_out {
     bool given_up;
 };
 
-enum tcp_state { TCP_CONNECTING, TCP_GREETING, TCP_OPEN };
-
 struct tcp_lane {
     struct carrier base;
     struct list node;
     int interface; /* that its bytes leave by; 0: none that is known, or the peer is on this host */
     struct poll_source source;
     uint32_t events; /* watched now */
-    enum tcp_state state;
-    struct transport_timer deadline; /* of connecting */
+    struct connector connector; /* until the peer has welcomed us */
     struct list hot, blocked;
     unsigned silent_polls;
     uint16_t index;
