@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The black box's file and its tables: everything that happens rarely. */
 #include "trace/trace.h"
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -87,6 +88,9 @@ static void fill_header(struct box *box)
     __atomic_store_n(&header->magic, WIRE_BOX_MAGIC, __ATOMIC_RELEASE);
 }
 
+/* One process in so many, by chance: if all ranks of a large job looked at the boxes of all, that would be most of their joining. */
+#define SWEEPERS 16
+
 struct trace *trace_open(void)
 {
     if (!param_int(PARAM_TRACE))
@@ -96,7 +100,8 @@ struct trace *trace_open(void)
         log_warn("no black box: no memory for its tables");
         return NULL;
     }
-    trace_file_sweep(param_string(PARAM_TRACE_DIR));
+    if (clock_ns() % SWEEPERS == 0)
+        trace_file_sweep(param_string(PARAM_TRACE_DIR));
     if (!trace_file_make(&box->file, param_string(PARAM_TRACE_DIR), WIRE_BOX_BYTES, WIRE_BOX_COMM_AT)) {
         free(box);
         return NULL;

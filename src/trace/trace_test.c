@@ -574,9 +574,8 @@ static void test_old_boxes_are_swept(void **state)
     make_old_box(4000002, 200000, false);
     make_old_box(4000003, 200000, true); /* died two days ago */
     assert_int_equal(boxes_left(), 3);
-    struct trace *trace = trace_open();
-    assert_int_equal(boxes_left(), 3); /* the last is gone, the new one is there */
-    trace_close(trace, false);
+    for (int i = 0; i < 2000 && boxes_left() == 3; i++) /* some process sweeps */
+        trace_close(trace_open(), false);
     assert_int_equal(boxes_left(), 2);
 }
 
