@@ -14,6 +14,12 @@ static const char *lane_state(const struct blackbox_lane *lane)
     return lane->state == WIRE_LANE_UP ? "up" : lane->state == WIRE_LANE_DOWN ? "down" : "closed";
 }
 
+/* It carries data only while no lane for data is up. */
+static bool is_backup(const struct blackbox_lane *lane)
+{
+    return (lane->roles & WIRE_LANE_IS_BACKUP) && !(lane->roles & WIRE_LANE_FOR_DATA);
+}
+
 static struct view_lane_sum sum_up(const struct lane_window *windows, size_t count)
 {
     struct view_lane_sum sum = {0};
@@ -66,6 +72,20 @@ static bool worth_a_line(const struct lane_window *window)
     return window->segments ? window->slow : window->cause != WINDOW_IDLE_TIME && window->cause != WINDOW_UNUSED;
 }
 
+/* "mlx5_0:1 (100 Gbit/s)"; its number, where no more is known */
+static void print_interface(FILE *out, const struct blackbox_lane *lane)
+{
+    if (!*lane->interface) {
+        fprintf(out, "%u", lane->device);
+        return;
+    }
+    fputs(lane->interface, out);
+    if (lane->port)
+        fprintf(out, ":%u", lane->port);
+    if (lane->rate)
+        fprintf(out, " (%g Gbit/s)", lane->rate / 1000.0);
+}
+
 static void print_lane(FILE *out, const struct blackbox *box, size_t index)
 {
     const struct blackbox_lane *lane = &box->lanes[index];
@@ -74,8 +94,9 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index)
     struct view_lane_sum sum = sum_up(windows, count);
     for (size_t i = 0; i < lane->segment_count; i++)
         under_way += lane->segments[i].status == WIRE_SEGMENT_POSTED;
-    fprintf(out, "  lane %u %s to process %u, interface %u, %s: %zu segments remembered, %zu under way\n", lane->index, lane->transport, lane->peer_pid,
-            lane->device, lane_state(lane), lane->segment_count, under_way);
+    fprintf(out, "  lane %u %s to process %u, interface ", lane->index, lane->transport, lane->peer_pid);
+    print_interface(out, lane);
+    fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", lane_state(lane), is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
     if (sum.windows)
         fprintf(out, "    GB/s: last %.3f, all %.3f, best %.3f; %zu of %zu windows slow; time:", sum.last / 1e9,
                 sum.busy ? (double)sum.bytes / (double)sum.busy : 0, sum.best / 1e9, sum.slow, sum.windows);

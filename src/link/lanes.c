@@ -96,6 +96,15 @@ static void choose_usable(struct link *link)
     link->usable = data ? data : backup ? backup : up;
 }
 
+static int count_nics(struct transport *transport, const struct transport_ops *ops)
+{
+    struct transport_nic about;
+    int count = 0;
+    while (ops->nic(transport, (unsigned)count, &about))
+        count++;
+    return count;
+}
+
 /* Lanes of one transport, from index `first`: those that the policy wishes for. False: it does not know yet. */
 static bool plan_lanes(struct link *link, int transport, int first, int most)
 {
@@ -104,6 +113,7 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
     struct path_question question = {.peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
     question.likely = likely < most ? likely : most;
+    question.nics = count_nics(domain->transport[transport], question.ops);
     question.data = !first && link->planned[1] < 0;
     int count = domain->policy.lanes(link->policy_state, &question, wishes);
     for (int i = 0; i < count && i < most; i++) {
@@ -162,8 +172,11 @@ static struct path_nic *find_nic(struct link_domain *domain, const struct lane *
     for (int i = 0; i < domain->nics; i++)
         if (domain->nic[i].ops == lane->ops && domain->nic[i].device == lane->device)
             return &domain->nic[i];
-    if (domain->nics < LINK_NICS)
-        domain->nic[domain->nics++] = (struct path_nic){.ops = lane->ops, .device = lane->device};
+    if (domain->nics < LINK_NICS) {
+        struct path_nic *nic = &domain->nic[domain->nics++];
+        *nic = (struct path_nic){.ops = lane->ops, .device = lane->device};
+        lane->ops->nic(lane->transport, lane->device, &nic->about);
+    }
     return &domain->nic[domain->nics - 1];
 }
 
@@ -178,7 +191,9 @@ static void begin_use(struct link_lane *lane)
         const struct trace_about about = {.lane = lane->index, .peer_pid = link->peer.pid, .peer_host = link->peer.host};
         lane->trace = trace_lane_open(link->domain->trace, &about, lane->ops->name);
     }
-    trace_lane_state(lane->trace, WIRE_LANE_UP, lane->lane->device);
+    const struct trace_interface by = {lane->view.nic->about.name, lane->lane->device, lane->view.nic->about.port, lane->view.nic->about.rate,
+                                       lane->view.roles};
+    trace_lane_up(lane->trace, &by);
     choose_usable(link);
     link->domain->policy.up(link->policy_state, &lane->view);
 }
@@ -188,7 +203,7 @@ static void end_use(struct link_lane *lane)
 {
     struct link *link = lane->link;
     bulk_lane_gone(link, lane->index);
-    trace_lane_state(lane->trace, WIRE_LANE_DOWN, lane->view.nic->device);
+    trace_lane_down(lane->trace);
     lane->view.nic->lanes--;
     choose_usable(link);
     flight_tell_again(link);

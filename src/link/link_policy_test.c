@@ -27,6 +27,7 @@ static struct {
 
 static int wish(void *state, const struct path_question *question, struct path_wish *wishes)
 {
+    assert_int_equal(question->nics, 2);
     told.asked++;
     for (int i = 0; i < told.lanes; i++)
         wishes[i].roles = told.roles[i];
@@ -128,6 +129,8 @@ static void test_told_of_each_segment(void **state)
     assert_int_equal(link->lane[0].view.nic->outstanding, 0);
     assert_int_equal(link->lane[0].view.nic->landed, 10 * SEGMENT - 1);
     assert_int_equal(link->lane[0].view.nic->lanes, 2);
+    assert_string_equal(link->lane[0].view.nic->about.name, "script");
+    assert_int_equal(link->lane[0].view.nic->about.rate, 1000);
     finish(script, pair);
 }
 

@@ -128,6 +128,12 @@ static int on_lanes(struct transport *transport, const struct wire_process *peer
     return transport->script->shape.lanes;
 }
 
+static bool on_nic(struct transport *transport, unsigned device, struct transport_nic *out)
+{
+    *out = (struct transport_nic){.name = "script", .port = device + 1, .rate = 1000};
+    return device < 2;
+}
+
 static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
                                    uint32_t known, uint64_t session, void *user, struct lane **out)
 {
@@ -332,6 +338,7 @@ static struct transport_ops script_ops = {
     .close = on_close,
     .reach = on_reach,
     .lanes = on_lanes,
+    .nic = on_nic,
     .lane_open = on_lane_open,
     .lane_close = on_lane_close,
     .msg = on_msg,

@@ -19,6 +19,7 @@
 struct path_nic {
     const struct transport_ops *ops;
     unsigned device;      /* struct lane's */
+    struct transport_nic about;
     int lanes;            /* that are up, of all links */
     uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
     uint64_t landed;      /* bytes that peers have, ever */
@@ -26,9 +27,9 @@ struct path_nic {
 
 /* What a lane is for. One with neither of the first two carries nothing of its own accord. */
 enum path_role {
-    PATH_DATA = 1,    /* segments */
-    PATH_CONTROL = 2, /* messages; while it is down, another lane carries them */
-    PATH_BACKUP = 4,  /* segments while no lane for data is up */
+    PATH_DATA = WIRE_LANE_FOR_DATA,        /* segments */
+    PATH_CONTROL = WIRE_LANE_FOR_MESSAGES, /* messages; while it is down, another lane carries them */
+    PATH_BACKUP = WIRE_LANE_IS_BACKUP,     /* segments while no lane for data is up */
 };
 
 /* A lane as a policy sees it; kept by the link. */
@@ -48,6 +49,7 @@ struct path_question {
     bool messages; /* its lanes carry messages */
     bool data;     /* messages, and there is no other transport for data */
     int likely;    /* so many the transport finds worth having */
+    int nics;      /* interfaces of ours that it has: the i-th lane goes by the i-th, counted round; 0: it does not tell */
     int most;      /* room for wishes */
 };
 

@@ -31,7 +31,7 @@ static void test_segments(void **state)
     struct trace *trace = trace_open();
     struct trace_lane *lane = open_lane(trace, 1);
     const struct trace_payload payload = {.comm = 5, .seq = 6, .peer = 7, .slice = 0xffff, .round = 8, .ready = 10, .credit = 20};
-    trace_lane_state(lane, WIRE_LANE_UP, 3);
+    trace_lane_up(lane, &(struct trace_interface){.name = "mlx5_0123456789abcdef", .device = 3, .port = 2, .rate = 400000, .roles = 5});
     for (uint64_t i = 0; i < WIRE_BOX_SEGMENTS + 5; i++) {
         trace_segment_post(lane, i, &payload, i == 130 ? 1ull << 40 : 4096, 100 + i);
         if (i < WIRE_BOX_SEGMENTS)
@@ -41,6 +41,8 @@ static void test_segments(void **state)
     assert_int_equal(box->lane_count, 1);
     const struct blackbox_lane *read = &box->lanes[0];
     assert_true(read->peer_pid == 42 && read->peer_host == 7 && read->index == 1 && read->device == 3 && read->state == WIRE_LANE_UP);
+    assert_true(read->port == 2 && read->rate == 400000 && read->roles == 5);
+    assert_string_equal(read->interface, "mlx5_0123456789a");
     assert_string_equal(read->transport, "tcp");
     assert_int_equal(read->segment_count, WIRE_BOX_SEGMENTS);
     const struct blackbox_segment *first = &read->segments[0], *last = &read->segments[WIRE_BOX_SEGMENTS - 1];
@@ -85,7 +87,8 @@ static void test_no_segments(void **state)
     assert_null(open_lane(trace, 0));
     trace_segment_post(NULL, 0, &payload, 1, 1);
     trace_segment_end(NULL, 0, WIRE_SEGMENT_LANDED, 1);
-    trace_lane_state(NULL, WIRE_LANE_UP, 0);
+    trace_lane_up(NULL, &(struct trace_interface){.name = ""});
+    trace_lane_down(NULL);
     trace_lane_close(NULL);
     trace_close(trace, false);
     unsetenv("TUTTI_TRACE_SEGMENTS");

@@ -385,6 +385,9 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->peer_pid = about->peer_pid;
     record->index = (uint32_t)about->lane;
     record->device = 0;
+    record->rate = 0;
+    record->port = record->roles = 0;
+    memset(&record->interface, 0, sizeof record->interface);
     record->state = WIRE_LANE_DOWN;
     record->opened = trace_now();
     copy_text(record->transport.text, sizeof record->transport.text, transport);
@@ -408,14 +411,32 @@ struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about
     return place ? &place->lane : NULL;
 }
 
-void trace_lane_state(struct trace_lane *lane, enum wire_lane_state state, unsigned device)
+void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
 {
     if (!lane)
         return;
+    struct wire_box_lane *record = lane->record;
+    lane_begin(record);
+    record->state = WIRE_LANE_UP;
+    record->device = by->device;
+    record->rate = by->rate;
+    record->port = (uint16_t)by->port;
+    record->roles = by->roles;
+    copy_text(record->interface.text, sizeof record->interface.text, by->name);
+    lane_end(record);
+}
+
+static void end_lane(struct trace_lane *lane, enum wire_lane_state state)
+{
     lane_begin(lane->record);
     lane->record->state = state;
-    lane->record->device = device;
     lane_end(lane->record);
+}
+
+void trace_lane_down(struct trace_lane *lane)
+{
+    if (lane)
+        end_lane(lane, WIRE_LANE_DOWN);
 }
 
 void trace_lane_close(struct trace_lane *lane)
@@ -424,7 +445,7 @@ void trace_lane_close(struct trace_lane *lane)
         return;
     struct box *box = (struct box *)lane->trace;
     pthread_mutex_lock(&box->lock);
-    trace_lane_state(lane, WIRE_LANE_CLOSED, lane->record->device);
+    end_lane(lane, WIRE_LANE_CLOSED);
     ((struct lane_place *)lane)->used = false;
     pthread_mutex_unlock(&box->lock);
 }

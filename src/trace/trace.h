@@ -94,10 +94,19 @@ struct trace_lane {
     struct trace *trace;
 };
 
+/* What a lane goes by in this process. */
+struct trace_interface {
+    const char *name;
+    uint32_t device; /* as its transport numbers them */
+    uint32_t port, rate;
+    uint16_t roles;
+};
+
 /* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and peer_host. */
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport);
-/* It is up again, by this interface, or down. */
-void trace_lane_state(struct trace_lane *lane, enum wire_lane_state state, unsigned device);
+/* It is up, by this interface. */
+void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by);
+void trace_lane_down(struct trace_lane *lane);
 /* Frees the place. What it did stays readable until the place is needed. */
 void trace_lane_close(struct trace_lane *lane);
 

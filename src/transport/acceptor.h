@@ -8,7 +8,7 @@
 
 #include "transport/common.h"
 
-#define ACCEPTOR_GREETING 320 /* longest greeting, bytes */
+#define ACCEPTOR_GREETING 448 /* longest greeting, bytes */
 #define ACCEPTOR_FDS      3   /* most descriptors that come with one */
 
 struct acceptor_pending;

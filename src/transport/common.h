@@ -95,6 +95,7 @@ static inline void transport_take(struct list *to, struct list *from)
 }
 
 /* The calls that a transport may not have. */
+bool transport_no_nic(struct transport *transport, unsigned device, struct transport_nic *out);
 tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length, struct transport_memory **out);
 void transport_no_deregister(struct transport *transport, struct transport_memory *memory);
 void transport_no_announce(struct transport *transport, const void *address);

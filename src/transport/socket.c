@@ -63,6 +63,19 @@ void socket_be_quick(int fd, const struct transport *transport, const struct wir
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
+void socket_bind_source(int fd, const struct net_address *from, const struct net_address *to)
+{
+    struct net_address any = *from;
+    int late = 1;
+    char text[NET_TEXT];
+    if (from->any.sa_family != to->any.sa_family || net_is_loopback(from) != net_is_loopback(to))
+        return;
+    net_set_port(&any, 0);
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late);
+    if (bind(fd, &any.any, net_size(&any)) != 0)
+        log_info("cannot send from our address %s: %s; leaving it to the routes", net_format(&any, text), strerror(errno));
+}
+
 bool socket_send_whole(int fd, const void *bytes, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -112,6 +125,22 @@ int socket_addresses(const struct wire_address *addresses, int most)
     return count;
 }
 
+bool socket_listen_at(struct acceptor *acceptor, struct acceptor_socket *listening, const struct net_address *at,
+                      struct wire_address *out)
+{
+    struct net_address bound = *at;
+    char text[NET_TEXT];
+    int fd;
+    if (net_listen(&bound, BACKLOG, &fd) != TUTTI_SUCCESS)
+        return false;
+    socket_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
+    if (acceptor_open(acceptor, listening, fd) != TUTTI_SUCCESS)
+        return false;
+    log_info("transport %s listens at %s", acceptor->transport->ops->name, net_format(&bound, text));
+    to_wire(&bound, out);
+    return true;
+}
+
 tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *listening, struct wire_address *out,
                              int most)
 {
@@ -121,19 +150,9 @@ tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *
     if (result != TUTTI_SUCCESS)
         return result;
     memset(out, 0, (size_t)most * sizeof *out);
-    for (int i = 0; i < count && opened < most; i++) {
-        int fd;
-        if (net_listen(&faces[i].address, BACKLOG, &fd) != TUTTI_SUCCESS)
-            continue;
-        socket_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
-        if (acceptor_open(acceptor, &listening[opened], fd) != TUTTI_SUCCESS)
-            continue;
-        listening[opened].interface = (int)if_nametoindex(faces[i].name);
-        char text[NET_TEXT];
-        log_info("transport %s listens at %s (%s)", acceptor->transport->ops->name, net_format(&faces[i].address, text),
-                 faces[i].name);
-        to_wire(&faces[i].address, &out[opened++]);
-    }
+    for (int i = 0; i < count && opened < most; i++)
+        if (socket_listen_at(acceptor, &listening[opened], &faces[i].address, &out[opened]))
+            listening[opened++].interface = (int)if_nametoindex(faces[i].name);
     return opened ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE;
 }
 

@@ -18,6 +18,9 @@ struct socket_welcome {
 #define SOCKET_DECLINE_MAGIC 0x4e545455u /* "UTTN" */
 _Static_assert(sizeof(struct socket_welcome) == 24, "socket_welcome is part of the protocol");
 
+/* Listens at `at`, port 0: any, and says where. False: that cannot be. */
+bool socket_listen_at(struct acceptor *acceptor, struct acceptor_socket *listening, const struct net_address *at,
+                      struct wire_address *out);
 /* Listens at the first `most` usable interfaces, and says where. An error if there is none. */
 tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *listening, struct wire_address *out,
                              int most);
@@ -30,6 +33,9 @@ bool socket_address(const struct wire_address *from, struct net_address *to);
 void socket_tune(int fd);
 /* For a peer that may be of this host. */
 void socket_be_quick(int fd, const struct transport *transport, const struct wire_process *peer);
+
+/* Sends from our address `from`, whose port does not matter, if `to` is of its kind and the system lets us. */
+void socket_bind_source(int fd, const struct net_address *from, const struct net_address *to);
 
 /* Sends all of it at once: a fresh socket has room for a greeting. */
 bool socket_send_whole(int fd, const void *bytes, size_t size);

@@ -25,6 +25,11 @@ static int no_lanes(struct transport *transport, const struct wire_process *peer
     return 0;
 }
 
+bool transport_no_nic(struct transport *transport, unsigned device, struct transport_nic *out)
+{
+    return false;
+}
+
 static tutti_result_t no_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
                                    uint32_t known, uint64_t session, void *user, struct lane **out)
 {
@@ -87,6 +92,7 @@ const struct transport_ops transport_unsupported = {
     .close = no_close,
     .reach = no_reach,
     .lanes = no_lanes,
+    .nic = transport_no_nic,
     .lane_open = no_lane_open,
     .lane_close = no_lane_close,
     .msg = no_msg,

@@ -79,14 +79,21 @@ struct lane {
     unsigned device; /* our interface that it goes by, as the transport numbers them; known when it is up */
 };
 
+/* An interface of this process. Where a transport has several, a lane of index i goes by the one of number i, counted round, at each end by its own count. */
+struct transport_nic {
+    char name[32]; /* "eth0", "mlx5_0" */
+    uint32_t port; /* of a device that has such; 0: it has none */
+    uint32_t rate; /* Mbit/s; 0: not known */
+};
+
 #define TRANSPORT_NO_OFFSET UINT64_MAX /* of a put of which nothing but `imm` and its length came along */
 
 /* Memory that the hardware of a TRANSPORT_DIRECT transport may read and write. */
 struct transport_memory {
     void *address;
     size_t length;
-    int devices;                /* of ours that can, at most WIRE_DEVICES */
-    uint32_t key[WIRE_DEVICES]; /* for peers, by the device of ours to which they send */
+    int devices;                /* of ours, at most WIRE_DEVICES */
+    uint32_t key[WIRE_DEVICES]; /* for peers, by the device of ours to which they send; 0: this one cannot */
 };
 
 struct put {
@@ -121,6 +128,8 @@ struct transport_ops {
     int (*reach)(struct transport *transport, const struct wire_process *peer);
     /* How many lanes to `peer` are worth having. */
     int (*lanes)(struct transport *transport, const struct wire_process *peer);
+    /* What is known of interface `device`. False: there is none of this number. */
+    bool (*nic)(struct transport *transport, unsigned device, struct transport_nic *out);
     /* Starts connecting; the hello carries epoch and known. up() or down() follows from a later poll or handler, never from inside. */
     tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
                                 uint32_t known, uint64_t session, void *user, struct lane **out);

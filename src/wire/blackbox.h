@@ -199,6 +199,13 @@ struct wire_box_event {
 
 enum wire_lane_state { WIRE_LANE_UP = 1, WIRE_LANE_DOWN = 2, WIRE_LANE_CLOSED = 3 };
 
+/* What a lane is for: bits. */
+enum wire_lane_role {
+    WIRE_LANE_FOR_DATA = 1,
+    WIRE_LANE_FOR_MESSAGES = 2,
+    WIRE_LANE_IS_BACKUP = 4, /* for data while no lane for data is up */
+};
+
 /* A lane to another process. Stamp as of a communicator. */
 struct wire_box_lane {
     uint64_t stamp;
@@ -209,7 +216,11 @@ struct wire_box_lane {
     uint32_t state;  /* enum wire_lane_state */
     uint64_t opened; /* ticks */
     struct wire_name transport;
-    uint64_t reserved[2];
+    struct wire_name interface; /* name of the device; "": not known */
+    /* zero in boxes of earlier writers */
+    uint32_t rate;  /* of the interface, Mbit/s; 0: not known */
+    uint16_t port;  /* of the device; 0: it has none */
+    uint16_t roles; /* enum wire_lane_role */
 };
 
 enum wire_segment_status {
@@ -239,7 +250,7 @@ _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_CO
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
-_Static_assert(sizeof(struct wire_box_lane) == 72, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 80, "wire_box_lane is part of the format");
 _Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
 _Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
 _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");

@@ -91,8 +91,12 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .peer_pid = record.peer_pid,
                                    .index = record.index,
                                    .device = record.device,
+                                   .rate = record.rate,
+                                   .port = record.port,
+                                   .roles = record.roles,
                                    .state = (enum wire_lane_state)record.state,
                                    .opened = box_rate_ns(rate, record.opened)};
+    box_copy_text(lane->interface, sizeof lane->interface, record.interface.text, sizeof record.interface.text);
     box_copy_text(lane->transport, sizeof lane->transport, record.transport.text, sizeof record.transport.text);
     return read_ring(box, lane, source, at);
 }

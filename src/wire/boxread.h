@@ -66,6 +66,9 @@ struct blackbox_lane {
     unsigned place;
     uint64_t peer_host;
     uint32_t peer_pid, index, device;
+    char interface[17]; /* "": not known */
+    uint32_t rate;      /* Mbit/s; 0: not known */
+    uint16_t port, roles;
     enum wire_lane_state state;
     uint64_t opened;
     char transport[17];

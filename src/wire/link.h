@@ -78,7 +78,6 @@ struct wire_credit {
 };
 
 /* Behind wire_credit, where the receiver has registered the memory for a transport whose hardware writes there by itself. */
-#define WIRE_DEVICES 8
 struct wire_remote {
     uint64_t address;
     uint32_t devices;

@@ -10,6 +10,7 @@
 #define WIRE_UUID_BYTES   16
 #define WIRE_SECRET_BYTES 16
 #define WIRE_ADDRESSES    4
+#define WIRE_DEVICES      8 /* ports of RDMA devices that a process uses, at most */
 
 struct wire_address {
     uint8_t family; /* 4, 6, or 0 for none */
@@ -30,11 +31,11 @@ struct wire_process {
     uint16_t processors;               /* so many may it run on; 0: not known */
     uint16_t processor_set;            /* which: a hash of them */
     struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
-    struct wire_address verbs; /* where lanes over RDMA verbs are agreed on */
+    struct wire_address verbs[WIRE_DEVICES]; /* one for each port of an RDMA device: where lanes to that port are agreed on */
 };
 
 _Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
-_Static_assert(sizeof(struct wire_process) == 176, "wire_process is part of the protocol");
+_Static_assert(sizeof(struct wire_process) == 344, "wire_process is part of the protocol");
 
 /* Do both uuids name one process? */
 static inline bool wire_same_process(const uint8_t *a, const uint8_t *b)
@@ -82,7 +83,7 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 }
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 6
-_Static_assert(sizeof(struct wire_hello) == 216, "wire_hello is part of the protocol");
+#define WIRE_HELLO_VERSION 7
+_Static_assert(sizeof(struct wire_hello) == 384, "wire_hello is part of the protocol");
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed), each result
- * checked bit by bit, while a thread of every rank shuts down one of the process's TCP connections to peers every MS
+ * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed) for S seconds, or until one
+ * of them has SIGTERM, each result checked bit by bit, while a thread of every rank shuts down one of the process's TCP connections to peers every MS
  * milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600.
  */
 #include "job.h"
@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,14 @@ static struct {
     _Atomic uint64_t resets;
     _Atomic bool over;
 } s = {.seconds = 10, .seed = 1, .reset_ms = 200};
+
+static volatile sig_atomic_t asked_to_end;
+
+static void take_signal(int number)
+{
+    (void)number;
+    asked_to_end = 1;
+}
 
 static double now(void)
 {
@@ -106,7 +115,7 @@ static void check_batch(void)
 /* All ranks stop together. */
 static bool agreed_end(double end)
 {
-    int32_t mine = now() >= end, any = 0;
+    int32_t mine = asked_to_end || now() >= end, any = 0;
     must(tutti_allreduce(&mine, &any, 1, TUTTI_INT32, TUTTI_MAX, s.comm, NULL), "allreduce");
     must(tutti_comm_synchronize(s.comm), "synchronize");
     return any;
@@ -155,6 +164,7 @@ int main(int argc, char **argv)
         else
             return 2;
     }
+    signal(SIGTERM, take_signal);
     must(tutti_comm_init_from_env(&s.comm, NULL), "init");
     must(tutti_comm_rank(s.comm, &s.rank), "rank");
     must(tutti_comm_count(s.comm, &s.nranks), "count");

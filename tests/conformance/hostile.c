@@ -42,7 +42,7 @@ static socklen_t name_of(const uint8_t *uuid, struct sockaddr_un *out)
 /* A bare connection to where `self` listens. */
 static int knock(const struct wire_process *self)
 {
-    const struct wire_address *at = strcmp(under_test->name, "verbs") == 0 ? &self->verbs : &self->tcp[0];
+    const struct wire_address *at = strcmp(under_test->name, "verbs") == 0 ? self->verbs : self->tcp;
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(at->port)};
     struct sockaddr_un un;
     socklen_t length = name_of(self->uuid, &un);

@@ -36,6 +36,21 @@ static void command(const char *text)
     assert_int_equal(device_control(text, answer, sizeof answer), 0);
 }
 
+/* Ports that are used, and the device of the first. */
+static int count_ports(char first[32])
+{
+    struct transport_nic about;
+    struct party party;
+    int count = 0;
+    party_open(&party);
+    while (under_test->nic(party.transport, (unsigned)count, &about))
+        if (!count++)
+            memcpy(first, about.name, sizeof about.name);
+    party_close(&party);
+    assert_true(count > 0);
+    return count;
+}
+
 static unsigned long calls_that_failed(void)
 {
     command("stats");
@@ -93,12 +108,15 @@ static void says_why_it_is_not_to_be_had(void **state)
 
 static void takes_what_was_asked_for(void **state)
 {
-    static const char *const settings[][2] = {
-        {"NCCL_IB_HCA", "=soft_lo:1"}, {"NCCL_IB_HCA", "mlx,soft"}, {"NCCL_IB_GID_INDEX", "0"}, {"NCCL_IB_TC", "106"},
+    char exactly[40], name[32];
+    const char *const settings[][2] = {
+        {"NCCL_IB_HCA", exactly}, {"NCCL_IB_HCA", "mlx,soft"}, {"NCCL_IB_GID_INDEX", "0"}, {"NCCL_IB_TC", "106"},
         {"NCCL_IB_SL", "3"},           {"NCCL_IB_RETRY_CNT", "3"},  {"NCCL_IB_TIMEOUT", "16"}};
     (void)state;
     if (!has_device())
         skip();
+    int ports = count_ports(name);
+    snprintf(exactly, sizeof exactly, "=%s:1", name);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct pair pair;
         set(settings[i][0], settings[i][1]);
@@ -111,7 +129,7 @@ static void takes_what_was_asked_for(void **state)
     set("NCCL_IB_QPS_PER_CONNECTION", "3");
     struct pair pair;
     pair_open(&pair);
-    assert_int_equal(under_test->lanes(pair.a.transport, &pair.b.self), 3);
+    assert_int_equal(under_test->lanes(pair.a.transport, &pair.b.self), 3 * ports);
     pair_close(&pair);
     set("NCCL_IB_QPS_PER_CONNECTION", NULL);
 }
@@ -130,7 +148,7 @@ static void finds_its_address_again(void **state)
         end_close(pair.at);
         end_close(pair.bt);
         pair.at = end_open(&pair.a, &pair.b.self, (uint16_t)round, 1);
-        pair_until(&pair, pair.at->counts[NOTE_UP] && (pair.bt = end_accepted(&pair.b, (uint16_t)round)));
+        pair_until(&pair, pair.at->counts[NOTE_UP] && (pair.bt = end_accepted(&pair.b, (uint16_t)round)) != NULL);
         assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
         pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
     }
@@ -144,17 +162,21 @@ static void finds_its_address_again(void **state)
 static void silence_ends_a_lane(void **state)
 {
     struct pair pair;
+    char name[32], text[48];
     (void)state;
     if (!has_device())
         skip();
+    count_ports(name);
     set("TUTTI_IB_TIMEOUT", "12"); /* 17 ms */
     pair_open(&pair);
     set("TUTTI_IB_TIMEOUT", NULL);
-    command("freeze soft_lo");
+    snprintf(text, sizeof text, "freeze %s", name);
+    command(text);
     assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
     pair_until(&pair, pair.at->counts[NOTE_DOWN]);
     assert_int_equal(end_last(pair.at, NOTE_DOWN)->id, TUTTI_REMOTE_ERROR);
-    command("thaw soft_lo");
+    snprintf(text, sizeof text, "thaw %s", name);
+    command(text);
     end_close(pair.at);
     pair_until(&pair, pair.bt->counts[NOTE_DOWN]);
     assert_int_equal(pair.bt->counts[NOTE_MESSAGE], 0);
@@ -207,6 +229,161 @@ static void room_for_completions_grows(void **state)
     for (int i = 0; i < LANES; i++)
         assert_int_equal(ends[i]->counts[NOTE_DOWN], 0);
     pair_close(&pair);
+}
+
+/* ---- Several ports ------------------------------------------------------------------------------------ */
+
+/* Runs `ip` on the network of the test, where it has two ports. */
+static void ip(const char *words)
+{
+    char line[100];
+    snprintf(line, sizeof line, "ip %s", words);
+    assert_int_equal(system(line), 0);
+}
+
+static bool has_two_ports(void)
+{
+    char name[32];
+    return has_device() && count_ports(name) == 2 && strcmp(name, "soft_v0") == 0;
+}
+
+/* Lane `index` of the pair, and its other end. */
+struct both {
+    struct end *at, *bt;
+};
+
+static struct both open_both(struct pair *pair, uint16_t index)
+{
+    struct both both = {.at = end_open(&pair->a, &pair->b.self, index, 1)};
+    pair_until(pair, both.at->counts[NOTE_UP] && (both.bt = end_accepted(&pair->b, index)) != NULL);
+    return both;
+}
+
+static void carries(struct pair *pair, const struct both *lane)
+{
+    size_t before = lane->bt->counts[NOTE_MESSAGE];
+    assert_int_equal(send_pattern(lane->at, 1, 1000, 1), TUTTI_SUCCESS);
+    pair_until(pair, lane->bt->counts[NOTE_MESSAGE] == before + 1);
+}
+
+static void lanes_go_by_the_ports_in_turn(void **state)
+{
+    static const char *const names[] = {"soft_v0", "soft_v1"};
+    struct transport_nic about;
+    struct pair pair;
+    (void)state;
+    if (!has_two_ports())
+        skip();
+    pair_open(&pair);
+    for (unsigned i = 0; i < 2; i++) {
+        struct both lane = open_both(&pair, (uint16_t)(8 + i));
+        assert_int_equal(lane.at->lane->device, i);
+        assert_int_equal(lane.bt->lane->device, i);
+        assert_true(under_test->nic(pair.a.transport, i, &about));
+        assert_string_equal(about.name, names[i]);
+        assert_true(about.port == 1 && about.rate >= 1000);
+        assert_int_equal(pair.b.self.verbs[i].bytes[2], i); /* 10.84.i.1 */
+        carries(&pair, &lane);
+    }
+    assert_false(under_test->nic(pair.a.transport, 2, &about));
+    assert_int_equal(pair.a.self.verbs[2].family, 0);
+    pair_close(&pair);
+}
+
+static void a_peer_may_have_fewer_ports(void **state)
+{
+    const uint8_t uuids[2][WIRE_UUID_BYTES] = {{1}, {2}};
+    struct pair pair = {0};
+    (void)state;
+    if (!has_two_ports())
+        skip();
+    party_open_as(&pair.a, uuids[0]);
+    set("TUTTI_IB_HCA", "soft_v1");
+    party_open_as(&pair.b, uuids[1]);
+    set("TUTTI_IB_HCA", NULL);
+    assert_int_equal(under_test->lanes(pair.a.transport, &pair.b.self), 2);
+    assert_int_equal(under_test->lanes(pair.b.transport, &pair.a.self), 2);
+    struct both lane = open_both(&pair, 1);
+    assert_int_equal(lane.at->lane->device, 1);
+    assert_int_equal(lane.bt->lane->device, 0);
+    carries(&pair, &lane);
+    /* The two devices of this network do not reach each other, though TCP does: a lane between them is up at neither end. */
+    set("TUTTI_IB_TIMEOUT", "12"); /* 17 ms */
+    struct end *nowhere = end_open(&pair.a, &pair.b.self, 0, 1);
+    set("TUTTI_IB_TIMEOUT", NULL);
+    pair_until(&pair, nowhere->counts[NOTE_DOWN]);
+    assert_int_equal(end_last(nowhere, NOTE_DOWN)->id, TUTTI_SYSTEM_ERROR);
+    assert_int_equal(nowhere->counts[NOTE_UP], 0);
+    assert_null(end_accepted(&pair.b, 0));
+    carries(&pair, &lane);
+    pair_close(&pair);
+}
+
+/* Its lanes end at once and do not go to the other port; they are there again when the port is. */
+static void a_port_goes_down_and_comes_back(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!has_two_ports())
+        skip();
+    pair_open(&pair);
+    struct both first = open_both(&pair, 8), second = open_both(&pair, 9);
+    uint64_t begin = clock_ns();
+    ip("link set v1 down");
+    pair_until(&pair, second.at->counts[NOTE_DOWN] && second.bt->counts[NOTE_DOWN]);
+    assert_true(clock_ns() - begin < 3 * NS_PER_S); /* its retries would last for 8.6 s */
+    end_close(second.at);
+    end_close(second.bt);
+    struct end *none = end_new(&pair.a);
+    assert_int_not_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 9, 1, 0, 0, none, &none->lane), TUTTI_SUCCESS);
+    assert_non_null(strstr(error_last(), "soft_v1:1 is down"));
+    carries(&pair, &first);
+    ip("link set v1 up");
+    struct lane *again = NULL;
+    while (under_test->lane_open(pair.a.transport, &pair.b.self, 9, 2, 0, 0, none, &again) != TUTTI_SUCCESS)
+        pair_step(&pair);
+    none->lane = again;
+    pair_until(&pair, none->counts[NOTE_UP] && (second.bt = end_accepted(&pair.b, 9)) != NULL);
+    second.at = none;
+    carries(&pair, &second);
+    assert_int_equal(first.at->counts[NOTE_DOWN] + first.bt->counts[NOTE_DOWN], 0);
+    pair_close(&pair);
+}
+
+/* The peer's port goes down, or the device is taken out, at any point of a lane's beginning: it ends, and the other port does not care. */
+static void a_port_goes_while_a_lane_connects(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!has_two_ports())
+        skip();
+    set("TUTTI_TIMEOUT", "2s");
+    pair_open(&pair);
+    struct both first = open_both(&pair, 8);
+    for (uint16_t steps = 0; steps < 8; steps++) {
+        struct end *begun = end_open(&pair.a, &pair.b.self, 9, (uint32_t)steps + 1);
+        for (int i = 0; i < steps; i++)
+            pair_step(&pair);
+        ip(steps == 7 ? "link delete v1" : "link set v1 down");
+        pair_until(&pair, begun->counts[NOTE_DOWN]);
+        end_close(begun);
+        struct end *other = end_accepted(&pair.b, 9);
+        if (other)
+            pair_until(&pair, other->counts[NOTE_DOWN]);
+        if (other)
+            end_close(other);
+        if (steps < 7)
+            ip("link set v1 up");
+        struct lane *probe = NULL;
+        struct end *up = end_new(&pair.a);
+        while (steps < 7 && under_test->lane_open(pair.a.transport, &pair.b.self, 11, 1, 0, 0, up, &probe) != TUTTI_SUCCESS)
+            pair_step(&pair);
+        if (probe)
+            probe->ops->lane_close(probe);
+    }
+    carries(&pair, &first);
+    pair_close(&pair);
+    set("TUTTI_TIMEOUT", NULL);
 }
 
 /* ---- A peer that breaks the rules ------------------------------------------------------------------- */
@@ -396,3 +573,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(garbage_does_no_harm),         cmocka_unit_test(each_call_fails_once),
 };
 const struct group verbs_group = {"verbs", tests, sizeof tests / sizeof *tests};
+
+static const struct CMUnitTest of_ports[] = {
+    cmocka_unit_test(lanes_go_by_the_ports_in_turn), cmocka_unit_test(a_peer_may_have_fewer_ports),
+    cmocka_unit_test(a_port_goes_down_and_comes_back),
+    cmocka_unit_test(a_port_goes_while_a_lane_connects), /* the last one: then there is one port */
+};
+const struct group ports_group = {"ports", of_ports, sizeof of_ports / sizeof *of_ports};

@@ -200,6 +200,7 @@ static bool on_accepted(void *context, struct lane *below, const struct wire_hel
         return false;
     lane->below = below;
     lane->base.up = true;
+    lane->base.lane.device = below->device;
     below->user = lane;
     transport_enter(&pass->base);
     bool taken = pass->base.owner.accepted(pass->base.owner.context, &lane->base.lane, hello);
@@ -225,7 +226,9 @@ static bool on_accepted(void *context, struct lane *below, const struct wire_hel
 
 static void on_up(struct lane *below)
 {
-    ((struct pass_lane *)below->user)->base.up = true;
+    struct pass_lane *above = below->user;
+    above->base.up = true;
+    above->base.lane.device = below->device;
     UPCALL(below, up(&lane->base.lane));
 }
 
@@ -329,6 +332,12 @@ static int pass_lanes(struct transport *transport, const struct wire_process *pe
     return pass->table->under->lanes(pass->below, peer);
 }
 
+static bool pass_nic(struct transport *transport, unsigned device, struct transport_nic *out)
+{
+    struct pass_transport *pass = (struct pass_transport *)transport;
+    return pass->table->under->nic(pass->below, device, out);
+}
+
 static void pass_announce(struct transport *transport, const void *address)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
@@ -411,6 +420,7 @@ static void fill(struct pass_table *table, const struct transport_ops *under)
     table->ops.close = pass_close;
     table->ops.reach = pass_reach;
     table->ops.lanes = pass_lanes;
+    table->ops.nic = pass_nic;
     table->ops.lane_open = lane_open;
     table->ops.lane_close = lane_close;
     table->ops.msg = msg;

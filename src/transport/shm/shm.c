@@ -228,6 +228,7 @@ const struct transport_ops transport_shm = {
     .close = shm_close,
     .reach = shm_reach,
     .lanes = shm_lanes,
+    .nic = transport_no_nic,
     .lane_open = shm_lane_open,
     .lane_close = shm_lane_close,
     .msg = shm_msg,

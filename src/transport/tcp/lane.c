@@ -151,13 +151,7 @@ static void bind_source(int fd, const struct wire_process *self, uint16_t index,
     int count = tcp_addresses(self);
     if (count < 2 || epoch / 2 % 2 == 0 || !socket_address(&self->tcp[index % count], &from))
         return;
-    if (from.any.sa_family != to->any.sa_family || net_is_loopback(&from) != net_is_loopback(to))
-        return;
-    net_set_port(&from, 0);
-    int late = 1;
-    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late);
-    if (bind(fd, &from.any, net_size(&from)) != 0)
-        log_info("cannot send from our address of TCP lane %u: %s; leaving it to the routes", index, strerror(errno));
+    socket_bind_source(fd, &from, to);
 }
 
 /* Begins to connect; a failure is the lane's, of which the owner learns by down(). */

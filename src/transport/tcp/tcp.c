@@ -67,6 +67,15 @@ static int tcp_lanes(struct transport *transport, const struct wire_process *pee
     return lanes > addresses ? lanes : addresses;
 }
 
+static bool tcp_nic(struct transport *transport, unsigned device, struct transport_nic *out)
+{
+    const struct tcp_transport *tcp = (const struct tcp_transport *)transport;
+    if (device >= WIRE_ADDRESSES || tcp->listening[device].source.fd < 0)
+        return false;
+    *out = (struct transport_nic){.port = 0};
+    return if_indextoname((unsigned)tcp->listening[device].interface, out->name);
+}
+
 /* Lanes whose socket was full: try again. */
 static int flush_blocked(struct tcp_transport *tcp)
 {
@@ -147,6 +156,7 @@ const struct transport_ops transport_tcp = {
     .close = tcp_close,
     .reach = tcp_reach,
     .lanes = tcp_lanes,
+    .nic = tcp_nic,
     .lane_open = tcp_lane_open,
     .lane_close = tcp_lane_close,
     .msg = tcp_msg,

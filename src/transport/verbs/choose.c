@@ -54,6 +54,28 @@ int choose_gid_class(const struct ibv_gid_entry *entry)
     return entry->gid_type == IBV_GID_TYPE_IB ? 0 : 3;
 }
 
+bool choose_ip(const struct ibv_gid_entry *entry, struct net_address *out)
+{
+    memset(out, 0, sizeof *out);
+    if (choose_gid_class(entry) < 0 || entry->gid_type == IBV_GID_TYPE_IB || is_link_local(&entry->gid))
+        return false;
+    if (is_v4(&entry->gid)) {
+        out->v4.sin_family = AF_INET;
+        memcpy(&out->v4.sin_addr, entry->gid.raw + 12, sizeof out->v4.sin_addr);
+    } else {
+        out->v6.sin6_family = AF_INET6;
+        memcpy(&out->v6.sin6_addr, entry->gid.raw, sizeof out->v6.sin6_addr);
+    }
+    return true;
+}
+
+uint32_t choose_rate(unsigned width, unsigned speed)
+{
+    static const uint32_t lanes[] = {1, 4, 8, 12, 2}, rates[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+    bool known = width && speed && !(width & (width - 1)) && !(speed & (speed - 1)) && width <= 16 && speed <= 128;
+    return known ? lanes[__builtin_ctz(width)] * rates[__builtin_ctz(speed)] : 0;
+}
+
 bool choose_is_loopback(const union ibv_gid *gid)
 {
     static const union ibv_gid v6 = {.raw = {[15] = 1}};

@@ -85,6 +85,7 @@ static tutti_result_t look_at_port(struct verbs_device *device)
     device->mtu = (uint8_t)port.active_mtu;
     device->lid = port.lid;
     device->most = port.max_msg_sz;
+    device->rate = choose_rate(port.active_width, port.active_speed);
     return resolve_gid(device, &port);
 }
 
@@ -319,16 +320,11 @@ static tutti_result_t make_room(struct verbs_device *device)
 
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out)
 {
-    tutti_result_t result = TUTTI_INVALID_USAGE;
-    for (unsigned i = 0; i < (unsigned)verbs->devices; i++) {
-        struct verbs_device *device = &verbs->device[(index + i) % (unsigned)verbs->devices];
-        result = look_at_port(device);
-        if (result == TUTTI_SUCCESS)
-            result = make_room(device);
-        if (result == TUTTI_SUCCESS) {
-            *out = device;
-            return TUTTI_SUCCESS;
-        }
-    }
+    struct verbs_device *device = &verbs->device[index % (unsigned)verbs->devices];
+    tutti_result_t result = look_at_port(device);
+    if (result == TUTTI_SUCCESS)
+        result = make_room(device);
+    if (result == TUTTI_SUCCESS)
+        *out = device;
     return result;
 }

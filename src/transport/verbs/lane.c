@@ -4,6 +4,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "transport/verbs/choose.h"
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
@@ -26,10 +27,26 @@ static void silence(struct verbs_lane *lane)
     verbs_pair_close(lane);
 }
 
+/* Of each port once: its data goes another way, which nobody asked for. */
+static void complain(const struct verbs_lane *lane, const char *what, int error)
+{
+    if (!lane->device || lane->device->complained || lane->state == VERBS_OPEN || error == EALREADY)
+        return;
+    lane->device->complained = true;
+    log_warn("RDMA device %s: verbs lane %u does not come up: %s%s%s; its data goes another way until it does",
+             lane->device->name, lane->index, what, error ? ": " : "", error ? strerror(error) : "");
+}
+
 tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error)
 {
     if (carrier_dead(&lane->base))
         return lane->base.why;
+    if (lane->state == VERBS_GREETED && !lane->base.up) {
+        log_info("verbs lane %u, which a peer began, does not come up: %s", lane->index, what);
+        verbs_lane_close(&lane->base.lane);
+        return TUTTI_REMOTE_ERROR;
+    }
+    complain(lane, what, error);
     silence(lane);
     return carrier_fail(&lane->base, carrier_why(&lane->base, error), "verbs lane %u: %s%s%s", lane->index, what,
                         error ? ": " : "", error ? strerror(error) : "");
@@ -50,24 +67,29 @@ static void connection_ended(struct verbs_lane *lane, int error)
     for (int i = 0; i < LAST_WORDS && !carrier_dead(&lane->base); i++)
         if (!verbs_complete(lane->device))
             break;
-    verbs_fail(lane, error ? "its connection failed" : "the peer closed the connection", error);
+    if (lane->state == VERBS_GREETED && !lane->base.up && !carrier_dead(&lane->base))
+        verbs_lane_close(&lane->base.lane); /* as after two have connected at once, of which one is enough */
+    else
+        verbs_fail(lane, error ? "its connection failed" : "the peer closed the connection", error);
 }
 
-static void peer_is_ready(struct verbs_lane *lane)
+static void introduce(struct verbs_lane *lane);
+
+/* The whole word. */
+static void take_word(struct verbs_lane *lane)
 {
-    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
-    lane->state = VERBS_OPEN;
-    verbs_move(lane);
+    if (lane->state == VERBS_GREETED && lane->word == VERBS_READY)
+        introduce(lane);
+    else if (lane->state == VERBS_ASKING && lane->word == VERBS_DECLINED)
+        verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
+    else
+        verbs_fail(lane, "the peer says over the connection what is none of our words", 0);
 }
 
 static void connection_ready(struct poll_source *source, uint32_t events)
 {
     struct verbs_lane *lane = container_of(source, struct verbs_lane, source);
-    char surplus[8];
-    bool waits = lane->state == VERBS_GREETED;
-    ssize_t got = waits ? recv(source->fd, (char *)&lane->ready + lane->ready_got, sizeof lane->ready - lane->ready_got,
-                               MSG_DONTWAIT)
-                        : recv(source->fd, surplus, sizeof surplus, MSG_DONTWAIT);
+    ssize_t got = recv(source->fd, (char *)&lane->word + lane->word_got, sizeof lane->word - lane->word_got, MSG_DONTWAIT);
     (void)events;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -75,16 +97,16 @@ static void connection_ready(struct poll_source *source, uint32_t events)
         connection_ended(lane, got ? errno : 0);
         return;
     }
-    lane->ready_got += waits ? (size_t)got : 0;
-    if (!waits || (lane->ready_got == sizeof lane->ready && lane->ready != VERBS_READY))
-        verbs_fail(lane, "the peer says over the connection what is none of our words", 0);
-    else if (lane->ready_got == sizeof lane->ready)
-        peer_is_ready(lane);
+    lane->word_got += (size_t)got;
+    if (lane->word_got < sizeof lane->word)
+        return;
+    lane->word_got = 0;
+    take_word(lane);
 }
 
-static void ready_overdue(struct transport_timer *timer)
+static void overdue(struct transport_timer *timer)
 {
-    verbs_fail(container_of(timer, struct verbs_lane, deadline), "the peer does not say that it is ready", ETIMEDOUT);
+    verbs_fail(container_of(timer, struct verbs_lane, deadline), "it takes too long to agree with the peer", ETIMEDOUT);
 }
 
 /* ---- Who connects ------------------------------------------------------------------------------- */
@@ -96,30 +118,43 @@ static void connecting_failed(struct connector *connector, const char *what, int
 
 static bool is_from_peer(const struct verbs_lane *lane, const struct socket_welcome *welcome)
 {
-    return (welcome->magic == SOCKET_WELCOME_MAGIC || welcome->magic == SOCKET_DECLINE_MAGIC) &&
-           welcome->version == WIRE_HELLO_VERSION && welcome->lane == lane->index &&
-           wire_same_process(welcome->uuid, lane->peer);
+    return welcome->magic == SOCKET_WELCOME_MAGIC && welcome->version == WIRE_HELLO_VERSION &&
+           welcome->lane == lane->index && wire_same_process(welcome->uuid, lane->peer);
 }
 
+/* The two queue pairs are joined. Whether packets go from one to the other and back is seen by sending one. */
 static void answered(struct connector *connector)
 {
-    static const uint32_t ready = VERBS_READY;
     struct verbs_lane *lane = container_of(connector, struct verbs_lane, connector);
     struct verbs_welcome answer;
     memcpy(&answer, connector->answer, sizeof answer);
     if (!is_from_peer(lane, &answer.welcome)) {
         verbs_fail(lane, "someone else answers at the peer's address", 0);
-    } else if (answer.welcome.magic == SOCKET_DECLINE_MAGIC) {
-        verbs_fail(lane, "the peer is connecting this lane itself", EALREADY);
     } else if (verbs_pair_join(lane, &answer.info) != TUTTI_SUCCESS) {
         verbs_fail(lane, "the two queue pairs cannot be joined", EPROTO);
-    } else if (!watch(lane, connector_take(connector)) || !socket_send_whole(lane->source.fd, &ready, sizeof ready)) {
-        verbs_fail(lane, "cannot say that we are ready", errno);
+    } else if (!watch(lane, connector_take(connector))) {
+        verbs_fail(lane, "cannot watch the connection", errno);
     } else {
-        lane->state = VERBS_OPEN;
-        lane->base.up = true;
-        lane->base.lane.transport->owner.up(&lane->base.lane);
+        transport_timer_set(lane->base.lane.transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+        lane->state = VERBS_PROVING;
+        verbs_say(lane, VERBS_ROOM);
     }
+}
+
+void verbs_proven(struct verbs_lane *lane)
+{
+    static const uint32_t ready = VERBS_READY;
+    lane->state = VERBS_ASKING;
+    if (!socket_send_whole(lane->source.fd, &ready, sizeof ready))
+        verbs_fail(lane, "cannot say that we are ready", errno);
+}
+
+void verbs_taken(struct verbs_lane *lane)
+{
+    transport_timer_clear(lane->base.lane.transport, &lane->deadline);
+    lane->state = VERBS_OPEN;
+    lane->base.up = true;
+    lane->base.lane.transport->owner.up(&lane->base.lane);
 }
 
 static struct verbs_lane *lane_new(struct transport *transport, void *user, uint16_t index)
@@ -129,7 +164,7 @@ static struct verbs_lane *lane_new(struct transport *transport, void *user, uint
         return NULL;
     carrier_init(&lane->base, transport, user);
     list_init(&lane->deadline.node);
-    lane->deadline.expired = ready_overdue;
+    lane->deadline.expired = overdue;
     lane->source = (struct poll_source){.fd = -1, .ready = connection_ready};
     lane->connector =
         (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
@@ -141,8 +176,9 @@ static struct verbs_lane *lane_new(struct transport *transport, void *user, uint
 static tutti_result_t start(struct verbs_lane *lane, const struct wire_process *peer)
 {
     struct transport *transport = lane->base.lane.transport;
-    struct net_address to;
-    if (!socket_address(&peer->verbs, &to))
+    struct net_address to, from;
+    int ports = socket_addresses(peer->verbs, WIRE_DEVICES);
+    if (!ports || !socket_address(&peer->verbs[lane->index % (unsigned)ports], &to))
         return error_set(TUTTI_INVALID_ARGUMENT, "the peer has no address for lanes over RDMA verbs");
     int fd = fork_socket(to.any.sa_family, SOCK_STREAM);
     if (fd < 0)
@@ -150,6 +186,8 @@ static tutti_result_t start(struct verbs_lane *lane, const struct wire_process *
                          strerror(errno));
     socket_tune(fd);
     socket_be_quick(fd, transport, peer);
+    if (choose_ip(&lane->device->gid, &from))
+        socket_bind_source(fd, &from, &to);
     lane->connector.greeting = &lane->hello;
     lane->connector.greeting_size = sizeof lane->hello;
     lane->connector.size = sizeof(struct verbs_welcome);
@@ -206,47 +244,51 @@ void verbs_lane_reap(struct lane *base)
 
 /* ---- Who is connected to ------------------------------------------------------------------------ */
 
-static bool answer(const struct verbs_lane *lane, uint32_t magic)
+static bool answer(const struct verbs_lane *lane)
 {
-    struct verbs_welcome words = {.welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index},
-                                  .info = lane->mine};
+    struct verbs_welcome words = {
+        .welcome = {.magic = SOCKET_WELCOME_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index},
+        .info = lane->mine};
     memcpy(words.welcome.uuid, lane->base.lane.transport->self->uuid, sizeof words.welcome.uuid);
     return socket_send_whole(lane->source.fd, &words, sizeof words);
 }
 
-/* The owner decides before the peer hears anything: a lane that is not taken is never up there. */
-static void introduce(struct verbs_lane *lane, const struct wire_hello *hello)
+/* The owner decides before the peer's does: a lane that is not taken is never up there. What it says here and now goes out behind our yes. */
+static void introduce(struct verbs_lane *lane)
 {
+    static const uint32_t declined = VERBS_DECLINED;
     struct transport *transport = lane->base.lane.transport;
-    bool taken = transport->owner.accepted(transport->owner.context, &lane->base.lane, hello);
+    transport_timer_clear(transport, &lane->deadline);
+    lane->base.up = true;
+    bool taken = transport->owner.accepted(transport->owner.context, &lane->base.lane, &lane->hello.hello);
     if (carrier_dead(&lane->base))
         return;
     if (!taken) {
-        answer(lane, SOCKET_DECLINE_MAGIC);
+        socket_send_whole(lane->source.fd, &declined, sizeof declined);
         verbs_lane_close(&lane->base.lane);
-    } else if (!answer(lane, SOCKET_WELCOME_MAGIC)) {
-        verbs_fail(lane, "cannot send the welcome", errno);
-    } else {
-        transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+        return;
     }
+    lane->state = VERBS_OPEN;
+    if (verbs_say(lane, VERBS_TAKEN))
+        verbs_move(lane);
 }
 
 /* A lane that could not be made is never the owner's: the peer sees its connection closed. */
-static struct verbs_lane *lane_of_peer(struct transport *transport, int fd, const struct verbs_hello *words)
+static void begin_with_peer(struct transport *transport, int fd, const struct verbs_hello *words)
 {
     struct verbs_lane *lane = lane_new(transport, NULL, words->hello.lane);
     if (!lane) {
         close(fd);
-        return NULL;
+        return;
     }
     lane->state = VERBS_GREETED;
+    lane->hello = *words;
     memcpy(lane->peer, words->hello.from.uuid, sizeof lane->peer);
-    bool made = watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS &&
-                verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS;
-    if (made)
-        return lane;
+    transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
+    if (watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS && verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS &&
+        answer(lane))
+        return;
     verbs_lane_close(&lane->base.lane);
-    return NULL;
 }
 
 void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS])
@@ -262,9 +304,5 @@ void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int 
     }
     socket_tune(fd);
     socket_be_quick(fd, transport, &words.hello.from);
-    struct verbs_lane *lane = lane_of_peer(transport, fd, &words);
-    if (!lane)
-        return;
-    lane->base.up = true;
-    introduce(lane, &words.hello);
+    begin_with_peer(transport, fd, &words);
 }

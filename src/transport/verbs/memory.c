@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that adapters read and write by themselves: known to each port that is used. */
+/* Memory that adapters read and write by themselves: known to each port that is used, or to those that take it. */
 #include "transport/verbs/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -29,6 +29,7 @@ tutti_result_t verbs_register(struct transport *transport, void *address, size_t
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
     struct verbs_memory *memory = calloc(1, sizeof *memory);
+    uint32_t some = 0;
     if (!memory)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory to register %zu bytes", length);
     memory->base = (struct transport_memory){.address = address, .length = length, .devices = verbs->devices};
@@ -36,19 +37,24 @@ tutti_result_t verbs_register(struct transport *transport, void *address, size_t
         struct verbs_device *device = &verbs->device[i];
         memory->region[i] =
             verbs->library->reg_mr(device->pd, address, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        if (!memory->region[i]) {
-            int error = errno;
-            verbs_deregister(transport, &memory->base);
-            return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s: cannot register %zu bytes: %s", device->name, length,
-                              strerror(error));
-        }
-        memory->base.key[i] = memory->region[i]->rkey;
+        memory->base.key[i] = memory->region[i] ? memory->region[i]->rkey : 0;
+        some |= memory->base.key[i];
+        if (!memory->region[i])
+            error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s: cannot register %zu bytes: %s", device->name, length,
+                       strerror(errno));
+    }
+    if (!some) {
+        verbs_deregister(transport, &memory->base);
+        return TUTTI_SYSTEM_ERROR;
     }
     *out = &memory->base;
     return TUTTI_SUCCESS;
 }
 
-uint32_t verbs_local_key(const struct transport_memory *base, const struct verbs_device *device)
+bool verbs_local_key(const struct transport_memory *base, const struct verbs_device *device, uint32_t *out)
 {
-    return ((const struct verbs_memory *)base)->region[device->index]->lkey;
+    const struct ibv_mr *region = ((const struct verbs_memory *)base)->region[device->index];
+    if (region)
+        *out = region->lkey;
+    return region;
 }

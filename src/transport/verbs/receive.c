@@ -80,7 +80,11 @@ static void take_send(struct verbs_lane *lane, uint32_t index, size_t length)
     }
     lane->room += head.room;
     length -= sizeof head;
-    if (head.type == VERBS_MSG)
+    if (head.type == VERBS_TAKEN && lane->state == VERBS_ASKING)
+        verbs_taken(lane);
+    else if (lane->state != VERBS_OPEN && head.type != VERBS_ROOM)
+        verbs_fail(lane, "the peer uses the lane before it was taken", 0);
+    else if (head.type == VERBS_MSG)
         take_message(lane, &head, chunk + sizeof head, length);
     else if (head.type == VERBS_PUT)
         take_chunk(lane, &head, chunk + sizeof head, length);
@@ -92,6 +96,10 @@ static void take_send(struct verbs_lane *lane, uint32_t index, size_t length)
 static void take_write(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
     struct lane *base = &lane->base.lane;
+    if (lane->state != VERBS_OPEN) {
+        verbs_fail(lane, "the peer uses the lane before it was taken", 0);
+        return;
+    }
     base->bytes_received += wc->byte_len;
     base->transport->owner.arrived(base, ntohl(wc->imm_data), TRANSPORT_NO_OFFSET, wc->byte_len);
 }
@@ -113,13 +121,15 @@ static void handle(struct verbs_transport *verbs, const struct ibv_wc *wc)
     if (!lane || carrier_dead(&lane->base))
         return;
     if (wc->status != IBV_WC_SUCCESS) {
-        verbs_fail(lane, verbs->library->wc_status_str(wc->status), 0);
+        verbs_fail(lane, verbs->library->wc_status_str(wc->status), lane->base.up ? 0 : EHOSTUNREACH);
         return;
     }
     if (wc->wr_id & VERBS_IS_RECEIVE)
         take_receive(lane, wc);
     else
         verbs_sent(lane, (uint32_t)wc->wr_id & 0xffff);
+    if (lane->state == VERBS_PROVING && !(wc->wr_id & VERBS_IS_RECEIVE) && !carrier_dead(&lane->base))
+        verbs_proven(lane);
     if (!carrier_dead(&lane->base))
         verbs_move(lane);
 }

@@ -85,6 +85,16 @@ static bool post(struct verbs_lane *lane, struct burst *burst)
     return !error;
 }
 
+bool verbs_say(struct verbs_lane *lane, enum verbs_type type)
+{
+    const struct verbs_head head = {.type = type};
+    struct burst burst = {.count = 0};
+    begin(lane, &head);
+    end(lane, &burst, 0);
+    burst.wr[0].send_flags |= IBV_SEND_SIGNALED;
+    return post(lane, &burst);
+}
+
 /* ---- The queue ---------------------------------------------------------------------------------- */
 
 static struct verbs_item *item_at(struct verbs_lane *lane, unsigned position)
@@ -117,8 +127,9 @@ void verbs_forget_queue(struct verbs_lane *lane)
 /* A put that the adapter writes where it belongs. */
 static void add_direct(struct verbs_lane *lane, struct burst *burst, const struct verbs_item *item)
 {
-    uint32_t slot = lane->posted % VERBS_SENDS;
-    struct ibv_send_wr *wr = add(lane, burst, item->body, item->length, verbs_local_key(item->memory, lane->device));
+    uint32_t slot = lane->posted % VERBS_SENDS, key = 0;
+    verbs_local_key(item->memory, lane->device, &key);
+    struct ibv_send_wr *wr = add(lane, burst, item->body, item->length, key);
     wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr->imm_data = htonl(item->imm);
     wr->send_flags |= IBV_SEND_SIGNALED;
@@ -262,11 +273,13 @@ tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count
     return result;
 }
 
-/* Has the peer named a key for the device that the lane comes to, and can one work request carry it? */
+/* Do both devices of the lane know the memory (keys are never 0 where they do), and can one work request carry the put? */
 static bool goes_direct(const struct verbs_lane *lane, const struct put *put)
 {
+    uint32_t ignored;
     return put->remote && put->memory && lane->state == VERBS_OPEN && lane->theirs.device < put->remote->devices &&
-           put->length <= lane->device->most;
+           put->remote->key[lane->theirs.device] && put->length <= lane->device->most &&
+           verbs_local_key(put->memory, lane->device, &ignored);
 }
 
 tutti_result_t verbs_put(struct lane *base, const struct put *put)

@@ -4,7 +4,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "transport/verbs/choose.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +17,39 @@
 static void verbs_close(struct transport *transport)
 {
     struct verbs_transport *verbs = (struct verbs_transport *)transport;
-    acceptor_close(&verbs->listening);
+    for (int i = 0; i <= WIRE_DEVICES; i++)
+        acceptor_close(&verbs->listening[i]);
     acceptor_fini(&verbs->acceptor);
+    for (unsigned i = 0; i < verbs->places; i++) /* those that the owner does not know of yet */
+        if (verbs->lanes[i])
+            verbs_lane_close(&verbs->lanes[i]->base.lane);
     verbs_close_devices(verbs);
     transport_fini(transport);
     free(verbs->lanes);
     free(verbs);
+}
+
+/*
+ * Each port has its lanes agreed on at its own address, where it has one of IP: so a lane comes up only where its packets can go. The
+ * others share an address of the host.
+ */
+static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire_process *self)
+{
+    struct acceptor_socket *shared = &verbs->listening[WIRE_DEVICES];
+    struct wire_address general = {.family = 0};
+    struct net_address at;
+    memset(self->verbs, 0, sizeof self->verbs);
+    for (int i = 0; i < verbs->devices; i++) {
+        if (choose_ip(&verbs->device[i].gid, &at) &&
+            socket_listen_at(&verbs->acceptor, &verbs->listening[i], &at, &self->verbs[i]))
+            continue;
+        tutti_result_t result =
+            general.family ? TUTTI_SUCCESS : socket_listen(&verbs->acceptor, shared, &general, 1);
+        if (result != TUTTI_SUCCESS)
+            return result;
+        self->verbs[i] = general;
+    }
+    return TUTTI_SUCCESS;
 }
 
 static tutti_result_t open_parts(struct verbs_transport *verbs, const struct transport_owner *owner,
@@ -30,7 +59,7 @@ static tutti_result_t open_parts(struct verbs_transport *verbs, const struct tra
     if (result == TUTTI_SUCCESS)
         result = verbs_open_devices(verbs);
     if (result == TUTTI_SUCCESS)
-        result = socket_listen(&verbs->acceptor, &verbs->listening, &self->verbs, 1);
+        result = listen_at_ports(verbs, self);
     return result;
 }
 
@@ -47,7 +76,8 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
     if (!verbs)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport verbs");
     verbs->library = library;
-    verbs->listening.source.fd = -1;
+    for (int i = 0; i <= WIRE_DEVICES; i++)
+        verbs->listening[i].source.fd = -1;
     for (int i = 0; i < WIRE_DEVICES; i++)
         verbs->device[i] = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
     acceptor_init(&verbs->acceptor, &verbs->base, sizeof(struct verbs_hello), verbs_greeted);
@@ -63,12 +93,24 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
 
 static int verbs_reach(struct transport *transport, const struct wire_process *peer)
 {
-    return peer->verbs.family ? REACH : -1;
+    return socket_addresses(peer->verbs, WIRE_DEVICES) ? REACH : -1;
 }
 
 static int verbs_lanes(struct transport *transport, const struct wire_process *peer)
 {
-    return ((struct verbs_transport *)transport)->devices * (int)param_int(PARAM_IB_LANES);
+    int ours = ((struct verbs_transport *)transport)->devices, theirs = socket_addresses(peer->verbs, WIRE_DEVICES);
+    return (ours > theirs ? ours : theirs) * (int)param_int(PARAM_IB_LANES);
+}
+
+static bool verbs_nic(struct transport *transport, unsigned device, struct transport_nic *out)
+{
+    const struct verbs_transport *verbs = (const struct verbs_transport *)transport;
+    if (device >= (unsigned)verbs->devices)
+        return false;
+    const struct verbs_device *from = &verbs->device[device];
+    *out = (struct transport_nic){.port = from->port, .rate = from->rate};
+    snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->name, ":"), from->name);
+    return true;
 }
 
 static int verbs_poll(struct transport *transport)
@@ -127,6 +169,7 @@ const struct transport_ops transport_verbs = {
     .close = verbs_close,
     .reach = verbs_reach,
     .lanes = verbs_lanes,
+    .nic = verbs_nic,
     .lane_open = verbs_lane_open,
     .lane_close = verbs_lane_close,
     .msg = verbs_msg,

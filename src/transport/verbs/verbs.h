@@ -21,7 +21,7 @@
 #define VERBS_BATCH    16   /* completions taken at once */
 #define VERBS_MAX_MSG  (VERBS_CHUNK - sizeof(struct verbs_head))
 
-enum verbs_type { VERBS_MSG = 1, VERBS_PUT, VERBS_ROOM };
+enum verbs_type { VERBS_MSG = 1, VERBS_PUT, VERBS_ROOM, VERBS_TAKEN };
 
 /* Before the payload of each SEND. A put is several of them. */
 struct verbs_head {
@@ -46,7 +46,10 @@ struct verbs_info {
 };
 _Static_assert(sizeof(struct verbs_info) == 32, "verbs_info is part of the protocol");
 
-/* The words over the connection, in this order: from who connects, the answer, and that the lane may be used. */
+/*
+ * The words over the connection, in this order: from who connects, the answer, that a packet has gone over the queue pair
+ * and was acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else.
+ */
 struct verbs_hello {
     struct wire_hello hello;
     struct verbs_info info;
@@ -55,7 +58,8 @@ struct verbs_welcome {
     struct socket_welcome welcome;
     struct verbs_info info;
 };
-#define VERBS_READY 0x52545455u /* "UTTR" */
+#define VERBS_READY    0x52545455u /* "UTTR" */
+#define VERBS_DECLINED 0x44545455u /* "UTTD" */
 _Static_assert(sizeof(struct verbs_hello) <= ACCEPTOR_GREETING && sizeof(struct verbs_welcome) <= CONNECTOR_ANSWER,
                "greetings fit");
 
@@ -74,6 +78,8 @@ struct verbs_device {
     uint8_t port, link_layer, mtu;
     uint16_t lid;
     uint32_t most; /* bytes of a work request */
+    uint32_t rate; /* Mbit/s; 0: not known */
+    bool complained; /* a lane of it did not come up */
     struct ibv_gid_entry gid;
     struct ibv_wc early[VERBS_BATCH]; /* found while falling asleep */
     int early_count;
@@ -83,7 +89,7 @@ struct verbs_transport {
     struct transport base;
     const struct verbs_library *library;
     struct acceptor acceptor;
-    struct acceptor_socket listening;
+    struct acceptor_socket listening[WIRE_DEVICES + 1]; /* at the address of each port; the last one for those without */
     struct verbs_device device[WIRE_DEVICES];
     int devices;
     struct verbs_lane **lanes; /* by place */
@@ -109,18 +115,21 @@ struct verbs_slot {
     uint64_t token;
 };
 
-/* Connecting; greeted, and the peer is not ready; usable. */
-enum verbs_state { VERBS_CONNECTING, VERBS_GREETED, VERBS_OPEN };
+/*
+ * Of who connects: connecting; the first packet is under way; it got through, and the peer is to decide. Of the other:
+ * greeted, and its owner does not know of the lane. Of both: usable.
+ */
+enum verbs_state { VERBS_CONNECTING, VERBS_PROVING, VERBS_ASKING, VERBS_GREETED, VERBS_OPEN };
 
 struct verbs_lane {
     struct carrier base;
     struct connector connector;
-    struct verbs_hello hello; /* what we say when we connect */
+    struct verbs_hello hello; /* what who connects has said */
     struct poll_source source; /* the connection, once it was answered; fd -1: none */
     bool watched;
-    struct transport_timer deadline; /* until the peer says that it is ready */
-    uint32_t ready;                  /* bytes of that word */
-    size_t ready_got;
+    struct transport_timer deadline; /* until the lane is usable */
+    uint32_t word;                   /* from the connection, as far as it has come */
+    size_t word_got;
     enum verbs_state state;
     uint16_t index;
     uint8_t peer[WIRE_UUID_BYTES];
@@ -150,7 +159,8 @@ struct verbs_lane {
 tutti_result_t verbs_open_devices(struct verbs_transport *verbs);
 void verbs_close_devices(struct verbs_transport *verbs);
 void verbs_fail_device(struct verbs_device *device, const char *what);
-/* One for a lane of this index: a port that is up, room for its completions, and its address as it is now. */
+/* That of a lane of this index, if its port is up: with room for its completions, and its address as it is now. No other one takes
+ * its place, for the lane would stay there when the port is back. */
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out);
 
 /* pair.c: a lane's queue pair */
@@ -171,13 +181,19 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
 void verbs_lane_close(struct lane *lane);
 void verbs_lane_reap(struct lane *lane);
 void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
-/* The lane fails: its queue pair ends at once, and down() follows. */
+/* The lane fails: its queue pair ends at once, and down() follows; one that its owner does not know of is gone. */
 tutti_result_t verbs_fail(struct verbs_lane *lane, const char *what, int error);
+/* The peer's adapter has acknowledged a packet. */
+void verbs_proven(struct verbs_lane *lane);
+/* The peer has taken the lane. */
+void verbs_taken(struct verbs_lane *lane);
 
 /* send.c */
 tutti_result_t verbs_msg(struct lane *lane, const struct iovec *parts, int count);
 tutti_result_t verbs_put(struct lane *lane, const struct put *put);
 void verbs_give_up(struct lane *lane, uint64_t token);
+/* Sends a head without a payload, and asks for its completion. False: the lane has failed. */
+bool verbs_say(struct verbs_lane *lane, enum verbs_type type);
 /* Sends what there is room for, and tells the owner of room. From poll and handlers only. */
 void verbs_move(struct verbs_lane *lane);
 /* Work request `slot`, and all before it, are done. */
@@ -193,7 +209,8 @@ int verbs_complete(struct verbs_device *device);
 /* memory.c: registered memory */
 tutti_result_t verbs_register(struct transport *transport, void *address, size_t length, struct transport_memory **out);
 void verbs_deregister(struct transport *transport, struct transport_memory *memory);
-uint32_t verbs_local_key(const struct transport_memory *memory, const struct verbs_device *device);
+/* False: the device does not know the memory. */
+bool verbs_local_key(const struct transport_memory *memory, const struct verbs_device *device, uint32_t *out);
 
 static inline struct verbs_lane *verbs_lane_of(struct lane *lane)
 {

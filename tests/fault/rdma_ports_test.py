@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on over the port that
+is left, over TCP where none is, and over those that are back. Then a peer with one port. Usage: rdma_ports_test.py SOAK"""
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from links import Other, await_traffic, run_alone
+
+SOAK = [*shlex.split(os.environ.get("MESON_EXE_WRAPPER", "")), sys.argv[1]]
+PATIENCE = 60
+AT_ONCE = 15  # seconds; probes begin after a minute
+MUCH = 1 << 20  # bytes
+BOTH = ["tp0", "tp1"]
+SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500",
+            "TORCHELASTIC_RUN_ID": "rdma", "TUTTI_TRANSPORT": "verbs", "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s",
+            "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K", "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info",
+            "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1", "SOFTVERBS_POLL": "sleep"}
+
+
+class Job:
+    """Random collectives on two ranks, each result checked, until end()."""
+
+    def __init__(self, other, settings):
+        self.log = tempfile.NamedTemporaryFile(prefix="tutti-ports-")
+        self.ranks = [self.rank(0, [], {}), self.rank(1, other.inside, settings)]
+
+    def rank(self, number, inside, settings):
+        env = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
+        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log, stderr=self.log)
+
+    def carries(self, links, patience=PATIENCE):
+        await_traffic(self.ranks, links, MUCH, patience)
+
+    def says(self, sentence):
+        end = time.monotonic() + PATIENCE
+        while sentence not in self.text():
+            assert time.monotonic() < end, f"it does not say \"{sentence}\""
+            time.sleep(0.05)
+
+    def end(self):
+        self.ranks[1].send_signal(signal.SIGTERM)
+        return [one.wait(PATIENCE) for one in self.ranks]
+
+    def text(self):
+        with open(self.log.name, encoding="utf-8") as log:
+            return log.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for one in self.ranks:
+            one.kill()
+            one.wait()
+        if kind:
+            print(self.text()[-6000:])
+
+
+def judge(job):
+    assert job.end() == [0, 0], "a rank has failed"
+    assert job.text().count(" 0 wrong") >= 2
+
+
+def links_go_and_come(other):
+    with Job(other, {}) as job:
+        job.carries(BOTH)
+        other.set("tp1", "down")
+        job.carries(["tp0"], AT_ONCE)
+        other.set("tp1", "up")
+        job.carries(BOTH)
+        for link in BOTH:
+            other.set(link, "down")
+        job.carries(["tm0"], AT_ONCE)
+        other.set("tp1", "up")
+        job.carries(["tp1"])
+        other.set("tp0", "up")
+        job.carries(BOTH)
+        for link in BOTH:
+            job.says(f"RDMA device soft_{link}:1: port error")
+        judge(job)
+
+
+def a_peer_has_one_port(other):
+    with Job(other, {"TUTTI_IB_HCA": "soft_tp1"}) as job:
+        job.carries(["tp1"])
+        job.says("verbs lane 8 does not come up")  # it would lead from one link to the other
+        job.carries(["tp1"], AT_ONCE)
+        judge(job)
+
+
+def main():
+    with Other(["tm0", "tp0", "tp1"]) as other:
+        for test in (links_go_and_come, a_peer_has_one_port):
+            test(other)
+            print(test.__name__, "passed", flush=True)
+
+
+run_alone(main, "RDMA ports that go down were")
