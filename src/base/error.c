@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last[1024];
+static _Thread_local char last[sizeof((struct error_saved *)NULL)->sentence];
 
 /* The sentence before may be a part of the new one. */
 static void record(const char *format, va_list args)
@@ -39,6 +39,16 @@ tutti_result_t error_note(tutti_result_t code, const char *format, ...)
 const char *error_last(void)
 {
     return last;
+}
+
+void error_save(struct error_saved *out)
+{
+    strcpy(out->sentence, last);
+}
+
+void error_restore(const struct error_saved *saved)
+{
+    strcpy(last, saved->sentence);
 }
 
 #define ERROR(id, text) text,

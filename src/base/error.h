@@ -13,6 +13,13 @@ tutti_result_t error_set(tutti_result_t code, const char *format, ...) __attribu
 /* As error_set, without a log line: for errors that are expected (in progress, probing). */
 tutti_result_t error_note(tutti_result_t code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* Keeps the sentence of a failure over what cleaning up behind the failure notes. */
+struct error_saved {
+    char sentence[1024];
+};
+void error_save(struct error_saved *out);
+void error_restore(const struct error_saved *saved);
+
 /* The sentence of this thread's last failure, "" if none. Valid until the thread's next failure. */
 const char *error_last(void);
 

@@ -323,13 +323,9 @@ tutti_result_t making_go(struct making *making, tutti_comm_t *out)
 
 tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_comm_t *out)
 {
-    char sentence[sizeof making->child->sentence];
-    if (result == TUTTI_SUCCESS) {
+    if (result == TUTTI_SUCCESS)
         *out = making->child;
-        return result;
-    }
-    snprintf(sentence, sizeof sentence, "%s", error_last());
-    if (making->child)
+    else if (making->child)
         comm_free(making->child);
-    return error_note(result, "%s", sentence);
+    return result;
 }

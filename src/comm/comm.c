@@ -95,6 +95,8 @@ tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm 
 
 void comm_free(struct tutti_comm *comm)
 {
+    struct error_saved saved;
+    error_save(&saved);
     if (comm->executor)
         comm->executor->ops.close(comm->executor);
     if (comm->team) {
@@ -108,6 +110,7 @@ void comm_free(struct tutti_comm *comm)
     pthread_mutex_destroy(&comm->joining);
     comm->magic = 0;
     free(comm);
+    error_restore(&saved);
 }
 
 tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes)

@@ -81,6 +81,7 @@ struct comm_settings comm_defaults(void);
 /* *settings says what holds where the config says nothing of the executor or, if it is not 0, of the timeout. */
 tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_t *config);
 tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm **out);
+/* error_last() stays what it was: what is told of is why the communicator is freed. */
 void comm_free(struct tutti_comm *comm);
 /* Joins; blocks. The result is also kept in the communicator. */
 tutti_result_t comm_join(struct tutti_comm *comm);

@@ -184,6 +184,7 @@ tutti_result_t comm_join(struct tutti_comm *comm)
     } else if (comm->team) {
         team_fail(comm->team, result, -1, comm->sentence);
         team_report(comm->team); /* others may have joined, and wait for this rank, or will */
+        error_note(result, "%s", comm->sentence);
     }
     atomic_store_explicit(&comm->state, result == TUTTI_SUCCESS ? COMM_READY : COMM_FAILED, memory_order_release);
     roots_sweep();

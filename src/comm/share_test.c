@@ -2,6 +2,7 @@
 /* What rank 0 shared with ranks of this process that never took it. */
 #include "comm/comm.h"
 
+#include "base/error.h"
 #include "base/random.h"
 
 #include <fcntl.h>
@@ -85,10 +86,29 @@ static void one_rank_of_a_number_is_in_a_process_once(void **state)
     comm_free(second);
 }
 
+static void close_in_trouble(struct executor *executor)
+{
+    (void)executor;
+    error_note(TUTTI_REMOTE_ERROR, "somebody else has left");
+}
+
+/* Who is told of a failure asks for its sentence when the communicator is gone. */
+static void freeing_keeps_the_sentence_of_the_failure(void **state)
+{
+    struct executor executor = {.ops.close = close_in_trouble};
+    struct tutti_comm *comm = half_made(0);
+    (void)state;
+    comm->executor = &executor;
+    error_note(TUTTI_REMOTE_ERROR, "rank 1 is dead");
+    comm_free(comm);
+    assert_string_equal(error_last(), "rank 1 is dead");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_rank_takes_its_own_away),
-                                       cmocka_unit_test(one_rank_of_a_number_is_in_a_process_once)};
+                                       cmocka_unit_test(one_rank_of_a_number_is_in_a_process_once),
+                                       cmocka_unit_test(freeing_keeps_the_sentence_of_the_failure)};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
