@@ -50,6 +50,9 @@ static tutti_result_t tcp_open(const struct transport_ops *ops, const struct tra
         tcp_close(&tcp->base);
         return result;
     }
+    for (int i = 0; i < WIRE_ADDRESSES && tcp->listening[i].source.fd >= 0; i++)
+        if (!if_indextoname((unsigned)tcp->listening[i].interface, tcp->nic[i].name)) /* it is gone already */
+            *tcp->nic[i].name = 0;
     tcp_ports_open(tcp);
     tcp->base.self = self;
     *out = &tcp->base;
@@ -72,8 +75,8 @@ static bool tcp_nic(struct transport *transport, unsigned device, struct transpo
     const struct tcp_transport *tcp = (const struct tcp_transport *)transport;
     if (device >= WIRE_ADDRESSES || tcp->listening[device].source.fd < 0)
         return false;
-    *out = (struct transport_nic){.port = 0};
-    return if_indextoname((unsigned)tcp->listening[device].interface, out->name);
+    *out = tcp->nic[device];
+    return true;
 }
 
 /* Lanes whose socket was full: try again. */

@@ -29,6 +29,7 @@ struct tcp_transport {
     struct transport base;
     struct acceptor acceptor;
     struct acceptor_socket listening[WIRE_ADDRESSES];
+    struct transport_nic nic[WIRE_ADDRESSES]; /* that each listens at */
     struct list lanes;
     struct poll_source ports; /* news of network interfaces; fd -1: none */
     struct list hot;     /* lanes with recent traffic: asked directly */
