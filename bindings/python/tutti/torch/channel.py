@@ -66,6 +66,7 @@ class _End(threading.Thread):
         self.peer = target if self.sends else source
         self.key = f"p2p/{source}/{target}"
         self.comm: Communicator | None = None
+        self.owning = threading.Lock()
         self.closing = False
         super().__init__(name=f"tutti {source} to {target}", daemon=True)
 
@@ -82,9 +83,17 @@ class _End(threading.Thread):
         return self.comm
 
     def give_up(self) -> None:
-        """What is under way fails."""
-        if self.comm is not None:
-            self.comm.abort()
+        """What is under way fails. Any thread may call it."""
+        with self.owning:
+            if self.comm is not None:
+                self.comm.abort()
+
+    def end(self) -> None:
+        """The communicator is this thread's alone from here on: nobody aborts what is being freed."""
+        with self.owning:
+            comm, self.comm = self.comm, None
+        if comm is not None:
+            comm.destroy()
 
 
 class Sender(_End):
@@ -107,8 +116,7 @@ class Sender(_End):
         try:
             if self.comm is not None and error is None:
                 self.comm.send(array.array("q", [END, 0]), 1)
-            if self.comm is not None:
-                self.comm.destroy()
+            self.end()
         except Error:
             pass  # the receiver has gone; all messages had ended
 
@@ -137,12 +145,10 @@ class Receiver(_End):
                 if header[0] == END:
                     break
                 self._receive(comm, header[0], header[1])
-            if self.comm is not None:
-                self.comm.destroy()
+            self.end()
         except Exception as error:
             self.messages.lose(self.peer, error)
-            if self.comm is not None:
-                self.give_up()
+            self.give_up()
 
     def _receive(self, comm: Communicator, tag: int, size: int) -> None:
         message = self.messages.take(self.peer, tag, self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -16,10 +15,11 @@ from .._errors import Error
 from .._group import group as together
 from .._native import HOST
 from .._work import Work as Issued
-from ..comm import Communicator, init_rank, unique_id
+from ..comm import Communicator, init_rank
 from . import others, reductions
 from .channel import Message, Messages
 from .guard import guard
+from .meeting import mark_of, meet
 from .work import BackendError, Collective, Follower, failure
 
 Tensors = list[torch.Tensor]
@@ -54,8 +54,8 @@ class TuttiGroup(dist.ProcessGroup):
         self._gathered: list[Collective] | None = None
         self._comms: dict[int, Communicator] = {}
         self._follower = Follower()
-        self._messages = Messages(store, rank, size)
         self._comm(HOST)
+        self._messages = Messages(self._store, rank, size)
 
     # ---- What PyTorch asks ----
 
@@ -121,21 +121,12 @@ class TuttiGroup(dist.ProcessGroup):
         return comm
 
     def _meet(self, place: str, device: int) -> Communicator:
-        """Rank 0 leaves the meeting point in the store. Before anybody joins, all have said there that they are here."""
-        store, seconds = self._store, self._timeout.total_seconds()
-        deadline = time.monotonic() + seconds
-        if self._my_rank == 0:
-            store.set(f"{place}/id", unique_id().hex())
-        store.set(f"{place}/here/{self._my_rank}", "1")
-        for rank in range(self._my_size):
-            try:
-                store.wait([f"{place}/here/{rank}"], timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
-            except RuntimeError as error:
-                raise BackendError(f"tutti: rank {rank} has not come to the process group of {self._my_size} ranks: Timed out after "
-                                   f"{seconds * 1000:.0f} ms on rank {self._my_rank} ({str(error).splitlines()[0]})") from None
+        seconds = self._timeout.total_seconds()
         try:
-            identity = bytes.fromhex(store.get(f"{place}/id").decode())
-            return init_rank(self._my_size, identity, self._my_rank, timeout=min(seconds, LIBRARY_PATIENCE), device=device)
+            identity = meet(self._store, place, self._my_rank, self._my_size, seconds)
+            if not self._comms:  # what is left in the store from now on is these processes'
+                self._store = dist.PrefixStore(mark_of(identity), self._store)
+            return init_rank(self._my_size, bytes.fromhex(identity), self._my_rank, timeout=min(seconds, LIBRARY_PATIENCE), device=device)
         except Error as error:
             raise failure(error) from None
 
