@@ -69,6 +69,7 @@ static void join_world(struct perf *perf)
 {
     int there;
     perf->processes = 1;
+    perf->one_host = true;
     perf->local = perf->options.threads * perf->options.ranks;
     if (launched()) {
         perf_must(tutti_comm_init_from_env(&perf->world, NULL), "joining the other processes", NULL);
@@ -76,6 +77,7 @@ static void join_world(struct perf *perf)
         perf_must(tutti_comm_count(perf->world, &perf->processes), "asking for the size", perf->world);
         perf_must(tutti_comm_local_rank(perf->world, &perf->first_on_host, &there), "asking for the host", perf->world);
         perf->first_on_host *= perf->local;
+        perf->one_host = there == perf->processes;
     }
     perf->size = perf->local * perf->processes;
     perf->world_is_own = perf->world && (perf->local > 1 || perf->options.gpu);

@@ -47,6 +47,7 @@ struct collective {
     bool reduces, rooted, splits; /* splits: the vector is n parts */
     bool in_place;                /* can be done in place */
     bool vectors;                 /* needs collective_vectors */
+    bool meets;                   /* carries no data: what is verified is that nobody leaves before all have come */
     double (*bus_factor)(int size);
     size_t (*sends)(const struct shape *shape, int rank);                             /* elements of the rank's input */
     bool (*piece)(const struct shape *shape, int rank, int index, struct piece *out); /* false: no more */
@@ -109,6 +110,9 @@ int perf_parse(int argc, char **argv, struct perf_options *options);
 
 /* ---- one process of a measurement (perf.c, perf_run.c) ---- */
 
+/* Seconds that one thread took for a call; nanoseconds of the clock when it came to a call, and when it went on. */
+enum { TIME_CALL, TIME_CAME, TIME_WENT, PERF_TIMES };
+
 struct worker {
     struct perf *perf;
     int index; /* of the thread */
@@ -121,7 +125,7 @@ struct worker {
     size_t *vectors;       /* 4 * size entries a rank */
     struct call *calls;    /* what each rank does in the row at hand */
     void *table;
-    double seconds;
+    double times[PERF_TIMES];
     int64_t wrong;
     size_t rotation; /* bytes that the next call is moved by */
     int seed;
@@ -132,6 +136,7 @@ struct perf {
     int process, processes; /* this one, and how many */
     int local, size;        /* ranks here, ranks in all */
     int first_on_host;      /* of the ranks of its host, which one its first is */
+    bool one_host;          /* all processes have one clock */
     const struct place *place;
     tutti_comm_t world;     /* one rank a process; NULL if there is one process */
     bool world_is_own;      /* world is not the communicator that is measured */

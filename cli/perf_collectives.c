@@ -38,6 +38,11 @@ static size_t sends_from_root(const struct shape *shape, int rank)
     return rank == shape->root ? shape->count : 0;
 }
 
+static size_t sends_nothing(const struct shape *shape, int rank)
+{
+    return 0;
+}
+
 static size_t at_start(const struct shape *shape, int rank)
 {
     return 0;
@@ -89,6 +94,11 @@ static bool from_left(const struct shape *shape, int rank, int index, struct pie
 {
     *out = (struct piece){0, shape->count, (rank + shape->size - 1) % shape->size, 0};
     return index == 0;
+}
+
+static bool nothing(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    return false;
 }
 
 /* What `from` sends to `to`: a Latin square, so every rank sends and receives the same total in parts of all sizes. */
@@ -181,6 +191,11 @@ static tutti_result_t sendrecv(const struct call *c)
     return tutti_group_end();
 }
 
+static tutti_result_t barrier(const struct call *c)
+{
+    return tutti_barrier(c->comm, c->stream);
+}
+
 #define REDUCES .reduces = true
 #define ROOTED  .rooted = true
 #define SPLITS  .splits = true
@@ -207,6 +222,8 @@ const struct collective collectives[] = {
      .offset = at_own_part, .issue = scatter},
     {"sendrecv", .bus_factor = factor_one, .sends = sends_count, .piece = from_left, .offset = at_start,
      .issue = sendrecv},
+    {"barrier", .meets = true, .bus_factor = factor_one, .sends = sends_nothing, .piece = nothing, .offset = at_start,
+     .issue = barrier},
 };
 const int collective_count = sizeof collectives / sizeof *collectives;
 

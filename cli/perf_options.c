@@ -16,8 +16,8 @@ static const char help[] =
     "  tutti perf allreduce -t 4 -b 8 -e 64M -f 2      4 threads of one process\n"
     "  tutti perf allreduce -g 4 -b 8 -e 64M -f 2      4 ranks of one thread\n"
     "  tutti perf allreduce -np 4 --gpu -b 8 -e 1G -f 2  4 processes, each with a GPU\n"
-    "Collectives: allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv,\n"
-    "and their names in nccl-tests: all_reduce, all_reduce_perf\n"
+    "Collectives: allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv barrier,\n"
+    "and their names in nccl-tests: all_reduce, all_reduce_perf. A barrier has one row: it carries nothing.\n"
     "\n"
     "  -b, --minbytes N        smallest size (default 32M); K, M and G are powers of 1024\n"
     "  -e, --maxbytes N        largest size (default 32M)\n"
@@ -195,6 +195,14 @@ static int find_collective(int argc, char **argv, struct perf_options *options)
     return usage_error("perf", "there is no collective \"%s\"", argv[optind]);
 }
 
+/* One row, whatever sizes, types, operators and roots were asked for: one command line fits all collectives. */
+static void carry_nothing(struct perf_options *options)
+{
+    options->min = options->max = 0;
+    options->type = TUTTI_UINT8;
+    options->registered = 0;
+}
+
 int perf_parse(int argc, char **argv, struct perf_options *options)
 {
     int option, which;
@@ -232,5 +240,8 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
         return usage_error("perf", "-G and -z exclude each other: nothing in a graph can be waited for");
     if (options->replays && options->calls_only)
         return usage_error("perf", "-G and -C exclude each other: a replayed graph calls nothing");
-    return find_collective(argc, argv, options);
+    int code = find_collective(argc, argv, options);
+    if (code < 0 && options->collective->meets)
+        carry_nothing(options);
+    return code;
 }

@@ -123,6 +123,11 @@ static const char *op_column(const struct shape *shape)
     return shape->collective->reduces ? op_names[shape->op] : "none";
 }
 
+static const char *type_column(const struct shape *shape)
+{
+    return shape->collective->meets ? "none" : type_rows[shape->type].name;
+}
+
 static int root_column(const struct shape *shape)
 {
     return shape->collective->rooted ? shape->root : -1;
@@ -155,8 +160,8 @@ static void write_json_row(struct report *report, const struct shape *shape, con
 {
     const struct type_row *type = &type_rows[shape->type];
     fprintf(report->json, "%s\n  {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"root\": %d",
-            report->rows ? "," : "", shape->count * type->size, shape->count, type->name, op_column(shape),
-            root_column(shape));
+            report->rows ? "," : "", shape->count * type->size, shape->count, type_column(shape),
+            op_column(shape), root_column(shape));
     write_measure(report->json, "out_of_place", &results[0]);
     write_measure(report->json, "in_place", &results[1]);
     fprintf(report->json, "}");
@@ -171,8 +176,8 @@ void report_row(struct report *report, const struct shape *shape, const struct m
         report->wrong += results[i].wrong > 0 ? results[i].wrong : 0;
     }
     if (report->writes) {
-        printf("  %10zu  %12zu  %8s  %6s  %6d", shape->count * type->size, shape->count, type->name, op_column(shape),
-               root_column(shape));
+        printf("  %10zu  %12zu  %8s  %6s  %6d", shape->count * type->size, shape->count, type_column(shape),
+               op_column(shape), root_column(shape));
         print_measure(&results[0]);
         print_measure(&results[1]);
         printf("\n");

@@ -7,7 +7,10 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LATE_NS = 1000000 }; /* after the others, who come at about the same time */
 
 int perf_first_rank(const struct worker *worker)
 {
@@ -258,7 +261,7 @@ static void issue_checked(struct worker *worker)
 }
 
 /* The data differ from check to check, so that what an earlier one left behind is not taken for a result. */
-static int64_t check(struct worker *worker, bool in_place)
+static int64_t check_data(struct worker *worker, bool in_place)
 {
     const struct perf_options *options = &worker->perf->options;
     size_t start = (size_t)++worker->seed * 7919, wrong = 0;
@@ -282,13 +285,11 @@ static double merge(double a, double b, tutti_op_t op)
 }
 
 /* Over the threads here, then over the processes. */
-static double over_all(struct worker *worker, double value, tutti_op_t op)
+static double over_all(struct perf *perf, int time, tutti_op_t op)
 {
-    struct perf *perf = worker->perf;
-    double result = value;
+    double result = 0;
     for (int t = 0; t < perf->options.threads; t++)
-        if (t != worker->index)
-            result = merge(result, perf->workers[t].seconds, op);
+        result = t == 0 ? perf->workers[t].times[time] : merge(result, perf->workers[t].times[time], op);
     if (perf->world) {
         perf_must(tutti_allreduce(&result, &result, 1, TUTTI_FLOAT64, op, perf->world, NULL), "summing up",
                   perf->world);
@@ -317,24 +318,73 @@ static double row_seconds(struct worker *worker)
 {
     switch (worker->perf->options.average) {
     case 0:
-        return worker->seconds;
+        return worker->times[TIME_CALL];
     case 2:
-        return over_all(worker, worker->seconds, TUTTI_MIN);
+        return over_all(worker->perf, TIME_CALL, TUTTI_MIN);
     case 3:
-        return over_all(worker, worker->seconds, TUTTI_MAX);
+        return over_all(worker->perf, TIME_CALL, TUTTI_MAX);
     default:
-        return over_all(worker, worker->seconds, TUTTI_SUM);
+        return over_all(worker->perf, TIME_CALL, TUTTI_SUM);
     }
+}
+
+static void doze(void)
+{
+    struct timespec a_while = {.tv_nsec = LATE_NS};
+    nanosleep(&a_while, NULL);
+}
+
+/* One thread of all comes late: how many went on, by the clock that all share, before that one came. 0 but on the thread that counts. */
+static int64_t meet_late(struct worker *worker, int late)
+{
+    struct perf *perf = worker->perf;
+    int64_t wrong = 0;
+    perf_barrier(worker);
+    if (perf->process * perf->options.threads + worker->index == late)
+        doze();
+    worker->times[TIME_CAME] = (double)clock_ns();
+    issue_checked(worker);
+    worker->times[TIME_WENT] = (double)clock_ns();
+    perf_barrier(worker);
+    if (worker->index == 0) {
+        double last = over_all(perf, TIME_CAME, TUTTI_MAX), first = over_all(perf, TIME_WENT, TUTTI_MIN);
+        wrong = perf->process == 0 && first < last;
+    }
+    perf_barrier(worker);
+    if (wrong)
+        fprintf(stderr, "# %s: a rank went on before the last one had come\n", perf->options.collective->name);
+    return wrong;
+}
+
+static int64_t check_meeting(struct worker *worker)
+{
+    const struct perf *perf = worker->perf;
+    int64_t wrong = 0;
+    for (int late = 0; late < perf->processes * perf->options.threads; late++)
+        wrong += meet_late(worker, late);
+    return wrong;
+}
+
+/* Nobody can tell which of two hosts was first. */
+static bool verifies(const struct perf *perf)
+{
+    return perf->options.checks && (!perf->options.collective->meets || perf->one_host);
+}
+
+static int64_t check(struct worker *worker, bool in_place)
+{
+    return worker->perf->options.collective->meets ? check_meeting(worker) : check_data(worker, in_place);
 }
 
 static struct measure measure(struct worker *worker, const struct shape *shape, bool in_place)
 {
     const struct perf *perf = worker->perf;
-    struct measure result = {.done = true, .wrong = perf->options.checks ? 0 : -1};
+    bool verified = verifies(perf);
+    struct measure result = {.done = true, .wrong = verified ? 0 : -1};
     prepare(worker, shape, in_place);
-    worker->seconds = time_iterations(worker);
+    worker->times[TIME_CALL] = time_iterations(worker);
     worker->wrong = 0;
-    for (int i = 0; i < perf->options.checks; i++)
+    for (int i = 0; verified && i < perf->options.checks; i++)
         worker->wrong += check(worker, in_place);
     perf_barrier(worker);
     if (worker->index == 0) {
@@ -342,7 +392,7 @@ static struct measure measure(struct worker *worker, const struct shape *shape, 
         result.us = seconds * 1e6;
         result.algorithm_gbs = seconds > 0 ? bytes / seconds / 1e9 : 0;
         result.bus_gbs = result.algorithm_gbs * shape->collective->bus_factor(shape->size);
-        if (perf->options.checks)
+        if (verified)
             result.wrong = wrong_over_all(worker);
     }
     perf_barrier(worker);

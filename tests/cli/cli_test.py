@@ -386,6 +386,7 @@ class Program(unittest.TestCase):
         self.assertEqual(self.completions("run", "-n"), ["-n"])
         self.assertEqual(self.completions("env", "TUTTI_SPI"), ["TUTTI_SPIN"])
         self.assertEqual(self.completions("perf", "all"), ["allreduce", "allgather", "alltoall", "alltoallv"])
+        self.assertEqual(self.completions("perf", "b"), ["broadcast", "barrier"])
         self.assertEqual(self.completions("doctor", "m"), ["memlock", "mtu"])
         self.assertEqual(self.completions("topo", "fi"), [])
         for command in commands:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti perf over real transports: every collective, type and operator verified; output and usage. Usage: perf_test.py TUTTI"""
+"""tutti perf over real transports: every collective, type and operator verified; output and usage. Usage: perf_test.py TUTTI WRONG"""
 import json
 import os
 import re
@@ -10,11 +10,12 @@ import tempfile
 import unittest
 
 TUTTI = ""
+WRONG = ""
 DEADLINE = 300
 QUICK = os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0")
-COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv").split()
+COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv barrier").split()
 REDUCING = ("allreduce", "reduce_scatter", "reduce")
-NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv")
+NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv", "barrier")
 ROW = re.compile(r"^(?:\[0\] )? +\d+ +\d+ +[a-z0-9]+ ")
 
 
@@ -58,6 +59,24 @@ class Verified(unittest.TestCase):
     def test_all_roots(self):
         found = self.check("broadcast", "-t", "3", "-b", "1000", "-e", "1000", "-r", "all")
         self.assertEqual([row[4] for row in found], ["0", "1", "2"])
+
+    def test_barrier(self):
+        """One row, whatever is asked for; on one host it is verified that nobody leaves early."""
+        for ranks in (["-np", "3"], ["-t", "3"], ["-g", "3"], ["-np", "2", "-t", "2"]):
+            found = self.check("barrier", *ranks, "-b", "8", "-e", "1M", "-f", "2", "-d", "all", "-o", "all", "-r", "all", "-R", "1", "-m", "3")
+            self.assertEqual([row[:5] for row in found], [["0", "0", "none", "none", "-1"]])
+            self.assertGreater(float(found[0][5]), 0)
+
+    def test_barrier_that_is_none(self):
+        away = {"LD_PRELOAD": WRONG, "BARRIER_AWAY": "1",
+                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        for ranks in (["-np", "2"], ["-t", "2"], ["-np", "2", "-t", "2"]):
+            code, out, err = perf("barrier", *ranks, "-n", "2", env=away)
+            self.assertEqual(code, 1, out + err)
+            self.assertIn("barrier: a rank went on before the last one had come", err)
+            self.assertNotEqual(rows(out)[0][8], "0")
+        code, out, err = perf("barrier", "-t", "2", "-n", "2", "-c", "0", env=away)
+        self.assertEqual((code, rows(out)[0][8]), (0, "N/A"))
 
     def test_groups_registered_and_rotated(self):
         for args in (["-m", "4"], ["-R", "1"], ["--rotate", "1"], ["-z", "1"], ["-a", "0"], ["-a", "3"]):
@@ -139,5 +158,5 @@ if __name__ == "__main__":
     if os.environ.get("MESON_EXE_WRAPPER"):
         print("SKIPPED: tutti perf starts itself as ranks; this machine cannot start a program of another processor")
         sys.exit(77)
-    TUTTI = os.path.abspath(sys.argv[1])
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+    TUTTI, WRONG = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
