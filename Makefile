@@ -77,7 +77,7 @@ bench-diagnosis: build
 # The pages that are made from the program: parameters and manual.
 docs: build
 	@$(TUTTI) env --markdown >docs/parameters.md
-	@python3 docs/man/generate.py $(TUTTI) docs/man
+	@python3 docs/man/generate.py $(TUTTI)
 
 clean:
 	@rm -rf $(BUILD) build-*

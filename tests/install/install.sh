@@ -30,6 +30,8 @@ elif [ -f /usr/include/infiniband/verbs.h ]; then
     echo "softverbs is not installed, although its headers are there"
     exit 1
 fi
+manual=$(find "$prefix" -name man3)
+[ -f "$manual/tutti_allreduce.3" ] && [ -f "$manual/../man1/tutti.1" ] || { echo "the manual is not installed"; exit 1; }
 # Whatever a program may say of itself: no installed file names the folder that it was made in.
 named=$(grep -rlF "$build" "$prefix" || true)
 expect "files that name the folder of the build" "$named" ""
