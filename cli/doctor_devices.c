@@ -3,6 +3,7 @@
 #include "doctor.h"
 
 #include "base/error.h"
+#include "base/load.h"
 #include "base/param.h"
 #include "device/cuda/nvml.h"
 
@@ -162,6 +163,37 @@ static int user_devices(void)
     return count;
 }
 
+/* Devices that the library of verbs shows, which may be of the software device and not in /sys. -1: no such library. */
+static int shown_devices(const char *library)
+{
+    void **(*list)(int *) = NULL;
+    void (*give_back)(void **) = NULL;
+    const struct load_symbol symbols[] = {{&list, "ibv_get_device_list"}, {&give_back, "ibv_free_device_list"}};
+    int count = 0;
+    if (!load_library(library, symbols, sizeof symbols / sizeof *symbols))
+        return -1;
+    void **devices = list(&count);
+    if (devices)
+        give_back(devices);
+    return devices ? count : 0;
+}
+
+/* It was asked for, and nothing falls back to TCP then: see docs/rdma.md. */
+static void judge_wish(struct doctor_result *out, const char *library, int devices)
+{
+    if (param_int(PARAM_IB_DISABLE))
+        doctor_complain(out, DOCTOR_WRONG, "TUTTI_IB_DISABLE=1 forbids what TUTTI_TRANSPORT=verbs asks for: no communicator can be made",
+                        "unset TUTTI_IB_DISABLE NCCL_IB_DISABLE, or export TUTTI_TRANSPORT=auto");
+    else if (devices == 0)
+        doctor_complain(out, DOCTOR_WRONG, "TUTTI_TRANSPORT=verbs asks for RDMA: no communicator can be made",
+                        "export TUTTI_TRANSPORT=auto, or TUTTI_IBVERBS_LIBRARY=the software device");
+    else if (devices < 0)
+        doctor_complain(out, DOCTOR_WRONG, "TUTTI_TRANSPORT=verbs asks for RDMA: no communicator can be made",
+                        "apt install libibverbs1 ibverbs-providers, or set TUTTI_IBVERBS_LIBRARY");
+    if (devices < 0)
+        doctor_found(out, "; %s cannot be loaded", library);
+}
+
 void doctor_rdma(const struct doctor *doctor, struct doctor_result *out)
 {
     int ports = 0;
@@ -170,12 +202,19 @@ void doctor_rdma(const struct doctor *doctor, struct doctor_result *out)
             judge_port(out, &doctor->devices.nodes[i]);
             ports++;
         }
-    if (!ports) {
-        doctor_found(out, "no device; hosts talk by TCP");
-        return;
-    }
-    doctor_found(out, "tutti itself talks by TCP between hosts");
-    if (!user_devices())
+    const char *library = param_string(PARAM_IBVERBS_LIBRARY);
+    bool asked = strcmp(param_text(PARAM_TRANSPORT), "verbs") == 0;
+    int devices = asked ? shown_devices(library) : -1;
+    if (!ports)
+        doctor_found(out, "no device; ");
+    if (!ports && devices > 0)
+        doctor_found(out, "%d of %s; ", devices, library);
+    doctor_found(out, asked ? "TUTTI_TRANSPORT=verbs: hosts talk by RDMA" : "hosts talk by TCP");
+    if (asked)
+        judge_wish(out, library, devices);
+    else if (ports)
+        doctor_found(out, ", by RDMA where TUTTI_TRANSPORT=verbs is set for all ranks");
+    if (ports && !user_devices())
         doctor_complain(out, DOCTOR_WARN, "programs see the devices and cannot open them",
                         "modprobe ib_uverbs (docker: --device=/dev/infiniband)");
 }

@@ -109,6 +109,7 @@ int cmd_export(int argc, char **argv)
     struct wishes wishes = {0};
     struct exporter exporter = {
         .view = {.command = "export", .dir = param_string(PARAM_TRACE_DIR), .stuck = EXPORT_STUCK, .quiet = true}};
+    exporter.view.past = &exporter.past;
     int code = parse(argc, argv, &wishes, &exporter.view);
     if (code >= 0)
         return code;

@@ -22,6 +22,7 @@ struct export_process {
 
 struct exporter {
     struct view_options view;
+    struct view_past past; /* boxes that the next scrape need not read */
     struct export_process *processes;
     size_t count;
 };

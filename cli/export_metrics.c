@@ -388,6 +388,7 @@ void export_end(struct exporter *exporter)
     for (size_t i = 0; i < exporter->count; i++)
         free(exporter->processes[i].path);
     free(exporter->processes);
+    view_free_past(&exporter->past);
     exporter->processes = NULL;
     exporter->count = 0;
 }

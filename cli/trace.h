@@ -44,6 +44,7 @@ struct view_set {
     size_t hidden;  /* dead, and not asked for */
     size_t missing; /* files named that are not there */
     size_t broken;  /* files named that cannot be read */
+    size_t read;       /* at this look: without those that are known to be past */
     size_t unreadable; /* of all */
     size_t deserted;   /* of these, in the folder, of dead processes: many may be of another version, and nobody is told of each */
 };
@@ -70,10 +71,11 @@ void view_free_paths(const struct view_options *options, char **paths, size_t co
 bool view_filter(struct blackbox *box, const struct view_options *options);
 /* ---- trace_past.c; `past` may be NULL but where it is freed ---- */
 
-bool view_is_past(const struct view_past *past, const char *path);
+/* It need not be read again; *unreadable: it could not be. */
+bool view_is_past(struct view_past *past, const char *path, bool *unreadable);
 /* From the next look on, if its process is gone. */
-void view_put_past(struct view_past *past, const char *path);
-void view_sort_past(struct view_past *past);
+void view_put_past(struct view_past *past, const char *path, bool unreadable);
+void view_end_look(struct view_past *past);
 void view_free_past(struct view_past *past);
 
 /* ---- trace_set.c, of sets ---- */

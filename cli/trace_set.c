@@ -150,7 +150,7 @@ static void add(struct view_set *set, const char *path, const struct view_option
     bool deserted = !options->file_count && !options->pid && boxfile_deserted(path);
     set->deserted += deserted;
     if (deserted)
-        view_put_past(options->past, path);
+        view_put_past(options->past, path, true);
     if (!options->quiet && !deserted)
         fprintf(stderr, "tutti %s: %s\n", options->command, error_last());
 }
@@ -188,6 +188,7 @@ static bool sort_out(struct view_set *set, const struct view_options *options)
         if (all[i]->alive)
             set->boxes[set->count++] = all[i];
     size_t living = set->count;
+    bool sure = set->unreadable == set->deserted; /* else a living process may have to do with any */
     for (size_t i = 0; i < count; i++) {
         if (all[i]->alive)
             continue;
@@ -196,7 +197,7 @@ static bool sort_out(struct view_set *set, const struct view_options *options)
             continue;
         }
         set->hidden++;
-        view_put_past(options->past, all[i]->path);
+        view_put_past(sure ? options->past : NULL, all[i]->path, false);
         blackbox_free(all[i]);
     }
     free(all);
@@ -210,12 +211,19 @@ bool view_load(const struct view_options *options, struct view_set *set)
     *set = (struct view_set){0};
     if (!view_paths(options, &paths, &count))
         return false;
-    for (size_t i = 0; i < count; i++)
-        if (!view_is_past(options->past, paths[i]))
-            add(set, paths[i], options);
+    for (size_t i = 0; i < count; i++) {
+        bool unreadable = false;
+        if (view_is_past(options->past, paths[i], &unreadable)) {
+            set->unreadable += unreadable;
+            set->deserted += unreadable;
+            continue;
+        }
+        set->read++;
+        add(set, paths[i], options);
+    }
     view_free_paths(options, paths, count);
     bool fine = sort_out(set, options);
-    view_sort_past(options->past);
+    view_end_look(options->past);
     if (!fine) {
         fprintf(stderr, "tutti %s: no memory\n", options->command);
         view_unload(set);

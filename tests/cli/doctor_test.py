@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tutti doctor on machines that lack something: namespaces, limits and control groups make them of this one.
 
-doctor_test.py TUTTI [FOLDER OF THE STAND-IN DRIVER]
+doctor_test.py TUTTI [FOLDER OF THE STAND-IN DRIVER [SOFTWARE RDMA LIBRARY]]; "" for one that was not built
 """
 
 import ctypes
@@ -22,6 +22,7 @@ import unittest
 
 TUTTI = ""
 DRIVER = ""
+DEVICES = ""
 DEADLINE = 60
 UNSHARE = ["unshare"] if os.geteuid() == 0 else ["unshare", "-r"]
 CALLS = {
@@ -495,7 +496,7 @@ class Devices(Doctor):
             "gid_attrs__types__2": "RoCE v2",
             "gids__3": "0000:0000:0000:0000:0000:0000:0000:0000",
         }
-        self.expect(self.inside("rdma", files={"/sys/class": {"net/none": ""}}), "ok", "^no device")
+        self.expect(self.inside("rdma", files={"/sys/class": {"net/none": ""}}), "ok", "^no device; hosts talk by TCP$")
         self.expect(
             self.rdma(**gids),
             "ok",
@@ -505,6 +506,21 @@ class Devices(Doctor):
         self.expect(self.rdma(state="1: DOWN", **gids), "warn", "mlx5_0:1 down", "rdma link")
         self.expect(self.rdma(device=False, **gids), "warn", "up, 400", "--device=/dev/infiniband")
         self.expect(self.rdma(link_layer="InfiniBand", gids__0=gids["gids__0"]), "ok", "InfiniBand, 1 GIDs; ")
+        self.expect(self.rdma(**gids), "ok", "; hosts talk by TCP, by RDMA where TUTTI_TRANSPORT=verbs is set for all ranks$")
+
+    def test_rdma_that_is_asked_for(self):
+        """Nothing falls back to TCP then, so what is missing is an error."""
+        nothing = {"/sys/class": {"net/none": ""}}
+        asked = {"TUTTI_TRANSPORT": "verbs"}
+        lacking = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": "libnone.so"})
+        self.expect(lacking, "wrong", "TUTTI_TRANSPORT=verbs: hosts talk by RDMA; libnone.so cannot be loaded", "apt install libibverbs1")
+        forbidden = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IB_DISABLE": "1"})
+        self.expect(forbidden, "wrong", "^no device; ", "unset TUTTI_IB_DISABLE")
+        if DEVICES:
+            none = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES, "SOFTVERBS_DEVICES": "none0"})
+            self.expect(none, "wrong", "hosts talk by RDMA$", "export TUTTI_TRANSPORT=auto")
+            some = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES})
+            self.expect(some, "ok", "^no device; [1-9][0-9]* of .*; TUTTI_TRANSPORT=verbs: hosts talk by RDMA$")
 
     def test_gpus(self):
         nothing = {"TUTTI_NVML_LIBRARY": "libnone.so"}
@@ -666,8 +682,8 @@ class Telling(Doctor):
 
 
 if __name__ == "__main__":
-    TUTTI, DRIVER = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
+    TUTTI, DRIVER, DEVICES = os.path.abspath(sys.argv[1]), *(sys.argv[2:4] + ["", ""])[:2]
     if "MESON_EXE_WRAPPER" in os.environ:
         sys.exit(77)  # the machine of an emulated processor is another one
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])

@@ -193,6 +193,43 @@ class Served(Job):
             _, port = self.serve("--dir", os.path.join(folder, "none"))
             self.assertEqual(self.ask(port, "GET", "/metrics")[0], 500)
 
+    @unittest.skipIf(EMULATOR, "what the emulator reads counts, too")
+    def test_the_dead_are_read_once(self):
+        """Hundreds of boxes that dead processes left cost a scrape next to nothing, and are forgotten with their files."""
+        with tempfile.TemporaryDirectory() as folder:
+            killed = subprocess.Popen([TUTTI, "perf", "allreduce", "-n", "1000000000", "-b", "8", "-e", "8", "-c", "0"],
+                                      env={**os.environ, "TUTTI_TRACE_DIR": folder}, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
+            box = wait_for(lambda: os.listdir(folder))[0]
+            wait_for(lambda: "allreduce" in tutti("trace", "--json", "--dir", folder)[1])
+            killed.kill()
+            killed.wait(DEADLINE)
+            for number in range(300):  # the name says whose it is, and no process has such a number
+                os.link(os.path.join(folder, box), os.path.join(folder, f"tutti-{os.geteuid()}-{5000000 + number}-1.box"))
+            with open(f"{folder}/tutti-{os.geteuid()}-6000000-1.box", "wb") as file:
+                file.write(b"no box" + b"\xff" * 10000)
+            server, port = self.serve("--dir", folder)
+
+            def scrape():
+                before = self.bytes_read(server.pid)
+                status, _, body = self.ask(port, "GET", "/metrics")
+                self.assertEqual(status, 200)
+                self.assertIn('tutti_processes{state="alive"} 0\n', body)
+                self.assertIn("\ntutti_boxes_unreadable 1\n", body)
+                return self.bytes_read(server.pid) - before
+
+            self.assertGreater(scrape(), 300 * 1000)
+            for _ in range(2):
+                self.assertLess(scrape(), 10000)
+            os.rename(os.path.join(folder, f"tutti-{os.geteuid()}-5000000-1.box"), f"{folder}/tutti-{os.geteuid()}-7000000-1.box")
+            self.assertGreater(scrape(), 1000)
+            self.assertLess(scrape(), 10000)
+
+    @staticmethod
+    def bytes_read(pid):
+        with open(f"/proc/{pid}/io", encoding="utf-8") as file:
+            return int(re.search(r"^rchar: (\d+)", file.read(), re.M).group(1))
+
     def test_port_in_use(self):
         _, port = self.serve()
         code, out, err = tutti("export", "--listen", f"127.0.0.1:{port}")
