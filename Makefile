@@ -8,7 +8,8 @@ PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmock
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
   libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
-  prometheus python3-prometheus-client openssl
+  prometheus python3-prometheus-client openssl debhelper dh-python chrpath
+DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
 BUILD := build
@@ -20,7 +21,7 @@ SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 # Where `make install` puts what `make build` has made; DESTDIR stands before it, as packagers are used to.
 PREFIX ?= /usr/local
 
-.PHONY: build install put deps check-deps bench-deps demo check bench bench-diagnosis docs clean torch
+.PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis docs clean torch
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release $(SETUP)
@@ -39,6 +40,17 @@ put:
 	@cp -R "$(BUILD)/stage$$(meson introspect --buildoptions $(BUILD) | \
 	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." "$(DESTDIR)$(PREFIX)"
 	@rm -rf $(BUILD)/stage
+
+# Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md.
+DEB := build-deb
+deb: deb-deps
+	@rm -rf "$(DEB)/tutti" && mkdir -p "$(DEB)/tutti"
+	@tar -c --exclude='./build*' --exclude=./.git --exclude=__pycache__ . | tar -x -C "$(DEB)/tutti"
+	@cd "$(DEB)/tutti" && SETUP="$(SETUP)" dpkg-buildpackage -b -us -uc $(DEB_FLAGS)
+	@ls -1 "$(DEB)"/*.deb
+
+deb-deps:
+	@tests/need.sh $(PACKAGES) $(DEB_PACKAGES)
 
 deps:
 	@tests/need.sh $(PACKAGES)

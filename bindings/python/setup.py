@@ -3,6 +3,7 @@
 
 The library is compiled here by meson, unless TUTTI_PREFIX names a folder into which it was installed (as `make build` does into build/). SETUP has
 further options of meson, as for `make build`: SETUP=-Dcuda=disabled leaves out the kernels for GPUs, which take minutes.
+TUTTI_SYSTEM=1 is for distributions: nothing is carried, the library and the program are the system's.
 """
 import os
 import pathlib
@@ -49,6 +50,8 @@ class Build(build_py):
 
     def run(self) -> None:
         super().run()
+        if os.environ.get("TUTTI_SYSTEM"):
+            return
         prefix = os.environ.get("TUTTI_PREFIX")
         source = pathlib.Path(prefix) if prefix else compiled(pathlib.Path(self.get_finalized_command("build").build_base).resolve())
         carried = pathlib.Path(self.build_lib) / "tutti" / "_carried"
@@ -71,7 +74,7 @@ class Native(Distribution):
     """Says that the wheel is for one platform."""
 
     def has_ext_modules(self) -> bool:
-        return True
+        return not os.environ.get("TUTTI_SYSTEM")
 
 
 setup(version=version(), cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Native)
