@@ -123,6 +123,9 @@ class Once(Job):
             names = set(re.findall(r"tutti_\w+", query))
             self.assertTrue(names)
             self.assertLessEqual(names, exported, query)
+        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+            explained = set(re.findall(r"`(tutti_\w+)`", file.read())) - {"tutti_NAME_total"}
+        self.assertEqual(explained, {name for name in exported if not name.endswith("_total")})
 
     def test_stopped_rank(self):
         with tempfile.TemporaryDirectory(prefix="tutti-metrics-") as folder:
@@ -261,9 +264,37 @@ class Served(Job):
                         return []
                 rates = wait_for(lambda: query("rate(tutti_operations_total[10s]) > 0"))
                 self.assertEqual({series["metric"]["rank"] for series in rates}, {"0", "1"})
+                self.draw(f"http://127.0.0.1:{own}", os.path.join(folder, "panels.svg"))
             finally:
                 server.terminate()
                 server.wait(DEADLINE)
+
+
+    def draw(self, url, path):
+        """Prometheus takes every query of the dashboard, and the picture shows what it answers."""
+        def panels(*args):
+            return subprocess.run([sys.executable, examples("panels.py"), *args], capture_output=True, text=True, timeout=DEADLINE)
+        done = panels("--prometheus", url, "--minutes", "0.5", "--rate", "10s", "-o", path)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        with open(path, encoding="utf-8") as file:
+            picture = file.read()
+        with open(examples("dashboard.json"), encoding="utf-8") as file:
+            board = json.load(file)
+        for panel in board["panels"]:
+            self.assertIn(f">{panel['title']}</text>", picture)
+        # memory on GPUs, of which there are none; the latest operation has no measured end if nobody waited for a peer
+        self.assertLessEqual(picture.count(">no data<"), 3)
+        self.assertGreater(picture.count("<polyline"), 10)
+        for words in ("rank 0", "rank 1 tcp"):
+            self.assertIn(words, picture)
+        done = panels("--prometheus", url, "--rate", "sometimes", "-o", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("sometimes", done.stderr)
+        done = panels("--prometheus", url, "-o", "/nonexistent/panels.svg")
+        self.assertEqual((done.returncode, done.stderr), (1, "panels.py: cannot write /nonexistent/panels.svg: No such file or directory\n"))
+        done = panels("--prometheus", "http://127.0.0.1:9", "-o", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("panels.py: http://127.0.0.1:9: ", done.stderr)
 
 
 class Files(unittest.TestCase):
