@@ -34,12 +34,10 @@ install: build
 
 # Nothing that is installed knows its place, so files made for one prefix work under any other.
 put:
-	@rm -rf $(BUILD)/stage
-	@meson install -C $(BUILD) --no-rebuild --quiet --destdir $(abspath $(BUILD))/stage
-	@mkdir -p "$(DESTDIR)$(PREFIX)"
-	@cp -R "$(BUILD)/stage$$(meson introspect --buildoptions $(BUILD) | \
+	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
+	  meson install -C "$(BUILD)" --no-rebuild --quiet --destdir "$$stage" && mkdir -p "$(DESTDIR)$(PREFIX)" && \
+	  cp -R "$$stage$$(meson introspect --buildoptions "$(BUILD)" | \
 	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." "$(DESTDIR)$(PREFIX)"
-	@rm -rf $(BUILD)/stage
 
 # Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md.
 DEB := build-deb
