@@ -84,6 +84,8 @@ static void print_interface(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, ":%u", lane->port);
     if (lane->rate)
         fprintf(out, " (%g Gbit/s)", lane->rate / 1000.0);
+    if (lane->source)
+        fprintf(out, " from UDP port 0x%04X", lane->source);
 }
 
 static void print_lane(FILE *out, const struct blackbox *box, size_t index)

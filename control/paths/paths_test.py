@@ -50,6 +50,14 @@ class Planned(Paths):
             if uplink.startswith("l1"):
                 self.assertTrue(ranges[uplink][0] <= int(port) <= ranges[uplink][1], (nic, port, uplink))
 
+    def test_processes_are_told_what_the_plan_says(self):
+        said = self.paths("plan", self.file, "--lanes", "2")
+        told = re.findall(r"^h(\d) +TUTTI_IB_LANES=2 TUTTI_PATHS=2:(\d+),(\d+)$", said, re.M)
+        rows = re.findall(r"^h(\d)\.n(\d) +\S+ +l\d+ +(\d+) +0 ", said, re.M)
+        self.assertEqual(len(told), 4)
+        self.assertEqual({(host, str(nic)): number for host, *numbers in told for nic, number in enumerate(numbers)},
+                         {(host, nic): number for host, nic, number in rows})
+
     def test_too_few_lanes_are_said(self):
         said = self.paths(
     "plan",

@@ -43,6 +43,29 @@ static void list_lanes(const struct paths_request *request, int leaf, struct tex
         }
 }
 
+/* The number of a NIC among those of its leaf. */
+static unsigned number_of(const struct lab_spec *spec, int host, int nic)
+{
+    unsigned number = 0;
+    int leaf = topology_leaf_of(spec, host, nic);
+    for (int i = 0; i < host * spec->nics + nic; i++)
+        number += topology_leaf_of(spec, i / spec->nics, i % spec->nics) == leaf;
+    return number;
+}
+
+/* What processes are told: with all NICs of their host, in order. */
+static void list_settings(const struct paths_request *request, struct text *out)
+{
+    const struct lab_spec *spec = &request->topology->spec;
+    text_add(out, "\n%-8s SETTINGS\n", "HOST");
+    for (int host = 0; host < spec->hosts; host++) {
+        text_add(out, "h%-7d TUTTI_IB_LANES=%u TUTTI_PATHS=%d:", host, request->lanes, topology_uplinks(spec));
+        for (int nic = 0; nic < spec->nics; nic++)
+            text_add(out, "%s%u", nic ? "," : "", number_of(spec, host, nic));
+        text_add(out, "\n");
+    }
+}
+
 bool paths_plan(const struct paths_request *request, struct text *out)
 {
     const struct lab_spec *spec = &request->topology->spec;
@@ -52,6 +75,7 @@ bool paths_plan(const struct paths_request *request, struct text *out)
              "UPLINK");
     for (int leaf = 0; leaf < spec->leaves; leaf++)
         list_lanes(request, leaf, out);
+    list_settings(request, out);
     text_add(out, "\n%-8s %-13s %5s %15s\n", "UPLINK", "SOURCE PORTS", "LANES", "SHARE OF LEAF");
     for (int leaf = 0; leaf < spec->leaves; leaf++) {
         struct paths_load load = paths_load(request, leaf);

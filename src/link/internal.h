@@ -299,6 +299,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why);
 void lanes_cut_direct(struct link *link);
 void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
 void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);
+uint16_t lanes_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
 bool lanes_accepted(void *context, struct lane *lane, const struct wire_hello *hello);
 void lanes_up(struct lane *lane);
 void lanes_down(struct lane *lane, tutti_result_t why);

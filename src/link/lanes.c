@@ -105,6 +105,19 @@ static int count_nics(struct transport *transport, const struct transport_ops *o
     return count;
 }
 
+uint16_t lanes_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+{
+    struct link_domain *domain = context;
+    unsigned first = ops->caps & TRANSPORT_DATA && index >= LINK_DATA_LANE ? LINK_DATA_LANE : 0;
+    for (int i = 0; i < domain->transports; i++) {
+        if (domain->ops[i] != ops)
+            continue;
+        const struct path_source lane = {device, (unsigned)count_nics(domain->transport[i], ops), index - first};
+        return domain->policy.source(&lane);
+    }
+    return 0;
+}
+
 /* Lanes of one transport, from index `first`: those that the policy wishes for. False: it does not know yet. */
 static bool plan_lanes(struct link *link, int transport, int first, int most)
 {
@@ -192,7 +205,7 @@ static void begin_use(struct link_lane *lane)
         lane->trace = trace_lane_open(link->domain->trace, &about, lane->ops->name);
     }
     const struct trace_interface by = {lane->view.nic->about.name, lane->lane->device, lane->view.nic->about.port, lane->view.nic->about.rate,
-                                       lane->view.roles};
+                                       lane->view.roles, lane->lane->source};
     trace_lane_up(lane->trace, &by);
     choose_usable(link);
     link->domain->policy.up(link->policy_state, &lane->view);

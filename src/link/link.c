@@ -72,7 +72,8 @@ static tutti_result_t open_transports(struct link_domain *domain)
                                           .sent = bulk_sent,
                                           .writable = link_writable,
                                           .shared = link_shared,
-                                          .memory = count_memory};
+                                          .memory = count_memory,
+                                          .source = lanes_source};
     for (int i = 0; transport_registry[i] && domain->transports < MAX_TRANSPORTS; i++) {
         const struct transport_ops *ops = transport_registry[i];
         if (!transport_is_wanted(ops))

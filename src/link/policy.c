@@ -32,6 +32,11 @@ static uint64_t any_lane(void *state, size_t length)
     return 0;
 }
 
+static uint16_t any_source(const struct path_source *lane)
+{
+    return 0;
+}
+
 struct path_policy path_complete(const struct path_policy *policy)
 {
     return (struct path_policy){.name = policy->name,
@@ -43,5 +48,6 @@ struct path_policy path_complete(const struct path_policy *policy)
                                 .landed = policy->landed ? policy->landed : ignore_landed,
                                 .up = policy->up ? policy->up : ignore_lane,
                                 .down = policy->down ? policy->down : ignore_lane,
-                                .credit = policy->credit ? policy->credit : any_lane};
+                                .credit = policy->credit ? policy->credit : any_lane,
+                                .source = policy->source ? policy->source : any_source};
 }

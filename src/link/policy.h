@@ -53,6 +53,13 @@ struct path_question {
     int most;      /* room for wishes */
 };
 
+/* A lane that is about to be joined to the peer's. */
+struct path_source {
+    unsigned device; /* our interface, */
+    unsigned nics;   /* of so many */
+    unsigned place;  /* of the lane among those of its transport: 0 for the first that path_policy.lanes() wishes for */
+};
+
 struct path_wish {
     uint16_t roles; /* enum path_role */
 };
@@ -80,6 +87,8 @@ struct path_policy {
     /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the sender, who keeps
      * to it while one of them is up. */
     uint64_t (*credit)(void *state, size_t length);
+    /* The UDP source port of its packets; 0: any. The same for all links: there is no state. */
+    uint16_t (*source)(const struct path_source *lane);
 };
 
 /*

@@ -26,6 +26,15 @@ unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned upl
 /* Its source port: the first of the uplink's share. */
 uint16_t dnlb_port(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
 
+/* What a process knows of the plan: "UPLINKS:NUMBER[,NUMBER...]", each of its interfaces with its number at its leaf. */
+#define DNLB_NICS 8
+struct dnlb_plan {
+    unsigned uplinks, nics, index[DNLB_NICS];
+};
+
+/* False: the text is none. */
+bool dnlb_parse(const char *text, struct dnlb_plan *out);
+
 /* Equation 4: are there lanes for all uplinks? */
 bool dnlb_covers(unsigned nics, unsigned lanes, unsigned uplinks);
 

@@ -57,6 +57,20 @@ static void test_cover(void **state)
     assert_true(dnlb_covers(0xffffffffu, 0xffffffffu, 8));
 }
 
+static void test_plans_are_read(void **state)
+{
+    static const char *const wrong[] = {"", "8", "8:", "0:1", ":1", "8:1,", "8:,1", "8:1;2", "x:1", "8:-1", "8: 1", "16385:1", "8:1,x",
+                                        "8:99999999", "8:0,1,2,3,4,5,6,7,8"};
+    struct dnlb_plan plan;
+    assert_true(dnlb_parse("8:3", &plan));
+    assert_true(plan.uplinks == 8 && plan.nics == 1 && plan.index[0] == 3);
+    assert_true(dnlb_parse("16384:0,7,6,5,4,3,2,16777216", &plan));
+    assert_true(plan.uplinks == 16384 && plan.nics == 8 && plan.index[1] == 7 && plan.index[7] == 1 << 24);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (dnlb_parse(wrong[i], &plan))
+            fail_msg("\"%s\" was taken", wrong[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -64,6 +78,7 @@ int main(void)
         cmocka_unit_test(test_equation_three),
         cmocka_unit_test(test_even),
         cmocka_unit_test(test_cover),
+        cmocka_unit_test(test_plans_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

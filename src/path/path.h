@@ -9,4 +9,7 @@
  * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each: the link's window. */
 extern const struct path_policy path_stripe;
 
+/* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */
+uint16_t path_planned_source(const struct path_source *lane);
+
 #endif

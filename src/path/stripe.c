@@ -113,4 +113,5 @@ const struct path_policy path_stripe = {.name = "stripe",
                                         .state_bytes = sizeof(struct stripe),
                                         .pick = pick,
                                         .landed = landed,
-                                        .up = up};
+                                        .up = up,
+                                        .source = path_planned_source};

@@ -386,7 +386,7 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->index = (uint32_t)about->lane;
     record->device = 0;
     record->rate = 0;
-    record->port = record->roles = 0;
+    record->port = record->roles = record->source = 0;
     memset(&record->interface, 0, sizeof record->interface);
     record->state = WIRE_LANE_DOWN;
     record->opened = trace_now();
@@ -422,6 +422,7 @@ void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
     record->rate = by->rate;
     record->port = (uint16_t)by->port;
     record->roles = by->roles;
+    record->source = by->source;
     copy_text(record->interface.text, sizeof record->interface.text, by->name);
     lane_end(record);
 }

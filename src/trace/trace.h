@@ -100,6 +100,7 @@ struct trace_interface {
     uint32_t device; /* as its transport numbers them */
     uint32_t port, rate;
     uint16_t roles;
+    uint16_t source; /* UDP port; 0: any */
 };
 
 /* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and peer_host. */

@@ -27,6 +27,7 @@
 #include <sys/uio.h>
 
 struct transport;
+struct transport_ops;
 struct lane;
 
 enum transport_caps {
@@ -68,6 +69,9 @@ struct transport_owner {
     void (*shared)(struct lane *lane, uint64_t key, int fd);
     /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count. */
     void (*memory)(void *context, int64_t bytes);
+    /* The UDP source port that packets of lane `index`, by interface `device`, are to have; 0: any. Asked, where packets have one, each time
+     * before a lane is joined to the peer's. NULL: any. */
+    uint16_t (*source)(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
 };
 
 /* Embedded first in each transport's own lane. */
@@ -77,6 +81,7 @@ struct lane {
     void *user;
     uint64_t bytes_sent, bytes_received; /* payload, kept by the transport */
     unsigned device; /* our interface that it goes by, as the transport numbers them; known when it is up */
+    uint16_t source; /* UDP source port of its packets, where the owner has asked for one; 0: any */
 };
 
 /* An interface of this process. Where a transport has several, a lane of index i goes by the one of number i, counted round, at each end by its own count. */

@@ -221,6 +221,8 @@ struct wire_box_lane {
     uint32_t rate;  /* of the interface, Mbit/s; 0: not known */
     uint16_t port;  /* of the device; 0: it has none */
     uint16_t roles; /* enum wire_lane_role */
+    uint16_t source; /* UDP source port of its packets; 0: any */
+    uint16_t reserved[3];
 };
 
 enum wire_segment_status {
@@ -250,7 +252,7 @@ _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_CO
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
-_Static_assert(sizeof(struct wire_box_lane) == 80, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 88, "wire_box_lane is part of the format");
 _Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
 _Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
 _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");

@@ -94,6 +94,7 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .rate = record.rate,
                                    .port = record.port,
                                    .roles = record.roles,
+                                   .source = record.source,
                                    .state = (enum wire_lane_state)record.state,
                                    .opened = box_rate_ns(rate, record.opened)};
     box_copy_text(lane->interface, sizeof lane->interface, record.interface.text, sizeof record.interface.text);

@@ -68,7 +68,7 @@ struct blackbox_lane {
     uint32_t peer_pid, index, device;
     char interface[17]; /* "": not known */
     uint32_t rate;      /* Mbit/s; 0: not known */
-    uint16_t port, roles;
+    uint16_t port, roles, source;
     enum wire_lane_state state;
     uint64_t opened;
     char transport[17];

@@ -386,6 +386,74 @@ static void a_port_goes_while_a_lane_connects(void **state)
     set("TUTTI_TIMEOUT", NULL);
 }
 
+/* ---- Source ports ----------------------------------------------------------------------------------- */
+
+static uint16_t asked_for;
+
+static uint16_t on_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+{
+    assert_ptr_equal(ops, under_test);
+    return (uint16_t)(asked_for ? asked_for + device + index : 0);
+}
+
+/* So many queue pairs of this process send from the port. */
+static int count_sources(unsigned port)
+{
+    char text[32];
+    int count = 0;
+    command("info");
+    snprintf(text, sizeof text, "sport %u ", port);
+    for (const char *at = answer; (at = strstr(at, text)); at++)
+        count++;
+    return count;
+}
+
+static void lanes_send_from_the_port_that_is_asked_for(void **state)
+{
+    static const uint16_t ports[] = {0xc000, 0xc001, 0xd555, 0xfffe};
+    struct pair pair;
+    (void)state;
+    if (!has_device())
+        skip();
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        party_open(&pair.a);
+        party_open(&pair.b);
+        ((struct transport *)pair.a.transport)->owner.source = on_source;
+        ((struct transport *)pair.b.transport)->owner.source = on_source;
+        asked_for = ports[i];
+        struct both lane = open_both(&pair, 0);
+        assert_int_equal(lane.at->lane->source, ports[i]);
+        assert_int_equal(lane.bt->lane->source, ports[i]);
+        assert_int_equal(count_sources(ports[i]), 2);
+        carries(&pair, &lane);
+        asked_for = 0;
+        assert_int_equal(open_both(&pair, 1).at->lane->source, 0);
+        pair_close(&pair);
+    }
+}
+
+/* Where the adapter has a library of its own, that is asked, too. */
+static void the_adapters_library_sets_the_port(void **state)
+{
+    char path[512];
+    struct pair pair;
+    (void)state;
+    if (!has_device())
+        skip();
+    const char *verbs = param_string(PARAM_IBVERBS_LIBRARY), *folder = strrchr(verbs, '/');
+    snprintf(path, sizeof path, "%.*s/libmlx5.so.1", folder ? (int)(folder - verbs) : 1, folder ? verbs : ".");
+    pair_open(&pair);
+    struct verbs_lane *lane = (struct verbs_lane *)pair.at->lane;
+    assert_false(verbs_set_source(lane->qp, 0xd123));
+    void *library = dlopen(path, RTLD_NOW);
+    assert_non_null(library);
+    assert_false(verbs_set_source(lane->qp, 0));
+    assert_true(verbs_set_source(lane->qp, 0xd123));
+    assert_int_equal(count_sources(0xd123), 1);
+    dlclose(library);
+    pair_close(&pair);
+}
+
 /* ---- A peer that breaks the rules ------------------------------------------------------------------- */
 
 /* A send of the lane's queue pair that our own code would not make. */
@@ -570,6 +638,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(says_why_it_is_not_to_be_had), cmocka_unit_test(takes_what_was_asked_for),
     cmocka_unit_test(finds_its_address_again),      cmocka_unit_test(silence_ends_a_lane),
     cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone), cmocka_unit_test(room_for_completions_grows),
+    cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for), cmocka_unit_test(the_adapters_library_sets_the_port),
     cmocka_unit_test(garbage_does_no_harm),         cmocka_unit_test(each_call_fails_once),
 };
 const struct group verbs_group = {"verbs", tests, sizeof tests / sizeof *tests};

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on over the port that
-is left, over TCP where none is, and over those that are back. Then a peer with one port. Usage: rdma_ports_test.py SOAK"""
+is left, over TCP where none is, and over those that are back. Then a peer with one port;
+and the source ports of packets. Usage: rdma_ports_test.py SOAK"""
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,7 @@ PATIENCE = 60
 AT_ONCE = 15  # seconds; probes begin after a minute
 MUCH = 1 << 20  # bytes
 BOTH = ["tp0", "tp1"]
+ROCE = (4791).to_bytes(2, "big")
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500",
             "TORCHELASTIC_RUN_ID": "rdma", "TUTTI_TRANSPORT": "verbs", "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s",
             "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K", "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info",
@@ -26,9 +29,9 @@ SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MAST
 class Job:
     """Random collectives on two ranks, each result checked, until end()."""
 
-    def __init__(self, other, settings):
+    def __init__(self, other, settings, ours=None):
         self.log = tempfile.NamedTemporaryFile(prefix="tutti-ports-")
-        self.ranks = [self.rank(0, [], {}), self.rank(1, other.inside, settings)]
+        self.ranks = [self.rank(0, [], ours or {}), self.rank(1, other.inside, settings)]
 
     def rank(self, number, inside, settings):
         env = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
@@ -94,9 +97,34 @@ def a_peer_has_one_port(other):
         judge(job)
 
 
+def heard(link, job):
+    """{address: source ports} of the packets of RoCE on the link, until there are two of each side."""
+    ports, end = {}, time.monotonic() + PATIENCE
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as tap:
+        tap.bind((link, 0x0003))
+        tap.settimeout(PATIENCE)
+        while len(ports) < 2 or any(len(of) < 2 for of in ports.values()):
+            packet = tap.recv(2048)
+            head = packet[0] % 16 * 4
+            if packet[9] == socket.IPPROTO_UDP and packet[head + 2:head + 4] == ROCE:
+                ports.setdefault(socket.inet_ntoa(packet[12:16]), set()).add(int.from_bytes(packet[head:head + 2], "big"))
+            assert time.monotonic() < end and job.ranks[0].poll() is None, f"no two ports of each side: {ports}"
+    return ports
+
+
+def packets_have_the_planned_ports(other):
+    """Four NICs at leaves of 4 uplinks, two lanes each: eq. 3 of the plan, reckoned here once more."""
+    plan = {"10.83.1.1": 0, "10.83.2.1": 5, "10.83.1.2": 1, "10.83.2.2": 2}
+    lanes = {"TUTTI_IB_LANES": "2"}
+    with Job(other, {**lanes, "TUTTI_PATHS": "4:1,2"}, {**lanes, "TUTTI_PATHS": "4:0,5"}) as job:
+        seen = {**heard("tp0", job), **heard("tp1", job)}
+        judge(job)
+    assert seen == {nic: {0xC000 + (2 * number + lane) % 4 * 0x1000 for lane in range(2)} for nic, number in plan.items()}, seen
+
+
 def main():
     with Other(["tm0", "tp0", "tp1"]) as other:
-        for test in (links_go_and_come, a_peer_has_one_port):
+        for test in (links_go_and_come, a_peer_has_one_port, packets_have_the_planned_ports):
             test(other)
             print(test.__name__, "passed", flush=True)
 

@@ -201,6 +201,7 @@ static bool on_accepted(void *context, struct lane *below, const struct wire_hel
     lane->below = below;
     lane->base.up = true;
     lane->base.lane.device = below->device;
+    lane->base.lane.source = below->source;
     below->user = lane;
     transport_enter(&pass->base);
     bool taken = pass->base.owner.accepted(pass->base.owner.context, &lane->base.lane, hello);
@@ -229,6 +230,7 @@ static void on_up(struct lane *below)
     struct pass_lane *above = below->user;
     above->base.up = true;
     above->base.lane.device = below->device;
+    above->base.lane.source = below->source;
     UPCALL(below, up(&lane->base.lane));
 }
 
@@ -279,6 +281,13 @@ static void on_shared(struct lane *below, uint64_t key, int fd)
     UPCALL(below, shared(&lane->base.lane, key, fd));
 }
 
+static uint16_t on_source(void *context, const struct transport_ops *ops, unsigned device, uint16_t index)
+{
+    struct pass_transport *pass = context;
+    (void)ops;
+    return pass->base.owner.source ? pass->base.owner.source(pass->base.owner.context, pass->base.ops, device, index) : 0;
+}
+
 static void on_memory(void *context, int64_t bytes)
 {
     struct pass_transport *pass = context;
@@ -296,7 +305,7 @@ static tutti_result_t pass_open(const struct transport_ops *ops, const struct tr
     if (!pass)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport %s", ops->name);
     const struct transport_owner between = {pass,    on_accepted, on_up,       on_down,   on_message, on_target,
-                                            on_arrived, on_sent,  on_writable, on_shared, on_memory};
+                                            on_arrived, on_sent,  on_writable, on_shared, on_memory, on_source};
     pass->table = table;
     pass->random = table->setting.seed;
     list_init(&pass->busy);

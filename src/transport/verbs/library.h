@@ -11,6 +11,7 @@
 #undef ibv_reg_mr
 #undef ibv_get_device_list
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct verbs_library {
@@ -22,6 +23,9 @@ struct verbs_library {
                      uint32_t flags, size_t size);
 };
 
+/* The UDP source port of a queue pair that can send, set by the library of the adapter itself, where that is loaded and can:
+ * kernels before 5.9 do not look at the flow label. False: it was not; 0 leaves the port alone. */
+bool verbs_set_source(struct ibv_qp *qp, uint16_t port);
 /* Loaded once for the process. TUTTI_INVALID_USAGE, and the sentence says why: it is not to be had. */
 tutti_result_t verbs_library(const struct verbs_library **out);
 

@@ -129,6 +129,23 @@ static uint8_t at_least_0(enum param_id id)
     return (uint8_t)(param_int(id) > 0 ? param_int(id) : 0);
 }
 
+/*
+ * Adapters derive the source port from the flow label, as ibv_flow_label_to_udp_sport() does; label 0 would leave it to
+ * them, so every port has one that is not.
+ */
+static uint32_t label_of(uint16_t port)
+{
+    return port ? 1u << 14 | ((port & 0x3fffu) ^ 1) : 0;
+}
+
+static uint16_t wanted_source(const struct verbs_lane *lane)
+{
+    const struct transport *transport = lane->base.lane.transport;
+    if (!transport->owner.source || lane->device->link_layer != IBV_LINK_LAYER_ETHERNET)
+        return 0;
+    return transport->owner.source(transport->owner.context, transport->ops, lane->device->index, lane->index);
+}
+
 static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct verbs_info *theirs)
 {
     const struct verbs_device *device = lane->device;
@@ -139,6 +156,7 @@ static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct ver
         memcpy(&way.grh.dgid, theirs->gid, sizeof theirs->gid);
         way.grh.sgid_index = (uint8_t)device->gid.gid_index;
         way.grh.hop_limit = 255;
+        way.grh.flow_label = label_of(lane->base.lane.source);
         way.grh.traffic_class = at_least_0(PARAM_IB_TC);
     }
     return way;
@@ -147,6 +165,7 @@ static struct ibv_ah_attr way_to(const struct verbs_lane *lane, const struct ver
 tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs)
 {
     int64_t retries = param_int(PARAM_IB_RETRY_CNT);
+    lane->base.lane.source = wanted_source(lane);
     if (!plausible(lane, theirs))
         return error_set(TUTTI_REMOTE_ERROR, "verbs lane %u: the peer's queue pair cannot be joined to ours",
                          lane->index);
@@ -169,6 +188,7 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
                                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     if (error)
         return complain(lane, "cannot let a queue pair send", error);
+    verbs_set_source(lane->qp, lane->base.lane.source);
     lane->theirs = *theirs;
     lane->room = theirs->receives;
     return TUTTI_SUCCESS;
