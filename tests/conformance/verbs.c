@@ -350,6 +350,40 @@ static void a_port_goes_down_and_comes_back(void **state)
     pair_close(&pair);
 }
 
+/* As where a service takes the address from an interface that has lost its carrier: lanes that are tried meanwhile must not stay with another one. */
+static void a_port_goes_back_to_its_address(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!has_two_ports())
+        skip();
+    pair_open(&pair);
+    struct both lane = open_both(&pair, 9);
+    const struct verbs_device *device = ((struct verbs_lane *)lane.at->lane)->device;
+    const union ibv_gid before = device->gid.gid;
+    ip("address add 10.84.9.1/24 dev v1");
+    ip("address delete 10.84.1.1/24 dev v1");
+    pair_until(&pair, lane.at->counts[NOTE_DOWN] && lane.bt->counts[NOTE_DOWN]);
+    end_close(lane.at);
+    end_close(lane.bt);
+    uint64_t end = clock_ns() + 10 * NS_PER_S;
+    for (int round = 0; round < 2 || memcmp(&device->gid.gid, &before, sizeof before) != 0; round++) {
+        struct end *tried = end_new(&pair.a);
+        if (under_test->lane_open(pair.a.transport, &pair.b.self, 9, 2, 0, 0, tried, &tried->lane) == TUTTI_SUCCESS)
+            end_close(tried);
+        tried->lane = NULL;
+        pair.a.count--;
+        free(tried);
+        if (round == 0)
+            ip("address add 10.84.1.1/24 dev v1");
+        assert_true(clock_ns() < end);
+        pair_step(&pair);
+    }
+    lane = open_both(&pair, 9);
+    carries(&pair, &lane);
+    pair_close(&pair);
+}
+
 /* The peer's port goes down, or the device is taken out, at any point of a lane's beginning: it ends, and the other port does not care. */
 static void a_port_goes_while_a_lane_connects(void **state)
 {
@@ -645,7 +679,7 @@ const struct group verbs_group = {"verbs", tests, sizeof tests / sizeof *tests};
 
 static const struct CMUnitTest of_ports[] = {
     cmocka_unit_test(lanes_go_by_the_ports_in_turn), cmocka_unit_test(a_peer_may_have_fewer_ports),
-    cmocka_unit_test(a_port_goes_down_and_comes_back),
+    cmocka_unit_test(a_port_goes_down_and_comes_back), cmocka_unit_test(a_port_goes_back_to_its_address),
     cmocka_unit_test(a_port_goes_while_a_lane_connects), /* the last one: then there is one port */
 };
 const struct group ports_group = {"ports", of_ports, sizeof of_ports / sizeof *of_ports};

@@ -28,27 +28,26 @@ static bool same_gid(const struct ibv_gid_entry *a, const struct ibv_gid_entry *
     return a->gid_type == b->gid_type && memcmp(&a->gid, &b->gid, sizeof a->gid) == 0;
 }
 
-/* Where in the table the device's address is, or the best address if it has none of those there. False: the table is
- * empty. */
+/* Where in the table the device's address is: that of the beginning, or the one since then, or the best if neither is
+ * there. False: the table is empty. */
 static bool search_gids(struct verbs_device *device, int length)
 {
     struct ibv_gid_entry best, entry;
-    int found = -1;
+    bool found = false;
+    int least = 0;
     for (int i = 0; i < length; i++) {
         if (!read_gid(device, (uint32_t)i, &entry))
             continue;
-        if (same_gid(&entry, &device->gid)) {
-            device->gid = entry;
-            return true;
-        }
-        if (found < 0 || choose_gid_class(&entry) < choose_gid_class(&best)) {
-            best = entry;
-            found = i;
-        }
+        int worth = same_gid(&entry, &device->home) ? -2 : same_gid(&entry, &device->gid) ? -1 : choose_gid_class(&entry);
+        if (found && worth >= least)
+            continue;
+        best = entry;
+        least = worth;
+        found = true;
     }
-    if (found >= 0)
+    if (found)
         device->gid = best;
-    return found >= 0;
+    return found;
 }
 
 /* The address is what stays; its place in the table changes with each that comes or goes. */
@@ -62,10 +61,12 @@ static tutti_result_t resolve_gid(struct verbs_device *device, const struct ibv_
                               device->name, (int)asked);
         return TUTTI_SUCCESS;
     }
-    if (read_gid(device, device->gid.gid_index, &entry) && same_gid(&entry, &device->gid))
+    if (read_gid(device, device->gid.gid_index, &entry) && same_gid(&entry, &device->gid) && same_gid(&entry, &device->home))
         return TUTTI_SUCCESS;
     if (!search_gids(device, port->gid_tbl_len))
         return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s has no address", device->name);
+    if (choose_gid_class(&device->home) < 0) /* none yet */
+        device->home = device->gid;
     return TUTTI_SUCCESS;
 }
 
