@@ -67,6 +67,8 @@ struct link_lane {
     uint64_t heard;         /* last sign of life */
     uint64_t probed;        /* when a probe was sent that is not answered; 0: none */
     uint64_t retry_at, backoff_ns;
+    uint64_t up_since, calm_ns; /* for so long it must have been up again before it takes over from backups */
+    bool settling;              /* it has not yet */
 };
 
 /* A message that is queued, or kept until acknowledged. */

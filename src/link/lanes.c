@@ -15,6 +15,8 @@
 
 #define MAX_BACKOFF (2 * NS_PER_S)
 #define REFUSALS_OF_A_DEAD_PEER 3
+#define SOON     8 /* times a lane's calm */
+#define MAX_CALM (16 * NS_PER_S)
 
 /* Other lanes carry data alone: they neither keep a link nor lose one. */
 static bool carries_messages(const struct link_lane *lane)
@@ -82,25 +84,27 @@ static void connect_lane(struct link_lane *lane)
     }
 }
 
-/* Lanes for data, else those kept for their failure, else what there is. */
+/* Lanes for data, else those kept for their failure, else what there is. One that has just come back may be gone again: it waits while
+ * backups stand in. */
 static void choose_usable(struct link *link)
 {
-    uint32_t up = 0, data = 0, backup = 0;
+    uint32_t up = 0, data = 0, calm = 0, backup = 0;
     for (int i = 0; i < link->lanes; i++) {
         const struct link_lane *lane = &link->lane[i];
         uint32_t bit = lane->state == LANE_UP && lane->lane && !lane->unconfirmed ? 1u << i : 0;
         up |= bit;
         data |= lane->view.roles & PATH_DATA ? bit : 0;
+        calm |= lane->view.roles & PATH_DATA && !lane->settling ? bit : 0;
         backup |= lane->view.roles & PATH_BACKUP ? bit : 0;
     }
-    link->usable = data ? data : backup ? backup : up;
+    uint32_t spare = backup ? backup : data ? data : up;
+    link->usable = backup && calm ? calm : spare;
 }
 
-static int count_nics(struct transport *transport, const struct transport_ops *ops)
+static int list_nics(struct transport *transport, const struct transport_ops *ops, struct transport_nic out[LINK_NICS])
 {
-    struct transport_nic about;
     int count = 0;
-    while (ops->nic(transport, (unsigned)count, &about))
+    while (count < LINK_NICS && ops->nic(transport, (unsigned)count, &out[count]))
         count++;
     return count;
 }
@@ -112,7 +116,8 @@ uint16_t lanes_source(void *context, const struct transport_ops *ops, unsigned d
     for (int i = 0; i < domain->transports; i++) {
         if (domain->ops[i] != ops)
             continue;
-        const struct path_source lane = {device, (unsigned)count_nics(domain->transport[i], ops), index - first};
+        struct transport_nic nic[LINK_NICS];
+        const struct path_source lane = {device, (unsigned)list_nics(domain->transport[i], ops, nic), index - first};
         return domain->policy.source(&lane);
     }
     return 0;
@@ -123,10 +128,12 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
 {
     struct link_domain *domain = link->domain;
     struct path_wish wishes[LINK_MAX_LANES];
+    struct transport_nic nic[LINK_NICS];
     struct path_question question = {.peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
     question.likely = likely < most ? likely : most;
-    question.nics = count_nics(domain->transport[transport], question.ops);
+    question.nics = list_nics(domain->transport[transport], question.ops, nic);
+    question.nic = nic;
     question.data = !first && link->planned[1] < 0;
     int count = domain->policy.lanes(link->policy_state, &question, wishes);
     for (int i = 0; i < count && i < most; i++) {
@@ -223,10 +230,30 @@ static void end_use(struct link_lane *lane)
     link->domain->policy.down(link->policy_state, &lane->view);
 }
 
+/* A lane that fails again soon is left alone for longer. */
+static void grow_calm(struct link_lane *lane)
+{
+    uint64_t first = (uint64_t)param_int(PARAM_FAILBACK) * NS_PER_MS, longer = 2 * lane->calm_ns;
+    bool soon = since(lane->up_since, clock_ns()) < SOON * lane->calm_ns;
+    lane->calm_ns = !soon ? first : longer < MAX_CALM ? longer : MAX_CALM;
+}
+
+/* It has been up for long enough to take over from backups. */
+static void settle(struct link_lane *lane, uint64_t now)
+{
+    if (!lane->settling || since(lane->up_since, now) < lane->calm_ns)
+        return;
+    lane->settling = false;
+    choose_usable(lane->link);
+    bulk_pump(lane->link);
+}
+
 static void lane_is_up(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->state = LANE_UP;
+    lane->up_since = clock_ns();
+    lane->settling = lane->calm_ns;
     begin_use(lane);
     lane->backoff_ns = lane->retry_at = 0;
     lane->puts = 0;
@@ -310,6 +337,7 @@ void lanes_dead(struct link_lane *lane, tutti_result_t why)
     lane->probed = 0;
     schedule_retry(lane);
     if (was_up) {
+        grow_calm(lane);
         lanes_event(lane, WIRE_EVENT_LANE_DOWN, why, lane->puts);
         trace_count(link->domain->trace, WIRE_COUNTER_LANES_DOWN, 1);
         end_use(lane);
@@ -535,7 +563,9 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             lanes_dead(lane, error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
         else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS))
             probe(lane, now);
-        busy |= lane->state == LANE_CONNECTING || lane->retry_at;
+        if (lane->state == LANE_UP && !link->lost)
+            settle(lane, now);
+        busy |= lane->state == LANE_CONNECTING || lane->retry_at || (lane->state == LANE_UP && lane->settling);
     }
     link->cut = false;
     if (!link->lost) {

@@ -255,6 +255,46 @@ static void test_backup_waits_for_its_turn(void **state)
     finish(script, pair);
 }
 
+/* A lane that is back takes over when it has been there for a while, and for longer if it fails again. */
+static void test_backup_is_left_in_time(void **state)
+{
+    struct script *script = start(3);
+    struct payload *pair[2];
+    told.roles[0] = PATH_CONTROL;
+    told.roles[1] = PATH_DATA;
+    told.roles[2] = PATH_BACKUP;
+    script_join(script);
+    struct link *link = script->side[0].link;
+    assert_int_equal(link->usable, 2);
+    for (int round = 0; round < 8; round++) {
+        int calm = 500 << round < 16000 ? 500 << round : 16000;
+        assert_true(script_act(script, 0, 1, SCRIPT_KILL));
+        assert_true(script_act(script, 0, 1, SCRIPT_DOWN));
+        script_settle(script);
+        assert_int_equal(link->usable, 4);
+        for (int i = 0; link->lane[1].state != LANE_UP && i < 100; i++) {
+            script_tick(script, 3000);
+            script_settle(script);
+        }
+        assert_int_equal(link->lane[1].state, LANE_UP);
+        assert_int_equal(link->usable, 4);
+        script_tick(script, (unsigned)calm - 100);
+        assert_int_equal(link->usable, 4);
+        if (round % 2) /* the next failure comes before */
+            continue;
+        script_tick(script, (unsigned)calm + 1);
+        assert_int_equal(link->usable, 2);
+    }
+    payload_pair(script, 0, 1, 4 * SEGMENT, pair);
+    script_settle(script);
+    assert_int_equal(told.landed[2], 4);
+    /* While no backup is there, it does not wait. */
+    assert_true(script_act(script, 0, 2, SCRIPT_KILL));
+    assert_true(script_act(script, 0, 2, SCRIPT_DOWN));
+    assert_int_equal(link->usable, 2);
+    finish(script, pair);
+}
+
 static void test_receiver_chooses(void **state)
 {
     struct script *script = start_joined(3);
@@ -377,6 +417,7 @@ int main(void)
         CASE(test_nobody_waits_for_nothing),
         CASE(test_answer_comes_later),
         CASE(test_backup_waits_for_its_turn),
+        CASE(test_backup_is_left_in_time),
         CASE(test_receiver_chooses),
         CASE(test_what_was_under_way_is_forgotten),
         CASE(test_cancelled),

@@ -2,9 +2,9 @@
 /* Answers for policies that do not care. */
 #include "link/policy.h"
 
-static int all_data(void *state, const struct path_question *question, struct path_wish *wishes)
+int path_all_data(void *state, const struct path_question *question, struct path_wish *wishes)
 {
-    enum path_role data = question->messages && !question->data ? PATH_BACKUP : PATH_DATA;
+    enum path_role data = question->messages && !question->data ? 0 : PATH_DATA;
     for (int i = 0; i < question->likely; i++)
         wishes[i].roles = (uint16_t)(data | (question->messages && i == 0 ? PATH_CONTROL : 0));
     return question->likely;
@@ -41,7 +41,7 @@ struct path_policy path_complete(const struct path_policy *policy)
 {
     return (struct path_policy){.name = policy->name,
                                 .state_bytes = policy->state_bytes,
-                                .lanes = policy->lanes ? policy->lanes : all_data,
+                                .lanes = policy->lanes ? policy->lanes : path_all_data,
                                 .window = policy->window ? policy->window : no_window,
                                 .pick = policy->pick,
                                 .posted = policy->posted ? policy->posted : ignore_posted,

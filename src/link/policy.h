@@ -25,11 +25,11 @@ struct path_nic {
     uint64_t landed;      /* bytes that peers have, ever */
 };
 
-/* What a lane is for. One with neither of the first two carries nothing of its own accord. */
+/* What a lane is for. One without any carries segments where no other lane can. */
 enum path_role {
     PATH_DATA = WIRE_LANE_FOR_DATA,        /* segments */
     PATH_CONTROL = WIRE_LANE_FOR_MESSAGES, /* messages; while it is down, another lane carries them */
-    PATH_BACKUP = WIRE_LANE_IS_BACKUP,     /* segments while no lane for data is up */
+    PATH_BACKUP = WIRE_LANE_IS_BACKUP,     /* segments while no lane for data is up, and until one has been for a while */
 };
 
 /* A lane as a policy sees it; kept by the link. */
@@ -50,6 +50,7 @@ struct path_question {
     bool data;     /* messages, and there is no other transport for data */
     int likely;    /* so many the transport finds worth having */
     int nics;      /* interfaces of ours that it has: the i-th lane goes by the i-th, counted round; 0: it does not tell */
+    const struct transport_nic *nic;
     int most;      /* room for wishes */
 };
 
@@ -91,10 +92,12 @@ struct path_policy {
     uint16_t (*source)(const struct path_source *lane);
 };
 
+/* As many lanes as are likely. All carry data, but those for messages only where there are no others; the first carries messages. */
+int path_all_data(void *state, const struct path_question *question, struct path_wish *wishes);
+
 /*
  * The policy with an answer to every question: where its table has a gap, that of a policy to which the question means nothing. All
- * functions but pick() may be left out. Lanes are then as many as the transport finds worth having: all carry data, but those for messages
- * only while no other does, if there are others; the first carries messages.
+ * functions but pick() may be left out. Lanes are then those of path_all_data().
  */
 struct path_policy path_complete(const struct path_policy *policy);
 

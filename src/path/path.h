@@ -9,6 +9,10 @@
  * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each: the link's window. */
 extern const struct path_policy path_stripe;
 
+/* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names are backups, unless that were all (ICCL
+ * section 3.3: a queue pair on another adapter, open and idle). */
+int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
+
 /* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */
 uint16_t path_planned_source(const struct path_source *lane);
 

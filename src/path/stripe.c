@@ -111,6 +111,7 @@ static void up(void *state, const struct path_lane *lane)
 
 const struct path_policy path_stripe = {.name = "stripe",
                                         .state_bytes = sizeof(struct stripe),
+                                        .lanes = path_lanes_and_backups,
                                         .pick = pick,
                                         .landed = landed,
                                         .up = up,

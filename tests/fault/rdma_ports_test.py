@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from links import Other, await_traffic, run_alone
+from links import Other, await_traffic, run_alone, sent
 
 SOAK = [*shlex.split(os.environ.get("MESON_EXE_WRAPPER", "")), sys.argv[1]]
 PATIENCE = 60
@@ -97,6 +97,24 @@ def a_peer_has_one_port(other):
         judge(job)
 
 
+def a_backup_stands_in(other):
+    """It is idle, carries all while the other port is down, and is left again; both ends must be told."""
+    kept = {"TUTTI_BACKUP": "soft_tp1", "TUTTI_FAILBACK": "300ms"}
+    with Job(other, kept, kept) as job:
+        idle = {link: sent(link) for link in ("tp1", "tm0")}
+        job.carries(["tp0"])
+        assert sent("tp1") - idle["tp1"] < MUCH // 10, "the backup is not idle"
+        other.set("tp0", "down")
+        job.carries(["tp1"], AT_ONCE)
+        other.set("tp0", "up")
+        job.carries(["tp0"])
+        time.sleep(0.5)
+        before = sent("tp1")
+        job.carries(["tp0"])
+        assert sent("tp1") - before < MUCH // 10, "the backup is not left"
+        judge(job)
+
+
 def heard(link, job):
     """{address: source ports} of the packets of RoCE on the link, until there are two of each side."""
     ports, end = {}, time.monotonic() + PATIENCE
@@ -124,7 +142,7 @@ def packets_have_the_planned_ports(other):
 
 def main():
     with Other(["tm0", "tp0", "tp1"]) as other:
-        for test in (links_go_and_come, a_peer_has_one_port, packets_have_the_planned_ports):
+        for test in (links_go_and_come, a_peer_has_one_port, a_backup_stands_in, packets_have_the_planned_ports):
             test(other)
             print(test.__name__, "passed", flush=True)
 
