@@ -39,7 +39,7 @@ class Call:
         self.args = [" ".join(arg.split()) for arg in found["args"].split(",")]
         if self.name not in rows:
             raise SystemExit(f"docs/man/calls.tbl does not say in short what {self.name} does")
-        self.summary, self.shared, self.mechanism = rows[self.name]
+        self.summary, self.shared, self.gives, self.mechanism = rows[self.name]
         self.text, _, mechanism = " ".join(plain(found[1] or "")).partition("Mechanism: ")
         self.mechanism = mechanism or self.mechanism
 
@@ -123,8 +123,10 @@ def page(header, call):
     lines += section("DESCRIPTION", *filter(None, (call.text, note)))
     if call.takes("count", "size", "send_counts", "nranks", "scalar", "device_scalar"):
         lines += section("SHAPES AND UNITS", header.common["Shapes"])
-    if call.takes("stream") or "group" in call.name:
-        lines += section("ORDER AND OWNERSHIP", header.common["Order"])
+    orders = call.takes("stream") or "group" in call.name
+    owned = "{} is the caller's; {} frees it.".format(*call.gives.split(", ")) if call.gives else ""
+    if orders or owned:
+        lines += section("ORDER AND OWNERSHIP", *filter(None, (header.common["Order"] if orders else "", owned)))
     if call.takes("stream", "config", "buffer"):
         lines += section("DEVICES", header.common["Devices"])
     if call.fails():

@@ -117,7 +117,7 @@ class Generator(unittest.TestCase):
 
     def test_call_without_a_page(self):
         with open(os.path.join(self.pages, "calls.tbl"), "a", encoding="utf-8") as file:
-            file.write("tutti_scan | scan | |\n")
+            file.write("tutti_scan | scan | | |\n")
         code, text = self.with_header(*self.NEW)
         self.assertEqual(code, 1)
         self.assertIn("tutti_scan.3: is missing", text)
