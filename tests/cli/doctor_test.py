@@ -180,7 +180,7 @@ class Memory(Doctor):
         subprocess.run(["cp", "--sparse=always", box, copy], check=True)
         taken, count = os.stat(copy).st_blocks * 512, 16
         os.mkdir(room)
-        setup = f"mount -t tmpfs -o size={count * taken + 16384} none {room}\n" + "".join(
+        setup = f"mount -t tmpfs -o size={count * taken + 65536} none {room}\n" + "".join(
             f"cp --sparse=always {copy} {box.replace(self.folder, room)[:-4]}.{number}.box\n" for number in range(count)
         )
         self.expect(
