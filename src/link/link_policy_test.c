@@ -230,14 +230,21 @@ static void test_answer_comes_later(void **state)
     finish(script, pair);
 }
 
-static void test_backup_waits_for_its_turn(void **state)
+/* Lane 0 is for messages, 1 for data, 2 a backup. */
+static struct script *start_with_backup(void)
 {
     struct script *script = start(3);
-    struct payload *pair[2];
     told.roles[0] = PATH_CONTROL;
     told.roles[1] = PATH_DATA;
     told.roles[2] = PATH_BACKUP;
     script_join(script);
+    return script;
+}
+
+static void test_backup_waits_for_its_turn(void **state)
+{
+    struct script *script = start_with_backup();
+    struct payload *pair[2];
     struct link *link = script->side[0].link;
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
     script_settle(script);
@@ -258,12 +265,8 @@ static void test_backup_waits_for_its_turn(void **state)
 /* A lane that is back takes over when it has been there for a while, and for longer if it fails again. */
 static void test_backup_is_left_in_time(void **state)
 {
-    struct script *script = start(3);
+    struct script *script = start_with_backup();
     struct payload *pair[2];
-    told.roles[0] = PATH_CONTROL;
-    told.roles[1] = PATH_DATA;
-    told.roles[2] = PATH_BACKUP;
-    script_join(script);
     struct link *link = script->side[0].link;
     assert_int_equal(link->usable, 2);
     for (int round = 0; round < 8; round++) {

@@ -176,12 +176,32 @@ int transport_look(struct transport *transport)
     return count;
 }
 
-bool transport_same_secret(const uint8_t *a, const uint8_t *b)
+struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                                  uint32_t known, uint64_t session)
+{
+    struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
+                               .version = WIRE_HELLO_VERSION,
+                               .lane = index,
+                               .epoch = epoch,
+                               .known = known,
+                               .session = session,
+                               .from = *transport->self};
+    memcpy(hello.secret, peer->secret, sizeof hello.secret);
+    return hello;
+}
+
+/* In a time that tells nothing of either. */
+static bool same_secret(const uint8_t *a, const uint8_t *b)
 {
     unsigned differ = 0;
     for (int i = 0; i < WIRE_SECRET_BYTES; i++)
         differ |= a[i] ^ b[i];
     return !differ;
+}
+
+bool transport_believes(const struct transport *transport, const struct wire_hello *hello)
+{
+    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION && same_secret(hello->secret, transport->self->secret);
 }
 
 /*

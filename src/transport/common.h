@@ -113,6 +113,10 @@ static inline size_t transport_msg_length(const struct iovec *parts, int count, 
     return length;
 }
 
-bool transport_same_secret(const uint8_t *a, const uint8_t *b);
+/* The greeting by which this process begins lane `index` to `peer`. */
+struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
+                                  uint32_t known, uint64_t session);
+/* Is the greeting of this protocol, and does it show our secret? */
+bool transport_believes(const struct transport *transport, const struct wire_hello *hello);
 
 #endif

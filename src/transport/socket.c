@@ -87,6 +87,19 @@ bool socket_send_whole(int fd, const void *bytes, size_t size)
     return true;
 }
 
+struct socket_welcome socket_answer(const struct transport *transport, uint32_t magic, uint16_t lane)
+{
+    struct socket_welcome welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane};
+    memcpy(welcome.uuid, transport->self->uuid, sizeof welcome.uuid);
+    return welcome;
+}
+
+bool socket_answers(const struct socket_welcome *welcome, uint16_t lane, const uint8_t *peer)
+{
+    return (welcome->magic == SOCKET_WELCOME_MAGIC || welcome->magic == SOCKET_DECLINE_MAGIC) &&
+           welcome->version == WIRE_HELLO_VERSION && welcome->lane == lane && wire_same_process(welcome->uuid, peer);
+}
+
 bool socket_address(const struct wire_address *from, struct net_address *to)
 {
     memset(to, 0, sizeof *to);
@@ -126,7 +139,7 @@ int socket_addresses(const struct wire_address *addresses, int most)
 }
 
 bool socket_listen_at(struct acceptor *acceptor, struct acceptor_socket *listening, const struct net_address *at,
-                      struct wire_address *out)
+                      const char *name, struct wire_address *out)
 {
     struct net_address bound = *at;
     char text[NET_TEXT];
@@ -136,7 +149,7 @@ bool socket_listen_at(struct acceptor *acceptor, struct acceptor_socket *listeni
     socket_tune(fd); /* connections inherit the buffers, and the window scale that goes with them */
     if (acceptor_open(acceptor, listening, fd) != TUTTI_SUCCESS)
         return false;
-    log_info("transport %s listens at %s", acceptor->transport->ops->name, net_format(&bound, text));
+    log_info("transport %s listens at %s (%s)", acceptor->transport->ops->name, net_format(&bound, text), name);
     to_wire(&bound, out);
     return true;
 }
@@ -151,13 +164,7 @@ tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *
         return result;
     memset(out, 0, (size_t)most * sizeof *out);
     for (int i = 0; i < count && opened < most; i++)
-        if (socket_listen_at(acceptor, &listening[opened], &faces[i].address, &out[opened]))
+        if (socket_listen_at(acceptor, &listening[opened], &faces[i].address, faces[i].name, &out[opened]))
             listening[opened++].interface = (int)if_nametoindex(faces[i].name);
     return opened ? TUTTI_SUCCESS : TUTTI_INVALID_USAGE;
-}
-
-bool socket_believes(const struct transport *transport, const struct wire_hello *hello)
-{
-    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION &&
-           transport_same_secret(hello->secret, transport->self->secret);
 }

@@ -18,9 +18,14 @@ struct socket_welcome {
 #define SOCKET_DECLINE_MAGIC 0x4e545455u /* "UTTN" */
 _Static_assert(sizeof(struct socket_welcome) == 24, "socket_welcome is part of the protocol");
 
-/* Listens at `at`, port 0: any, and says where. False: that cannot be. */
+/* What this process answers. */
+struct socket_welcome socket_answer(const struct transport *transport, uint32_t magic, uint16_t lane);
+/* Is it, whatever it says, of this protocol, of this lane and of the process `peer`? */
+bool socket_answers(const struct socket_welcome *welcome, uint16_t lane, const uint8_t *peer);
+
+/* Listens at `at`, port 0: any, of the interface `name`, and says where. False: that cannot be. */
 bool socket_listen_at(struct acceptor *acceptor, struct acceptor_socket *listening, const struct net_address *at,
-                      struct wire_address *out);
+                      const char *name, struct wire_address *out);
 /* Listens at the first `most` usable interfaces, and says where. An error if there is none. */
 tutti_result_t socket_listen(struct acceptor *acceptor, struct acceptor_socket *listening, struct wire_address *out,
                              int most);
@@ -39,7 +44,5 @@ void socket_bind_source(int fd, const struct net_address *from, const struct net
 
 /* Sends all of it at once: a fresh socket has room for a greeting. */
 bool socket_send_whole(int fd, const void *bytes, size_t size);
-/* Is the greeting of this protocol, and does it show our secret? */
-bool socket_believes(const struct transport *transport, const struct wire_hello *hello);
 
 #endif

@@ -117,14 +117,9 @@ static bool same_user(int fd)
 static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, uint32_t known, uint64_t session, int memory_fd)
 {
     struct shm_transport *shm = shm_of(lane);
-    struct wire_hello *head = &(struct wire_hello){
-        .magic = WIRE_HELLO_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index, .epoch = epoch, .known = known, .session = session};
-    struct shm_hello hello = {.hello = *head};
+    struct shm_hello hello = {
+        .hello = transport_hello(&shm->base, peer, lane->index, epoch, known, session), .shape = lane->shape, .word = attach_mine()};
     int fds[ACCEPTOR_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
-    hello.hello.from = *shm->base.self;
-    memcpy(hello.hello.secret, peer->secret, sizeof hello.hello.secret);
-    hello.shape = lane->shape;
-    hello.word = attach_mine();
     lane->source.fd = connect_to(peer->uuid);
     if (lane->source.fd < 0)
         shm_fail(lane, "cannot connect", errno);
@@ -184,8 +179,7 @@ void shm_lane_reap(struct lane *base)
 
 static bool believable(const struct shm_transport *shm, const struct shm_hello *hello, int memory_fd)
 {
-    return hello->hello.magic == WIRE_HELLO_MAGIC && hello->hello.version == WIRE_HELLO_VERSION &&
-           transport_same_secret(hello->hello.secret, shm->base.self->secret) && ring_shape_ok(&hello->shape) &&
+    return transport_believes(&shm->base, &hello->hello) && ring_shape_ok(&hello->shape) &&
            memory_trust(memory_fd, ring_pair_size(&hello->shape));
 }
 

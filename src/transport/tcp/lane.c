@@ -107,11 +107,9 @@ static void answered(struct connector *connector)
     struct tcp_lane *lane = container_of(connector, struct tcp_lane, connector);
     struct socket_welcome welcome;
     memcpy(&welcome, connector->answer, sizeof welcome);
-    bool declined = welcome.magic == SOCKET_DECLINE_MAGIC;
-    if ((welcome.magic != SOCKET_WELCOME_MAGIC && !declined) || welcome.version != WIRE_HELLO_VERSION || welcome.lane != lane->index ||
-        !wire_same_process(welcome.uuid, lane->peer))
+    if (!socket_answers(&welcome, lane->index, lane->peer))
         tcp_fail(lane, "someone else answers at the peer's address", 0);
-    else if (declined)
+    else if (welcome.magic == SOCKET_DECLINE_MAGIC)
         tcp_fail(lane, "the peer is connecting this lane itself", EALREADY);
     else if (!begin(lane, connector_take(connector)))
         tcp_fail(lane, "cannot watch the connection", ENOMEM);
@@ -183,14 +181,7 @@ tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_proc
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for TCP lane %u", index);
     struct wire_hello *hello = (struct wire_hello *)lane->in; /* nothing is received before it is said */
-    *hello = (struct wire_hello){.magic = WIRE_HELLO_MAGIC,
-                                 .version = WIRE_HELLO_VERSION,
-                                 .lane = index,
-                                 .epoch = epoch,
-                                 .known = known,
-                                 .session = session,
-                                 .from = *transport->self};
-    memcpy(hello->secret, peer->secret, sizeof hello->secret);
+    *hello = transport_hello(transport, peer, index, epoch, known, session);
     lane->connector.greeting = hello;
     lane->connector.greeting_size = sizeof *hello;
     lane->connector.size = sizeof(struct socket_welcome);
@@ -224,8 +215,7 @@ void tcp_lane_reap(struct lane *base)
 
 static bool answer(const struct tcp_lane *lane, uint32_t magic)
 {
-    struct socket_welcome welcome = {.magic = magic, .version = WIRE_HELLO_VERSION, .lane = lane->index};
-    memcpy(welcome.uuid, lane->base.lane.transport->self->uuid, sizeof welcome.uuid);
+    struct socket_welcome welcome = socket_answer(lane->base.lane.transport, magic, lane->index);
     return socket_send_whole(lane->source.fd, &welcome, sizeof welcome);
 }
 
@@ -254,7 +244,7 @@ void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fd
     struct tcp_lane *lane;
     (void)fds; /* TCP carries none */
     memcpy(&hello, greeting, sizeof hello);
-    if (!socket_believes(transport, &hello)) {
+    if (!transport_believes(transport, &hello)) {
         log_info("a stranger connected to transport tcp without the secret: closed");
         close(fd);
         return;

@@ -116,19 +116,13 @@ static void connecting_failed(struct connector *connector, const char *what, int
     verbs_fail(container_of(connector, struct verbs_lane, connector), what, error);
 }
 
-static bool is_from_peer(const struct verbs_lane *lane, const struct socket_welcome *welcome)
-{
-    return welcome->magic == SOCKET_WELCOME_MAGIC && welcome->version == WIRE_HELLO_VERSION &&
-           welcome->lane == lane->index && wire_same_process(welcome->uuid, lane->peer);
-}
-
 /* The two queue pairs are joined. Whether packets go from one to the other and back is seen by sending one. */
 static void answered(struct connector *connector)
 {
     struct verbs_lane *lane = container_of(connector, struct verbs_lane, connector);
     struct verbs_welcome answer;
     memcpy(&answer, connector->answer, sizeof answer);
-    if (!is_from_peer(lane, &answer.welcome)) {
+    if (!socket_answers(&answer.welcome, lane->index, lane->peer) || answer.welcome.magic != SOCKET_WELCOME_MAGIC) {
         verbs_fail(lane, "someone else answers at the peer's address", 0);
     } else if (verbs_pair_join(lane, &answer.info) != TUTTI_SUCCESS) {
         verbs_fail(lane, "the two queue pairs cannot be joined", EPROTO);
@@ -205,14 +199,7 @@ tutti_result_t verbs_lane_open(struct transport *transport, const struct wire_pr
     struct verbs_lane *lane = lane_new(transport, user, index);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for verbs lane %u", index);
-    lane->hello.hello = (struct wire_hello){.magic = WIRE_HELLO_MAGIC,
-                                            .version = WIRE_HELLO_VERSION,
-                                            .lane = index,
-                                            .epoch = epoch,
-                                            .known = known,
-                                            .session = session,
-                                            .from = *transport->self};
-    memcpy(lane->hello.hello.secret, peer->secret, sizeof lane->hello.hello.secret);
+    lane->hello.hello = transport_hello(transport, peer, index, epoch, known, session);
     memcpy(lane->peer, peer->uuid, sizeof lane->peer);
     tutti_result_t result = verbs_pair_open(lane);
     lane->hello.info = lane->mine;
@@ -246,10 +233,8 @@ void verbs_lane_reap(struct lane *base)
 
 static bool answer(const struct verbs_lane *lane)
 {
-    struct verbs_welcome words = {
-        .welcome = {.magic = SOCKET_WELCOME_MAGIC, .version = WIRE_HELLO_VERSION, .lane = lane->index},
-        .info = lane->mine};
-    memcpy(words.welcome.uuid, lane->base.lane.transport->self->uuid, sizeof words.welcome.uuid);
+    struct verbs_welcome words = {.welcome = socket_answer(lane->base.lane.transport, SOCKET_WELCOME_MAGIC, lane->index),
+                                  .info = lane->mine};
     return socket_send_whole(lane->source.fd, &words, sizeof words);
 }
 
@@ -297,7 +282,7 @@ void verbs_greeted(struct acceptor *acceptor, int fd, const void *greeting, int 
     struct verbs_hello words;
     (void)fds; /* TCP carries none */
     memcpy(&words, greeting, sizeof words);
-    if (!socket_believes(transport, &words.hello)) {
+    if (!transport_believes(transport, &words.hello)) {
         log_info("a stranger connected to transport verbs without the secret: closed");
         close(fd);
         return;

@@ -41,7 +41,7 @@ static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire
     memset(self->verbs, 0, sizeof self->verbs);
     for (int i = 0; i < verbs->devices; i++) {
         if (choose_ip(&verbs->device[i].gid, &at) &&
-            socket_listen_at(&verbs->acceptor, &verbs->listening[i], &at, &self->verbs[i]))
+            socket_listen_at(&verbs->acceptor, &verbs->listening[i], &at, verbs->device[i].name, &self->verbs[i]))
             continue;
         tutti_result_t result =
             general.family ? TUTTI_SUCCESS : socket_listen(&verbs->acceptor, shared, &general, 1);
