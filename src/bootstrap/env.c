@@ -88,14 +88,13 @@ static tutti_result_t torchrun_meet(struct env_identity *out, unsigned generatio
     char secret[600];
     bool met;
     int port = 0;
-    tutti_result_t result = env_need("MASTER_PORT", 1, 65534, &port);
+    tutti_result_t result = env_need("MASTER_PORT", 1, 65535, &port);
     if (result != TUTTI_SUCCESS)
         return result;
     if (!env_text("MASTER_ADDR"))
         return error_set(TUTTI_INVALID_USAGE, "MASTER_ADDR is not set: torchrun sets it to the host of rank 0");
     const char *run = env_text("TORCHELASTIC_RUN_ID"), *restart = env_text("TORCHELASTIC_RESTART_COUNT");
-    snprintf(secret, sizeof secret, "torchrun %.200s %.200s %d %.20s", run ? run : "", env_text("MASTER_ADDR"), port,
-             restart ? restart : "");
+    snprintf(secret, sizeof secret, "torchrun %.200s %.200s %.20s", run ? run : "", env_text("MASTER_ADDR"), restart ? restart : "");
     return env_meet_master(out, secret, generation, &met);
 }
 

@@ -28,7 +28,10 @@ tutti_result_t env_want(const char *name, int least, int most, int *out);
  */
 tutti_result_t env_meet_fixed(struct env_identity *out, const char *what, const char *address, const char *secret,
                               unsigned generation);
-/* MASTER_ADDR, if it is set: the port after MASTER_PORT, or one derived from `secret`. *met: false if it is not set. */
+/*
+ * MASTER_ADDR, if it is set, and a port derived from `secret` and MASTER_PORT: MASTER_PORT itself is the launcher's, and the one after it is
+ * that of the next job often enough. *met: false if MASTER_ADDR is not set.
+ */
 tutti_result_t env_meet_master(struct env_identity *out, const char *secret, unsigned generation, bool *met);
 /* 127.0.0.1 and a port derived from `secret`; for jobs on one host. An error names what would help otherwise. */
 tutti_result_t env_meet_local(struct env_identity *out, const char *secret, unsigned generation);

@@ -124,18 +124,19 @@ tutti_result_t env_meet_fixed(struct env_identity *out, const char *what, const 
 
 tutti_result_t env_meet_master(struct env_identity *out, const char *secret, unsigned generation, bool *met)
 {
-    char address[300];
+    char address[300], job[640];
     const char *host = env_text("MASTER_ADDR");
-    int port = (int)env_port_from(secret) - 1;
+    int master = 0;
     *met = host != NULL;
     if (!host)
         return TUTTI_SUCCESS;
-    tutti_result_t result = env_want("MASTER_PORT", 1, 65534, &port);
+    tutti_result_t result = env_want("MASTER_PORT", 1, 65535, &master);
     if (result != TUTTI_SUCCESS)
         return result;
     bool v6 = strchr(host, ':') && *host != '[';
-    snprintf(address, sizeof address, v6 ? "[%.250s]:%d" : "%.250s:%d", host, port + 1);
-    return env_meet_fixed(out, "MASTER_ADDR", address, secret, generation);
+    snprintf(job, sizeof job, "%.600s %d", secret, master);
+    snprintf(address, sizeof address, v6 ? "[%.250s]:%u" : "%.250s:%u", host, env_port_from(job));
+    return env_meet_fixed(out, "MASTER_ADDR", address, job, generation);
 }
 
 tutti_result_t env_meet_local(struct env_identity *out, const char *secret, unsigned generation)

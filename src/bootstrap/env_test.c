@@ -121,7 +121,7 @@ static void incomplete_or_contradictory(void **state)
     assert_error("RANK=1 WORLD_SIZE=4 LOCAL_RANK=3 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "LOCAL_RANK=3");
     assert_error("RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1", "MASTER_PORT is not set");
     assert_error("RANK=1 WORLD_SIZE=4 MASTER_PORT=29500", "MASTER_ADDR is not set");
-    assert_error("RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=65535", "MASTER_PORT=65535");
+    assert_error("RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=65536", "MASTER_PORT=65536");
     assert_error("OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE");
     assert_error("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2", "TUTTI_ID");
     assert_error("PMI_RANK=0", "PMI_SIZE");
@@ -152,6 +152,33 @@ static void meeting_points(void **state)
     assert_int_equal(net_port(&at[1]), net_port(&at[0]) + 1);
     assert_memory_not_equal(nonce[0], nonce[1], BOOT_NONCE);
     assert_memory_not_equal(nonce[1], nonce[2], BOOT_NONCE);
+}
+
+/* Jobs of torchrun on one host have ports of their own, far from the next job's; the ranks of one job agree. */
+static void torchrun_jobs_keep_apart(void **state)
+{
+    static const char *const jobs[] = {"TORCHELASTIC_RUN_ID=a MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=a MASTER_PORT=29501",
+                                       "TORCHELASTIC_RUN_ID=b MASTER_PORT=29500",
+                                       "TORCHELASTIC_RUN_ID=a MASTER_PORT=29500 TORCHELASTIC_RESTART_COUNT=1"};
+    enum { JOBS = sizeof jobs / sizeof *jobs, FAR = 100 };
+    int port[JOBS][2];
+    (void)state;
+    for (int call = 0; call < 2 * JOBS; call++) {
+        int job = call / 2, rank = call % 2;
+        uint8_t nonce[BOOT_NONCE];
+        char text[300];
+        struct env_identity who;
+        snprintf(text, sizeof text, "%s RANK=%d WORLD_SIZE=2 MASTER_ADDR=127.0.0.1", jobs[job], rank);
+        assert_int_equal(find_with(text, &who), TUTTI_SUCCESS);
+        struct net_address at = meeting_point(&who, nonce);
+        port[job][rank] = net_port(&at) - call; /* each call of a process takes the next port */
+    }
+    for (int job = 0; job < JOBS; job++) {
+        assert_int_equal(port[job][0], port[job][1]);
+        assert_true(abs(port[job][0] - 29500) > FAR);
+        for (int other = 0; other < job; other++)
+            assert_true(abs(port[job][0] - port[other][0]) > FAR);
+    }
 }
 
 static void root_opens_where_it_belongs(void **state)
@@ -367,6 +394,7 @@ int main(void)
         cmocka_unit_test(slurm_lists), cmocka_unit_test(root_opens_where_it_belongs), cmocka_unit_test(pmi1_well),
         cmocka_unit_test(pmi1_badly),  cmocka_unit_test(pmi1_silent_launcher),
         cmocka_unit_test(pmi1_child_exits), cmocka_unit_test(local_job_is_stable),
+        cmocka_unit_test(torchrun_jobs_keep_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

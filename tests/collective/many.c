@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a rank of many does to join, to meet and to leave does not grow with their number: counted in descriptors, which each link costs
- * two of. `tutti run -n 48 -- many LINKS`: more links than this for one rank are too many.
+ * two of. `tutti run -n 48 -- many LINKS`: more links than this for one rank are too many. Then each talks to each, and all its lanes
+ * together hold no more shared memory than TUTTI_SHM_MEMORY says.
  */
+#include "box.h"
 #include "tutti/tutti.h"
 
 #include <dirent.h>
@@ -36,6 +38,24 @@ static int descriptors(const char *kind)
     return count;
 }
 
+/* Blocks so long that each lane would like a wide window. */
+static int meets_all(tutti_comm_t comm, int size)
+{
+    enum { BLOCK = 256 << 10, MOST = 20 << 20 }; /* 16 MiB by default, and the least of each lane beyond them */
+    char *in = calloc((size_t)size, BLOCK), *out = calloc((size_t)size, BLOCK);
+    int bad = !in || !out || failed(tutti_alltoall(in, out, BLOCK, TUTTI_INT8, comm, NULL), "alltoall") ||
+              failed(tutti_comm_synchronize(comm), "synchronize");
+    uint64_t taken = box_counter(WIRE_COUNTER_LINK_MEMORY_TAKEN), held = taken - box_counter(WIRE_COUNTER_LINK_MEMORY_RETURNED);
+    const char *over = getenv("TUTTI_TRANSPORT");
+    if (!bad && over && strcmp(over, "shm") == 0 && (!taken || held > MOST)) {
+        fprintf(stderr, "lanes to %d peers hold %llu bytes of shared memory, expected at most %d\n", size - 1, (unsigned long long)held, (int)MOST);
+        bad = 1;
+    }
+    free(in);
+    free(out);
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     int rank, links = argc > 1 ? atoi(argv[1]) : 0, before = descriptors("socket:");
@@ -53,5 +73,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "rank %d of %d: sum %g, %d sockets, expected at most %d\n", rank, size, (double)sum, sockets, few);
         return 1;
     }
+    if (meets_all(comm, size))
+        return 1;
     return failed(tutti_comm_destroy(comm), "destroy");
 }

@@ -111,22 +111,27 @@ static struct job loop_job(const struct family *family, uint64_t round)
                         .seed = data_hash(family->seed, round)};
 }
 
-/* The rest join hands and must be right again. */
+/* The rest join hands and must be right again, also where the failed communicator is gone at once: its news must have been sent by then. */
 static bool go_on(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t rest = NULL;
     if (tutti_comm_shrink(comm, &family->victim, 1, &rest, NULL) != TUTTI_SUCCESS) {
         fprintf(stderr, "  rank %d: shrink: %s\n", rank, tutti_get_last_error(NULL));
+        tutti_comm_destroy(comm);
         return false;
     }
     int place = rank - (rank > family->victim);
     bool right = true;
+    if (family->variant % 2)
+        tutti_comm_destroy(comm);
     for (uint64_t i = 0; i < 6 && right; i++) {
         struct job job = loop_job(family, i);
         job.root %= family->count - 1;
         right = family_job(family, rank, place, family->count - 1, rest, &job) == TUTTI_SUCCESS;
     }
     tutti_comm_destroy(rest);
+    if (family->variant % 2 == 0)
+        tutti_comm_destroy(comm);
     return right && !family->report[rank].wrong;
 }
 
@@ -143,7 +148,6 @@ static void work_until_death(struct family *family, int rank, tutti_comm_t comm)
     family_nap(300);
     family->report[rank].touched = job_digest(&job) != before;
     family->report[rank].went_on = go_on(family, rank, comm);
-    tutti_comm_destroy(comm);
     job.made = false;
     job_free(&job);
 }
