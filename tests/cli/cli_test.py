@@ -66,6 +66,14 @@ class Run(unittest.TestCase):
             meetings.add((meeting, nonce, torch[5]))
         self.assertEqual(len(meetings), 1)
 
+    def test_a_good_start_tells_of_no_failure(self):
+        for over in "shm", "tcp":
+            code, _, err = tutti("run", "-n", "3", "--", *EMULATOR, TUTTI, "perf", "barrier", "-n", "2",
+                                 env={"TUTTI_DEBUG": "info", "TUTTI_TRANSPORT": over})
+            self.assertEqual(code, 0, err)
+            self.assertEqual(err.count("joined"), 3, err)
+            self.assertNotRegex(err.lower(), "fail|error|lost|refused|warn")
+
     def test_two_jobs_have_two_nonces(self):
         self.assertNotEqual(ranks(1, "echo $TUTTI_NONCE"), ranks(1, "echo $TUTTI_NONCE"))
 
