@@ -13,7 +13,7 @@ from links import Other, await_traffic, run_alone
 
 TUTTI = sys.argv[1]
 PATIENCE = 60
-AT_ONCE = 10  # seconds; probes begin after a minute
+AT_ONCE = 30  # seconds; probes begin after a minute
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500",
             "TORCHELASTIC_RUN_ID": "ports", "TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp", "TUTTI_PROBE_AFTER": "60s",
             "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_DEBUG": "info"}
