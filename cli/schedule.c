@@ -27,6 +27,7 @@ static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]
                            "\n"
                            "  -n, --ranks N        number of ranks (8)\n"
                            "  -r, --rank R         print this rank only\n"
+                           "      --hosts LIST     ranks of each host, one host behind the other: 4,4,2; or how many hosts share N evenly: 3\n"
                            "      --root R         root of a rooted collective (0)\n"
                            "      --svg FILE       draw it in FILE (- is standard output, without the table)\n"
                            "      --quiet          do not print the table\n"
@@ -47,7 +48,8 @@ struct request {
     const struct algorithm *algorithm;
     struct shape shape;
     int rank, slices;
-    const char *svg, *where;
+    const char *svg, *where, *hosts;
+    struct levels *levels; /* of those hosts */
     bool quiet, check, list, help, captured;
     int64_t bytes, plan;
     struct cost_model model;
@@ -94,12 +96,14 @@ enum {
     OPTION_PLAN,
     OPTION_WHERE,
     OPTION_CAPTURED,
+    OPTION_HOSTS,
     OPTION_LIST
 };
 
 static const struct option options[] = {
     {"ranks", required_argument, NULL, 'n'},
     {"rank", required_argument, NULL, 'r'},
+    {"hosts", required_argument, NULL, OPTION_HOSTS},
     {"root", required_argument, NULL, OPTION_ROOT},
     {"svg", required_argument, NULL, OPTION_SVG},
     {"quiet", no_argument, NULL, OPTION_QUIET},
@@ -174,6 +178,8 @@ static int read_options(struct request *request, int argc, char **argv)
             request->svg = optarg;
         else if (option == OPTION_WHERE)
             request->where = optarg;
+        else if (option == OPTION_HOSTS)
+            request->hosts = optarg;
         else if (!set_flag(request, option) && !set_number(request, option, optarg))
             return usage_error("not a number in range", optarg);
     }
@@ -203,6 +209,47 @@ static int read_names(struct request *request, int argc, char **argv)
     if (!schedule_fits(request->algorithm, &request->shape))
         return usage_error("this algorithm takes only a power of two of ranks", NULL);
     return OK;
+}
+
+/* Host of each rank, from a list of sizes or a number of hosts. False: neither. */
+static bool place_ranks(const char *text, int n, uint64_t *host)
+{
+    int64_t size, hosts;
+    int rank = 0;
+    if (!strchr(text, ',')) {
+        if (!parse_int(text, &hosts) || hosts < 1 || hosts > n)
+            return false;
+        for (; rank < n; rank++)
+            host[rank] = (uint64_t)rank * (uint64_t)hosts / (uint64_t)n;
+        return true;
+    }
+    for (uint64_t name = 0; text; name++) {
+        char word[24];
+        const char *comma = strchr(text, ',');
+        snprintf(word, sizeof word, "%.*s", comma ? (int)(comma - text) : (int)strlen(text), text);
+        if (!parse_int(word, &size) || size < 1 || size > n - rank)
+            return false;
+        while (size--)
+            host[rank++] = name;
+        text = comma ? comma + 1 : NULL;
+    }
+    return rank == n;
+}
+
+static int read_hosts(struct request *request)
+{
+    int n = request->shape.nranks;
+    if (!request->hosts)
+        return OK;
+    uint64_t *host = calloc((size_t)n, sizeof *host);
+    int status = host && place_ranks(request->hosts, n, host) ? OK : usage_error("--hosts wants a number of hosts, or sizes whose sum is -n", request->hosts);
+    if (status == OK && levels_make(host, n, &request->levels) != TUTTI_SUCCESS) {
+        fprintf(stderr, "tutti schedule: %s\n", error_last());
+        status = FAILED;
+    }
+    free(host);
+    request->shape.levels = request->levels;
+    return status;
 }
 
 static void list(void)
@@ -287,6 +334,9 @@ static int price(const struct request *request)
            terms.reduced);
     printf("busiest rank: %g messages, %g vectors sent, %g reduced\n", terms.rank_messages, terms.rank_bytes,
            terms.rank_reduced);
+    struct cost_far far;
+    if (request->levels && cost_far_walk(request->algorithm, &request->shape, &far) == TUTTI_SUCCESS)
+        printf("busiest host's link: %g rounds, %g messages, %g vectors sent\n", far.rounds, far.messages, far.bytes);
     printf("%lld bytes in %d slice%s: %.3f us, %.3f GB/s\n", (long long)request->bytes, request->slices,
            request->slices == 1 ? "" : "s", seconds * 1e6, seconds > 0 ? (double)request->bytes / seconds / 1e9 : 0);
     return OK;
@@ -313,10 +363,15 @@ int cmd_schedule(int argc, char **argv)
     if (status == OK)
         status = read_names(&request, argc, argv);
     if (status == OK)
+        status = read_hosts(&request);
+    if (status == OK)
         status = print(&request);
     if (status == OK)
         status = draw(&request);
     if (status == OK)
         status = check(&request);
-    return status == OK ? price(&request) : status;
+    if (status == OK)
+        status = price(&request);
+    free(request.levels);
+    return status;
 }

@@ -124,6 +124,22 @@ static void plans(void **state)
     expect(2, "allreduce --plan much", "not a number in range: much");
 }
 
+static void hosts(void **state)
+{
+    expect(0, "allreduce two-level -n 8 --hosts 2 -r 0 --check --cost 1M", "busiest host's link: 2 rounds, 8 messages, 1 vectors sent");
+    assert_non_null(strstr(output, "two-level: 8 ranks, 4 rounds"));
+    assert_non_null(strstr(output, "proved in place"));
+    expect(0, "allreduce ring -n 8 --hosts 4,3,1 --quiet --check --cost 1M", "busiest host's link: 14 rounds");
+    expect(0, "allreduce ring -n 8 --quiet --cost 1M", "busiest rank");
+    assert_null(strstr(output, "host"));
+    static const char *const bad[] = {"0", "9", "4,3", "4,,4", "4,4,4", "8,", "x", "-1", "4,-4,8", "99999999999999999999,1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char line[100];
+        snprintf(line, sizeof line, "allreduce ring -n 8 --quiet --hosts %s", bad[i]);
+        expect(2, line, "--hosts wants a number of hosts, or sizes whose sum is -n: ");
+    }
+}
+
 static void lists(void **state)
 {
     expect(0, "--list", "scatter-allgather");
@@ -166,7 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_and_drawing), cmocka_unit_test(proof_and_price),        cmocka_unit_test(lists),
-        cmocka_unit_test(plans),
+        cmocka_unit_test(plans),             cmocka_unit_test(hosts),
         cmocka_unit_test(wrong_use),         cmocka_unit_test(what_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
