@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writer and reader of the black box together: what was written is read, whatever happens in between. */
-#include "base/param.h"
-#include "trace/trace.h"
+#include "trace/trace_testing.h"
 #include "wire/boxfile.h"
 #include "wire/boxread.h"
 
@@ -23,50 +22,6 @@
 #include <cmocka.h>
 
 static const struct wire_name ring = {"ring"};
-static char dir[] = "/tmp/tutti-trace-XXXXXX";
-
-static void use_dir(const char *path)
-{
-    setenv("TUTTI_TRACE_DIR", path, 1);
-    param_reload();
-}
-
-static int make_dir(void **state)
-{
-    strcpy(dir + strlen(dir) - 6, "XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    unsetenv("TUTTI_TRACE");
-    use_dir(dir);
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    char **paths;
-    size_t count;
-    assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
-    for (size_t i = 0; i < count; i++)
-        unlink(paths[i]);
-    boxfile_free(paths, count);
-    assert_int_equal(rmdir(dir), 0);
-    return 0;
-}
-
-static size_t boxes_left(void)
-{
-    char **paths;
-    size_t count;
-    assert_int_equal(boxfile_list(dir, &paths, &count), TUTTI_SUCCESS);
-    boxfile_free(paths, count);
-    return count;
-}
-
-static struct blackbox *must_read(const char *path)
-{
-    struct blackbox *box;
-    assert_int_equal(blackbox_read(path, &box), TUTTI_SUCCESS);
-    return box;
-}
 
 static struct trace_op *begin(struct trace_comm *comm, uint64_t seq)
 {
@@ -375,56 +330,6 @@ static void test_fork_leaves_it(void **state)
     trace_close(trace, false);
 }
 
-static void test_two_boxes_of_one_process(void **state)
-{
-    struct trace *one = trace_open(), *two = trace_open();
-    assert_non_null(two);
-    assert_string_not_equal(trace_path(one), trace_path(two));
-    assert_int_equal(boxes_left(), 2);
-    trace_close(one, false);
-    trace_close(two, false);
-    assert_int_equal(boxes_left(), 0);
-}
-
-/* Left by an earlier program of the same process: nobody has it open. */
-static void test_box_before_exec_is_replaced(void **state)
-{
-    struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
-    char base[96], path[256];
-    boxfile_name(&name, base, sizeof base);
-    snprintf(path, sizeof path, "%s/%s", dir, base);
-    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
-        struct wire_box_header header = {.pid_namespace = boxfile_pid_namespace() + (uint64_t)elsewhere};
-        int fd = open(path, O_CREAT | O_RDWR, 0600);
-        assert_int_equal(write(fd, &header, sizeof header), sizeof header);
-        close(fd);
-        struct trace *trace = trace_open();
-        if (elsewhere) /* of a process that has this pid in its own namespace */
-            assert_string_not_equal(trace_path(trace), path);
-        else
-            assert_string_equal(trace_path(trace), path);
-        trace_close(trace, false);
-        assert_int_equal(access(path, F_OK), elsewhere ? 0 : -1);
-    }
-    unlink(path);
-}
-
-static void test_symlink_is_not_followed(void **state)
-{
-    struct boxfile name = {(uint32_t)geteuid(), (uint32_t)getpid(), boxfile_start_time((uint32_t)getpid()), 0};
-    char base[96], path[256];
-    boxfile_name(&name, base, sizeof base);
-    snprintf(path, sizeof path, "%s/%s", dir, base);
-    assert_int_equal(symlink("/nonexistent/target", path), 0);
-    struct trace *trace = trace_open();
-    assert_non_null(trace);
-    assert_string_not_equal(trace_path(trace), path);
-    struct blackbox *box;
-    assert_int_equal(blackbox_read(path, &box), TUTTI_SYSTEM_ERROR);
-    trace_close(trace, false);
-    unlink(path);
-}
-
 static void test_disabled(void **state)
 {
     setenv("TUTTI_TRACE", "0", 1);
@@ -447,76 +352,6 @@ static void test_disabled(void **state)
     trace_count(trace, WIRE_COUNTER_SLEEPS, 1);
     trace_close(trace, true);
     assert_int_equal(boxes_left(), 0);
-}
-
-static void test_no_such_folder(void **state)
-{
-    use_dir("/nonexistent/folder");
-    assert_null(trace_open());
-    char longest[5000];
-    memset(longest, 'x', sizeof longest);
-    longest[sizeof longest - 1] = 0;
-    use_dir(longest);
-    assert_null(trace_open());
-}
-
-static void test_unwritable_folder(void **state)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        chmod(dir, 0500);
-        _exit(geteuid() == 0 && setuid(65534) != 0 ? 2 : trace_open() != NULL);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    chmod(dir, 0700);
-}
-
-static void test_file_size_limit(void **state)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        struct rlimit limit = {100000, 100000};
-        setrlimit(RLIMIT_FSIZE, &limit);
-        _exit(trace_open() != NULL);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_int_equal(boxes_left(), 0);
-}
-
-/* On a tmpfs of 128 KiB there is room for the box and two communicators; the next has none and nothing crashes. */
-static void test_full_disk(void **state)
-{
-    if (mount("tmpfs", dir, "tmpfs", 0, "size=128k") != 0)
-        skip();
-    struct trace *trace = trace_open();
-    assert_non_null(trace);
-    struct trace_comm *comms[4];
-    for (int i = 0; i < 4; i++)
-        comms[i] = trace_comm_open(trace, (uint64_t)i, "c", 0, 1, 1);
-    assert_non_null(comms[0]);
-    assert_null(comms[3]);
-    for (uint64_t seq = 0; seq < 2 * WIRE_BOX_OPS; seq++)
-        for (int i = 0; i < 4; i++)
-            trace_op_end(begin(comms[i], seq), TUTTI_SUCCESS);
-    struct blackbox *box = must_read(trace_path(trace));
-    assert_true(box->counters[WIRE_COUNTER_COMMS_UNRECORDED] >= 1);
-    blackbox_free(box);
-    int fd = open(trace_path(trace), O_RDONLY | O_CLOEXEC);
-    close(fd);
-    trace_close(trace, false);
-    char path[300];
-    snprintf(path, sizeof path, "%s/fill", dir);
-    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    assert_int_equal(posix_fallocate(fd, 0, 100 * 1024), 0);
-    close(fd);
-    assert_null(trace_open());
-    assert_int_equal(boxes_left(), 0);
-    unlink(path);
-    assert_int_equal(umount(dir), 0);
 }
 
 static void test_many_communicators(void **state)
@@ -546,50 +381,13 @@ static void test_many_communicators(void **state)
     trace_close(trace, false);
 }
 
-static void make_old_box(uint32_t pid, time_t age, bool touch)
-{
-    struct trace *trace = trace_open();
-    char from[PATH_MAX], to[256], base[96];
-    snprintf(from, sizeof from, "%s", trace_path(trace));
-    trace_close(trace, true);
-    struct boxfile name = {(uint32_t)geteuid(), pid, 1, 0};
-    boxfile_name(&name, base, sizeof base);
-    snprintf(to, sizeof to, "%s/%s", dir, base);
-    assert_int_equal(rename(from, to), 0);
-    struct wire_box_clock clocks[2];
-    int fd = open(to, O_RDWR | O_CLOEXEC);
-    off_t at = offsetof(struct wire_box_header, opened);
-    assert_int_equal(pread(fd, clocks, sizeof clocks, at), sizeof clocks);
-    clocks[0].realtime_ns -= (uint64_t)age * NS_PER_S;
-    clocks[1].realtime_ns -= (uint64_t)age * NS_PER_S;
-    assert_int_equal(pwrite(fd, clocks, sizeof clocks, at), sizeof clocks);
-    struct timespec times[2] = {{.tv_sec = time(NULL) - (touch ? 200000 : 0)}, {.tv_sec = time(NULL) - (touch ? 200000 : 0)}};
-    assert_int_equal(futimens(fd, times), 0);
-    close(fd);
-}
-
-static void test_old_boxes_are_swept(void **state)
-{
-    make_old_box(4000001, 0, true); /* an old file whose process died just now */
-    make_old_box(4000002, 200000, false);
-    make_old_box(4000003, 200000, true); /* died two days ago */
-    assert_int_equal(boxes_left(), 3);
-    for (int i = 0; i < 2000 && boxes_left() == 3; i++) /* some process sweeps */
-        trace_close(trace_open(), false);
-    assert_int_equal(boxes_left(), 2);
-}
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_round_trip), CASE(test_over_at_once), CASE(test_private_and_sparse), CASE(test_ring_wraps), CASE(test_unfinished_stay),
         CASE(test_on_a_gpu), CASE(test_room), CASE(test_ledger),
         CASE(test_events), CASE(test_failed_keeps_the_file), CASE(test_abort), CASE(test_killed), CASE(test_fork_leaves_it),
-        CASE(test_two_boxes_of_one_process), CASE(test_box_before_exec_is_replaced), CASE(test_symlink_is_not_followed),
-        CASE(test_disabled), CASE(test_no_such_folder), CASE(test_unwritable_folder), CASE(test_file_size_limit),
-        CASE(test_full_disk), CASE(test_many_communicators), CASE(test_old_boxes_are_swept),
+        CASE(test_disabled), CASE(test_many_communicators),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }
