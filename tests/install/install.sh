@@ -23,6 +23,8 @@ expect() {
 expect "two ranks" "$(LD_LIBRARY_PATH=$lib "$prefix/bin/tutti" run -n 2 "$work/sum" | sort)" "[0] sum 3
 [1] sum 3"
 expect "version" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=prefix tutti | xargs realpath)" "$(realpath "$prefix")"
+expect "a network for NCCL" "$(LD_LIBRARY_PATH=$lib python3 -c 'import ctypes
+print(bool(ctypes.c_void_p.in_dll(ctypes.CDLL("libnccl-net-tutti.so"), "ncclNetPlugin_v11")))')" True
 [ -f "$prefix/include/nccl.h" ] || { echo "nccl.h is not installed"; exit 1; }
 if [ -x "$prefix/bin/softverbs" ]; then
     expect "a device of the stand-in" "$("$prefix/bin/softverbs" run -- "$work/devices" | tail -n 1)" "soft_lo"

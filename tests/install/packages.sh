@@ -57,6 +57,10 @@ version = ctypes.c_int()
 ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(version))
 print(version.value)' "$lib/tutti/libnccl.so.2")" 22809
 
+python3 -c 'import ctypes, sys
+for version in range(8, 12):
+    ctypes.c_void_p.in_dll(ctypes.CDLL(sys.argv[1]), "ncclNetPlugin_v%d" % version)' "$lib/tutti/libnccl-net-tutti.so"
+
 site="$root/usr/lib/python3/dist-packages"
 expect "Python" "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" PATH="$root/usr/bin:$PATH" /usr/bin/python3 -m tutti.run -n 2 --no-tag -- \
     /usr/bin/python3 -c 'import array, tutti

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tables of all versions call. A connection of NCCL's, which goes one way, is a communicator of two ranks: rank 0
+ * receives, rank 1 sends. docs/nccl-net.md.
+ *
+ * Threads: any, for every call; a connection has a lock of its own. No call waits for the peer, but that a close of a
+ * connection with requests under way may last until the peer has heard of it, half a second at most.
+ */
+#ifndef TUTTI_NCCL_NET_NET_H
+#define TUTTI_NCCL_NET_NET_H
+
+#include "abi.h"
+#include "tutti/tutti.h"
+
+#include <stdbool.h>
+
+#define NET_RECEIVER 0
+#define NET_SENDER   1
+#define NET_MOST_BYTES ((size_t)1 << 30) /* of one send: sizes are told as int */
+
+struct connection;
+struct listener;
+struct request;
+
+/* ---- device.c: the one device, which stands for all lanes ----------------------------------------------------------- */
+
+struct device {
+    int speed; /* Mbit/s */
+    char *pci_path; /* NULL: none; never freed */
+};
+
+/* The fastest network interface of those below `folder` (/sys/class/net) that is an adapter and up. */
+void device_look(const char *folder, struct device *out);
+
+/* ---- meet.c: connections are made without waiting -------------------------------------------------------------------- */
+
+/* May connections be made here? False: the log says why not. */
+bool meet_possible(void);
+enum net_result meet_listen(unsigned char *handle, struct listener **out);
+/* *out is NULL as long as the peer is not there: to be called again, for a connect with the same handle. */
+enum net_result meet_accept(struct listener *listener, struct connection **out);
+enum net_result meet_connect(const void *context, const unsigned char *handle, struct connection **out);
+void meet_close(struct listener *listener);
+/* Gives up what the context still connects. */
+void meet_give_up(const void *context);
+
+/* ---- connection.c --------------------------------------------------------------------------------------------------- */
+
+/* Takes the communicator. NULL: no memory. */
+struct connection *connection_open(tutti_comm_t comm, int rank);
+void connection_close(struct connection *connection);
+/* *out is NULL if it cannot be taken now. */
+enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size, struct request **out);
+enum net_result connection_test(struct request *request, int *done, int *size);
+enum net_result connection_register(struct connection *connection, void *data, size_t size, void **memory);
+enum net_result connection_deregister(struct connection *connection, void *memory);
+
+/* ---- log.c: by NCCL's logger ------------------------------------------------------------------------------------------ */
+
+void log_open(net_log_fn *logger);
+__attribute__((format(printf, 4, 5))) void log_line(enum net_level level, const char *file, int line, const char *format, ...);
+/* As NCCL names a result of ours; a failure is logged, with the sentence that tutti has for it. comm: NULL for none. */
+enum net_result log_result(tutti_result_t result, tutti_comm_t comm, const char *what);
+
+#define LOG_WARN(...) log_line(NET_LOG_WARN, __FILE__, __LINE__, __VA_ARGS__)
+#define LOG_INFO(...) log_line(NET_LOG_INFO, __FILE__, __LINE__, __VA_ARGS__)
+
+#endif
