@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti-master, which `tutti master` runs: listens to the agents of a job and names who is to blame. */
 #include "cli.h"
+#include "door.h"
 
 #include "master/master.h"
 
@@ -8,15 +9,12 @@
 #include "base/error.h"
 #include "base/parse.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ADDRESS  "127.0.0.1:9798"
 #define STUCK_NS (5 * NS_PER_S)
-#define PEM_MOST (1 << 20)
 
 static const char help[] =
     "Usage: tutti master --token FILE [OPTION...]\n"
@@ -57,8 +55,8 @@ static const struct option options[] = {
 };
 
 struct wishes {
-    const char *token, *address, *certificate, *key;
-    bool plain;
+    const char *token;
+    struct door_wishes door;
 };
 
 static int take_stuck(const char *text, struct master_options *master)
@@ -88,16 +86,16 @@ static int take_option(int option, struct wishes *wishes, struct master_options 
         wishes->token = optarg;
         return -1;
     case 'l':
-        wishes->address = optarg;
+        wishes->door.address = optarg;
         return -1;
     case OPTION_CERTIFICATE:
-        wishes->certificate = optarg;
+        wishes->door.certificate = optarg;
         return -1;
     case OPTION_KEY:
-        wishes->key = optarg;
+        wishes->door.key = optarg;
         return -1;
     case OPTION_PLAIN:
-        wishes->plain = true;
+        wishes->door.plain = true;
         return -1;
     case OPTION_STUCK:
         return take_stuck(optarg, master);
@@ -136,53 +134,22 @@ static int parse(int argc, char **argv, struct wishes *wishes, struct master_opt
         return usage_error("master", "takes no arguments, got %s", argv[optind]);
     if (!wishes->token)
         return usage_error("master", "--token is needed");
-    if (!wishes->certificate != !wishes->key)
+    if (!wishes->door.certificate != !wishes->door.key)
         return usage_error("master", "--certificate and --key go together");
     return -1;
 }
 
-/* A file as text, which is the caller's. NULL after error_note. */
-static char *slurp(const char *path)
-{
-    char *text = calloc(1, PEM_MOST + 1);
-    FILE *file = fopen(path, "re");
-    size_t length = text && file ? fread(text, 1, PEM_MOST, file) : 0;
-    bool fine = length && !ferror(file) && length < PEM_MOST;
-    if (!fine)
-        error_note(TUTTI_SYSTEM_ERROR, "reading %s: %s", path, file ? "no PEM" : strerror(errno));
-    if (file)
-        fclose(file);
-    if (fine)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static bool load(const struct wishes *wishes, struct master_options *master)
-{
-    char text[NET_TEXT];
-    if (token_load(wishes->token, &master->token) != TUTTI_SUCCESS || net_parse("--listen", wishes->address, &master->at) != TUTTI_SUCCESS)
-        return false;
-    if (wishes->certificate)
-        return (master->certificate = slurp(wishes->certificate)) && (master->key = slurp(wishes->key));
-    if (wishes->plain || net_is_loopback(&master->at))
-        return true;
-    error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want --certificate and --key, or --plain", net_format(&master->at, text));
-    return false;
-}
-
 int main(int argc, char **argv)
 {
-    struct wishes wishes = {.address = ADDRESS};
+    struct wishes wishes = {.door = {.address = ADDRESS}};
     struct master_options master = {.stuck = STUCK_NS, .sure = LIKELY};
     int code = parse(argc, argv, &wishes, &master);
     if (code >= 0)
         return code;
-    if (load(&wishes, &master))
+    if (token_load(wishes.token, &master.token) == TUTTI_SUCCESS && door_load(&wishes.door, &master.door))
         code = master_run(&master) ? EXIT_OK : EXIT_FAILED;
     else
         code = failure("master", "%s", error_last());
-    free(master.certificate);
-    free(master.key);
+    door_free(&master.door);
     return code;
 }

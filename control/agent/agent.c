@@ -15,6 +15,7 @@
 #define EVERY_NS   NS_PER_S
 #define ALARM_MS   100 /* from one look for alarms to the next */
 #define PAUSE_MOST 30  /* seconds between two tries */
+#define GATHER_MS  50 /* that the reports of others wait for more of them */
 #define NICE       10
 
 static volatile bool ended;
@@ -37,9 +38,13 @@ struct agent {
     const struct agent_options *options;
     struct watch *watch;
     struct sender *sender;
+    struct relay *relay;     /* NULL: no other agents report here */
+    struct relayed *reports; /* room for a bundle, where there is a relay */
+    struct bundle_answer *answers;
     bool whole; /* the master knows nothing, or not what */
-    bool heard, failing;
-    unsigned failures; /* in a row */
+    bool heard;
+    bool cut;          /* the latest post got nowhere, also with the reports of others */
+    unsigned failures; /* of the own report, in a row */
     char said[300];    /* the latest complaint, which is not said again */
 };
 
@@ -61,66 +66,131 @@ static void say_delivered(struct agent *agent)
     *agent->said = 0;
 }
 
-/* False, after error_note: it did not arrive. */
-static bool report(struct agent *agent)
+/* ---- Reports ---- */
+
+/* The own report alone. */
+static enum delivery post_report(struct agent *agent)
 {
     size_t size;
     uint8_t *bytes = watch_report(agent->watch, agent->whole, &size);
     enum delivery delivery = bytes ? sender_post(agent->sender, bytes, size) : NOT_DELIVERED;
     free(bytes);
+    return delivery;
+}
+
+/* The reports, the first of which is the own if there is `own`, and what that was answered. */
+static enum delivery post_bundle(struct agent *agent, size_t count, bool own)
+{
+    struct bundle bundle = {.reports = agent->reports, .count = count};
+    size_t size;
+    relay_complaint(agent->relay, bundle.complaint);
+    uint8_t *bytes = bundle_write(&bundle, &size);
+    if (!bytes)
+        error_note(TUTTI_SYSTEM_ERROR, "writing a bundle of reports: no memory");
+    agent->cut = !bytes || !sender_post_bundle(agent->sender, bytes, size, agent->answers, count);
+    free(bytes);
+    if (agent->cut)
+        return NOT_DELIVERED; /* the others hear of it with the time of the next try */
+    relay_settle(agent->relay, agent->answers + own);
+    return own ? sender_meaning(agent->sender, agent->answers) : DELIVERED;
+}
+
+/* The own report, if it is time for it, with those of others that have come. */
+static enum delivery pass_on(struct agent *agent, bool own)
+{
+    size_t size = 0;
+    uint8_t *bytes = own ? watch_report(agent->watch, agent->whole, &size) : NULL;
+    if (own && !bytes)
+        return NOT_DELIVERED;
+    agent->reports[0] = (struct relayed){.bytes = bytes, .size = size};
+    enum delivery delivery = post_bundle(agent, relay_collect(agent->relay, agent->reports, own), own);
+    free(bytes);
+    return delivery;
+}
+
+/* False, after error_note: it did not arrive. */
+static bool report(struct agent *agent, bool own)
+{
+    enum delivery delivery = agent->relay ? pass_on(agent, own) : post_report(agent);
     if (delivery == WANTS_ALL && agent->whole)
         error_note(TUTTI_REMOTE_ERROR, "%s: the master wants everything, and has got it", agent->options->sender.url);
     if (delivery == WANTS_ALL && !agent->whole) {
         agent->whole = true;
-        return report(agent);
+        return report(agent, own);
     }
-    agent->whole = delivery != DELIVERED; /* what was told with it, no master knows */
+    if (own)
+        agent->whole = delivery != DELIVERED; /* what was told with it, no master knows */
     return delivery == DELIVERED;
 }
 
+/* ---- The loop ---- */
+
 static uint64_t pause_ns(const struct agent *agent)
 {
-    unsigned seconds = agent->failures > 5 ? PAUSE_MOST : 1u << (agent->failures - 1);
     uint64_t part = 500 + (uint64_t)(clock_ns() / 1000 % 500); /* agents of many hosts shall not come at once */
+    unsigned retry = sender_retry(agent->sender), seconds = agent->failures > 5 ? PAUSE_MOST : 1u << (agent->failures - 1);
+    if (retry)
+        return retry * NS_PER_S + (part - 500) * NS_PER_MS;
     return (seconds > PAUSE_MOST ? PAUSE_MOST : seconds) * part * NS_PER_MS;
 }
 
-static void wait_until(struct agent *agent, uint64_t deadline)
+/* True: other agents' reports wait. They are gathered for a moment, so that many go at once. */
+static bool doze(struct agent *agent, uint64_t deadline)
+{
+    struct pollfd others = {.fd = agent->relay && !agent->cut ? relay_fd(agent->relay) : -1, .events = POLLIN};
+    int left = clock_left_ms(deadline);
+    if (poll(&others, 1, left < ALARM_MS ? left : ALARM_MS) <= 0)
+        return false;
+    poll(NULL, 0, GATHER_MS);
+    return true;
+}
+
+/* Until it is time for the own report. Else only others wait: false. */
+static bool wait_until(struct agent *agent, uint64_t deadline)
 {
     while (!ended && !clock_passed(deadline)) {
-        int left = clock_left_ms(deadline);
-        poll(NULL, 0, left < ALARM_MS ? left : ALARM_MS);
+        bool others = doze(agent, deadline);
         if (!agent->failures && watch_is_alarmed(agent->watch))
-            return;
+            return true;
+        if (others)
+            return clock_passed(deadline);
     }
+    return true;
+}
+
+/* When to try again. */
+static uint64_t conclude(struct agent *agent, bool delivered, uint64_t next)
+{
+    if (delivered) {
+        say_delivered(agent);
+        agent->heard = true;
+        agent->failures = 0;
+        return next;
+    }
+    complain(agent);
+    agent->failures += agent->failures < 16;
+    next = clock_ns() + pause_ns(agent);
+    if (agent->cut)
+        relay_fail(agent->relay, error_last(), next);
+    return next;
 }
 
 static void loop(struct agent *agent)
 {
+    bool own = true;
+    uint64_t next = 0;
     while (!ended) {
-        uint64_t begun = clock_ns();
-        bool delivered = report(agent);
-        if (ended)
-            return;
-        if (delivered) {
-            say_delivered(agent);
-            agent->heard = true;
-            agent->failures = 0;
-        } else {
-            complain(agent);
-            agent->failures += agent->failures < 16;
-        }
-        wait_until(agent, begun + (delivered ? EVERY_NS : pause_ns(agent)));
+        next = own ? clock_ns() + EVERY_NS : next;
+        bool delivered = report(agent, own);
+        if (!ended && (own || agent->cut))
+            next = conclude(agent, delivered, next);
+        own = ended || wait_until(agent, next);
     }
 }
 
-static bool run(struct agent *agent)
+static bool run_once(struct agent *agent)
 {
-    if (!agent->options->once) {
-        loop(agent);
-        return true;
-    }
-    bool delivered = report(agent);
+    bool delivered = report(agent, true);
     if (delivered)
         say_delivered(agent);
     else
@@ -128,18 +198,49 @@ static bool run(struct agent *agent)
     return delivered;
 }
 
+/* ---- Beginning and end ---- */
+
+static bool open_relay(struct agent *agent)
+{
+    char text[NET_TEXT];
+    const struct agent_options *options = agent->options;
+    const struct relay_options relay = {options->door, options->sender.token, options->host, watch_agent(agent->watch)};
+    agent->reports = calloc(BUNDLE_REPORTS, sizeof *agent->reports);
+    agent->answers = calloc(BUNDLE_REPORTS, sizeof *agent->answers);
+    if (!agent->reports || !agent->answers)
+        return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
+    if (!(agent->relay = relay_open(&relay)))
+        return false;
+    printf("Agents report to http%s://%s\n", options->door->certificate ? "s" : "", net_format(&options->door->at, text));
+    fflush(stdout);
+    return true;
+}
+
+static bool open_all(struct agent *agent)
+{
+    const struct agent_options *options = agent->options;
+    if (!(agent->sender = sender_open(&options->sender, &ended)))
+        return false;
+    if (!(agent->watch = watch_open(options->dir, options->host)))
+        return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
+    return !options->door || open_relay(agent);
+}
+
 bool agent_run(const struct agent_options *options)
 {
     struct agent agent = {.options = options, .whole = true};
     prepare_process();
-    agent.sender = sender_open(&options->sender, &ended);
-    agent.watch = agent.sender ? watch_open(options->dir, options->host) : NULL;
-    if (agent.sender && !agent.watch)
-        error_note(TUTTI_SYSTEM_ERROR, "no memory");
-    bool fine = agent.watch && run(&agent);
-    if (!agent.watch)
+    bool fine = open_all(&agent);
+    if (!fine)
         complain(&agent);
+    else if (options->once)
+        fine = run_once(&agent);
+    else
+        loop(&agent);
+    relay_close(agent.relay);
     watch_close(agent.watch);
     sender_close(agent.sender);
+    free(agent.reports);
+    free(agent.answers);
     return fine;
 }

@@ -6,8 +6,9 @@
 #ifndef TUTTI_AGENT_AGENT_H
 #define TUTTI_AGENT_AGENT_H
 
-#include "report/report.h"
+#include "report/bundle.h"
 #include "report/token.h"
+#include "serve/serve.h"
 
 /* ---- watch.c: the black boxes in a folder ---- */
 
@@ -23,7 +24,10 @@ bool watch_is_alarmed(struct watch *watch);
 /* Processes in the last report. */
 size_t watch_count(const struct watch *watch);
 
-/* ---- send.c: the way to the master ---- */
+/* Drawn when it was opened. */
+uint64_t watch_agent(const struct watch *watch);
+
+/* ---- send.c: the way to the master, or to an agent that passes reports on ---- */
 
 struct sender;
 
@@ -40,12 +44,50 @@ struct sender *sender_open(const struct sender_options *options, const volatile 
 void sender_close(struct sender *sender);
 /* NOT_DELIVERED after error_note. Takes some seconds at most. */
 enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size);
+/* A bundle of `count` reports: an answer for each. False after error_note: nobody knows what arrived. */
+bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers, size_t count);
+/* What one of these answers means; NOT_DELIVERED after error_note. */
+enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer);
+/* In so many seconds one should try again, as was said after the latest failure; 0: nothing was said. */
+unsigned sender_retry(const struct sender *sender);
+
+/* ---- relay.c: the reports of other agents ---- */
+
+/*
+ * Takes reports, and keeps those that say them waiting until the agent has passed them on: what one is answered comes from the
+ * master. Nothing is kept for later. relay_... are for the agent's thread.
+ */
+struct relay;
+
+struct relay_options {
+    struct serve_door *door;
+    const struct token *token;
+    const char *host; /* this agent's */
+    uint64_t agent;   /* its number */
+};
+
+/* NULL after error_note. The options' texts stay the caller's until the end. */
+struct relay *relay_open(const struct relay_options *options);
+/* All that wait are told to come again. */
+void relay_close(struct relay *relay);
+/* Readable while there is something to pass on. */
+int relay_fd(const struct relay *relay);
+/* Adds what waits to reports[0..count), which has BUNDLE_REPORTS, as long as there is room. Returns how many there are then. The bytes stay until
+ * relay_settle or relay_fail, one of which must follow. */
+size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count);
+/* Answers what was collected, in the same order. */
+void relay_settle(struct relay *relay, const struct bundle_answer *answers);
+/* The master cannot be reached: answers what was collected, and until `until` everything that comes, by this sentence. */
+void relay_fail(struct relay *relay, const char *sentence, uint64_t until);
+/* The latest refusal, for the master. */
+void relay_complaint(struct relay *relay, char out[BUNDLE_SENTENCE]);
 
 /* ---- agent.c ---- */
 
 struct agent_options {
     struct sender_options sender;
     const char *dir, *host;
+    struct serve_door *door; /* where other agents report to; NULL: nowhere */
     bool once; /* one report */
 };
 

@@ -11,24 +11,25 @@
 
 #define CONNECT_MS 3000L
 #define WHOLE_MS   10000L
-#define ANSWER     200 /* letters of what a master says */
+#define RETRY_MOST 60 /* seconds that an answer may ask for */
+#define SENTENCE   200 /* letters of what a master says */
 
 struct sender {
     CURL *curl;
     struct curl_slist *headers;
-    char url[1024], answer[ANSWER + 1], error[CURL_ERROR_SIZE];
+    char base[1024], url[1040], error[CURL_ERROR_SIZE]; /* base: ends in a slash; url: of the latest post */
+    uint8_t answer[ANSWERS_BYTES];
+    size_t answered; /* bytes of it */
     const volatile bool *stop;
+    unsigned retry;
 };
 
 static size_t on_answer(char *bytes, size_t size, size_t count, void *arg)
 {
     struct sender *sender = arg;
-    size_t used = strlen(sender->answer);
-    for (size_t i = 0; i < size * count && used < ANSWER; i++)
-        sender->answer[used++] = (unsigned char)bytes[i] < 32 || bytes[i] == 127 ? ' ' : bytes[i];
-    while (used && sender->answer[used - 1] == ' ')
-        used--;
-    sender->answer[used] = 0;
+    size_t room = sizeof sender->answer - sender->answered, taken = size * count < room ? size * count : room;
+    memcpy(sender->answer + sender->answered, bytes, taken);
+    sender->answered += taken;
     return size * count;
 }
 
@@ -68,7 +69,7 @@ static bool prepare(struct sender *sender, const struct sender_options *options)
     CURL *curl = sender->curl;
     snprintf(header, sizeof header, "Authorization: Bearer %s", options->token->text);
     size_t length = strlen(options->url);
-    snprintf(sender->url, sizeof sender->url, "%s%sreport", options->url, options->url[length - 1] == '/' ? "" : "/");
+    snprintf(sender->base, sizeof sender->base, "%s%s", options->url, options->url[length - 1] == '/' ? "" : "/");
     const char *const lines[] = {header, "Content-Type: application/x-protobuf", "Expect:"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct curl_slist *more = curl_slist_append(sender->headers, lines[i]);
@@ -76,7 +77,7 @@ static bool prepare(struct sender *sender, const struct sender_options *options)
             return false;
         sender->headers = more;
     }
-    return curl_easy_setopt(curl, CURLOPT_URL, sender->url) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_HTTPHEADER, sender->headers) == CURLE_OK &&
+    return curl_easy_setopt(curl, CURLOPT_HTTPHEADER, sender->headers) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK && curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, WHOLE_MS) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_POST, 1L) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer) == CURLE_OK &&
@@ -111,17 +112,68 @@ void sender_close(struct sender *sender)
     free(sender);
 }
 
-enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size)
+/* ---- Posts ---- */
+
+/* The status of HTTP; 0 after error_note. */
+static unsigned post(struct sender *sender, const char *page, const uint8_t *bytes, size_t size)
 {
     long status = 0;
-    *sender->answer = *sender->error = 0;
+    curl_off_t retry = 0;
+    snprintf(sender->url, sizeof sender->url, "%s%s", sender->base, page);
+    *sender->error = 0;
+    sender->answered = 0;
     curl_easy_setopt(sender->curl, CURLOPT_POSTFIELDS, (const char *)bytes);
     curl_easy_setopt(sender->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
-    CURLcode code = curl_easy_perform(sender->curl);
+    CURLcode code = curl_easy_setopt(sender->curl, CURLOPT_URL, sender->url);
+    if (code == CURLE_OK)
+        code = curl_easy_perform(sender->curl);
     curl_easy_getinfo(sender->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (code != CURLE_OK)
-        error_note(TUTTI_REMOTE_ERROR, "%s: %s", sender->url, *sender->error ? sender->error : curl_easy_strerror(code));
-    else if (status != 200 && status != 428)
-        error_note(TUTTI_REMOTE_ERROR, "%s: the master refuses (%ld): %s", sender->url, status, sender->answer);
-    return code != CURLE_OK ? NOT_DELIVERED : status == 200 ? DELIVERED : status == 428 ? WANTS_ALL : NOT_DELIVERED;
+    curl_easy_getinfo(sender->curl, CURLINFO_RETRY_AFTER, &retry);
+    sender->retry = code == CURLE_OK && retry > 0 && retry < RETRY_MOST ? (unsigned)retry : 0;
+    if (code == CURLE_OK && status >= 100)
+        return (unsigned)status;
+    error_note(TUTTI_REMOTE_ERROR, "%s: %s", sender->url, *sender->error ? sender->error : curl_easy_strerror(code));
+    return 0;
+}
+
+/* What came as text: one line, of printable characters. */
+static struct bundle_answer as_text(const struct sender *sender, unsigned status)
+{
+    struct bundle_answer answer = {.status = status};
+    size_t length = sender->answered < SENTENCE ? sender->answered : SENTENCE;
+    for (size_t i = 0; i < length; i++)
+        answer.sentence[i] = (char)(sender->answer[i] < 32 || sender->answer[i] == 127 ? ' ' : sender->answer[i]);
+    while (length && answer.sentence[length - 1] == ' ')
+        answer.sentence[--length] = 0;
+    return answer;
+}
+
+enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer)
+{
+    if (answer->status != 200 && answer->status != 428)
+        error_note(TUTTI_REMOTE_ERROR, "%s: the master refuses (%u): %s", sender->url, answer->status, answer->sentence);
+    return answer->status == 200 ? DELIVERED : answer->status == 428 ? WANTS_ALL : NOT_DELIVERED;
+}
+
+unsigned sender_retry(const struct sender *sender)
+{
+    return sender->retry;
+}
+
+enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size)
+{
+    unsigned status = post(sender, "report", bytes, size);
+    const struct bundle_answer answer = as_text(sender, status);
+    return status ? sender_meaning(sender, &answer) : NOT_DELIVERED;
+}
+
+bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers, size_t count)
+{
+    unsigned status = post(sender, "bundle", bytes, size);
+    const struct bundle_answer answer = as_text(sender, status);
+    if (status == 200)
+        return answers_read(sender->answer, sender->answered, answers, count) == TUTTI_SUCCESS;
+    if (status)
+        sender_meaning(sender, &answer);
+    return false;
 }

@@ -93,6 +93,11 @@ size_t watch_count(const struct watch *watch)
     return watch->told;
 }
 
+uint64_t watch_agent(const struct watch *watch)
+{
+    return watch->head.agent;
+}
+
 /* ---- The folder ---- */
 
 static int by_path(const void *left, const void *right)

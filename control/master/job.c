@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 struct job_box {
     atomic_uint holders;
     struct blackbox *box;
+    size_t bytes;
 };
 
 struct job_process {
@@ -43,7 +45,7 @@ static void empty(struct job_host *host)
         let_go(host->processes[i].told);
     free(host->processes);
     host->processes = NULL;
-    host->count = 0;
+    host->count = host->bytes = 0;
 }
 
 static struct job_host *find_host(struct job *job, const char *name)
@@ -88,13 +90,34 @@ static bool knows_all(struct job_host *host, const struct report *report)
     return true;
 }
 
+static size_t bytes_of(const struct blackbox *box)
+{
+    size_t bytes = sizeof *box + box->comm_count * sizeof *box->comms + box->event_count * sizeof *box->events;
+    for (size_t i = 0; i < box->comm_count; i++)
+        bytes += box->comms[i].op_count * sizeof *box->comms[i].ops;
+    return bytes;
+}
+
+/* What this report makes of a host, and what there is already, must not be more than memory is meant for. */
+static bool has_memory(const struct job *job, struct job_host *host, const struct report *report, const struct job_origin *origin)
+{
+    size_t need = report->count * sizeof(struct job_process), all = 0, same = 0;
+    for (size_t i = 0; i < report->count; i++)
+        need += report->processes[i].as_before ? find_process(host, i, &report->processes[i])->told->bytes : bytes_of(report->processes[i].box);
+    for (size_t i = 0; i < job->count; i++) {
+        all += &job->hosts[i] == host ? 0 : job->hosts[i].bytes;
+        same += &job->hosts[i] == host || strcmp(job->hosts[i].source, origin->source) != 0 ? 0 : job->hosts[i].bytes;
+    }
+    return need + all <= JOB_BYTES && need + same <= JOB_FROM_ONE;
+}
+
 static struct job_box *box_of(struct report_process *process, const struct job_process *known)
 {
     if (process->as_before)
         return hold(known->told);
     struct job_box *told = malloc(sizeof *told);
     if (told) {
-        *told = (struct job_box){1, process->box};
+        *told = (struct job_box){1, process->box, bytes_of(process->box)};
         process->box = NULL;
     }
     return told;
@@ -113,36 +136,35 @@ static bool replace(struct job_host *host, struct report *report, uint64_t now)
         *made = (struct job_process){.facts = process->facts, .box_number = process->box_number, .alive = process->box->alive, .now = process->box->now};
         made->died = made->alive ? 0 : known && known->died ? known->died : now;
         fine = (made->told = box_of(process, known)) != NULL;
+        next.bytes += sizeof *made + (fine ? made->told->bytes : 0);
     }
     empty(host);
     host->processes = next.processes;
     host->count = next.count;
+    host->bytes = next.bytes;
     if (!fine)
         empty(host);
     return fine;
 }
 
-enum job_answer job_take(struct job *job, struct report *report, uint64_t now, uint64_t day)
+/* May this agent speak for the host now? */
+static bool is_welcome(const struct job_host *host, const struct report *report, uint64_t now)
 {
-    struct job_host *host = find_host(job, report->host);
     bool other = host && host->agent != report->agent;
-    if (other && now < host->heard + JOB_SILENT_NS) {
-        error_note(TUTTI_INVALID_USAGE, "another agent calls its host %s: give each host a name of its own", report->host);
-        return JOB_REFUSES;
-    }
-    if (host && !other && report->number <= host->number) {
+    if (other && now < host->heard + JOB_SILENT_NS)
+        error_note(TUTTI_INVALID_USAGE, "another agent calls its host %s, and reports from %s: give each host a name of its own", report->host, host->way);
+    else if (host && !other && report->number <= host->number)
         error_note(TUTTI_INVALID_USAGE, "report %llu of host %s has come before", (unsigned long long)report->number, report->host);
-        return JOB_REFUSES;
-    }
-    if (!knows_all(other ? NULL : host, report))
-        return JOB_WANTS_ALL;
-    if (!host && !(host = add_host(job, report->host))) {
-        error_note(TUTTI_SYSTEM_ERROR, "no room for host %s: there are %zu", report->host, job->count);
-        return JOB_REFUSES;
-    }
-    if (other)
-        host->clock = INT64_MAX;
+    else
+        return true;
+    return false;
+}
+
+static void note(struct job_host *host, const struct report *report, const struct job_origin *origin, uint64_t now, uint64_t day)
+{
     int64_t clock = (int64_t)(day - report->realtime);
+    if (host->agent != report->agent)
+        host->clock = INT64_MAX;
     host->clock = clock < host->clock ? clock : host->clock;
     host->agent = report->agent;
     host->number = report->number;
@@ -150,6 +172,26 @@ enum job_answer job_take(struct job *job, struct report *report, uint64_t now, u
     host->reports++;
     host->left_out = report->left_out;
     host->unreadable = report->unreadable;
+    snprintf(host->source, sizeof host->source, "%s", origin->source);
+    snprintf(host->way, sizeof host->way, "%s", origin->way);
+}
+
+enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now, uint64_t day)
+{
+    struct job_host *host = find_host(job, report->host);
+    if (!is_welcome(host, report, now))
+        return JOB_REFUSES;
+    if (!knows_all(host && host->agent == report->agent ? host : NULL, report))
+        return JOB_WANTS_ALL;
+    if (!has_memory(job, host, report, origin)) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of so much", report->host, origin->source);
+        return JOB_REFUSES;
+    }
+    if (!host && !(host = add_host(job, report->host))) {
+        error_note(TUTTI_SYSTEM_ERROR, "no room for host %s: there are %zu", report->host, job->count);
+        return JOB_REFUSES;
+    }
+    note(host, report, origin, now, day);
     if (replace(host, report, now))
         return JOB_TAKEN;
     error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells", report->host);

@@ -60,11 +60,17 @@ static void as_before(struct report *report)
     }
 }
 
-static enum job_answer take(struct report report)
+static enum job_answer take_from(struct report report, const char *source)
 {
-    enum job_answer answer = job_take(&job, &report, now, DAY);
+    const struct job_origin origin = {source, "10.0.0.2 over row"};
+    enum job_answer answer = job_take(&job, &report, &origin, now, DAY);
     report_free(&report);
     return answer;
+}
+
+static enum job_answer take(struct report report)
+{
+    return take_from(report, "10.0.0.1");
 }
 
 static size_t looked_at(void)
@@ -152,6 +158,35 @@ static void test_too_many_hosts(void **state)
     }
     assert_int_equal(take(made("one-more", 1, 1, 0)), JOB_REFUSES);
     assert_non_null(strstr(error_last(), "no room for host one-more: there are 4096"));
+}
+
+/* As if it told of so much; the calls are not there, and nobody looks at them. */
+static struct report large(const char *host, uint64_t number, size_t bytes)
+{
+    struct report report = made(host, 1, number, 1);
+    report.processes[0].box->comms->op_count = bytes / sizeof(struct blackbox_op);
+    return report;
+}
+
+/* Who tells of too much is refused, however many names it uses; others have room. */
+static void test_too_much(void **state)
+{
+    char name[16], source[16];
+    assert_int_equal(take(large("a", 1, JOB_FROM_ONE / 2)), JOB_TAKEN);
+    assert_int_equal(take(large("b", 1, JOB_FROM_ONE / 2)), JOB_REFUSES);
+    assert_string_equal(error_last(), "no memory for what host b tells: 10.0.0.1 has told of so much");
+    assert_int_equal(take(large("b", 2, JOB_FROM_ONE / 4)), JOB_TAKEN);
+    assert_int_equal(take(large("a", 2, JOB_FROM_ONE / 2)), JOB_TAKEN); /* in place of what it told */
+    struct report again = made("a", 1, 3, 1);
+    as_before(&again);
+    assert_int_equal(take(again), JOB_TAKEN);
+    assert_string_equal(job.hosts[0].way, "10.0.0.2 over row");
+    for (unsigned i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "n%u", i);
+        snprintf(source, sizeof source, "10.0.1.%u", i);
+        assert_int_equal(take_from(large(name, 1, JOB_BYTES / 5), source), i < 4 ? JOB_TAKEN : JOB_REFUSES);
+    }
+    assert_int_equal(take_from(made("c", 1, 1, 1), "10.0.2.1"), JOB_TAKEN);
 }
 
 static void test_dead(void **state)
@@ -296,7 +331,7 @@ static void test_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_merge), CASE(test_wants_all), CASE(test_refuses), CASE(test_forgets), CASE(test_too_many_hosts), CASE(test_dead),
+        CASE(test_merge), CASE(test_wants_all), CASE(test_refuses), CASE(test_forgets), CASE(test_too_many_hosts), CASE(test_too_much), CASE(test_dead),
         cmocka_unit_test(test_hang), cmocka_unit_test(test_not_certain), cmocka_unit_test(test_slow), cmocka_unit_test(test_full), cmocka_unit_test(test_history),
     };
     return cmocka_run_group_tests_name("master", tests, NULL, NULL);

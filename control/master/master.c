@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define EVERY_NS  NS_PER_S
 #define SETTLE_MS 300 /* from an alarm to the look: what one host notices, others tell a moment later */
@@ -28,52 +27,6 @@ static void complain(struct master *master)
     if (strcmp(master->said, error_last()) != 0)
         fprintf(stderr, "tutti master: %s\n", error_last());
     snprintf(master->said, sizeof master->said, "%s", error_last());
-}
-
-/* ---- Reports ---- */
-
-static unsigned take(struct master *master, struct report *report, char sentence[SERVE_SENTENCE])
-{
-    pthread_mutex_lock(&master->lock);
-    size_t hosts = master->job.count;
-    enum job_answer answer = job_take(&master->job, report, clock_ns(), master_day());
-    master->reports += answer == JOB_TAKEN;
-    bool is_new = master->job.count > hosts;
-    pthread_mutex_unlock(&master->lock);
-    if (answer == JOB_REFUSES)
-        snprintf(sentence, SERVE_SENTENCE, "%s", error_last());
-    else
-        snprintf(sentence, SERVE_SENTENCE, "%s", answer == JOB_TAKEN ? "taken" : "send everything");
-    if (is_new) {
-        printf("host %s reports: %zu process%s\n", report->host, report->count, report->count == 1 ? "" : "es");
-        fflush(stdout);
-    }
-    if (answer == JOB_TAKEN && report->alarm)
-        kill(getpid(), SIGUSR1);
-    return answer == JOB_TAKEN ? 200 : answer == JOB_WANTS_ALL ? 428 : 409;
-}
-
-static void on_refusal(void *context)
-{
-    struct master *master = context;
-    pthread_mutex_lock(&master->lock);
-    master->refused++;
-    pthread_mutex_unlock(&master->lock);
-}
-
-static unsigned on_report(void *context, const void *bytes, size_t size, char sentence[SERVE_SENTENCE])
-{
-    struct report report;
-    unsigned status = 400;
-    if (report_read(bytes, size, &report) == TUTTI_SUCCESS) {
-        status = take(context, &report, sentence);
-        report_free(&report);
-    } else {
-        snprintf(sentence, SERVE_SENTENCE, "%s", error_last());
-    }
-    if (status >= 400 && status != 428)
-        on_refusal(context);
-    return status;
 }
 
 /* ---- Verdicts ---- */
@@ -175,12 +128,17 @@ static bool open_all(struct master *master, const struct serve_options *serve)
         return false;
     if ((hook.command || hook.url) && !(master->hook = hook_open(&hook)))
         return false;
+    if (!(master->sources = sources_open("tutti master"))) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory");
+        return false;
+    }
     return (master->server = serve_open(serve)) != NULL;
 }
 
 static void close_all(struct master *master)
 {
     serve_close(master->server);
+    sources_close(master->sources);
     hook_close(master->hook);
     history_close(master->history);
     job_look_free(&master->before);
@@ -193,7 +151,7 @@ bool master_run(const struct master_options *options)
 {
     char text[NET_TEXT];
     sigset_t signals;
-    struct net_address at = options->at;
+    struct serve_door door = options->door;
     struct master *master = calloc(1, sizeof *master);
     if (!master) {
         fprintf(stderr, "tutti master: no memory\n");
@@ -208,11 +166,17 @@ bool master_run(const struct master_options *options)
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads that would take them */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a history that may not grow fails by its result */
-    const struct serve_options serve = {.at = &at, .certificate = options->certificate, .key = options->key, .token = &options->token,
-                                        .context = master, .on_report = on_report, .on_page = master_page, .on_refusal = on_refusal};
+    const struct serve_options serve = {.door = &door,
+                                        .token = &options->token,
+                                        .uploads = MASTER_UPLOADS,
+                                        .context = master,
+                                        .on_post = master_post,
+                                        .on_page = master_page,
+                                        .pages = "There are /, /verdicts, /history and /metrics",
+                                        .on_refusal = master_refusal};
     bool fine = open_all(master, &serve);
     if (fine) {
-        printf("Agents report to http%s://%s\n", options->certificate ? "s" : "", net_format(&at, text));
+        printf("Agents report to http%s://%s\n", door.certificate ? "s" : "", net_format(&door.at, text));
         fflush(stdout);
         loop(master, &signals);
     } else {

@@ -11,12 +11,12 @@
 
 #include "master/hook.h"
 #include "report/token.h"
+#include "serve/serve.h"
 
-#include "base/net.h"
+#define MASTER_UPLOADS (256u << 20) /* bytes of all reports that are coming in */
 
 struct master_options {
-    struct net_address at;
-    char *certificate, *key; /* PEM; NULL: no TLS */
+    struct serve_door door;
     struct token token;
     uint64_t stuck;      /* ns */
     const char *history; /* file; NULL: none */

@@ -48,13 +48,16 @@ static void write_text(const struct master *master, FILE *out)
     for (size_t i = 0; i < master->job.count; i++) {
         const struct job_host *host = &master->job.hosts[i];
         fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count, word_time(since(now, host->heard)).text, -(double)host->clock / 1e6,
-                is_silent(host, now) ? " silent" : "");
+                is_silent(host, now) ? " silent," : "");
+        fprintf(out, " from %s", host->way);
         if (host->unreadable)
-            fprintf(out, " %" PRIu32 " black boxes cannot be read", host->unreadable);
+            fprintf(out, ", %" PRIu32 " black boxes cannot be read", host->unreadable);
         if (host->left_out)
-            fprintf(out, " %" PRIu32 " processes left out", host->left_out);
+            fprintf(out, ", %" PRIu32 " processes left out", host->left_out);
         fputc('\n', out);
     }
+    if (*master->complaint)
+        fprintf(out, "Latest refusal: %s\n", master->complaint);
     fprintf(out, "CLOCK: how far a host's clock is ahead, or more: the way of a report is in it. No rule compares clocks of two hosts.\n");
 }
 
@@ -62,7 +65,7 @@ static void write_text(const struct master *master, FILE *out)
 
 static json_t *host_json(const struct job_host *host, uint64_t now)
 {
-    return json_pack("{s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "processes", (json_int_t)host->count, "heard_seconds",
+    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "from", host->way, "processes", (json_int_t)host->count, "heard_seconds",
                      (double)since(now, host->heard) / 1e9, "clock_ahead_seconds", -(double)host->clock / 1e9, "silent", is_silent(host, now), "unreadable",
                      (json_int_t)host->unreadable, "left_out", (json_int_t)host->left_out);
 }

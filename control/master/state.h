@@ -9,13 +9,15 @@
 #include "master/job.h"
 #include "master/ledger.h"
 #include "master/master.h"
-#include "master/serve.h"
+#include "serve/serve.h"
+#include "serve/sources.h"
 
 #include <pthread.h>
 
 struct master {
     const struct master_options *options;
     struct server *server;
+    struct sources *sources; /* of the server's thread */
     struct history *history; /* NULL: none is kept */
     struct hook *hook;       /* NULL: there is none */
     struct job_look before;  /* of the thread that looks */
@@ -23,13 +25,17 @@ struct master {
     pthread_mutex_t lock;    /* of all below */
     struct job job;
     struct ledger ledger;
+    char complaint[SERVE_SENTENCE]; /* the latest refusal, here or by an agent */
     uint64_t reports, refused, analysis; /* analysis: ns that the latest took */
 };
 
 /* CLOCK_REALTIME in ns. */
 uint64_t master_day(void);
 
-/* pages.c: as serve.h wants it. */
+/* As serve.h wants them. intake.c: */
+void master_post(void *master, struct serve_request *request, const struct serve_post *post);
+void master_refusal(void *master, const char *from, const char *sentence);
+/* pages.c: */
 char *master_page(void *master, const char *url, const char **type);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "report.pb-c.h"
+#include "report/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,32 +18,7 @@ bool report_host_fits(const char *name)
     return length && length < WIRE_BOX_NAME && name[length] == 0;
 }
 
-/* ---- Memory ---- */
-
-static void *take(void *budget, size_t size)
-{
-    size_t *left = budget;
-    if (size > *left)
-        return NULL;
-    *left -= size;
-    return malloc(size);
-}
-
-static void give(void *budget, void *memory)
-{
-    free(memory);
-}
-
 /* ---- Checks ---- */
-
-/* Text without control characters, as long as fits. */
-static void copy_text(char *to, size_t size, const char *from)
-{
-    size_t length = from ? strnlen(from, size - 1) : 0;
-    for (size_t i = 0; i < length; i++)
-        to[i] = (unsigned char)from[i] < 32 || from[i] == 127 ? '?' : from[i];
-    memset(to + length, 0, size - length);
-}
 
 /* Times far from the end of their range: sums of two do not overflow. */
 static bool is_time(uint64_t ns)
@@ -116,7 +92,7 @@ static bool copy_op(struct blackbox_op *out, const Tutti__Op *op)
                                 .wait_slice = op->wait_slice,
                                 .rounds = op->rounds,
                                 .slices = op->slices};
-    copy_text(out->algorithm, sizeof out->algorithm, op->algorithm);
+    report_copy_text(out->algorithm, sizeof out->algorithm, op->algorithm);
     return op_makes_sense(op);
 }
 
@@ -134,8 +110,8 @@ static bool copy_comm(struct blackbox_comm *out, const Tutti__Comm *comm)
                                   .closed = comm->closed,
                                   .unrecorded = comm->unrecorded,
                                   .newest_unrecorded = comm->newest_unrecorded};
-    copy_text(out->name, sizeof out->name, comm->name);
-    copy_text(out->sentence, sizeof out->sentence, comm->sentence);
+    report_copy_text(out->name, sizeof out->name, comm->name);
+    report_copy_text(out->sentence, sizeof out->sentence, comm->sentence);
     out->ops = comm->n_ops ? calloc(comm->n_ops, sizeof *out->ops) : NULL;
     bool fine = comm_makes_sense(comm) && (out->ops || !comm->n_ops);
     for (size_t i = 0; fine && i < comm->n_ops; i++) {
@@ -159,7 +135,7 @@ static bool copy_box(struct blackbox *out, const Tutti__Box *box)
     memcpy(out->header.boot_id, box->boot_id.data, sizeof out->header.boot_id);
     out->header.state = box->state;
     out->realtime_offset = box->realtime_offset;
-    copy_text(out->header.command, sizeof out->header.command, box->command);
+    report_copy_text(out->header.command, sizeof out->header.command, box->command);
     out->comms = calloc(box->n_comms + 1, sizeof *out->comms);
     out->events = calloc(box->n_events + 1, sizeof *out->events);
     bool fine = out->comms && out->events;
@@ -179,7 +155,7 @@ static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)
     if (!facts_make_sense(facts))
         return false;
     *out = (struct process_facts){.state = (enum process_state)facts->state, .tracer = facts->tracer, .at = facts->at};
-    copy_text(out->tracer_name, sizeof out->tracer_name, facts->tracer_name);
+    report_copy_text(out->tracer_name, sizeof out->tracer_name, facts->tracer_name);
     for (size_t i = 0; i < facts->n_threads; i++)
         out->threads[out->thread_count++] = (struct thread_facts){.number = facts->threads[i]->number,
                                                                   .ready = facts->threads[i]->ready,
@@ -198,7 +174,7 @@ static bool copy_process(struct report_process *out, const Tutti__Process *proce
     box->header.pid = process->pid;
     box->header.start_time = process->start_time;
     box->header.pid_namespace = process->pid_namespace;
-    copy_text(box->header.host, sizeof box->header.host, host);
+    report_copy_text(box->header.host, sizeof box->header.host, host);
     box->alive = process->alive;
     box->now = process->now;
     return copy_facts(&out->facts, process->facts) && (!process->box || copy_box(box, process->box));
@@ -214,7 +190,7 @@ static tutti_result_t copy_report(struct report *out, const Tutti__Report *repor
     if (!is_small(report))
         return error_note(TUTTI_INVALID_USAGE, "a report of more than %u processes, %u communicators or %u calls", REPORT_PROCESSES,
                           REPORT_COMMS, REPORT_OPS);
-    copy_text(out->host, sizeof out->host, report->host);
+    report_copy_text(out->host, sizeof out->host, report->host);
     out->agent = report->agent;
     out->number = report->number;
     out->realtime = report->realtime;
@@ -231,7 +207,7 @@ static tutti_result_t copy_report(struct report *out, const Tutti__Report *repor
 tutti_result_t report_read(const void *bytes, size_t size, struct report *out)
 {
     size_t budget = REPORT_MEMORY;
-    ProtobufCAllocator allocator = {take, give, &budget};
+    ProtobufCAllocator allocator = report_allocator(&budget);
     *out = (struct report){0};
     if (size > REPORT_BYTES)
         return error_note(TUTTI_INVALID_USAGE, "a report of more than %u MiB", REPORT_BYTES >> 20);

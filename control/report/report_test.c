@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is written is read again; what is damaged, hostile or of another version is refused by a sentence. */
-#include "report/report.h"
+#include "report/bundle.h"
 #include "report/token.h"
 
 #include "base/error.h"
@@ -249,6 +249,72 @@ static void test_token(void **state)
     assert_int_equal(token_load("/nonexistent/token", &token), TUTTI_SYSTEM_ERROR);
 }
 
+/* ---- Bundles ---- */
+
+static void test_bundle(void **state)
+{
+    struct relayed reports[] = {{(const uint8_t *)"one", 3, "10.0.0.1", {"row", "hall"}, 2}, {(const uint8_t *)"", 0, "", {""}, 0}};
+    const struct bundle wanted = {.reports = reports, .count = 2, .complaint = "no\n\x1b[31mgood"};
+    struct bundle got;
+    size_t size;
+    uint8_t *bytes = bundle_write(&wanted, &size);
+    assert_int_equal(bundle_read(bytes, size, &got), TUTTI_SUCCESS);
+    assert_int_equal(got.count, 2);
+    assert_int_equal(got.reports[0].size, 3);
+    assert_memory_equal(got.reports[0].bytes, "one", 3);
+    assert_string_equal(got.reports[0].from, "10.0.0.1");
+    assert_int_equal(got.reports[0].hops, 2);
+    assert_string_equal(got.reports[0].via[1], "hall");
+    assert_int_equal(got.reports[1].size, 0);
+    assert_int_equal(got.reports[1].hops, 0);
+    assert_string_equal(got.complaint, "no??[31mgood");
+    bundle_free(&got);
+    for (size_t cut = 0; cut < size; cut++) /* a piece, or a sentence; never more than there was */
+        if (bundle_read(bytes, cut, &got) == TUTTI_SUCCESS) {
+            assert_true(got.count <= 2);
+            bundle_free(&got);
+        }
+    assert_int_equal(bundle_read(bytes, BUNDLE_BYTES + 1, &got), TUTTI_INVALID_USAGE);
+    assert_non_null(strstr(error_last(), "more than 33 MiB"));
+    free(bytes);
+}
+
+static void test_bundle_makes_no_sense(void **state)
+{
+    struct relayed one = {(const uint8_t *)"", 0, "", {"a b"}, 1};
+    struct relayed *many = calloc(BUNDLE_REPORTS + 1, sizeof *many);
+    struct bundle bundle = {.reports = &one, .count = 1}, got;
+    size_t size;
+    uint8_t *bytes = bundle_write(&bundle, &size);
+    assert_int_equal(bundle_read(bytes, size, &got), TUTTI_INVALID_USAGE);
+    free(bytes);
+    bundle = (struct bundle){.reports = many, .count = BUNDLE_REPORTS + 1};
+    bytes = bundle_write(&bundle, &size);
+    assert_int_equal(bundle_read(bytes, size, &got), TUTTI_INVALID_USAGE);
+    assert_non_null(strstr(error_last(), "more than 1024 reports"));
+    free(bytes);
+    free(many);
+}
+
+static void test_answers(void **state)
+{
+    const struct bundle_answer wanted[] = {{200, "taken"}, {409, "no"}};
+    struct bundle_answer got[3];
+    size_t size;
+    uint8_t *bytes = answers_write(wanted, 2, &size);
+    assert_int_equal(answers_read(bytes, size, got, 2), TUTTI_SUCCESS);
+    assert_int_equal(got[1].status, 409);
+    assert_string_equal(got[0].sentence, "taken");
+    assert_int_equal(answers_read(bytes, size, got, 1), TUTTI_INVALID_USAGE);
+    assert_int_equal(answers_read(bytes, size, got, 3), TUTTI_INVALID_USAGE);
+    assert_int_equal(answers_read(bytes, size - 1, got, 2), TUTTI_INVALID_USAGE);
+    free(bytes);
+    const struct bundle_answer senseless = {7, ""};
+    bytes = answers_write(&senseless, 1, &size);
+    assert_int_equal(answers_read(bytes, size, got, 1), TUTTI_INVALID_USAGE);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +323,8 @@ int main(void)
         cmocka_unit_test_setup(test_cut_short, make_calls),      cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_bombs),                            cmocka_unit_test_setup(test_lies, make_calls),
         cmocka_unit_test_setup(test_control_characters, make_calls), cmocka_unit_test(test_token),
+        cmocka_unit_test(test_bundle),                           cmocka_unit_test(test_bundle_makes_no_sense),
+        cmocka_unit_test(test_answers),
     };
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents send may be anything: a report, or a sentence; what is taken for one must merge and can be diagnosed. An odd first byte: the rest is the
- * bytes of a report. An even one: the rest says what a well-formed report of two hosts holds, however senseless.
+ * What agents send may be anything: a report, or a sentence; what is taken for one must merge and can be diagnosed. A first byte of 3: the rest is the bytes
+ * of a bundle of reports, and of answers. Another odd one: the rest is the bytes of a report. An even one: the rest says what a well-formed report of two hosts holds, however senseless.
  */
 #include "diagnosis/diagnosis.h"
 #include "master/job.h"
+#include "report/bundle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static void take(struct job *job, const void *bytes, size_t size, uint64_t now)
     struct report report;
     if (report_read(bytes, size, &report) != TUTTI_SUCCESS)
         return;
-    job_take(job, &report, now, now);
+    job_take(job, &report, &(struct job_origin){"10.0.0.1", "10.0.0.1"}, now, now);
     report_free(&report);
 }
 
@@ -103,8 +104,29 @@ static void diagnose(const struct job_look *before, const struct job_look *after
     findings_free(&findings);
 }
 
+#define ANSWERS 2
+
+static int take_bundle(const uint8_t *data, size_t size)
+{
+    struct job job = {0};
+    struct bundle bundle;
+    struct bundle_answer answers[ANSWERS];
+    size_t length;
+    if (bundle_read(data, size, &bundle) == TUTTI_SUCCESS) {
+        free(bundle_write(&bundle, &length));
+        for (size_t i = 0; i < bundle.count; i++)
+            take(&job, bundle.reports[i].bytes, bundle.reports[i].size, i);
+        bundle_free(&bundle);
+    }
+    answers_read(data, size, answers, ANSWERS);
+    job_free(&job);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    if (size && data[0] == 3)
+        return take_bundle(data + 1, size - 1);
     struct job job = {0};
     struct job_look before = {0}, after = {0};
     bool raw = size && data[0] & 1;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "door.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PEM_MOST (1 << 20)
+
+/* A file as text, which is the caller's. NULL after error_note. */
+static char *slurp(const char *path)
+{
+    char *text = calloc(1, PEM_MOST + 1);
+    FILE *file = fopen(path, "re");
+    size_t length = text && file ? fread(text, 1, PEM_MOST, file) : 0;
+    bool fine = length && !ferror(file) && length < PEM_MOST;
+    if (!fine)
+        error_note(TUTTI_SYSTEM_ERROR, "reading %s: %s", path, file ? "no PEM" : strerror(errno));
+    if (file)
+        fclose(file);
+    if (fine)
+        return text;
+    free(text);
+    return NULL;
+}
+
+bool door_load(const struct door_wishes *wishes, struct serve_door *out)
+{
+    char text[NET_TEXT];
+    *out = (struct serve_door){0};
+    if (net_parse("--listen", wishes->address, &out->at) != TUTTI_SUCCESS)
+        return false;
+    if (wishes->certificate)
+        return (out->certificate = slurp(wishes->certificate)) && (out->key = slurp(wishes->key));
+    if (wishes->plain || net_is_loopback(&out->at))
+        return true;
+    error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want --certificate and --key, or --plain", net_format(&out->at, text));
+    return false;
+}
+
+void door_free(struct serve_door *door)
+{
+    free(door->certificate);
+    free(door->key);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of those that listen to agents: where, and with what certificate. */
+#ifndef TUTTI_CLI_DOOR_H
+#define TUTTI_CLI_DOOR_H
+
+#include "serve/serve.h"
+
+struct door_wishes {
+    const char *address, *certificate, *key;
+    bool plain;
+};
+
+/* *out is freed by door_free, also after false, which comes after error_note. */
+bool door_load(const struct door_wishes *wishes, struct serve_door *out);
+void door_free(struct serve_door *door);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reports that an agent passes on, and what is answered to each. The reports stay bytes: report_read takes them apart one by one. Bytes of a
+ * bundle may be as hostile as those of a report.
+ */
+#ifndef TUTTI_REPORT_BUNDLE_H
+#define TUTTI_REPORT_BUNDLE_H
+
+#include "report/report.h"
+
+#define BUNDLE_REPORTS  1024u
+#define BUNDLE_BYTES    (REPORT_BYTES + (1u << 20))
+#define BUNDLE_HOPS     8u  /* agents that pass a report on, one after another */
+#define BUNDLE_ADDRESS  64u /* an address without its port */
+#define BUNDLE_SENTENCE 256u
+#define ANSWERS_BYTES   (BUNDLE_REPORTS * (BUNDLE_SENTENCE + 16u))
+
+/* One report. Texts are the bundle's. */
+struct relayed {
+    const uint8_t *bytes;
+    size_t size;
+    char from[BUNDLE_ADDRESS];
+    char via[BUNDLE_HOPS][WIRE_BOX_NAME];
+    size_t hops;
+};
+
+struct bundle {
+    struct relayed *reports;
+    size_t count;
+    char complaint[BUNDLE_SENTENCE];
+    void *message; /* what the reports' bytes are in */
+};
+
+struct bundle_answer {
+    unsigned status; /* of HTTP */
+    char sentence[BUNDLE_SENTENCE];
+};
+
+/* The bytes are the caller's; NULL: no memory. */
+uint8_t *bundle_write(const struct bundle *bundle, size_t *size);
+/* TUTTI_INVALID_USAGE after error_note. *out is freed by bundle_free. */
+tutti_result_t bundle_read(const void *bytes, size_t size, struct bundle *out);
+void bundle_free(struct bundle *bundle);
+
+uint8_t *answers_write(const struct bundle_answer *answers, size_t count, size_t *size);
+/* `count` answers, no fewer and no more; else TUTTI_INVALID_USAGE after error_note. */
+tutti_result_t answers_read(const void *bytes, size_t size, struct bundle_answer *answers, size_t count);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/serve.h"
+
+#include "base/error.h"
+#include "report/bundle.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define CONNECTIONS 8192 /* at a time: of agents, and of those who read */
+#define FROM_ONE    256  /* of these, from one address */
+#define SILENCE     10   /* seconds that a silent connection is kept */
+
+struct server {
+    const struct serve_options *options;
+    struct MHD_Daemon *daemon;
+    size_t uploads;
+    pthread_mutex_t lock; /* of how requests are answered */
+};
+
+struct serve_request {
+    struct server *server;
+    struct MHD_Connection *connection;
+    char from[INET6_ADDRSTRLEN];
+    bool is_post, is_bundle;
+    unsigned refusal; /* HTTP status; 0: so far so good */
+    char *body;
+    size_t used, room;
+    bool handed, answered, suspended; /* to on_post; by serve_answer; until then */
+    unsigned status, retry;
+    char *answer;
+    size_t answer_size;
+};
+
+/* ---- Answers ---- */
+
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body, size_t size, unsigned retry)
+{
+    char seconds[16];
+    struct MHD_Response *response = body ? MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE) : NULL;
+    if (!response) {
+        free(body);
+        return MHD_NO;
+    }
+    snprintf(seconds, sizeof seconds, "%u", retry);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (retry)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    enum MHD_Result result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result say(struct serve_request *request, unsigned status, const char *sentence)
+{
+    char *body = NULL;
+    int length = asprintf(&body, "%s\n", sentence);
+    return length < 0 ? MHD_NO : answer(request->connection, status, "text/plain; charset=utf-8", body, (size_t)length, 0);
+}
+
+static enum MHD_Result refuse(struct serve_request *request, unsigned status, const char *sentence)
+{
+    const struct serve_options *options = request->server->options;
+    options->on_refusal(options->context, request->from, sentence);
+    return say(request, status, sentence);
+}
+
+void serve_answer(struct serve_request *request, unsigned status, const void *body, size_t size, unsigned retry)
+{
+    struct server *server = request->server;
+    char *copy = malloc(size + 1);
+    if (copy)
+        memcpy(copy, body, size);
+    pthread_mutex_lock(&server->lock);
+    request->status = status;
+    request->retry = retry;
+    request->answer = copy;
+    request->answer_size = size;
+    request->answered = true;
+    if (request->suspended)
+        MHD_resume_connection(request->connection);
+    pthread_mutex_unlock(&server->lock);
+}
+
+void serve_say(struct serve_request *request, unsigned status, const char *sentence, unsigned retry)
+{
+    char line[SERVE_SENTENCE + 2];
+    int length = snprintf(line, sizeof line, "%.*s\n", SERVE_SENTENCE, sentence);
+    serve_answer(request, status, line, (size_t)length, retry);
+}
+
+/* ---- Who may speak ---- */
+
+static const char too_large[] = "A report has 32 MiB at most, and a bundle 33 MiB";
+
+static size_t body_limit(const struct serve_request *request)
+{
+    return request->is_bundle ? BUNDLE_BYTES : REPORT_BYTES;
+}
+
+/* Takes as long for a token that is almost right. */
+static bool is_token(const char *given, const struct token *token)
+{
+    size_t length = strlen(token->text);
+    unsigned differs = strlen(given) != length;
+    for (size_t i = 0; i < length && given[i]; i++)
+        differs |= (unsigned char)given[i] ^ (unsigned char)token->text[i];
+    return !differs;
+}
+
+static bool may_speak(const struct server *server, struct MHD_Connection *connection)
+{
+    static const char scheme[] = "Bearer ";
+    const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0 && is_token(given + sizeof scheme - 1, server->options->token);
+}
+
+static void name_sender(struct serve_request *request)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    const void *bytes = NULL;
+    if (address && address->sa_family == AF_INET)
+        bytes = &((const struct sockaddr_in *)address)->sin_addr;
+    if (address && address->sa_family == AF_INET6)
+        bytes = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    if (!bytes || !inet_ntop(address->sa_family, bytes, request->from, sizeof request->from))
+        snprintf(request->from, sizeof request->from, "nowhere");
+}
+
+/* What the head of a request says is enough to refuse it, before its body has come. */
+static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *url, const char *method, void **state)
+{
+    bool post = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    struct serve_request *request = calloc(1, sizeof *request);
+    *state = request;
+    if (!request)
+        return MHD_NO;
+    *request = (struct serve_request){.server = server, .connection = connection, .is_post = post, .is_bundle = strcmp(url, "/bundle") == 0};
+    name_sender(request);
+    if (!may_speak(server, connection))
+        return refuse(request, MHD_HTTP_UNAUTHORIZED, "This wants the token of the job: Authorization: Bearer TOKEN");
+    if (!post && !get)
+        return refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET, HEAD and POST");
+    if (post && !request->is_bundle && strcmp(url, "/report") != 0)
+        return refuse(request, MHD_HTTP_NOT_FOUND, "Reports go to /report, several to /bundle");
+    if (length && strtoull(length, NULL, 10) > body_limit(request))
+        return refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, too_large);
+    return MHD_YES;
+}
+
+/* ---- Bodies ---- */
+
+static bool grow(struct server *server, struct serve_request *request, size_t need)
+{
+    size_t room = request->room ? request->room : 1 << 14;
+    while (room < need)
+        room *= 2;
+    char *more = room == request->room ? request->body : NULL;
+    if (!more && server->uploads + room - request->room <= server->options->uploads)
+        more = realloc(request->body, room);
+    if (!more)
+        return false;
+    server->uploads += room - request->room;
+    request->body = more;
+    request->room = room;
+    return true;
+}
+
+/* What is too much is read and thrown away, so that the answer arrives. */
+static void take(struct server *server, struct serve_request *request, const char *bytes, size_t size)
+{
+    if (request->refusal || !request->is_post)
+        return;
+    if (size > body_limit(request) - request->used)
+        request->refusal = MHD_HTTP_CONTENT_TOO_LARGE;
+    else if (!grow(server, request, request->used + size))
+        request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
+    else {
+        memcpy(request->body + request->used, bytes, size);
+        request->used += size;
+    }
+}
+
+/* Who answers later finds the connection suspended, or not yet: then this finds the answer. */
+static enum MHD_Result hand_over(struct server *server, struct serve_request *request)
+{
+    const struct serve_post post = {request->from, request->is_bundle, request->used ? request->body : "", request->used};
+    if (!request->handed) {
+        request->handed = true;
+        server->options->on_post(server->options->context, request, &post);
+    }
+    pthread_mutex_lock(&server->lock);
+    request->suspended = !request->answered;
+    if (request->suspended)
+        MHD_suspend_connection(request->connection);
+    pthread_mutex_unlock(&server->lock);
+    if (request->suspended)
+        return MHD_YES;
+    char *body = request->answer;
+    request->answer = NULL;
+    return answer(request->connection, request->status, "text/plain; charset=utf-8", body, request->answer_size, request->retry);
+}
+
+static enum MHD_Result finish_post(struct server *server, struct serve_request *request)
+{
+    if (request->refusal == MHD_HTTP_CONTENT_TOO_LARGE)
+        return refuse(request, request->refusal, too_large);
+    if (request->refusal)
+        return refuse(request, request->refusal, "Too many reports at once");
+    return hand_over(server, request);
+}
+
+static enum MHD_Result finish(struct server *server, const char *url, struct serve_request *request)
+{
+    const struct serve_options *options = server->options;
+    const char *type = NULL;
+    if (request->is_post)
+        return finish_post(server, request);
+    char *body = options->on_page ? options->on_page(options->context, url, &type) : NULL;
+    if (body)
+        return answer(request->connection, MHD_HTTP_OK, type, body, strlen(body), 0);
+    return say(request, type ? MHD_HTTP_INTERNAL_SERVER_ERROR : MHD_HTTP_NOT_FOUND, type ? "This cannot be made now" : options->pages);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
+                                  const char *upload, size_t *upload_size, void **state)
+{
+    struct server *server = context;
+    if (!*state)
+        return begin(server, connection, url, method, state);
+    if (!*upload_size)
+        return finish(server, url, *state);
+    take(server, *state, upload, *upload_size);
+    *upload_size = 0;
+    return MHD_YES;
+}
+
+static void on_end(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
+{
+    struct server *server = context;
+    struct serve_request *request = *state;
+    if (!request)
+        return;
+    server->uploads -= request->room;
+    free(request->body);
+    free(request->answer);
+    free(request);
+    *state = NULL;
+}
+
+/* ---- The server ---- */
+
+/* As many connections as this process may have, at most. */
+static unsigned connections(void)
+{
+    struct rlimit limit = {0};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 256;
+    limit.rlim_cur = limit.rlim_max < 2 * CONNECTIONS ? limit.rlim_max : 2 * CONNECTIONS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur > CONNECTIONS + 64 ? CONNECTIONS : (unsigned)limit.rlim_cur / 2 + 1;
+}
+
+static struct MHD_Daemon *start(struct server *server)
+{
+    const struct serve_options *options = server->options;
+    const struct serve_door *door = options->door;
+    bool tls = door->certificate;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0) | (door->at.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+    struct MHD_OptionItem pem[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, door->certificate}, {MHD_OPTION_HTTPS_MEM_KEY, 0, door->key}, {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_SOCK_ADDR, &door->at.any, MHD_OPTION_CONNECTION_LIMIT,
+                            connections(), MHD_OPTION_PER_IP_CONNECTION_LIMIT, FROM_ONE, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE,
+                            MHD_OPTION_NOTIFY_COMPLETED, on_end, server, MHD_OPTION_ARRAY, tls ? pem : none, MHD_OPTION_END);
+}
+
+struct server *serve_open(const struct serve_options *options)
+{
+    char text[NET_TEXT];
+    struct server *server = calloc(1, sizeof *server);
+    if (!server) {
+        error_note(TUTTI_SYSTEM_ERROR, "no memory");
+        return NULL;
+    }
+    server->options = options;
+    pthread_mutex_init(&server->lock, NULL);
+    errno = 0;
+    server->daemon = start(server);
+    if (!server->daemon) {
+        error_note(TUTTI_SYSTEM_ERROR, "cannot serve at %s: %s", net_format(&options->door->at, text),
+                   errno ? strerror(errno) : options->door->certificate ? "the certificate and the key are none, or do not fit" : "libmicrohttpd does not start");
+        serve_close(server);
+        return NULL;
+    }
+    const union MHD_DaemonInfo *bound = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    if (bound)
+        net_set_port(&options->door->at, bound->port);
+    return server;
+}
+
+void serve_close(struct server *server)
+{
+    if (!server)
+        return;
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}

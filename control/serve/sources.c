@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/sources.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORGET_NS (600 * NS_PER_S) /* a host that is not told of for so long makes room for another */
+#define AGAIN_NS  (60 * NS_PER_S)
+#define CULPRITS  64 /* addresses of which it is known that something was refused */
+#define NAME      64
+
+/* A host as one address tells of it. */
+struct told {
+    uint64_t key; /* of both names: most others are told apart by it */
+    char from[NAME], host[NAME];
+    uint64_t heard, allowance; /* allowance: ns of silence that are not used up by reports */
+};
+
+struct culprit {
+    char from[NAME];
+    uint64_t said, refusals;
+};
+
+struct sources {
+    const char *program;
+    struct told *told;
+    size_t count;
+    struct culprit culprits[CULPRITS];
+    uint64_t said;
+    char complaint[SERVE_SENTENCE], heard[SERVE_SENTENCE]; /* said last; of that, what an agent complained of */
+};
+
+struct sources *sources_open(const char *program)
+{
+    struct sources *sources = calloc(1, sizeof *sources);
+    if (sources)
+        sources->program = program;
+    return sources;
+}
+
+void sources_close(struct sources *sources)
+{
+    if (sources)
+        free(sources->told);
+    free(sources);
+}
+
+const char *sources_complaint(const struct sources *sources)
+{
+    return sources->complaint;
+}
+
+/* ---- Hosts ---- */
+
+static uint64_t key_of(const char *from, const char *host)
+{
+    uint64_t key = 0xcbf29ce484222325ull;
+    for (; *from; from++)
+        key = (key ^ (unsigned char)*from) * 0x100000001b3ull;
+    for (key *= 0x100000001b3ull; *host; host++)
+        key = (key ^ (unsigned char)*host) * 0x100000001b3ull;
+    return key;
+}
+
+static struct told *find(struct sources *sources, uint64_t key, const char *from, const char *host)
+{
+    for (size_t i = 0; i < sources->count; i++)
+        if (sources->told[i].key == key && strcmp(sources->told[i].from, from) == 0 && strcmp(sources->told[i].host, host) == 0)
+            return &sources->told[i];
+    return NULL;
+}
+
+static void forget(struct sources *sources, uint64_t now)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < sources->count; i++)
+        if (now < sources->told[i].heard + FORGET_NS)
+            sources->told[kept++] = sources->told[i];
+    sources->count = kept;
+}
+
+static size_t named_by(const struct sources *sources, const char *from)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < sources->count; i++)
+        count += strcmp(sources->told[i].from, from) == 0;
+    return count;
+}
+
+/* NULL: no memory. */
+static struct told *add(struct sources *sources, uint64_t key, const char *from, const char *host)
+{
+    size_t count = sources->count;
+    struct told *more = realloc(sources->told, (count + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    sources->told = more;
+    struct told *told = &more[sources->count++];
+    *told = (struct told){.key = key, .allowance = SOURCES_BURST * NS_PER_S / SOURCES_RATE};
+    snprintf(told->from, sizeof told->from, "%s", from);
+    snprintf(told->host, sizeof told->host, "%s", host);
+    return told;
+}
+
+static unsigned spend(struct told *told, uint64_t now, char sentence[SERVE_SENTENCE])
+{
+    uint64_t cost = NS_PER_S / SOURCES_RATE, most = SOURCES_BURST * cost;
+    uint64_t silence = told->heard && now > told->heard ? now - told->heard : 0;
+    told->allowance = silence > most - told->allowance ? most : told->allowance + silence;
+    told->heard = now;
+    if (told->allowance < cost) {
+        snprintf(sentence, SERVE_SENTENCE, "more than %u reports of host %s in a second", SOURCES_RATE, told->host);
+        return 429;
+    }
+    told->allowance -= cost;
+    return 0;
+}
+
+unsigned sources_admit(struct sources *sources, const char *from, const char *host, uint64_t now, char sentence[SERVE_SENTENCE])
+{
+    uint64_t key = key_of(from, host);
+    struct told *told = find(sources, key, from, host);
+    if (told)
+        return spend(told, now, sentence);
+    if (sources->count >= SOURCES_HOSTS || named_by(sources, from) >= SOURCES_FROM_ONE)
+        forget(sources, now);
+    if (named_by(sources, from) >= SOURCES_FROM_ONE)
+        snprintf(sentence, SERVE_SENTENCE, "%s has named %u hosts, and host %s is one too many", from, SOURCES_FROM_ONE, host);
+    else if (sources->count >= SOURCES_HOSTS || !(told = add(sources, key, from, host)))
+        snprintf(sentence, SERVE_SENTENCE, "no room for host %s: %zu have been named", host, sources->count);
+    return told ? spend(told, now, sentence) : 403;
+}
+
+/* ---- Refusals ---- */
+
+/* The one of this address, in place of the one that was said longest ago. */
+static struct culprit *culprit_of(struct sources *sources, const char *from)
+{
+    struct culprit *oldest = sources->culprits;
+    for (size_t i = 0; i < CULPRITS; i++) {
+        struct culprit *culprit = &sources->culprits[i];
+        if (strcmp(culprit->from, from) == 0)
+            return culprit;
+        oldest = culprit->said < oldest->said ? culprit : oldest;
+    }
+    *oldest = (struct culprit){0};
+    snprintf(oldest->from, sizeof oldest->from, "%s", from);
+    return oldest;
+}
+
+static bool may_be_said(struct sources *sources, struct culprit *culprit, uint64_t now)
+{
+    if ((culprit->said && now < culprit->said + AGAIN_NS) || (sources->said && now < sources->said + NS_PER_S))
+        return false;
+    culprit->said = sources->said = now;
+    return true;
+}
+
+static void complain(const struct sources *sources)
+{
+    fprintf(stderr, "%s: %s\n", sources->program, sources->complaint);
+}
+
+void sources_refused(struct sources *sources, const char *from, const char *sentence, uint64_t now)
+{
+    struct culprit *culprit = culprit_of(sources, from);
+    culprit->refusals++;
+    if (!may_be_said(sources, culprit, now))
+        return;
+    snprintf(sources->complaint, sizeof sources->complaint, "%s was refused, %llu times so far: %s", from, (unsigned long long)culprit->refusals,
+             sentence);
+    complain(sources);
+}
+
+void sources_heard(struct sources *sources, const char *from, const char *complaint, uint64_t now)
+{
+    if (!*complaint || strcmp(complaint, sources->heard) == 0 || !may_be_said(sources, culprit_of(sources, from), now))
+        return;
+    snprintf(sources->heard, sizeof sources->heard, "%s", complaint);
+    snprintf(sources->complaint, sizeof sources->complaint, "the agent at %s says: %s", from, complaint);
+    complain(sources);
+}
