@@ -22,15 +22,17 @@ static const char help[] =
     "  -t, --token FILE        the secret of the job: the first line, 16 to 256 characters\n"
     "      --ca FILE           trust this certificate (PEM) instead of those that the system trusts\n"
     "  -l, --listen ADDRESS    other agents may report here, and this one passes on what they tell; port 0: any free one\n"
-    "      --certificate FILE  of this host (PEM), for them; needed where others may listen, unless --plain\n"
+    "      --certificate FILE  of this host (PEM): shown to a master that asks for one, and to those that report here; with\n"
+    "                          --listen needed where others may listen, unless --plain\n"
     "      --key FILE          its private key (PEM)\n"
+    "      --client-ca FILE    those that report here must show a certificate that one of these (PEM) has made\n"
     "      --plain             HTTP also where others may listen; on the same host it is taken anyhow\n"
     "      --host NAME         how this host is called (default: as it calls itself); each agent of a job has its own\n"
     "      --dir DIR           look here instead of in TUTTI_TRACE_DIR\n"
     "  -1, --once              one report; exit status 1 if the master does not take it\n"
     "  -h, --help              this text\n";
 
-enum { OPTION_CA = 256, OPTION_CERTIFICATE, OPTION_KEY, OPTION_PLAIN, OPTION_HOST, OPTION_DIR };
+enum { OPTION_CA = 256, OPTION_CERTIFICATE, OPTION_KEY, OPTION_CLIENT_CA, OPTION_PLAIN, OPTION_HOST, OPTION_DIR };
 
 static const struct option options[] = {
     {"master", required_argument, NULL, 'm'},
@@ -39,6 +41,7 @@ static const struct option options[] = {
     {"listen", required_argument, NULL, 'l'},
     {"certificate", required_argument, NULL, OPTION_CERTIFICATE},
     {"key", required_argument, NULL, OPTION_KEY},
+    {"client-ca", required_argument, NULL, OPTION_CLIENT_CA},
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"host", required_argument, NULL, OPTION_HOST},
     {"dir", required_argument, NULL, OPTION_DIR},
@@ -66,13 +69,16 @@ static int take_option(int option, struct wishes *wishes, struct agent_options *
         wishes->door.address = optarg;
         return -1;
     case OPTION_CERTIFICATE:
-        wishes->door.certificate = optarg;
+        wishes->door.certificate = agent->sender.certificate = optarg;
         return -1;
     case OPTION_KEY:
-        wishes->door.key = optarg;
+        wishes->door.key = agent->sender.key = optarg;
         return -1;
     case OPTION_CA:
         agent->sender.ca = optarg;
+        return -1;
+    case OPTION_CLIENT_CA:
+        wishes->door.client_ca = optarg;
         return -1;
     case OPTION_PLAIN:
         agent->sender.plain = wishes->door.plain = true;
@@ -109,6 +115,8 @@ static int parse(int argc, char **argv, struct wishes *wishes, struct agent_opti
         return usage_error("agent", "--master and --token are needed");
     if (!wishes->door.certificate != !wishes->door.key)
         return usage_error("agent", "--certificate and --key go together");
+    if (wishes->door.client_ca && !wishes->door.certificate)
+        return usage_error("agent", "--client-ca wants --certificate and --key, too");
     if (agent->once && wishes->door.address)
         return usage_error("agent", "--once and --listen do not go together");
     if (!report_host_fits(agent->host))

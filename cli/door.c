@@ -34,7 +34,8 @@ bool door_load(const struct door_wishes *wishes, struct serve_door *out)
     if (net_parse("--listen", wishes->address, &out->at) != TUTTI_SUCCESS)
         return false;
     if (wishes->certificate)
-        return (out->certificate = slurp(wishes->certificate)) && (out->key = slurp(wishes->key));
+        return (out->certificate = slurp(wishes->certificate)) && (out->key = slurp(wishes->key)) &&
+               (!wishes->client_ca || (out->client_ca = slurp(wishes->client_ca)));
     if (wishes->plain || net_is_loopback(&out->at))
         return true;
     error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want --certificate and --key, or --plain", net_format(&out->at, text));
@@ -45,4 +46,5 @@ void door_free(struct serve_door *door)
 {
     free(door->certificate);
     free(door->key);
+    free(door->client_ca);
 }

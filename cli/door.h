@@ -6,7 +6,7 @@
 #include "serve/serve.h"
 
 struct door_wishes {
-    const char *address, *certificate, *key;
+    const char *address, *certificate, *key, *client_ca;
     bool plain;
 };
 

@@ -26,6 +26,7 @@ static const char help[] =
     "  -l, --listen ADDRESS    where (default " ADDRESS "; port 0: any free one, which is printed)\n"
     "      --certificate FILE  of this host (PEM), for HTTPS; needed where others may listen, unless --plain\n"
     "      --key FILE          its private key (PEM)\n"
+    "      --client-ca FILE    who comes must show a certificate that one of these (PEM) has made, besides the token\n"
     "      --plain             serve HTTP, too, where others may listen\n"
     "      --stuck TIME        a rank that is in the same step for so long stands still (default 5s)\n"
     "      --history FILE      keep all verdicts in this file of SQLite\n"
@@ -36,13 +37,14 @@ static const char help[] =
     "      --sure WORD         certain, likely (default) or possible: enough for a hook\n"
     "  -h, --help              this text\n";
 
-enum { OPTION_CERTIFICATE = 256, OPTION_KEY, OPTION_PLAIN, OPTION_STUCK, OPTION_HISTORY, OPTION_HOOK, OPTION_WEBHOOK, OPTION_ACT, OPTION_SURE };
+enum { OPTION_CERTIFICATE = 256, OPTION_KEY, OPTION_CLIENT_CA, OPTION_PLAIN, OPTION_STUCK, OPTION_HISTORY, OPTION_HOOK, OPTION_WEBHOOK, OPTION_ACT, OPTION_SURE };
 
 static const struct option options[] = {
     {"token", required_argument, NULL, 't'},
     {"listen", required_argument, NULL, 'l'},
     {"certificate", required_argument, NULL, OPTION_CERTIFICATE},
     {"key", required_argument, NULL, OPTION_KEY},
+    {"client-ca", required_argument, NULL, OPTION_CLIENT_CA},
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"stuck", required_argument, NULL, OPTION_STUCK},
     {"history", required_argument, NULL, OPTION_HISTORY},
@@ -94,6 +96,9 @@ static int take_option(int option, struct wishes *wishes, struct master_options 
     case OPTION_KEY:
         wishes->door.key = optarg;
         return -1;
+    case OPTION_CLIENT_CA:
+        wishes->door.client_ca = optarg;
+        return -1;
     case OPTION_PLAIN:
         wishes->door.plain = true;
         return -1;
@@ -136,6 +141,8 @@ static int parse(int argc, char **argv, struct wishes *wishes, struct master_opt
         return usage_error("master", "--token is needed");
     if (!wishes->door.certificate != !wishes->door.key)
         return usage_error("master", "--certificate and --key go together");
+    if (wishes->door.client_ca && !wishes->door.certificate)
+        return usage_error("master", "--client-ca wants --certificate and --key, too");
     return -1;
 }
 

@@ -32,7 +32,8 @@ uint64_t watch_agent(const struct watch *watch);
 struct sender;
 
 struct sender_options {
-    const char *url, *ca; /* ca: certificates to trust, NULL: the system's */
+    const char *url, *ca;          /* ca: certificates to trust, NULL: the system's */
+    const char *certificate, *key; /* files, to show; NULL: none */
     const struct token *token;
     bool plain; /* HTTP also where others may listen */
 };

@@ -84,6 +84,8 @@ static bool prepare(struct sender *sender, const struct sender_options *options)
            curl_easy_setopt(curl, CURLOPT_WRITEDATA, sender) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_XFERINFODATA, sender) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, sender->error) == CURLE_OK &&
+           (!options->certificate || (curl_easy_setopt(curl, CURLOPT_SSLCERT, options->certificate) == CURLE_OK &&
+                                      curl_easy_setopt(curl, CURLOPT_SSLKEY, options->key) == CURLE_OK)) &&
            (!options->ca || curl_easy_setopt(curl, CURLOPT_CAINFO, options->ca) == CURLE_OK);
 }
 

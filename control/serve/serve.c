@@ -6,6 +6,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -124,6 +126,30 @@ static bool may_speak(const struct server *server, struct MHD_Connection *connec
     return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0 && is_token(given + sizeof scheme - 1, server->options->token);
 }
 
+static const char *why_not(unsigned status)
+{
+    if (status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNER_NOT_CA))
+        return "The certificate was made by an authority that is not known here: --client-ca says which is";
+    if (status & GNUTLS_CERT_EXPIRED)
+        return "The certificate has expired";
+    if (status & GNUTLS_CERT_NOT_ACTIVATED)
+        return "The certificate is not valid yet: is the clock right?";
+    return "The certificate does not hold";
+}
+
+/* NULL: it holds, or none is asked for. The handshake goes on without one, so that the answer can say what is missing. */
+static const char *judge_certificate(const struct server *server, struct MHD_Connection *connection)
+{
+    unsigned status = 0;
+    if (!server->options->door->client_ca)
+        return NULL;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    int code = info ? gnutls_certificate_verify_peers2(info->tls_session, &status) : GNUTLS_E_INTERNAL_ERROR;
+    if (code == GNUTLS_E_NO_CERTIFICATE_FOUND)
+        return "This wants a certificate of the one that comes, besides the token: --certificate and --key of tutti agent";
+    return code < 0 || status ? why_not(code < 0 ? 0 : status) : NULL;
+}
+
 static void name_sender(struct serve_request *request)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -149,6 +175,9 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
         return MHD_NO;
     *request = (struct serve_request){.server = server, .connection = connection, .is_post = post, .is_bundle = strcmp(url, "/bundle") == 0};
     name_sender(request);
+    const char *doubt = judge_certificate(server, connection);
+    if (doubt)
+        return refuse(request, MHD_HTTP_FORBIDDEN, doubt);
     if (!may_speak(server, connection))
         return refuse(request, MHD_HTTP_UNAUTHORIZED, "This wants the token of the job: Authorization: Bearer TOKEN");
     if (!post && !get)
@@ -273,13 +302,30 @@ static unsigned connections(void)
     return limit.rlim_cur > CONNECTIONS + 64 ? CONNECTIONS : (unsigned)limit.rlim_cur / 2 + 1;
 }
 
+/* libmicrohttpd takes anything for authorities, and then knows none. */
+static bool holds_certificates(char *pem)
+{
+    gnutls_x509_crt_t *certificates;
+    unsigned count;
+    const gnutls_datum_t text = {(unsigned char *)pem, (unsigned)strlen(pem)};
+    if (gnutls_x509_crt_list_import2(&certificates, &count, &text, GNUTLS_X509_FMT_PEM, 0) < 0)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        gnutls_x509_crt_deinit(certificates[i]);
+    gnutls_free(certificates);
+    return count > 0;
+}
+
 static struct MHD_Daemon *start(struct server *server)
 {
     const struct serve_options *options = server->options;
     const struct serve_door *door = options->door;
     bool tls = door->certificate;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0) | (door->at.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0);
-    struct MHD_OptionItem pem[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, door->certificate}, {MHD_OPTION_HTTPS_MEM_KEY, 0, door->key}, {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem pem[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, door->certificate},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, door->key},
+                                   {door->client_ca ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, door->client_ca},
+                                   {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_SOCK_ADDR, &door->at.any, MHD_OPTION_CONNECTION_LIMIT,
                             connections(), MHD_OPTION_PER_IP_CONNECTION_LIMIT, FROM_ONE, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE,
@@ -297,10 +343,11 @@ struct server *serve_open(const struct serve_options *options)
     server->options = options;
     pthread_mutex_init(&server->lock, NULL);
     errno = 0;
-    server->daemon = start(server);
+    if (!options->door->client_ca || holds_certificates(options->door->client_ca))
+        server->daemon = start(server);
     if (!server->daemon) {
         error_note(TUTTI_SYSTEM_ERROR, "cannot serve at %s: %s", net_format(&options->door->at, text),
-                   errno ? strerror(errno) : options->door->certificate ? "the certificate and the key are none, or do not fit" : "libmicrohttpd does not start");
+                   errno ? strerror(errno) : options->door->certificate ? "the certificates and the key are none, or do not fit" : "libmicrohttpd does not start");
         serve_close(server);
         return NULL;
     }

@@ -16,6 +16,7 @@
 struct serve_door {
     struct net_address at;
     char *certificate, *key; /* PEM; NULL: no TLS */
+    char *client_ca;         /* PEM: who comes must show a certificate made by one of these; NULL: none is asked for */
 };
 
 /* Something that waits for its answer. */
