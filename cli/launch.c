@@ -18,32 +18,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 5000, DRAIN_MS = 2000, PAUSE_MS = 20 };
+enum { GRACE_MS = 5000, DRAIN_MS = 2000, PAUSE_MS = 20, REMIND_MS = 10000 };
 
-struct rank {
-    pid_t pid; /* 0: ended */
-    struct stream streams[2];
-};
-
-struct launcher {
-    const struct launch *job;
-    struct rank *ranks;
-    struct pollfd *polls;
-    int alive, signals; /* ranks that run; signalfd */
-    int relay_fd;       /* writes to rank 0's stdin what comes from our terminal; -1: none */
-    int code;           /* of the first rank that failed */
-    bool stopping, broken;
-    uint64_t kill_at; /* when stopping turns into killing; UINT64_MAX: not set */
-    uint64_t stop_at; /* the job's time is over */
-    struct keeper keeper;
-    struct meeting meeting;
-};
-
-static void signal_all(const struct launcher *launcher, int signal_number)
+void launcher_signal(const struct launcher *launcher, int signal_number)
 {
-    for (int r = 0; r < launcher->job->size; r++)
-        if (launcher->ranks[r].pid)
-            kill(-launcher->ranks[r].pid, signal_number);
+    for (int r = 0; r < launcher->job->size; r++) {
+        struct child *child = &launcher->children[r];
+        if (child->pid && launcher->job->cluster)
+            cluster_signal(child, signal_number);
+        else if (child->pid)
+            kill(-child->pid, signal_number);
+    }
 }
 
 static void stop(struct launcher *launcher)
@@ -52,8 +37,8 @@ static void stop(struct launcher *launcher)
         return;
     launcher->stopping = true;
     launcher->kill_at = clock_deadline_ms(GRACE_MS);
-    signal_all(launcher, SIGTERM);
-    signal_all(launcher, SIGCONT);
+    launcher_signal(launcher, SIGTERM);
+    launcher_signal(launcher, SIGCONT);
 }
 
 static void say(const struct launcher *launcher, const char *text)
@@ -62,31 +47,47 @@ static void say(const struct launcher *launcher, const char *text)
         fprintf(stderr, "tutti %s: %s\n", launcher->job->command, text);
 }
 
-static void first_failure(struct launcher *launcher, int rank, pid_t pid, int status)
+void launcher_fail(struct launcher *launcher, int code, const char *sentence)
 {
-    char text[160];
-    const char *rest = launcher->alive ? "; stopping the others" : "";
-    if (WIFSIGNALED(status)) {
-        launcher->code = 128 + WTERMSIG(status);
-        snprintf(text, sizeof text, "rank %d (pid %d) was killed by signal %d (%s)%s", rank, (int)pid, WTERMSIG(status),
-                 strsignal(WTERMSIG(status)), rest);
-    } else {
-        launcher->code = WEXITSTATUS(status);
-        snprintf(text, sizeof text, "rank %d (pid %d) exited with code %d%s", rank, (int)pid, launcher->code, rest);
-    }
-    say(launcher, text);
+    if (launcher->code != 0)
+        return;
+    launcher->code = code;
+    if (launcher->job->part)
+        part_failed(code, sentence);
+    else
+        say(launcher, sentence);
     stop(launcher);
 }
 
-static void ended(struct launcher *launcher, int rank, int status)
+static void first_failure(struct launcher *launcher, int child, pid_t pid, int status)
 {
-    pid_t pid = launcher->ranks[rank].pid;
+    char text[160 + HOST_NAME], where[8 + HOST_NAME] = "";
+    const struct part *part = launcher->job->part;
+    const char *rest = launcher->alive ? "; stopping the others" : "";
+    int rank = child + (part ? part->first : 0);
+    if (part) {
+        snprintf(where, sizeof where, " on %s", part->host);
+        rest = part->total > 1 ? "; stopping the others" : "";
+    }
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "rank %d%s (pid %d) was killed by signal %d (%s)%s", rank, where, (int)pid,
+                 WTERMSIG(status), strsignal(WTERMSIG(status)), rest);
+    else
+        snprintf(text, sizeof text, "rank %d%s (pid %d) exited with code %d%s", rank, where, (int)pid, WEXITSTATUS(status), rest);
+    launcher_fail(launcher, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), text);
+}
+
+static void ended(struct launcher *launcher, int child, int status)
+{
+    pid_t pid = launcher->children[child].pid;
     kill(-pid, SIGKILL);
     keeper_forget(&launcher->keeper, pid);
-    launcher->ranks[rank].pid = 0;
+    launcher->children[child].pid = 0;
     launcher->alive--;
-    if (status != 0 && launcher->code == 0)
-        first_failure(launcher, rank, pid, status);
+    if (launcher->job->cluster)
+        cluster_ended(launcher, child, status);
+    else if (status != 0 && launcher->code == 0)
+        first_failure(launcher, child, pid, status);
 }
 
 /* Takes every child that has ended: ranks, and orphans of theirs that we have adopted. */
@@ -96,7 +97,7 @@ static void reap(struct launcher *launcher)
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         for (int r = 0; r < launcher->job->size; r++)
-            if (launcher->ranks[r].pid == pid)
+            if (launcher->children[r].pid == pid)
                 ended(launcher, r, status);
 }
 
@@ -104,14 +105,14 @@ static void pass_on(struct launcher *launcher, int signal_number)
 {
     static const char again[] = "second signal: killing all ranks";
     if (signal_number == SIGTSTP) {
-        signal_all(launcher, SIGTSTP);
+        launcher_signal(launcher, SIGTSTP);
         kill(getpid(), SIGSTOP);
-        signal_all(launcher, SIGCONT);
+        launcher_signal(launcher, SIGCONT);
     } else if (launcher->stopping || launcher->kill_at == 0) {
         say(launcher, again);
-        signal_all(launcher, SIGKILL);
+        launcher_signal(launcher, SIGKILL);
     } else {
-        signal_all(launcher, signal_number);
+        launcher_signal(launcher, signal_number);
         if (signal_number != SIGUSR1 && signal_number != SIGUSR2)
             launcher->kill_at = 0;
     }
@@ -128,8 +129,15 @@ static void take_signals(struct launcher *launcher)
 
 static void take_time(struct launcher *launcher)
 {
+    if (clock_passed(launcher->remind_at)) {
+        launcher->remind_at = clock_deadline_ms(REMIND_MS);
+        if (launcher->job->cluster)
+            cluster_remind(launcher);
+        else
+            output_line("P", false, "", 0);
+    }
     if (launcher->stopping && clock_passed(launcher->kill_at)) {
-        signal_all(launcher, SIGKILL);
+        launcher_signal(launcher, SIGKILL);
         launcher->kill_at = clock_deadline_ms(GRACE_MS);
     }
     if (launcher->stop_at && !launcher->stopping && clock_passed(launcher->stop_at)) {
@@ -151,11 +159,25 @@ static void relay_stdin(struct launcher *launcher)
     launcher->relay_fd = -1;
 }
 
+/* The launcher of the whole job is gone when its orders end: nobody else ends our ranks then. */
+static void take_orders(struct launcher *launcher)
+{
+    const struct launch reader = {.line = part_order, .context = launcher};
+    if (stream_read(&launcher->orders, &reader, 0, false) && launcher->orders.fd >= 0)
+        return;
+    stream_close(&launcher->orders);
+    if (launcher->alive && !launcher->code)
+        launcher->code = EXIT_FAILED;
+    launcher->stopping = true;
+    launcher->kill_at = clock_deadline_ms(GRACE_MS);
+    launcher_signal(launcher, SIGKILL);
+}
+
 static int open_streams(const struct launcher *launcher)
 {
     int open = 0;
     for (int i = 0; i < 2 * launcher->job->size; i++)
-        open += launcher->ranks[i / 2].streams[i % 2].fd >= 0;
+        open += launcher->children[i / 2].streams[i % 2].fd >= 0;
     return open;
 }
 
@@ -170,19 +192,23 @@ static bool take_events(struct launcher *launcher, int wait_ms)
 {
     nfds_t count = 0;
     const struct pollfd *signals = add_poll(launcher, &count, launcher->signals);
-    const struct pollfd *input = launcher->relay_fd >= 0 ? add_poll(launcher, &count, STDIN_FILENO) : NULL, *next = launcher->polls + count;
+    const struct pollfd *input = launcher->relay_fd >= 0 ? add_poll(launcher, &count, STDIN_FILENO) : NULL;
+    const struct pollfd *orders = launcher->orders.fd >= 0 ? add_poll(launcher, &count, launcher->orders.fd) : NULL;
+    const struct pollfd *next = launcher->polls + count;
     for (int i = 0; i < 2 * launcher->job->size; i++)
-        if (launcher->ranks[i / 2].streams[i % 2].fd >= 0)
-            add_poll(launcher, &count, launcher->ranks[i / 2].streams[i % 2].fd);
+        if (launcher->children[i / 2].streams[i % 2].fd >= 0)
+            add_poll(launcher, &count, launcher->children[i / 2].streams[i % 2].fd);
     if (poll(launcher->polls, count, wait_ms) < 0)
         return errno == EINTR;
     for (int i = 0; i < 2 * launcher->job->size; i++) {
-        struct stream *stream = &launcher->ranks[i / 2].streams[i % 2];
-        if (stream->fd >= 0 && next++->revents && !stream_read(stream, launcher->job, i / 2, i % 2))
+        struct stream *stream = &launcher->children[i / 2].streams[i % 2];
+        if (stream->fd >= 0 && next++->revents && !stream_read(stream, &launcher->output, i / 2, i % 2))
             return false;
     }
     if (input && input->revents)
         relay_stdin(launcher);
+    if (orders && orders->revents)
+        take_orders(launcher);
     if (signals->revents)
         take_signals(launcher);
     return true;
@@ -195,6 +221,8 @@ static int next_wait(const struct launcher *launcher)
         wait = clock_left_ms(launcher->kill_at);
     else if (launcher->stop_at && clock_left_ms(launcher->stop_at) < wait)
         wait = clock_left_ms(launcher->stop_at);
+    if (launcher->remind_at != UINT64_MAX && clock_left_ms(launcher->remind_at) < wait)
+        wait = clock_left_ms(launcher->remind_at);
     return wait;
 }
 
@@ -223,9 +251,9 @@ static void give_up(struct launcher *launcher)
         launcher->code = failure(launcher->job->command, "cannot go on: %s; killing all ranks", strerror(errno));
     launcher->broken = launcher->stopping = true;
     launcher->kill_at = clock_deadline_ms(GRACE_MS);
-    signal_all(launcher, SIGKILL);
+    launcher_signal(launcher, SIGKILL);
     for (int i = 0; i < 2 * launcher->job->size; i++)
-        stream_close(&launcher->ranks[i / 2].streams[i % 2]);
+        stream_close(&launcher->children[i / 2].streams[i % 2]);
 }
 
 static void look(struct launcher *launcher, int wait_ms)
@@ -262,35 +290,64 @@ static int stdin_of_rank0(struct launcher *launcher)
     return ends[0];
 }
 
-static int cannot_start(const struct launcher *launcher, int rank, int why)
+static void cannot_start(struct launcher *launcher, int rank, int why)
 {
+    char text[512], where[8 + HOST_NAME] = "";
     const char *program = launcher->job->argv[0];
-    if (why == ENOENT || why == EACCES || why == ENOEXEC || why == ENOTDIR)
-        failure(launcher->job->command, "cannot run %s: %s", program, strerror(why));
+    const struct part *part = launcher->job->part;
+    bool unfit = why == ENOENT || why == EACCES || why == ENOEXEC || why == ENOTDIR;
+    if (part)
+        snprintf(where, sizeof where, " on %s", part->host);
+    if (unfit)
+        snprintf(text, sizeof text, "cannot run %.150s%s: %s", program, where, strerror(why));
     else
-        return failure(launcher->job->command, "cannot start rank %d of %s: %s", rank, program, strerror(why));
-    return why == ENOENT ? 127 : 126;
+        snprintf(text, sizeof text, "cannot start rank %d of %.150s%s: %s", rank + (part ? part->first : 0), program, where,
+                 strerror(why));
+    launcher_fail(launcher, why == ENOENT ? 127 : unfit ? 126 : EXIT_FAILED, text);
 }
 
 static void start_ranks(struct launcher *launcher)
 {
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), first = stdin_of_rank0(launcher);
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int first = launcher->job->part ? dup(nothing) : stdin_of_rank0(launcher);
     for (int r = 0; r < launcher->job->size && !launcher->code; r++) {
-        struct rank *rank = &launcher->ranks[r];
-        pid_t pid = launch_spawn(launcher->job, &launcher->meeting, &launcher->keeper, r, r ? nothing : first, &rank->streams[0].fd,
-                                 &rank->streams[1].fd);
+        struct child *child = &launcher->children[r];
+        pid_t pid = launch_spawn(launcher->job, &launcher->meeting, &launcher->keeper, r, r ? nothing : first, &child->streams[0].fd,
+                                 &child->streams[1].fd);
         if (pid < 0) {
-            launcher->code = cannot_start(launcher, r, -pid);
-            stop(launcher);
+            cannot_start(launcher, r, -pid);
             break;
         }
-        rank->pid = pid;
+        child->pid = pid;
         launcher->alive++;
     }
     if (nothing >= 0)
         close(nothing);
     if (first >= 0)
         close(first);
+}
+
+/* A cluster's meeting is settled by its first host. */
+static bool settle_meeting(struct launcher *launcher)
+{
+    if (launcher->job->part)
+        launcher->meeting = launcher->job->part->meeting;
+    return launcher->job->part || launcher->job->cluster || meeting_open(&launcher->meeting, true);
+}
+
+/* Who hears the lines of children, and ours. */
+static void settle_readers(struct launcher *launcher)
+{
+    launcher->output = *launcher->job;
+    launcher->remind_at = clock_deadline_ms(REMIND_MS);
+    if (launcher->job->cluster) {
+        launcher->output.line = cluster_line;
+        launcher->output.context = launcher;
+    } else if (launcher->job->part) {
+        launcher->orders.fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    } else {
+        launcher->remind_at = UINT64_MAX;
+    }
 }
 
 static bool launcher_open(struct launcher *launcher, sigset_t *before)
@@ -304,14 +361,14 @@ static bool launcher_open(struct launcher *launcher, sigset_t *before)
     sigprocmask(SIG_BLOCK, &set, before);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    launcher->ranks = calloc(size, sizeof *launcher->ranks);
-    launcher->polls = calloc(2 + 2 * size, sizeof *launcher->polls);
-    if (!launcher->ranks || !launcher->polls)
+    launcher->children = calloc(size, sizeof *launcher->children);
+    launcher->polls = calloc(3 + 2 * size, sizeof *launcher->polls);
+    if (!launcher->children || !launcher->polls)
         return false;
-    for (size_t i = 0; i < 2 * size; i++)
-        launcher->ranks[i / 2].streams[i % 2].fd = -1;
+    for (size_t i = 0; i < size; i++)
+        launcher->children[i] = (struct child){.streams = {{.fd = -1}, {.fd = -1}}, .orders = -1};
     launcher->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return launcher->signals >= 0 && keeper_start(&launcher->keeper) && meeting_open(&launcher->meeting);
+    return launcher->signals >= 0 && keeper_start(&launcher->keeper) && settle_meeting(launcher);
 }
 
 /* Signals that came when all ranks had ended were meant for them. */
@@ -326,8 +383,12 @@ static void drop_pending(void)
 
 static void launcher_close(struct launcher *launcher, const sigset_t *before)
 {
-    for (int i = 0; launcher->ranks && i < 2 * launcher->job->size; i++)
-        stream_close(&launcher->ranks[i / 2].streams[i % 2]);
+    for (int i = 0; launcher->children && i < 2 * launcher->job->size; i++) {
+        stream_close(&launcher->children[i / 2].streams[i % 2]);
+        if (i % 2 && launcher->children[i / 2].orders >= 0)
+            close(launcher->children[i / 2].orders);
+    }
+    stream_close(&launcher->orders);
     if (launcher->relay_fd >= 0)
         close(launcher->relay_fd);
     if (launcher->signals >= 0)
@@ -335,7 +396,7 @@ static void launcher_close(struct launcher *launcher, const sigset_t *before)
     if (launcher->keeper.pid > 0)
         keeper_stop(&launcher->keeper);
     meeting_close(&launcher->meeting);
-    free(launcher->ranks);
+    free(launcher->children);
     free(launcher->polls);
     signal(SIGPIPE, SIG_DFL);
     drop_pending();
@@ -344,11 +405,16 @@ static void launcher_close(struct launcher *launcher, const sigset_t *before)
 
 int launch(const struct launch *job)
 {
-    struct launcher launcher = {.job = job, .signals = -1, .relay_fd = -1, .kill_at = UINT64_MAX, .meeting.held = {-1, -1}};
+    struct launcher launcher = {.job = job, .signals = -1, .relay_fd = -1, .orders.fd = -1, .kill_at = UINT64_MAX,
+                                .meeting.held = {-1, -1}};
     sigset_t before;
     if (launcher_open(&launcher, &before)) {
         launcher.stop_at = job->timeout_s ? clock_deadline_ms((uint64_t)job->timeout_s * 1000) : 0;
-        start_ranks(&launcher);
+        settle_readers(&launcher);
+        if (!job->cluster)
+            start_ranks(&launcher);
+        else if (!cluster_start(&launcher))
+            stop(&launcher);
         watch(&launcher);
     } else {
         launcher.code = failure(job->command, "cannot prepare %d ranks: %s", job->size, strerror(errno));

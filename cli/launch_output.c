@@ -24,28 +24,34 @@ static bool write_all(int fd, const char *text, size_t length)
 }
 
 /* One system call for almost every line: what does not fit into it follows. */
-static bool write_tagged(int rank, bool is_error, const char *text, size_t length)
+bool output_line(const char *tag, bool is_error, const char *text, size_t length)
 {
-    char tag[16];
     int fd = is_error ? STDERR_FILENO : STDOUT_FILENO;
-    int tagged = snprintf(tag, sizeof tag, "[%d] ", rank);
-    struct iovec parts[] = {{tag, (size_t)tagged}, {(char *)text, length}, {"\n", 1}};
+    size_t tagged = strlen(tag);
+    struct iovec parts[] = {{(char *)tag, tagged}, {(char *)text, length}, {"\n", 1}};
     ssize_t wrote = writev(fd, parts, 3);
-    if (wrote == tagged + (ssize_t)length + 1)
+    if (wrote == (ssize_t)(tagged + length + 1))
         return true;
-    if (wrote < tagged)
-        return wrote >= 0 && write_all(fd, tag + wrote, (size_t)(tagged - wrote)) && write_all(fd, text, length) &&
+    if (wrote < (ssize_t)tagged)
+        return wrote >= 0 && write_all(fd, tag + wrote, tagged - (size_t)wrote) && write_all(fd, text, length) &&
                write_all(fd, "\n", 1);
-    size_t done = (size_t)(wrote - tagged);
+    size_t done = (size_t)wrote - tagged;
     return write_all(fd, text + done, length - done) && write_all(fd, "\n", 1);
 }
 
 static bool hand_on(const struct launch *job, int rank, bool is_error, const char *text, size_t length)
 {
-    if (!job->line)
-        return write_tagged(rank, is_error, text, length);
-    job->line(job->context, rank, is_error, text, length);
-    return true;
+    char tag[16];
+    if (job->line)
+        return job->line(job->context, rank, is_error, text, length);
+    snprintf(tag, sizeof tag, "[%d] ", rank);
+    return output_line(tag, is_error, text, length);
+}
+
+/* The lines of a host's launcher are longer than the lines of ranks that they carry. */
+static size_t longest(const struct launch *job)
+{
+    return (size_t)LONGEST_LINE * (job->cluster ? 2 : 1);
 }
 
 static bool take_lines(struct stream *stream, const struct launch *job, int rank, bool is_error, bool all)
@@ -58,7 +64,7 @@ static bool take_lines(struct stream *stream, const struct launch *job, int rank
         good &= hand_on(job, rank, is_error, stream->text + start, length);
         start += length + 1;
     }
-    if (stream->used > start && (all || stream->used - start >= LONGEST_LINE)) {
+    if (stream->used > start && (all || stream->used - start >= longest(job))) {
         good &= hand_on(job, rank, is_error, stream->text + start, stream->used - start);
         start = stream->used;
     }

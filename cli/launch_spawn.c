@@ -18,31 +18,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A free port, held by a bound socket that does not listen: no other process gets it by chance, and the rank that sets
- * SO_REUSEADDR can still listen there. */
-static int hold_port(int *fd)
+static void put_address(const struct net_address *at, char out[NET_TEXT])
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int one = 1;
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0)
-        return 0;
-    if (bind(*fd, (struct sockaddr *)&address, sizeof address) != 0)
-        return 0;
-    return getsockname(*fd, (struct sockaddr *)&address, &length) == 0 ? ntohs(address.sin_port) : 0;
+    if (at->any.sa_family == AF_INET)
+        inet_ntop(AF_INET, &at->v4.sin_addr, out, NET_TEXT);
+    else
+        inet_ntop(AF_INET6, &at->v6.sin6_addr, out, NET_TEXT);
 }
 
-bool meeting_open(struct meeting *meeting)
+/* The ports are held by bound sockets that do not listen: no other process gets them by chance, and the rank that sets
+ * SO_REUSEADDR can still listen there. */
+bool meeting_open(struct meeting *meeting, bool near)
 {
+    struct net_interface best = {.address.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     unsigned char secret[16];
-    int port = hold_port(&meeting->held[0]);
-    meeting->port = hold_port(&meeting->held[1]);
-    if (!port || !meeting->port || random_bytes(secret, sizeof secret) != TUTTI_SUCCESS) {
+    int count;
+    meeting->held[0] = meeting->held[1] = -1;
+    if (!near && net_interfaces(&best, 1, &count) != TUTTI_SUCCESS)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        struct net_address at = best.address;
+        if (net_reserve(&at, &meeting->held[i]) != TUTTI_SUCCESS) {
+            meeting_close(meeting);
+            return false;
+        }
+        put_address(&at, meeting->address);
+        meeting->port = net_port(&at);
+        if (i == 0)
+            net_format(&at, meeting->id);
+    }
+    if (random_bytes(secret, sizeof secret) != TUTTI_SUCCESS) {
         meeting_close(meeting);
         return false;
     }
-    snprintf(meeting->id, sizeof meeting->id, "127.0.0.1:%d", port);
     for (size_t i = 0; i < sizeof secret; i++)
         snprintf(meeting->nonce + 2 * i, 3, "%02x", secret[i]);
     return true;
@@ -50,9 +58,11 @@ bool meeting_open(struct meeting *meeting)
 
 void meeting_close(struct meeting *meeting)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         if (meeting->held[i] >= 0)
             close(meeting->held[i]);
+        meeting->held[i] = -1;
+    }
 }
 
 static void set_number(const char *name, int value)
@@ -64,15 +74,16 @@ static void set_number(const char *name, int value)
 
 static void set_environment(const struct launch *job, const struct meeting *meeting, int rank)
 {
-    static const char *const ranks[] = {"TUTTI_RANK", "TUTTI_LOCAL_RANK", "RANK", "LOCAL_RANK"};
-    static const char *const sizes[] = {"TUTTI_SIZE", "TUTTI_LOCAL_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"};
-    for (int i = 0; i < 4; i++) {
-        set_number(ranks[i], rank);
-        set_number(sizes[i], job->size);
-    }
+    static const char *const names[][2] = {{"TUTTI_RANK", "RANK"},
+                                           {"TUTTI_SIZE", "WORLD_SIZE"},
+                                           {"TUTTI_LOCAL_RANK", "LOCAL_RANK"},
+                                           {"TUTTI_LOCAL_SIZE", "LOCAL_WORLD_SIZE"}};
+    const int values[] = {rank + (job->part ? job->part->first : 0), job->part ? job->part->total : job->size, rank, job->size};
+    for (int i = 0; i < 8; i++)
+        set_number(names[i / 2][i % 2], values[i / 2]);
     setenv("TUTTI_ID", meeting->id, 1);
     setenv("TUTTI_NONCE", meeting->nonce, 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_ADDR", meeting->address, 1);
     set_number("MASTER_PORT", meeting->port);
     for (int i = 0; i < job->sets; i++)
         putenv(job->set[i]);
@@ -126,7 +137,8 @@ static void become_rank(const struct launch *job, const struct meeting *meeting,
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)
             dup2(fds[i], i);
-    set_environment(job, meeting, rank);
+    if (!job->cluster)
+        set_environment(job, meeting, rank);
     execvp(job->argv[0], job->argv);
     int why = errno;
     while (write(report, &why, sizeof why) < 0 && errno == EINTR)

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti run: local ranks of any program. */
+/* tutti run: ranks of any program, on this host or on several. */
 #include "cli.h"
 #include "launch.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
     "Usage: tutti run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
-    "Starts N ranks of PROGRAM on this host and ends when all have ended. When one fails, the others are stopped.\n"
+    "       tutti run --hosts a:2,b:2 [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
+    "Starts N ranks of PROGRAM and ends when all have ended. When one fails, the others are stopped.\n"
     "\n"
-    "  -n, --np N           number of ranks\n"
+    "  -n, --np N           number of ranks; with hosts, all their slots if it is not given\n"
+    "  -H, --hosts LIST     hosts and the ranks that each has room for (slots): a:2,b:2; one if there is no number\n"
+    "      --hostfile FILE  the same as lines: \"a slots=2\" or \"a:2\"; # begins a comment\n"
+    "      --rsh COMMAND    what runs a command on a host: COMMAND HOST TUTTI run --part; default: ssh, and nothing for "
+    "localhost\n"
+    "      --tutti PATH     this program on the hosts; default: the path it has here\n"
     "  -x NAME=VALUE        set a variable for the ranks (may be repeated); NAME alone passes it on unchanged\n"
     "      --timeout S      stop the job after S seconds (exit status 124)\n"
     "      --bind WHERE     none (default), or core: rank r runs on the r-th allowed processor, modulo their number\n"
@@ -23,13 +30,20 @@ static const char help[] =
     "Each rank finds TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE, TUTTI_ID and TUTTI_NONCE in its\n"
     "environment, and for programs of torch.distributed RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR "
     "and MASTER_PORT.\n"
-    "Rank 0 reads standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the ranks; "
+    "On several hosts the folder must be there on all, variables that begin with TUTTI_ or NCCL_ go along, others by -x, and\n"
+    "ranks have no standard input; TUTTI_SOCKET_IFNAME says by which network they meet. A host whose connection is lost ends "
+    "its ranks.\n"
+    "Rank 0 reads standard input on this host alone. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the ranks; "
     "the\n"
     "second SIGINT or SIGTERM kills them. Exit status: 0, or that of the first rank that failed (128 + signal if "
     "killed).\n";
 
 enum { MOST_RANKS = 4096, MOST_SETS = 256 };
-enum { OPTION_TIMEOUT = 256, OPTION_BIND, OPTION_TAG, OPTION_NO_TAG };
+enum { OPTION_TIMEOUT = 256, OPTION_BIND, OPTION_TAG, OPTION_NO_TAG, OPTION_HOSTFILE, OPTION_RSH, OPTION_TUTTI, OPTION_PART };
+
+/* ssh asks nothing, and notices a host that is gone. */
+#define SSH "ssh -x -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
+
 
 static const struct option options[] = {
     {"np", required_argument, NULL, 'n'},
@@ -37,32 +51,73 @@ static const struct option options[] = {
     {"bind", required_argument, NULL, OPTION_BIND},
     {"tag-output", no_argument, NULL, OPTION_TAG},
     {"no-tag", no_argument, NULL, OPTION_NO_TAG},
+    {"hosts", required_argument, NULL, 'H'},
+    {"hostfile", required_argument, NULL, OPTION_HOSTFILE},
+    {"rsh", required_argument, NULL, OPTION_RSH},
+    {"tutti", required_argument, NULL, OPTION_TUTTI},
+    {"part", no_argument, NULL, OPTION_PART},
     {"help", no_argument, NULL, 'h'},
     {0},
 };
 
-static int set_variable(struct launch *job, char **sets, char *text)
+struct request {
+    struct launch job;
+    struct cluster cluster;
+    struct hosts hosts;
+    char *sets[MOST_SETS], *made[MOST_SETS]; /* made: those that we have put together */
+    const char *rsh;
+    bool part;
+};
+
+static int set_variable(struct request *request, char *text)
 {
+    struct launch *job = &request->job;
     if (*text == '=' || !*text)
         return usage_error("run", "-x wants NAME=VALUE, got \"%s\"", text);
-    if (!strchr(text, '='))
-        return getenv(text) ? EXIT_OK
-                            : usage_error("run", "-x %s: the variable is not set here; give NAME=VALUE", text);
+    if (!strchr(text, '=') && !getenv(text))
+        return usage_error("run", "-x %s: the variable is not set here; give NAME=VALUE", text);
     if (job->sets == MOST_SETS)
         return usage_error("run", "more than %d -x options", MOST_SETS);
-    sets[job->sets++] = text;
+    if (!strchr(text, '=')) {
+        if (asprintf(&request->made[job->sets], "%s=%s", text, getenv(text)) < 0)
+            return failure("run", "no memory for -x %s", text);
+        text = request->made[job->sets];
+    }
+    request->sets[job->sets++] = text;
     return EXIT_OK;
 }
 
-static int take_option(struct launch *job, char **sets, int option)
+static int take_hosts(struct request *request, bool file)
 {
+    char why[1024];
+    if (request->hosts.count)
+        return usage_error("run", "give hosts once, by --hosts or --hostfile");
+    bool good = file ? hosts_file(&request->hosts, optarg, why, sizeof why) : hosts_list(&request->hosts, optarg, why, sizeof why);
+    return good ? EXIT_OK : usage_error("run", "%s", why);
+}
+
+static int take_option(struct request *request, int option)
+{
+    struct launch *job = &request->job;
     switch (option) {
     case 'n':
         return text_int(optarg, 1, MOST_RANKS, &job->size)
                    ? EXIT_OK
                    : usage_error("run", "-n wants a number of ranks from 1 to %d, got \"%s\"", MOST_RANKS, optarg);
     case 'x':
-        return set_variable(job, sets, optarg);
+        return set_variable(request, optarg);
+    case 'H':
+    case OPTION_HOSTFILE:
+        return take_hosts(request, option == OPTION_HOSTFILE);
+    case OPTION_RSH:
+        request->rsh = optarg;
+        return EXIT_OK;
+    case OPTION_TUTTI:
+        request->cluster.program = optarg;
+        return EXIT_OK;
+    case OPTION_PART:
+        request->part = true;
+        return EXIT_OK;
     case OPTION_TIMEOUT:
         return text_int(optarg, 1, 1000000, &job->timeout_s)
                    ? EXIT_OK
@@ -83,26 +138,76 @@ static int take_option(struct launch *job, char **sets, int option)
     }
 }
 
-int cmd_run(int argc, char **argv)
+/* The way goes through a shell of the host, or not: it must mean the same to both. */
+static int check_program(const char *path)
 {
-    char *sets[MOST_SETS], name[] = "tutti run";
-    struct launch job = {.command = "run", .tag = true, .set = sets};
-    int option;
-    argv[0] = name;
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "+n:x:h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return EXIT_OK;
-        }
-        int code = take_option(&job, sets, option);
-        if (code != EXIT_OK)
-            return code;
-    }
-    if (!job.size)
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+:@%,=-";
+    if (*path && !path[strspn(path, plain)])
+        return EXIT_OK;
+    return usage_error("run", "\"%s\" has characters that a shell takes for others; give --tutti PATH", path);
+}
+
+static int run_cluster(struct request *request)
+{
+    char here[PATH_MAX] = "", words[] = SSH, *copy = strdup(request->rsh ? request->rsh : words), *reach[64], *rest = copy, *word;
+    int count = 0, slots = 0;
+    for (int i = 0; i < request->hosts.count; i++)
+        slots += request->hosts.all[i].slots;
+    while (copy && count < 63 && (word = strsep(&rest, " ")))
+        if (*word)
+            reach[count++] = word;
+    reach[count] = NULL;
+    if (!request->cluster.program && program_path(here, sizeof here))
+        request->cluster.program = here;
+    int code = check_program(request->cluster.program ? request->cluster.program : "");
+    if (code == EXIT_OK && (!count || rest))
+        code = usage_error("run", "--rsh wants a command of 1 to 63 words, got \"%s\"", request->rsh);
+    if (code == EXIT_OK && !hosts_place(&request->hosts, request->job.size))
+        code = usage_error("run", "%d ranks are more than the hosts have slots: %d", request->job.size, slots);
+    request->cluster.reach = reach;
+    request->cluster.ssh = !request->rsh;
+    request->cluster.hosts = &request->hosts;
+    request->job.cluster = &request->cluster;
+    request->job.size = request->hosts.count;
+    if (code == EXIT_OK)
+        code = launch(&request->job);
+    free(copy);
+    return code;
+}
+
+static int run(struct request *request, int argc, char **argv)
+{
+    if (request->part)
+        return cmd_run_part();
+    if (!request->job.size && !request->hosts.count)
         return usage_error("run", "how many ranks? Give -n N");
     if (optind == argc)
         return usage_error("run", "which program?");
-    job.argv = argv + optind;
-    return launch(&job);
+    if ((request->rsh || request->cluster.program) && !request->hosts.count)
+        return usage_error("run", "--rsh and --tutti are for several hosts; give --hosts or --hostfile");
+    request->job.argv = argv + optind;
+    request->job.set = request->sets;
+    return request->hosts.count ? run_cluster(request) : launch(&request->job);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    char name[] = "tutti run";
+    struct request request = {.job = {.command = "run", .tag = true}};
+    int option, code = EXIT_OK;
+    argv[0] = name;
+    optind = 1;
+    while (code == EXIT_OK && (option = getopt_long(argc, argv, "+n:x:H:h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            break;
+        }
+        code = take_option(&request, option);
+    }
+    if (code == EXIT_OK && option != 'h')
+        code = run(&request, argc, argv);
+    for (int i = 0; i < MOST_SETS; i++)
+        free(request.made[i]);
+    hosts_close(&request.hosts);
+    return code;
 }

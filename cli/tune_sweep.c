@@ -30,7 +30,7 @@ int tune_sizes(const struct tune_options *options, int64_t sizes[TUNE_SIZES])
 }
 
 /* "  size count type redop root time ..." of rank 0; everything else on stderr is kept as a reason. */
-static void take_line(void *context, int rank, bool is_error, const char *text, size_t length)
+static bool take_line(void *context, int rank, bool is_error, const char *text, size_t length)
 {
     struct rows *rows = context;
     char line[256];
@@ -42,6 +42,7 @@ static void take_line(void *context, int rank, bool is_error, const char *text, 
     if (!is_error && rank == 0 && sscanf(line, " %lld %*d %*s %*s %*d %lf", &size, &us) == 2 &&
         rows->count < rows->room)
         rows->us[rows->count++] = size > 0 ? us : 0;
+    return true;
 }
 
 /* The words of the command; `numbers` keeps those that are made. */
