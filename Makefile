@@ -8,7 +8,7 @@ PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmock
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
   libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
-  prometheus python3-prometheus-client openssl debhelper dh-python chrpath
+  prometheus python3-prometheus-client openssl cmake debhelper dh-python chrpath
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 

@@ -22,6 +22,15 @@ expect() {
 }
 expect "two ranks" "$(LD_LIBRARY_PATH=$lib "$prefix/bin/tutti" run -n 2 "$work/sum" | sort)" "[0] sum 3
 [1] sum 3"
+if command -v cmake >/dev/null; then
+    cp "$sources/tests/install/CMakeLists.txt" "$work"
+    cmake -S "$work" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
+        cmake --build "$work/cmake" >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    expect "two ranks of CMake's program" "$(LD_LIBRARY_PATH=$lib "$prefix/bin/tutti" run -n 2 "$work/cmake/sum" | sort)" "[0] sum 3
+[1] sum 3"
+    sed 's/tutti 0.1/tutti 0.9/' "$work/CMakeLists.txt" >"$work/b/CMakeLists.txt"
+    ! cmake -S "$work/b" -B "$work/later" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { echo "CMake took an older version"; exit 1; }
+fi
 expect "version" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=prefix tutti | xargs realpath)" "$(realpath "$prefix")"
 expect "a network for NCCL" "$(LD_LIBRARY_PATH=$lib python3 -c 'import ctypes
 print(bool(ctypes.c_void_p.in_dll(ctypes.CDLL("libnccl-net-tutti.so"), "ncclNetPlugin_v11")))')" True

@@ -51,6 +51,15 @@ cc -Wall -Werror -o "$work/sum" "$sources/tests/install/sum.c" $(pkg-config --de
 expect "a program" "$("$tutti" run -n 2 -- "$work/sum" | sort)" "[0] sum 3
 [1] sum 3"
 
+if command -v cmake >/dev/null; then
+    mkdir "$work/stranger"
+    cp "$sources/tests/install/CMakeLists.txt" "$sources/tests/install/sum.c" "$work/stranger"
+    cmake -S "$work/stranger" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$root/usr" >"$work/log" 2>&1 &&
+        cmake --build "$work/cmake" >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    expect "a program of CMake" "$("$tutti" run -n 2 -- "$work/cmake/sum" | sort)" "[0] sum 3
+[1] sum 3"
+fi
+
 expect "no library of NCCL's name among the system's" "$(find "$lib" -maxdepth 1 -name 'libnccl*')" ""
 expect "NCCL's interface" "$(LD_PRELOAD= python3 -c 'import ctypes, sys
 version = ctypes.c_int()
