@@ -2,6 +2,8 @@
 /* tutti trace --lanes: what lanes carry, how fast, and why not faster; as text, and drawn over time. */
 #include "trace.h"
 
+#include "wire/distance.h"
+
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -88,6 +90,17 @@ static void print_interface(FILE *out, const struct blackbox_lane *lane)
         fprintf(out, " from UDP port 0x%04X", lane->source);
 }
 
+/* ", distance zone, limit 8 segments and 4096 KiB" */
+static void print_limit(FILE *out, const struct blackbox_lane *lane)
+{
+    if (lane->distance)
+        fprintf(out, ", distance %s", wire_distance_name(lane->distance));
+    if (lane->window)
+        fprintf(out, ", limit %" PRIu32 " segment%s", lane->window, lane->window == 1 ? "" : "s");
+    if (lane->window_bytes)
+        fprintf(out, "%s %" PRIu64 " KiB", lane->window ? " and" : ", limit", lane->window_bytes >> 10);
+}
+
 static void print_lane(FILE *out, const struct blackbox *box, size_t index)
 {
     const struct blackbox_lane *lane = &box->lanes[index];
@@ -98,6 +111,7 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index)
         under_way += lane->segments[i].status == WIRE_SEGMENT_POSTED;
     fprintf(out, "  lane %u %s to process %u, interface ", lane->index, lane->transport, lane->peer_pid);
     print_interface(out, lane);
+    print_limit(out, lane);
     fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", lane_state(lane), is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
     if (sum.windows)
         fprintf(out, "    GB/s: last %.3f, all %.3f, best %.3f; %zu of %zu windows slow; time:", sum.last / 1e9,

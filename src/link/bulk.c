@@ -173,11 +173,22 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     bulk_pump(link);
 }
 
-/* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
-static bool has_room(const struct link *link, const struct link_lane *lane, uint32_t queue)
+/* Puts whose source may be read still. Where a lane needs it until the peer has it these are what is under way, which is the policy's to say. */
+static uint32_t queue_of(const struct link_lane *lane, const struct path_window *window)
 {
-    uint32_t window = link->domain->policy.window(link->policy_state, &lane->view);
-    return lane->puts < queue && lane->next_flight - lane->first_flight < LINK_FLIGHTS && (!window || lane->view.segments < window);
+    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
+    bool decided = lane->confirms && (window->segments || window->bytes);
+    return asked ? asked : decided ? LINK_FLIGHTS : lane->ops->window;
+}
+
+/* Is there room for a segment: in the lane's queue, and in what the policy lets be under way? */
+static bool has_room(const struct link *link, const struct link_lane *lane, size_t length)
+{
+    const struct path_lane *view = &lane->view;
+    struct path_window window = link->domain->policy.window(link->policy_state, view);
+    bool full = (window.segments && view->segments >= window.segments) ||
+                (window.bytes && view->segments && view->outstanding + length > window.bytes);
+    return !full && lane->puts < queue_of(lane, &window) && lane->next_flight - lane->first_flight < LINK_FLIGHTS;
 }
 
 /* The lane for the next segment, by the policy. NULL: none now; something is under way, and when it has landed is the time to ask again. */
@@ -185,13 +196,12 @@ static struct link_lane *pick_lane(struct link *link, const struct link_send *se
 {
     uint64_t left = send->length - send->segment * send->next;
     const struct path_lane *lanes[LINK_MAX_LANES];
-    uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
     uint32_t set = link->usable & send->wanted ? link->usable & send->wanted : link->usable;
     uint32_t under_way = 0;
     int count = 0, spare = -1;
     for (; set; set &= set - 1) {
         struct link_lane *lane = &link->lane[__builtin_ctz(set)];
-        lane->view.room = has_room(link, lane, asked ? asked : lane->ops->window);
+        lane->view.room = has_room(link, lane, length);
         under_way += lane->view.segments + lane->puts;
         if (lane->view.room)
             spare = count;

@@ -200,6 +200,22 @@ static struct path_nic *find_nic(struct link_domain *domain, const struct lane *
     return &domain->nic[domain->nics - 1];
 }
 
+static void record_use(const struct link_lane *lane)
+{
+    const struct path_lane *view = &lane->view;
+    struct path_window window = lane->link->domain->policy.window(lane->link->policy_state, view);
+    const struct trace_interface by = {.name = view->nic->about.name,
+                                       .device = lane->lane->device,
+                                       .port = view->nic->about.port,
+                                       .rate = view->nic->about.rate,
+                                       .roles = view->roles,
+                                       .source = lane->lane->source,
+                                       .distance = (uint16_t)view->distance,
+                                       .window = window.segments,
+                                       .window_bytes = window.bytes};
+    trace_lane_up(lane->trace, &by);
+}
+
 /* The policy and the NIC learn that the lane works. */
 static void begin_use(struct link_lane *lane)
 {
@@ -211,11 +227,9 @@ static void begin_use(struct link_lane *lane)
         const struct trace_about about = {.lane = lane->index, .peer_pid = link->peer.pid, .peer_host = link->peer.host};
         lane->trace = trace_lane_open(link->domain->trace, &about, lane->ops->name);
     }
-    const struct trace_interface by = {lane->view.nic->about.name, lane->lane->device, lane->view.nic->about.port, lane->view.nic->about.rate,
-                                       lane->view.roles, lane->lane->source};
-    trace_lane_up(lane->trace, &by);
     choose_usable(link);
     link->domain->policy.up(link->policy_state, &lane->view);
+    record_use(lane);
 }
 
 /* It does not any more, and holds nothing. */

@@ -115,6 +115,8 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     if (result == TUTTI_SUCCESS)
         result = random_bytes(domain->self.secret, sizeof domain->self.secret);
     if (result == TUTTI_SUCCESS)
+        result = domain->policy.open(&domain->self);
+    if (result == TUTTI_SUCCESS)
         result = open_transports(domain);
     if (result == TUTTI_SUCCESS)
         *out = domain;
@@ -283,8 +285,10 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     link->control = -1;
     link->patience = (uint64_t)param_int(PARAM_TIMEOUT) * NS_PER_MS;
     init_lists(link);
-    for (int i = 0; i < LINK_MAX_LANES; i++)
-        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view.index = (uint16_t)i};
+    for (int i = 0; i < LINK_MAX_LANES; i++) {
+        struct path_lane view = {.index = (uint16_t)i, .distance = wire_distance(&domain->self, peer)};
+        link->lane[i] = (struct link_lane){.link = link, .index = (uint16_t)i, .view = view};
+    }
     if (!self)
         choose_lanes(link, index, cost);
     list_push(&domain->links, &link->node);

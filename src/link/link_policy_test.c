@@ -16,7 +16,7 @@ static struct {
     int lanes;   /* wished for; -1: not known */
     int asked;   /* how often for lanes */
     uint16_t roles[LINK_MAX_LANES];
-    uint32_t window;
+    struct path_window window;
     int pick;    /* lane index; -1: in turn; -2: wait */
     uint64_t credit;
     int ups, downs;
@@ -34,7 +34,7 @@ static int wish(void *state, const struct path_question *question, struct path_w
     return told.lanes;
 }
 
-static uint32_t window(void *state, const struct path_lane *lane)
+static struct path_window window(void *state, const struct path_lane *lane)
 {
     return told.window;
 }
@@ -80,7 +80,16 @@ static uint64_t credit(void *state, size_t length)
     return told.credit;
 }
 
-static const struct path_policy teller = {"teller", sizeof(uint32_t), wish, window, pick, posted, landed, up, down, credit};
+static const struct path_policy teller = {.name = "teller",
+                                          .state_bytes = sizeof(uint32_t),
+                                          .lanes = wish,
+                                          .window = window,
+                                          .pick = pick,
+                                          .posted = posted,
+                                          .landed = landed,
+                                          .up = up,
+                                          .down = down,
+                                          .credit = credit};
 
 static struct script *start(int lanes)
 {
@@ -168,7 +177,7 @@ static void test_window(void **state)
     struct script *script = start_joined(1);
     struct payload *pair[2];
     struct link_lane *lane = &script->side[0].link->lane[0];
-    told.window = 1;
+    told.window.segments = 1;
     payload_pair(script, 0, 1, 3 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     for (unsigned i = 1; i <= 3; i++) {
@@ -350,7 +359,7 @@ static void test_words_survive_a_lane(void **state)
 {
     struct script *script = start_joined(2);
     struct payload *pair[2];
-    told.window = 1;
+    told.window.segments = 1;
     told.pick = 1;
     payload_pair(script, 0, 1, 3 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */

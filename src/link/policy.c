@@ -10,9 +10,14 @@ int path_all_data(void *state, const struct path_question *question, struct path
     return question->likely;
 }
 
-static uint32_t no_window(void *state, const struct path_lane *lane)
+static tutti_result_t no_settings(struct wire_process *self)
 {
-    return 0;
+    return TUTTI_SUCCESS;
+}
+
+static struct path_window no_window(void *state, const struct path_lane *lane)
+{
+    return (struct path_window){0};
 }
 
 static void ignore_posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
@@ -41,6 +46,7 @@ struct path_policy path_complete(const struct path_policy *policy)
 {
     return (struct path_policy){.name = policy->name,
                                 .state_bytes = policy->state_bytes,
+                                .open = policy->open ? policy->open : no_settings,
                                 .lanes = policy->lanes ? policy->lanes : path_all_data,
                                 .window = policy->window ? policy->window : no_window,
                                 .pick = policy->pick,

@@ -37,6 +37,7 @@ struct path_lane {
     uint16_t index;       /* below LINK_MAX_LANES; also where a policy's state of it is */
     uint16_t roles;       /* enum path_role */
     bool room;            /* takes a segment now: else it will, later */
+    enum wire_distance distance; /* of the peer */
     uint32_t segments;    /* put, and not at the peer yet */
     uint64_t outstanding; /* their bytes */
     struct path_nic *nic; /* of its latest life */
@@ -65,15 +66,24 @@ struct path_wish {
     uint16_t roles; /* enum path_role */
 };
 
+/* So much may be under way on a lane. 0: as much as fits. */
+struct path_window {
+    uint32_t segments;
+    uint64_t bytes; /* a segment that is longer goes alone */
+};
+
 struct path_policy {
     const char *name;
     size_t state_bytes; /* of the state that each link has, zeroed when the link is made; handed to every call */
 
+    /* Before there is any link: reads settings, and says in `self` where this process is. A failure is that of whoever makes the first
+     * communicator. */
+    tutti_result_t (*open)(struct wire_process *self);
     /* Which lanes to open: writes wishes for the first, second, ... of this transport and returns how many; negative: not known yet, to
      * be asked again within 20 ms. Before it has answered the link stands still, but for lanes that the peer opens. */
     int (*lanes)(void *state, const struct path_question *question, struct path_wish *wishes);
-    /* So many segments may be under way on the lane, at least 1: no more is put before the peer has one. 0: as many as fit. */
-    uint32_t (*window)(void *state, const struct path_lane *lane);
+    /* So much may be under way on the lane: no more is put before the peer has one of the segments. Asked for each, after up(). */
+    struct path_window (*window)(void *state, const struct path_lane *lane);
     /* Position of the lane for the next segment, or -1: wait. left: bytes of the payload that wait to be put, with this segment's. All
      * lanes that are up, with and without room; to choose one without is to wait for it. After a wait it is asked again when a segment
      * was sent or has landed; where none is under way it may not wait. */

@@ -6,8 +6,23 @@
 #include "link/policy.h"
 
 /* The lane that will be free first: the fewest unfinished segments, weighed by how long its segments take. C4P section 3.2 sends
- * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each: the link's window. */
+ * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each, by the distance of the peer. */
 extern const struct path_policy path_stripe;
+
+/* A policy's open(): where this process is, by TUTTI_PLACE or TUTTI_PLACE_FILE; refuses those, and TUTTI_WINDOWS, with a sentence where they are wrong. */
+tutti_result_t path_settings(struct wire_process *self);
+/* "zone=z1,rack=r7" for struct wire_process. False: the text is no place. */
+bool path_parse_place(const char *text, uint32_t place[WIRE_PLACES]);
+
+/* For a policy's window(): by the distance of the peer, as TUTTI_WINDOWS says or what the rate fills. */
+struct path_window path_window_of(const struct path_lane *lane);
+
+struct path_windows {
+    bool told[WIRE_DISTANCES];
+    struct path_window window[WIRE_DISTANCES];
+};
+/* "rack=2,zone=8/4M". False: the text is nothing of the kind. */
+bool path_parse_windows(const char *text, struct path_windows *out);
 
 /* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names are backups, unless that were all (ICCL
  * section 3.3: a queue pair on another adapter, open and idle). */

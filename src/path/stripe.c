@@ -11,6 +11,7 @@
 struct stripe_lane {
     uint64_t cost;   /* smoothed; 0: nothing has landed */
     uint64_t landed; /* when the latest segment did */
+    struct path_window window;
 };
 
 struct stripe {
@@ -106,12 +107,19 @@ static void landed(void *state, const struct path_lane *lane, size_t length, uin
 
 static void up(void *state, const struct path_lane *lane)
 {
-    ((struct stripe *)state)->lane[lane->index] = (struct stripe_lane){0};
+    ((struct stripe *)state)->lane[lane->index] = (struct stripe_lane){.window = path_window_of(lane)};
+}
+
+static struct path_window window(void *state, const struct path_lane *lane)
+{
+    return ((const struct stripe *)state)->lane[lane->index].window;
 }
 
 const struct path_policy path_stripe = {.name = "stripe",
                                         .state_bytes = sizeof(struct stripe),
+                                        .open = path_settings,
                                         .lanes = path_lanes_and_backups,
+                                        .window = window,
                                         .pick = pick,
                                         .landed = landed,
                                         .up = up,

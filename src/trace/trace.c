@@ -386,7 +386,9 @@ static void fill_lane(struct trace_lane *lane, const struct trace_about *about, 
     record->index = (uint32_t)about->lane;
     record->device = 0;
     record->rate = 0;
-    record->port = record->roles = record->source = 0;
+    record->port = record->roles = record->source = record->distance = 0;
+    record->window = 0;
+    record->window_bytes = 0;
     memset(&record->interface, 0, sizeof record->interface);
     record->state = WIRE_LANE_DOWN;
     record->opened = trace_now();
@@ -423,6 +425,9 @@ void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by)
     record->port = (uint16_t)by->port;
     record->roles = by->roles;
     record->source = by->source;
+    record->distance = by->distance;
+    record->window = by->window;
+    record->window_bytes = by->window_bytes;
     copy_text(record->interface.text, sizeof record->interface.text, by->name);
     lane_end(record);
 }

@@ -94,13 +94,16 @@ struct trace_lane {
     struct trace *trace;
 };
 
-/* What a lane goes by in this process. */
+/* What a lane goes by in this process, and how much may be under way on it. */
 struct trace_interface {
     const char *name;
     uint32_t device; /* as its transport numbers them */
     uint32_t port, rate;
     uint16_t roles;
     uint16_t source; /* UDP port; 0: any */
+    uint16_t distance; /* enum wire_distance */
+    uint32_t window;   /* segments that may be under way; 0: any */
+    uint64_t window_bytes;
 };
 
 /* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and peer_host. */

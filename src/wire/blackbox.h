@@ -222,7 +222,11 @@ struct wire_box_lane {
     uint16_t port;  /* of the device; 0: it has none */
     uint16_t roles; /* enum wire_lane_role */
     uint16_t source; /* UDP source port of its packets; 0: any */
-    uint16_t reserved[3];
+    uint16_t distance; /* enum wire_distance, of the peer */
+    uint16_t reserved[2];
+    uint32_t window; /* segments that may be under way; 0: as many as fit */
+    uint32_t reserved_too;
+    uint64_t window_bytes; /* likewise */
 };
 
 enum wire_segment_status {
@@ -252,7 +256,7 @@ _Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_CO
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");
-_Static_assert(sizeof(struct wire_box_lane) == 88, "wire_box_lane is part of the format");
+_Static_assert(sizeof(struct wire_box_lane) == 104, "wire_box_lane is part of the format");
 _Static_assert(sizeof(struct wire_box_segment) == 64, "wire_box_segment is part of the format");
 _Static_assert(WIRE_COUNTER_COUNT <= WIRE_BOX_COUNTERS, "the counters have room");
 _Static_assert(WIRE_MEMORY_COUNT <= WIRE_BOX_MEMORY, "the ledger has room");

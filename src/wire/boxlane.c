@@ -95,6 +95,9 @@ bool box_read_lane(struct blackbox *box, const struct box_source *source, const 
                                    .port = record.port,
                                    .roles = record.roles,
                                    .source = record.source,
+                                   .distance = record.distance,
+                                   .window = record.window,
+                                   .window_bytes = record.window_bytes,
                                    .state = (enum wire_lane_state)record.state,
                                    .opened = box_rate_ns(rate, record.opened)};
     box_copy_text(lane->interface, sizeof lane->interface, record.interface.text, sizeof record.interface.text);

@@ -69,6 +69,9 @@ struct blackbox_lane {
     char interface[17]; /* "": not known */
     uint32_t rate;      /* Mbit/s; 0: not known */
     uint16_t port, roles, source;
+    uint16_t distance; /* enum wire_distance */
+    uint32_t window;   /* segments that may be under way; 0: any */
+    uint64_t window_bytes;
     enum wire_lane_state state;
     uint64_t opened;
     char transport[17];

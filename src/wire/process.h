@@ -3,6 +3,8 @@
 #ifndef TUTTI_WIRE_PROCESS_H
 #define TUTTI_WIRE_PROCESS_H
 
+#include "wire/distance.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,17 +32,29 @@ struct wire_process {
     uint32_t losses; /* links that it had lost when it said this: see wire_session() */
     uint16_t processors;               /* so many may it run on; 0: not known */
     uint16_t processor_set;            /* which: a hash of them */
+    uint32_t place[WIRE_PLACES];             /* rack, zone, ...: a hash of its name and of all around it; 0: not told */
     struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
     struct wire_address verbs[WIRE_DEVICES]; /* one for each port of an RDMA device: where lanes to that port are agreed on */
 };
 
 _Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
-_Static_assert(sizeof(struct wire_process) == 344, "wire_process is part of the protocol");
+_Static_assert(sizeof(struct wire_process) == 360, "wire_process is part of the protocol");
 
 /* Do both uuids name one process? */
 static inline bool wire_same_process(const uint8_t *a, const uint8_t *b)
 {
     return memcmp(a, b, WIRE_UUID_BYTES) == 0;
+}
+
+/* By the nearest of what both are in. */
+static inline enum wire_distance wire_distance(const struct wire_process *a, const struct wire_process *b)
+{
+    if (a->host == b->host)
+        return WIRE_DISTANCE_HOST;
+    for (unsigned i = 0; i < WIRE_PLACES; i++)
+        if (a->place[i] && a->place[i] == b->place[i])
+            return (enum wire_distance)(WIRE_DISTANCE_RACK + i);
+    return WIRE_DISTANCE_FAR;
 }
 
 /* First words on every lane, from the side that connects. */
@@ -83,7 +97,7 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 }
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 7
-_Static_assert(sizeof(struct wire_hello) == 384, "wire_hello is part of the protocol");
+#define WIRE_HELLO_VERSION 8
+_Static_assert(sizeof(struct wire_hello) == 400, "wire_hello is part of the protocol");
 
 #endif

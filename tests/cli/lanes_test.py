@@ -49,7 +49,7 @@ class Lanes(unittest.TestCase):
         out = self.wait_for_rates()
         self.assertEqual(len(re.findall(r"^process \d+ \(alive\).*: 2 lanes to other processes$", out, re.M)), 2, out)
         pids = re.findall(r"^process (\d+)", out, re.M)
-        for peer in re.findall(r"lane [01] tcp to process (\d+), interface \S+, up: \d+ segments remembered", out):
+        for peer in re.findall(r"lane [01] tcp to process (\d+), interface \S+, distance host, up: \d+ segments remembered", out):
             self.assertIn(peer, pids)
         rates = [float(rate) for rate in re.findall(r"best (\d+\.\d+);", out)]
         self.assertTrue(all(0 < rate < 1000 for rate in rates), rates)

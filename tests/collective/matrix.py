@@ -128,6 +128,23 @@ def hosts_main(tutti, matrix):
     return failures != 0
 
 
+# One segment under way on each lane, and all but the shortest vectors cut into several.
+ONE = {"TUTTI_WINDOWS": "host=1", "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K"}
+
+
+def windows_main(tutti, matrix):
+    """Lanes pause after each segment until the peer has it."""
+    quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
+    failures, runs = 0, 0
+    for ranks in [2, 3] if quick else [2, 3, 5]:
+        for choice in [{}, *choices(tutti)][: None if full else 2]:
+            algorithms = ";".join(f"{collective}:{name}" for collective, name in choice.items())
+            failures += not run(tutti, matrix, "tcp", ranks, algorithms, ["-s", str(runs + 1), "-k", str(1 if full else 30)], settings=ONE)
+            runs += 1
+    print(f"{runs} runs, {failures} failed")
+    return failures != 0
+
+
 def verbs_main(tutti, matrix):
     """RDMA carries what is longer than 256 bytes, on one lane and on two; each rank looks whether it did."""
     quick, full = os.environ.get("TUTTI_TEST_QUICK") == "1", os.environ.get("TUTTI_TEST_FULL") == "1"
@@ -140,9 +157,10 @@ def verbs_main(tutti, matrix):
                 settings = {"TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_IB_LANES": lanes}
                 failures += not run(tutti, matrix, "verbs", ranks, algorithms, ["-v", "-s", str(runs + 1), "-k", str(stride)], settings=settings)
                 runs += 1
+    failures += not run(tutti, matrix, "verbs", 3, None, ["-v", "-k", "40"], settings={**settings, **ONE})
     lossy = {"SOFTVERBS_FAULT": "drop=0.01,dup=0.01,reorder=0.01,seed=7", "TUTTI_IB_TIMEOUT": "12"}  # 17 ms
     failures += not run(tutti, matrix, "verbs", 3, None, ["-v", "-k", "40"], settings={**settings, **lossy})
-    print(f"{runs + 1} runs, {failures} failed")
+    print(f"{runs + 2} runs, {failures} failed")
     return failures != 0
 
 
@@ -150,6 +168,8 @@ def main():
     tutti, matrix, transport = sys.argv[1:4]
     if transport == "verbs":
         return verbs_main(tutti, matrix)
+    if transport == "windows":
+        return windows_main(tutti, matrix)
     if transport == "hosts":
         return hosts_main(tutti, matrix)
     if transport == "gpu":

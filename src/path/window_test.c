@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much may be under way by the distance of the peer: what is derived, what is told, and that links of scripted lanes keep to it. */
+#include "base/error.h"
+#include "base/param.h"
+#include "link/link_testing.h"
+#include "path/path.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MIB (1ull << 20)
+
+static void told(const char *text)
+{
+    setenv("TUTTI_WINDOWS", text, 1);
+    param_reload();
+}
+
+static struct path_window window(enum wire_distance distance, uint32_t rate)
+{
+    struct path_nic nic = {.about.rate = rate};
+    return path_window_of(&(struct path_lane){.distance = distance, .nic = &nic});
+}
+
+static bool is(struct path_window window, uint32_t segments, uint64_t bytes)
+{
+    return window.segments == segments && window.bytes == bytes;
+}
+
+/* 400 Gbit/s fill 0.5 MB of a rack's round trip, and 7, 15 and 30 times as much of the longer ones: of 512 KiB, and one segment more. */
+static void rate_times_round_trip(void **state)
+{
+    setenv("TUTTI_SEGMENT", "512K", 1);
+    told("");
+    assert_true(is(window(WIRE_DISTANCE_RACK, 400000), 0, MIB));
+    assert_true(is(window(WIRE_DISTANCE_ZONE, 400000), 0, 4 * MIB));
+    assert_true(is(window(WIRE_DISTANCE_BUILDING, 400000), 0, 8 * MIB));
+    assert_true(is(window(WIRE_DISTANCE_CAMPUS, 400000), 0, 15 * MIB));
+    assert_true(is(window(WIRE_DISTANCE_CAMPUS, 100000), 0, 4 * MIB + MIB / 2));
+    assert_true(is(window(WIRE_DISTANCE_RACK, 1000), 0, MIB));
+}
+
+static void none_where_nothing_is_known(void **state)
+{
+    told("");
+    assert_true(is(window(WIRE_DISTANCE_CAMPUS, 0), 0, 0));
+    assert_true(is(window(WIRE_DISTANCE_HOST, 400000), 0, 0));
+    assert_true(is(window(WIRE_DISTANCE_FAR, 400000), 0, 0));
+}
+
+static void as_told(void **state)
+{
+    told("zone=8,campus=0/16M,host=1/64K,far=3,building=0");
+    assert_true(is(window(WIRE_DISTANCE_ZONE, 400000), 8, 0));
+    assert_true(is(window(WIRE_DISTANCE_CAMPUS, 0), 0, 16 * MIB));
+    assert_true(is(window(WIRE_DISTANCE_HOST, 1), 1, 65536));
+    assert_true(is(window(WIRE_DISTANCE_FAR, 1), 3, 0));
+    assert_true(is(window(WIRE_DISTANCE_BUILDING, 400000), 0, 0));
+    assert_true(is(window(WIRE_DISTANCE_RACK, 1000), 0, MIB)); /* not told */
+}
+
+static void windows_that_are_none(void **state)
+{
+    static const char *const texts[] = {"zone",       "zone=",   "=1",       "zon=1",  "zone=x",        "zone=-1",  "zone=1/",        "zone=1/x", "zone=1/-1",
+                                        "zone=/1M",   "zone=1M", "zone=1,",  ",zone=1", "zone=1,zone=2", "zone=1//2", "zone=4294967296", "zone/1=2", "zone=1;rack=1",
+                                        "zone=0000000000000000000000000000000000000000000000000000000000000001"};
+    struct wire_process self = {0};
+    struct path_windows windows;
+    unsetenv("TUTTI_PLACE");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_false(path_parse_windows(texts[i], &windows));
+        told(texts[i]);
+        assert_int_equal(path_settings(&self), TUTTI_INVALID_ARGUMENT);
+        assert_non_null(strstr(error_last(), "TUTTI_WINDOWS: \""));
+        assert_non_null(strstr(error_last(), texts[i]));
+    }
+}
+
+/* ---- Links ----------------------------------------------------------------------------------------------------------- */
+
+/* The two sides are on two hosts of one zone. */
+static tutti_result_t stand_apart(struct wire_process *self)
+{
+    static unsigned hosts;
+    self->host = ++hosts;
+    return path_parse_place(hosts % 2 ? "zone=z,rack=1" : "zone=z,rack=2", self->place) ? TUTTI_SUCCESS : TUTTI_INVALID_ARGUMENT;
+}
+
+static struct path_policy policy;
+
+static struct script *join(const char *windows, int lanes)
+{
+    script_settings();
+    setenv("TUTTI_LANE_WINDOW", "0", 1);
+    told(windows);
+    policy = path_stripe;
+    policy.open = stand_apart;
+    policy.pick = script_policy.pick; /* in turn: what the stripe picks depends on the times of this machine */
+    struct script_shape shape = {.lanes = lanes, .policy = &policy, .caps = TRANSPORT_CONFIRMS};
+    struct script *script = script_new(&shape);
+    script_join(script);
+    assert_int_equal(script->side[0].link->lane[0].view.distance, WIRE_DISTANCE_ZONE);
+    assert_int_equal(script->side[1].link->lane[0].view.distance, WIRE_DISTANCE_ZONE);
+    return script;
+}
+
+static unsigned under_way(const struct script *script)
+{
+    unsigned sum = 0;
+    for (int i = 0; i < script->side[0].link->lanes; i++)
+        sum += script->side[0].link->lane[i].view.segments;
+    return sum;
+}
+
+static void finish(struct script *script, struct payload *pair[2])
+{
+    for (int i = 0; i < 20 && !pair[0]->done; i++)
+        script_settle(script);
+    assert_true(payload_pair_right(pair));
+    payload_pair_free(pair);
+    script_free(script);
+}
+
+/* Pauses at the limit, goes on with each completion, and puts on no lane that is full. */
+static void pauses_and_refills(void **state)
+{
+    struct script *script = join("zone=1,rack=3,host=3,far=3", 2);
+    struct payload *pair[2];
+    struct link_lane *lane = script->side[0].link->lane;
+    payload_pair(script, 0, 1, 6 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER); /* the credit */
+    assert_true(lane[0].view.segments == 1 && lane[1].view.segments == 1);
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned slow = i == 0;
+        assert_true(script_act(script, 0, (int)slow, SCRIPT_DELIVER));
+        assert_int_equal(under_way(script), 2);
+        assert_true(script_act(script, 0, (int)slow, SCRIPT_SENT)); /* the completion: the next segment goes, on that lane */
+        assert_true(lane[0].view.segments == 1 && lane[1].view.segments == 1);
+    }
+    finish(script, pair);
+}
+
+/* Where completions mean arrival, a far peer's window is wider than the transport's queue of four. */
+static void wider_than_the_queue(void **state)
+{
+    struct script *script = join("zone=7", 1);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(under_way(script), 7);
+    finish(script, pair);
+    script = join("zone=0", 1);
+    payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(under_way(script), 4);
+    finish(script, pair);
+}
+
+/* Bytes count, not segments; and one that is longer than the window goes alone. */
+static void limits_of_bytes(void **state)
+{
+    struct script *script = join("zone=0/10000", 1);
+    struct payload *pair[2], *small[2];
+    payload_pair(script, 0, 1, 2000, small);
+    payload_pair(script, 0, 2, 3 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(under_way(script), 2); /* 2000 + 4096; with 4096 more they were too many */
+    assert_int_equal(script->side[0].link->lane[0].view.outstanding, 2000 + SCRIPT_SEGMENT);
+    script_settle(script);
+    assert_true(payload_pair_right(small));
+    payload_pair_free(small);
+    finish(script, pair);
+    script = join("zone=5/100", 1);
+    payload_pair(script, 0, 1, 2 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(under_way(script), 1);
+    finish(script, pair);
+}
+
+/* The script's lanes have 1 Gbit/s: 8750 bytes in a zone's 70 us, of segments of 4096 three and one more. */
+static void derived_for_a_link(void **state)
+{
+    struct script *script = join("", 1);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(under_way(script), 4);
+    assert_int_equal(script->side[0].link->lane[0].view.outstanding, 4 * SCRIPT_SEGMENT);
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
+    assert_true(script_act(script, 0, 0, SCRIPT_SENT));
+    assert_int_equal(under_way(script), 4);
+    finish(script, pair);
+}
+
+/* A lane that dies takes its window with it: the other goes on within its own, and the lane begins anew. */
+static void windows_survive_failures(void **state)
+{
+    struct script *script = join("zone=2", 2);
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 12 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(under_way(script), 4);
+    assert_true(script_act(script, 0, 1, SCRIPT_KILL));
+    assert_true(script_act(script, 0, 1, SCRIPT_DOWN));
+    assert_true(script_act(script, 1, 1, SCRIPT_DOWN));
+    assert_int_equal(under_way(script), 2);
+    finish(script, pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rate_times_round_trip), cmocka_unit_test(none_where_nothing_is_known), cmocka_unit_test(as_told),
+        cmocka_unit_test(windows_that_are_none), cmocka_unit_test(pauses_and_refills),          cmocka_unit_test(wider_than_the_queue),
+        cmocka_unit_test(limits_of_bytes),       cmocka_unit_test(derived_for_a_link),          cmocka_unit_test(windows_survive_failures),
+    };
+    setenv("TUTTI_DEBUG", "none", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two ranks in two networks that say where they are: their lanes have the limit their distance, as `tutti trace --lanes` shows, over TCP and
+over RDMA, while every result is checked. Places that are none are refused. Usage: places_test.py TUTTI SOAK"""
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+from links import Other, run_alone, sent
+
+WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
+TUTTI, SOAK = [*WRAPPER, sys.argv[1]], [*WRAPPER, sys.argv[2]]
+PATIENCE = 90
+MUCH = 1 << 20  # bytes
+LINKS = ["tm0", "tp0"]  # of TCP, of RDMA
+SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500",
+            "TORCHELASTIC_RUN_ID": "places", "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_TIMEOUT": "200s",
+            "SOFTVERBS_DEVICES": "soft_tp0=tp0", "SOFTVERBS_POLL": "sleep", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info"}
+LANE = re.compile(r"lane \d+ (\w+) to process \d+, interface (.*?)((?:, distance \w+)?(?:, limit [^,]*)?), up")
+TOLD = "host=7/3M,rack=2,zone=0/64K,building=1/8K,far=9"
+
+
+class Job:
+    """Random collectives on two ranks, until they are killed. Each result is checked: a rank with a wrong one ends."""
+
+    def __init__(self, other, transport, settings):
+        self.folder = tempfile.TemporaryDirectory(prefix="tutti-places-")
+        self.log = open(os.path.join(self.folder.name, "log"), "w+", encoding="utf-8")
+        self.transport = transport
+        self.ranks = [self.rank(0, [], settings[0]), self.rank(1, other.inside, settings[1])]
+
+    def rank(self, number, inside, settings):
+        env = {**os.environ, **SETTINGS, "TUTTI_TRANSPORT": self.transport, "TUTTI_TRACE_DIR": self.folder.name, **settings, "RANK": str(number),
+               "TUTTI_HOSTID": f"host{number}"}
+        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log, stderr=self.log)
+
+    def lanes(self):
+        """[(interface, distance and window)] of the transport's lanes, once both processes have some."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            shown = subprocess.run([*TUTTI, "trace", "--lanes", "--dir", self.folder.name], capture_output=True, text=True, check=False).stdout
+            parts = [[lane[1:] for lane in LANE.findall(part) if lane[0] == self.transport] for part in shown.split("\nprocess ")]
+            assert all(one.poll() is None for one in self.ranks), "a rank gave up"
+            if len(parts) == 2 and all(parts):
+                return [lane for part in parts for lane in part]
+            assert time.monotonic() < end, f"no lanes of {self.transport}: {shown}"
+            time.sleep(0.1)
+
+    def works(self):
+        """A good many results have been right by now."""
+        until, end = sum(map(sent, LINKS)) + MUCH, time.monotonic() + PATIENCE
+        while sum(map(sent, LINKS)) < until:
+            assert all(one.poll() is None for one in self.ranks), "a rank gave up"
+            assert time.monotonic() < end, "nothing moves"
+            time.sleep(0.01)
+
+    def text(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for one in self.ranks:
+            one.kill()
+            one.wait()
+        if kind:
+            print(self.text()[-6000:])
+        self.log.close()
+        self.folder.cleanup()
+
+
+def seen(other, transport, *settings):
+    with Job(other, transport, settings) as job:
+        lanes = job.lanes()
+        job.works()
+    return lanes
+
+
+def placed(place, windows=TOLD):
+    return {"TUTTI_PLACE": place, "TUTTI_WINDOWS": windows}
+
+
+def windows_as_told(other):
+    for transport, one, peer, window in (("tcp", "zone=z,rack=1", "zone=z,rack=2", ", distance zone, limit 64 KiB"),
+                                         ("verbs", "rack=1", "rack=1", ", distance rack, limit 2 segments"),
+                                         ("verbs", "zone=z", "zone=y", ", distance building, limit 1 segment and 8 KiB"),
+                                         ("tcp", "rack=1", "", ", limit 9 segments")):
+        lanes = seen(other, transport, placed(one), placed(peer))
+        assert {lane[1] for lane in lanes} == {window}, lanes
+
+
+def places_of_a_file(other):
+    with tempfile.NamedTemporaryFile("w", suffix=".places") as places:
+        places.write(f"# a test's\n{os.uname().nodename} campus=c,building=b\n")
+        places.flush()
+        lanes = seen(other, "tcp", {"TUTTI_PLACE_FILE": places.name}, placed("campus=c,building=a", "campus=3"))
+    assert {lane[1] for lane in lanes} == {", distance campus", ", distance campus, limit 3 segments"}, lanes
+
+
+def windows_by_rate(other):
+    """Reckoned here once more: what fills 70 us, in segments of 4 KiB, and one."""
+    for interface, window in seen(other, "verbs", placed("zone=z,rack=1", ""), placed("zone=z,rack=2", "")):
+        rate = float(re.search(r"\((\S+) Gbit/s\)", interface)[1])
+        segments = -(-int(rate * 1000 * 70 / 8) // 4096) + 1
+        assert window == f", distance zone, limit {4 * segments} KiB", (interface, window)
+
+
+def what_is_wrong_is_refused(_):
+    for name, text, sentence in (("TUTTI_PLACE", "rack", 'TUTTI_PLACE: "rack" is no place: LEVEL=NAME'),
+                                 ("TUTTI_PLACE_FILE", "/nonexistent/places", "cannot read /nonexistent/places"),
+                                 ("TUTTI_PLACE_FILE", "/dev/null", "/dev/null has no line for host"),
+                                 ("TUTTI_WINDOWS", "rack=x", 'TUTTI_WINDOWS: "rack=x" is not DISTANCE=SEGMENTS')):
+        done = subprocess.run([*TUTTI, "run", "-n", "2", "--timeout", "60", "--", *SOAK, "--seconds", "1"], env={**os.environ, name: text},
+                              capture_output=True, text=True, check=False)
+        assert done.returncode != 0 and sentence in done.stderr, (name, text, done.returncode, done.stderr[-2000:])
+
+
+def main():
+    with Other(LINKS) as other:
+        for test in (windows_as_told, places_of_a_file, windows_by_rate, what_is_wrong_is_refused):
+            test(other)
+            print(test.__name__, "passed", flush=True)
+
+
+run_alone(main, "windows by the distance of places were")
