@@ -29,7 +29,8 @@ static const char help[] =
     "      --client-ca FILE    who comes must show a certificate that one of these (PEM) has made, besides the token\n"
     "      --plain             serve HTTP, too, where others may listen\n"
     "      --stuck TIME        a rank that is in the same step for so long stands still (default 5s)\n"
-    "      --history FILE      keep all verdicts in this file of SQLite\n"
+    "      --history FILE      keep all verdicts in this file of SQLite, or, given postgresql://USER@HOST/DATABASE, there\n"
+    "      --job NAME          how this job is called there, where several share a database (default \"job\")\n"
     "      --hook COMMAND      for a verdict, as sh -c does: TUTTI_VERDICT, TUTTI_VERDICT_KIND, _CONFIDENCE, _HOST, _PID and _RANK\n"
     "                          are set, and the verdict is on standard input as JSON\n"
     "      --webhook URL       for a verdict: POST its JSON there\n"
@@ -37,7 +38,7 @@ static const char help[] =
     "      --sure WORD         certain, likely (default) or possible: enough for a hook\n"
     "  -h, --help              this text\n";
 
-enum { OPTION_CERTIFICATE = 256, OPTION_KEY, OPTION_CLIENT_CA, OPTION_PLAIN, OPTION_STUCK, OPTION_HISTORY, OPTION_HOOK, OPTION_WEBHOOK, OPTION_ACT, OPTION_SURE };
+enum { OPTION_CERTIFICATE = 256, OPTION_KEY, OPTION_CLIENT_CA, OPTION_PLAIN, OPTION_STUCK, OPTION_HISTORY, OPTION_JOB, OPTION_HOOK, OPTION_WEBHOOK, OPTION_ACT, OPTION_SURE };
 
 static const struct option options[] = {
     {"token", required_argument, NULL, 't'},
@@ -48,6 +49,7 @@ static const struct option options[] = {
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"stuck", required_argument, NULL, OPTION_STUCK},
     {"history", required_argument, NULL, OPTION_HISTORY},
+    {"job", required_argument, NULL, OPTION_JOB},
     {"hook", required_argument, NULL, OPTION_HOOK},
     {"webhook", required_argument, NULL, OPTION_WEBHOOK},
     {"act", no_argument, NULL, OPTION_ACT},
@@ -107,6 +109,9 @@ static int take_option(int option, struct wishes *wishes, struct master_options 
     case OPTION_HISTORY:
         master->history = optarg;
         return -1;
+    case OPTION_JOB:
+        master->job = optarg;
+        return -1;
     case OPTION_HOOK:
         master->hook.command = optarg;
         return -1;
@@ -149,7 +154,7 @@ static int parse(int argc, char **argv, struct wishes *wishes, struct master_opt
 int main(int argc, char **argv)
 {
     struct wishes wishes = {.door = {.address = ADDRESS}};
-    struct master_options master = {.stuck = STUCK_NS, .sure = LIKELY};
+    struct master_options master = {.stuck = STUCK_NS, .sure = LIKELY, .job = "job"};
     int code = parse(argc, argv, &wishes, &master);
     if (code >= 0)
         return code;

@@ -304,13 +304,13 @@ static void test_history(void **state)
     snprintf(path, sizeof path, "%s/history", dir);
     struct verdict verdict = {.finding = {.kind = FINDING_STOPPED, .confidence = CERTAIN, .culprit = {.world_rank = 3, .rank = 3, .peer = -1, .host = "a"},
                                           .sentence = "it's \"stopped\""}, .began = DAY, .number = 1};
-    struct history *history = history_open(path);
+    struct history *history = history_open(path, "job");
     assert_true((verdict.row = history_begin(history, &verdict)) > 0);
     assert_true(history_end(history, &verdict, DAY + 2 * SECOND));
     assert_true(history_note(history, verdict.row, "exit status 0"));
     assert_true(history_begin(history, &verdict) > verdict.row);
     history_close(history);
-    history = history_open(path); /* what was not over is, now */
+    history = history_open(path, "job"); /* what was not over is, now */
     json_t *rows = history_json(history, 10), *last = json_array_get(rows, 0), *first = json_array_get(rows, 1);
     assert_int_equal(json_array_size(rows), 2);
     assert_string_equal(json_string_value(json_object_get(first, "text")), "it's \"stopped\"");
@@ -319,9 +319,9 @@ static void test_history(void **state)
     assert_true(json_real_value(json_object_get(last, "ended")) > 0);
     json_decref(rows);
     history_close(history);
-    assert_null(history_open("/nonexistent/history"));
+    assert_null(history_open("/nonexistent/history", "job"));
     assert_non_null(strstr(error_last(), "opening the history /nonexistent/history: unable to open"));
-    assert_null(history_open("/proc/self/exe"));
+    assert_null(history_open("/proc/self/exe", "job"));
     snprintf(command, sizeof command, "rm -r %s", dir);
     assert_int_equal(system(command), 0);
 }

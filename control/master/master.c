@@ -124,7 +124,7 @@ static bool open_all(struct master *master, const struct serve_options *serve)
     struct hook_options hook = options->hook;
     hook.context = master;
     hook.outcome = on_outcome;
-    if (options->history && !(master->history = history_open(options->history)))
+    if (options->history && !(master->history = history_open(options->history, options->job)))
         return false;
     if ((hook.command || hook.url) && !(master->hook = hook_open(&hook)))
         return false;

@@ -19,7 +19,7 @@ struct master_options {
     struct serve_door door;
     struct token token;
     uint64_t stuck;      /* ns */
-    const char *history; /* file; NULL: none */
+    const char *history, *job; /* history: file or URL, NULL: none; job: whose it is there */
     struct hook_options hook; /* without outcome and context */
     enum confidence sure;     /* enough for the hook */
 };

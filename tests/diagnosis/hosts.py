@@ -32,7 +32,7 @@ class Program:
             self.text += line
         self.process.stdout.close()
 
-    def wait(self, pattern, seconds=20):
+    def wait(self, pattern, seconds=60):
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.text)):
             if time.monotonic() > end:
@@ -42,7 +42,7 @@ class Program:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 class HostsTest(unittest.TestCase):
@@ -116,9 +116,9 @@ class HostsTest(unittest.TestCase):
 
     def ask(self, url, method="GET", body=None, token=TOKEN, **headers):
         if self.certificate:
-            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=ssl.create_default_context(cafile=self.certificate))
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=ssl.create_default_context(cafile=self.certificate))
         else:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         if token:
             headers["Authorization"] = f"Bearer {token}"
         connection.request(method, url, body, headers, encode_chunked="Transfer-Encoding" in headers)

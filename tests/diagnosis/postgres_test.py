@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The master's history in a real PostgreSQL, which goes away and comes back.
+
+    postgres_test.py TUTTI FAULTY
+"""
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from hosts import TUTTI, HostsTest
+
+LONG = 150  # seconds until what must happen has happened
+BIN = (sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) + [shutil.which("initdb") or ""])[0]
+NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # the server does not run as root
+
+
+class Server:
+    """Listens in a folder of its own, and nowhere else."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="tutti-pg-")
+        if NOBODY:
+            os.chown(self.folder, NOBODY["user"], NOBODY["group"])
+        self.data = os.path.join(self.folder, "data")
+        self.process = None
+        self.run("initdb", "-D", self.data, "-A", "trust", "-U", "tutti", "--no-sync", "-E", "UTF8", "--locale=C")
+
+    def words(self, name, *words):
+        return [os.path.join(os.path.dirname(BIN), name), *words]
+
+    def run(self, name, *words):
+        done = subprocess.run(self.words(name, *words), cwd=self.folder, capture_output=True, text=True, timeout=LONG, **NOBODY)
+        if done.returncode:
+            raise AssertionError(done)
+        return done.stdout
+
+    def start(self):
+        self.process = subprocess.Popen(self.words("postgres", "-D", self.data, "-k", self.folder, "-c", "listen_addresses=", "-F"),
+                                        cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **NOBODY)
+
+    def stop(self):
+        if self.process:
+            self.process.send_signal(signal.SIGQUIT)  # at once
+            self.process.wait(LONG)
+        self.process = None
+
+    def ask(self, text):
+        end = time.monotonic() + LONG
+        while True:
+            try:
+                return self.ask_once(text)
+            except AssertionError:  # it has not started yet
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
+    def ask_once(self, text):
+        return self.run("psql", "-h", self.folder, "-U", "tutti", "-d", "postgres", "-At", "-c", text).strip()
+
+    def url(self):
+        return f"postgresql:///postgres?user=tutti&password=secret&host={self.folder.replace('/', '%2F')}"
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.folder)
+
+
+@unittest.skipUnless(BIN, "no PostgreSQL here")
+class PostgresTest(HostsTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.close()
+
+    def tearDown(self):
+        super().tearDown()
+        self.server.stop()
+
+    def until(self, wanted, ask):
+        end = time.monotonic() + LONG
+        while (got := ask()) != wanted:
+            self.assertLess(time.monotonic(), end, (got, wanted, [program.text for program in self.programs]))
+            time.sleep(0.1)
+
+    def history(self):
+        """Of each verdict, the newest first: its rank, and whether it is over."""
+        return [(verdict["world_rank"], verdict["ended"] is not None) for verdict in json.loads(self.page("/history"))]
+
+    def stop_and_go(self, rank, number):
+        self.ranks[rank].send_signal(signal.SIGSTOP)
+        self.master.wait(rf"verdict {number} begins", LONG)
+        self.ranks[rank].send_signal(signal.SIGCONT)
+        self.master.wait(rf"verdict {number} is over", LONG)
+
+    def test_comes_and_goes(self):
+        """The master begins while the server is away; it goes away once more; nothing is lost, and nothing is there twice."""
+        options = ("--stuck", "1s", "--history", self.server.url(), "--job", "one")
+        where = f"{self.server.folder}/postgres"
+        self.master = self.start_all(*options)
+        self.master.wait(f"the history at {where} cannot be written: connection .*; what is new waits\n", LONG)
+        self.server.start()
+        self.master.wait(rf"the history at {where} is written again: \d+ waited, 0 were lost\n", LONG)
+        self.stop_and_go(2, 1)
+        rows = "SELECT job, kind, host, rank, ended > began, verdict->>'pid' FROM tutti_verdicts ORDER BY began"
+        first = f"one|stopped|b|2|t|{self.ranks[2].pid}"
+        self.until(first, lambda: self.server.ask(rows))
+        self.server.stop()
+        self.stop_and_go(0, 2)
+        self.master.wait(f"(?s)is written again.*the history at {where} cannot be written: .*; what is new waits\n", LONG)
+        self.until([(0, True), (2, True)], self.history)
+        self.server.start()
+        self.master.wait(r"(?s)is written again.*is written again: [23] waited, 0 were lost\n", LONG)
+        self.until(f"{first}\none|stopped|a|0|t|{self.ranks[0].pid}", lambda: self.server.ask(rows))
+        self.assertNotIn("secret", self.master.text)
+        self.server.ask("UPDATE tutti_verdicts SET ended = NULL")
+        self.assertEqual(self.master.end(), 0)
+        other = self.start_master("--history", self.server.url(), "--job", "other")
+        self.assertEqual(self.history(), [])
+        self.assertEqual(other.end(), 0)
+        self.assertEqual(self.server.ask("SELECT count(*) FROM tutti_verdicts WHERE ended IS NULL"), "2")
+        self.start_master(*options)
+        self.until([(0, True), (2, True)], self.history)  # a new master ends what one before it left
+        self.assertEqual(self.server.ask("SELECT count(*) FROM tutti_verdicts WHERE ended IS NULL"), "0")
+
+    def test_wrong(self):
+        """What the server will never take is said, and holds up nothing; what is no URL is refused."""
+        done = subprocess.run([TUTTI, "master", "--token", self.token, "--listen", "127.0.0.1:0", "--history", "postgresql://[x"],
+                              capture_output=True, text=True, timeout=LONG)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "the URL of the history is none: .*\\[x")
+        self.server.start()
+        self.server.ask("DROP TABLE IF EXISTS tutti_verdicts")
+        self.master = self.start_all("--stuck", "1s", "--history", self.server.url())
+        self.until("0", lambda: self.server.ask("SELECT count(*) FROM tutti_verdicts") if self.server.ask("SELECT to_regclass('tutti_verdicts')") else "")
+        self.server.ask("ALTER TABLE tutti_verdicts ADD CHECK (rank <> 1)")
+        self.stop_and_go(1, 1)
+        self.master.wait("the history at .* refuses a verdict: .*violates check constraint", LONG)
+        self.ranks[3].send_signal(signal.SIGSTOP)
+        self.until("3", lambda: self.server.ask("SELECT rank FROM tutti_verdicts"))
+        self.assertEqual(self.master.end(), 0)
+        self.master.wait("of what the history at .* was to hold, 1 are lost\n", LONG)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
