@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Compares the stand-in with the real header, where that is installed: its sources must compile against it, and the numbers, sizes and
-# offsets of cuda_abi.h must be the same. Usage: abi.sh FOLDER_OF_SOURCES; CUDA_INCLUDE names the header's folder.
+# offsets of cuda_abi.h and cuda_numbers.h must be the same. Usage: abi.sh FOLDER_OF_SOURCES; CUDA_INCLUDE names the header's folder.
 set -eu
 folder=$1
 include=${CUDA_INCLUDE:-/usr/local/cuda/include}
@@ -24,7 +24,7 @@ done
     echo '#include <stddef.h>'
     echo '#include <stdio.h>'
     echo 'int main(void) {'
-    grep -oE '\b(CU|CUDA)_[A-Z0-9_]+ =' "$folder/cuda_abi.h" | sed 's/ =//' | sort -u |
+    cat "$folder/cuda_numbers.h" "$folder/cuda_abi.h" | grep -oE '\b(CU|CUDA)_[A-Z0-9_]+ =' | sed 's/ =//' | sort -u |
         awk '{ printf "printf(\"%s %%lld\\n\", (long long)%s);\n", $1, $1 }'
     awk '/^typedef (struct|union) .*\{/ { on = 1; depth = 0; n = 0 }
          on { line = $0
