@@ -21,6 +21,8 @@ static struct transport_memory *register_with(struct link *link, void *data, siz
     int index = direct_transport(link);
     if (index < 0 || link->domain->ops[index]->register_memory(link->domain->transport[index], data, length, &memory) != TUTTI_SUCCESS)
         return NULL;
+    trace_count(link->domain->trace, WIRE_COUNTER_REGISTRATIONS, 1);
+    trace_count(link->domain->trace, WIRE_COUNTER_REGISTERED_BYTES, length);
     return memory;
 }
 

@@ -42,6 +42,8 @@ def judge(rank, box, over):
         yield f"{counted['segments_sent']} segments sent, {counted['segments_repeated']} again"
     if (counted["shared_bytes"] == 0) != (over != "shm"):
         yield f"{counted['shared_bytes']} bytes read directly"
+    if (counted["registrations"], counted["registered_bytes"]) != ((1, LARGE) if over == "verbs" else (0, 0)):
+        yield f"{counted['registrations']} registrations of {counted['registered_bytes']} bytes"
     if counted["communicators_made"] != 2 or counted["operations"] < 11:
         yield f"{counted['communicators_made']} communicators, {counted['operations']} operations"
     noted = [kind for kind in events if kind in ORDER]
