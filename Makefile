@@ -3,8 +3,8 @@
 
 # What the build, the tests and the demo need from the distribution: this list is the only one.
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev \
-  libibverbs-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev libprotobuf-c-dev protobuf-c-compiler libsqlite3-dev \
-  libpq-dev libncurses-dev
+  libibverbs-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev libprotobuf-c-dev \
+  protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev
 CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
   libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
@@ -14,7 +14,8 @@ BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
 BUILD := build
 TUTTI := $(BUILD)/bin/tutti
-# Kernels for A100, H100 and H200; others' drivers make their own of the PTX. SETUP= compiles them for all, which takes long.
+# Kernels for A100, H100 and H200; others' drivers make their own of the PTX. SETUP= compiles them for all,
+# which takes long.
 SETUP ?= -Dgpu_archs=80,90
 SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 
@@ -24,7 +25,8 @@ PREFIX ?= /usr/local
 .PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis docs clean torch
 
 build: deps
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib --buildtype=release $(SETUP)
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib \
+	  --buildtype=release $(SETUP)
 	@rm -rf $(BUILD)/include/tutti $(BUILD)/include/nccl.h # installed ones would be found before the sources'
 	@ninja -C $(BUILD)
 	@meson install -C $(BUILD) --no-rebuild --quiet
@@ -37,7 +39,8 @@ put:
 	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
 	  meson install -C "$(BUILD)" --no-rebuild --quiet --destdir "$$stage" && mkdir -p "$(DESTDIR)$(PREFIX)" && \
 	  cp -R "$$stage$$(meson introspect --buildoptions "$(BUILD)" | \
-	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." "$(DESTDIR)$(PREFIX)"
+	  python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')/." \
+	  "$(DESTDIR)$(PREFIX)"
 
 # Debian packages, in a folder of their own: a copy of the sources is built there. See docs/packages.md.
 DEB := build-deb

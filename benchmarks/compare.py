@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures tutti and its peers in turns, and prints how they compare.
 
-Every round runs each library once (A B C A B C ...), so that what the machine does meanwhile hits all alike; the figure of a
-point is the median over the rounds. A ratio is peer's time / tutti's time: above 1 tutti is faster. Programs: bench.c with
-tutti_bench.c or mpi_bench.c, and gloo_bench.py. Writes NAME.json, NAME.md, NAME.svg (times)
-and NAME-ratios.svg (best peer / tutti), and ends with the table of geometric means and the worst points. --from NAME.json does so again
-from what was measured before.
+Every round runs each library once (A B C A B C ...), so that what the machine does meanwhile hits all alike; the figure
+of a point is the median over the rounds. A ratio is peer's time / tutti's time: above 1 tutti is faster. Programs:
+bench.c with tutti_bench.c or mpi_bench.c, and gloo_bench.py. Writes NAME.json, NAME.md, NAME.svg (times)
+and NAME-ratios.svg (best peer / tutti), and ends with the table of geometric means and the worst points. --from
+NAME.json does so again from what was measured before.
 """
 import argparse
 import json
@@ -35,7 +35,8 @@ def ompi(program, ranks, transport, ucx):
     command += ["--bind-to", "core"] if ranks <= CORES else ["--oversubscribe", "--bind-to", "none"]
     env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     if ucx:
-        command += ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
+        command += ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
+                    "--mca", "opal_common_ucx_devices", "any"]
         env.update(UCX_TCP if transport == "tcp" else {})
     else:
         command += ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp" if transport == "tcp" else "self,vader"]
@@ -59,7 +60,8 @@ def compile_peer(compiler, folder):
     if not shutil.which(compiler):
         return None
     program = os.path.join(folder, "mpi_bench." + compiler.split(".")[1])
-    subprocess.run([compiler, "-O2", "-o", program, os.path.join(HERE, "mpi_bench.c"), os.path.join(HERE, "bench.c")], check=True)
+    subprocess.run([compiler, "-O2", "-o", program, os.path.join(HERE, "mpi_bench.c"), os.path.join(HERE, "bench.c")],
+                   check=True)
     return program
 
 
@@ -91,11 +93,11 @@ def libraries(options):
 
 def run_once(name, command, env, options):
     """The points of one sweep. A library that fails or hangs is reported and gives what it printed."""
-    arguments = ["--collectives", ",".join(options.collectives), "--sizes", ",".join(map(str, options.sizes)), "--budget",
-                 str(options.budget)]
+    arguments = ["--collectives", ",".join(options.collectives), "--sizes", ",".join(map(str, options.sizes)),
+                 "--budget", str(options.budget)]
     try:
-        done = subprocess.run(command + arguments, env={**os.environ, **env, "BENCH_NAME": name}, capture_output=True, text=True,
-                              timeout=options.timeout, check=False)
+        done = subprocess.run(command + arguments, env={**os.environ, **env, "BENCH_NAME": name}, capture_output=True,
+                              text=True, timeout=options.timeout, check=False)
         out, err, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
         out, err, code = (late.stdout or b"").decode(), f"still running after {options.timeout} s", 124
@@ -118,7 +120,8 @@ def measure(options):
                 for name, make in found.items():
                     job = make(ranks, transport)
                     points, code = run_once(name, *job, options) if job else ([], 0)
-                    failures += [f"{name}, {transport}, {ranks} ranks, round {turn + 1}: exit status {code}"] if code else []
+                    failures += ([f"{name}, {transport}, {ranks} ranks, round {turn + 1}: exit status {code}"]
+                                 if code else [])
                     for point in points:
                         key = (transport, ranks, point["collective"], point["bytes"])
                         results.setdefault(key, {}).setdefault(name, []).append(point[options.metric + "_us"])
@@ -131,7 +134,8 @@ def read(options):
     with open(options.measured, encoding="utf-8") as file:
         run = json.load(file)
     points = {(p["transport"], p["ranks"], p["collective"], p["bytes"]): p["us"] for p in run["points"]}
-    options.collectives, options.rounds, options.metric = (run["options"][k] for k in ("collectives", "rounds", "metric"))
+    options.collectives, options.rounds, options.metric = (run["options"][k]
+                                                           for k in ("collectives", "rounds", "metric"))
     names = ["tutti"] + sorted({name for times in points.values() for name in times} - {"tutti"})
     return names, points, run["failures"]
 
@@ -141,14 +145,16 @@ def geometric_mean(values):
 
 
 def best_ratios(results):
-    """{(transport, ranks, collective): {bytes: (ratio, our seconds, best peer, its seconds)}}, of points that we and a peer have."""
+    """{(transport, ranks, collective): {bytes: (ratio, our seconds, best peer, its seconds)}},
+    of points that we and a peer have."""
     cells = {}
     for (transport, ranks, collective, size), times in sorted(results.items()):
         row = {name: statistics.median(t) for name, t in times.items()}
         peers = [name for name in row if name != "tutti"]
         if "tutti" in row and peers:
             best = min(peers, key=row.get)
-            cells.setdefault((transport, ranks, collective), {})[size] = (row[best] / row["tutti"], row["tutti"], best, row[best])
+            cells.setdefault((transport, ranks, collective), {})[size] = (
+                row[best] / row["tutti"], row["tutti"], best, row[best])
     return cells
 
 
@@ -164,25 +170,30 @@ def grid(cells, collectives):
 
 
 def worst_points(cells, most=20, bound=0.9):
-    points = sorted((point, key, size) for key, sizes in cells.items() for size, point in sizes.items() if point[0] < bound)
-    lines = [f"{len(points)} of {sum(map(len, cells.values()))} points are below {bound}" + ("; the worst:" if points else "."), ""]
+    points = sorted((point, key, size) for key, sizes in cells.items() for size, point in sizes.items()
+                    if point[0] < bound)
+    lines = [f"{len(points)} of {sum(map(len, cells.values()))} points are below {bound}"
+             + ("; the worst:" if points else "."), ""]
     if points:
         lines += ["| ratio | | bytes | tutti (us) | best peer (us) |", "|---:|---|---:|---:|---|"]
     for (ratio, ours, best, theirs), (transport, ranks, collective), size in points[:most]:
-        lines.append(f"| {ratio:.2f} | {collective}, {ranks} ranks, {transport} | {size} | {ours:.2f} | {theirs:.2f} {best} |")
+        lines.append(f"| {ratio:.2f} | {collective}, {ranks} ranks, {transport} | {size} | {ours:.2f} | "
+                     f"{theirs:.2f} {best} |")
     return lines
 
 
 def tables(names, results):
     """Markdown lines and the summary: [(transport, ranks, collective, {peer: geometric mean}, best)]."""
     lines, summary = [], []
-    for transport, ranks, collective in sorted({key[:3] for key in results}, key=lambda k: (k[0], k[1], COLLECTIVES.index(k[2]))):
+    for transport, ranks, collective in sorted({key[:3] for key in results},
+                                               key=lambda k: (k[0], k[1], COLLECTIVES.index(k[2]))):
         rows = {key[3]: {n: statistics.median(t) for n, t in times.items()} for key, times in results.items()
                 if key[:3] == (transport, ranks, collective)}
         here = [n for n in names if any(n in row for row in rows.values())]
         peers = [n for n in here if n != "tutti"]
         lines += [f"### {collective}, {ranks} ranks, {transport}", "",
-                  "| bytes | " + " | ".join(f"{n} (us)" for n in here) + " | best peer / tutti |", "|---:" * (len(here) + 2) + "|"]
+                  "| bytes | " + " | ".join(f"{n} (us)" for n in here) + " | best peer / tutti |",
+                  "|---:" * (len(here) + 2) + "|"]
         ratios = {peer: [] for peer in peers + ["best"]}
         for size, row in sorted(rows.items()):
             have = [row[p] for p in peers if p in row]
@@ -223,20 +234,25 @@ def write(options, names, results, failures):
     head = ["# tutti and its peers", "",
             f"`benchmarks/compare.py {' '.join(sys.argv[1:])}` on {CORES} processors, {options.rounds} rounds, "
             f"{options.metric} of the iterations, the greatest over the ranks, out of place, float, sum. Peers: "
-            + "; ".join(versions()) + ".", "Sizes are those of the whole vector. A ratio is peer's time / tutti's time: above 1 tutti "
-            "is faster. `best` is the fastest peer of each size.", "", "## Best peer / tutti, geometric means over the sizes", ""]
+            + "; ".join(versions()) + ".", "Sizes are those of the whole vector. A ratio is peer's "
+            "time / tutti's time: above 1 tutti is faster. `best` is the fastest peer of each size.", "",
+            "## Best peer / tutti, geometric means over the sizes", ""]
     cells, collectives = best_ratios(results), [c for c in COLLECTIVES if c in options.collectives]
     ratios = grid(cells, collectives) + ["", "## Worst points", ""] + worst_points(cells)
-    page = head + ratios + ["", "## Each peer / tutti, geometric means over the sizes", ""] + summary_table(names, summary) + ["", "## All points", ""] + lines
+    page = head + ratios + ["", "## Each peer / tutti, geometric means over the sizes",
+                            ""] + summary_table(names, summary) + ["", "## All points", ""] + lines
     page += ["## Failures", ""] + [f"- {f}" for f in failures] + [""] if failures else []
     with open(options.output + ".md", "w", encoding="utf-8") as file:
         file.write("\n".join(page))
-    rows = [{"transport": k[0], "ranks": k[1], "collective": k[2], "bytes": k[3], "us": times} for k, times in sorted(results.items())]
+    rows = [{"transport": k[0], "ranks": k[1], "collective": k[2], "bytes": k[3], "us": times}
+            for k, times in sorted(results.items())]
     with open(options.output + ".json", "w", encoding="utf-8") as file:
-        json.dump({"options": {k: v for k, v in vars(options).items()}, "points": rows, "failures": failures}, file, indent=1)
+        json.dump({"options": {k: v for k, v in vars(options).items()}, "points": rows, "failures": failures},
+                  file, indent=1)
     medians = {key: {n: statistics.median(t) for n, t in times.items()} for key, times in results.items()}
     write_svg(options.output + ".svg", names, medians, collectives)
-    write_ratios(options.output + "-ratios.svg", {key: {size: p[0] for size, p in sizes.items()} for key, sizes in cells.items()}, collectives)
+    write_ratios(options.output + "-ratios.svg",
+                 {key: {size: p[0] for size, p in sizes.items()} for key, sizes in cells.items()}, collectives)
     print("\n".join(page + ratios))
     print(f"Written: {options.output}.json .md .svg -ratios.svg")
 
@@ -257,7 +273,8 @@ def parse():
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="folder of tutti and tutti-bench")
     parser.add_argument("--work", default=os.path.join(ROOT, "build/compare"), help="folder for the peers' programs")
     parser.add_argument("--from", dest="measured", help="NAME.json of an earlier run: nothing is measured")
-    parser.add_argument("--output", default=os.path.join(ROOT, "build/compare/compare"), help="start of the names of the files")
+    parser.add_argument("--output", default=os.path.join(ROOT, "build/compare/compare"),
+                        help="start of the names of the files")
     options = parser.parse_args()
     options.ranks = options.ranks or ([2] if options.quick else [2, 4, 8])
     options.sizes = options.sizes or list(QUICK_SIZES if options.quick else SIZES)

@@ -5,7 +5,8 @@
     diagnosis.py TUTTI FAULTY --each            every kind of fault once: exit status 1 if any verdict is wrong
     diagnosis.py TUTTI FAULTY --runs 60 --seed 1   kinds, culprits, transports drawn; prints a table of what was said
 
-A job has 4 to 8 ranks and three communicators a rank: with a neighbour, with the ranks at the same place of other pairs, with all.
+A job has 4 to 8 ranks and three communicators a rank: with a neighbour,
+with the ranks at the same place of other pairs, with all.
 """
 import argparse
 import collections
@@ -37,7 +38,8 @@ EXPECTED = {
 }
 QUICK = ("stop", "kill", "hang", "count", "slow", "none")
 HEALTHY = 4    # seconds of looking at a job without a fault
-NOISE = "import random, time\nwhile True:\n  end = time.time() + random.random() / 20\n  while time.time() < end: pass\n  time.sleep(random.random() / 10)"
+NOISE = ("import random, time\nwhile True:\n  end = time.time() + random.random() / 20\n"
+         "  while time.time() < end: pass\n  time.sleep(random.random() / 10)")
 PATIENCE = 60  # seconds for a verdict; all but slowness come in the first few
 
 
@@ -53,11 +55,11 @@ class Job:
         for rank in range(ranks):
             if fault == "absent" and rank == culprit:
                 continue
-            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank), TUTTI_LOCAL_SIZE=str(ranks),
-                       TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port, TUTTI_TRANSPORT=transport, TUTTI_TRACE_DIR=self.folder,
-                       TUTTI_TIMEOUT="300s")
-            self.processes.append(subprocess.Popen([faulty, fault, str(culprit), "30"], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                                   text=True))
+            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank),
+                       TUTTI_LOCAL_SIZE=str(ranks), TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port,
+                       TUTTI_TRANSPORT=transport, TUTTI_TRACE_DIR=self.folder, TUTTI_TIMEOUT="300s")
+            self.processes.append(subprocess.Popen([faulty, fault, str(culprit), "30"], env=env, stdout=subprocess.PIPE,
+                                                   stderr=subprocess.DEVNULL, text=True))
         for process in self.processes if fault != "absent" else ():
             process.stdout.readline()  # "at 30", or what failed
 
@@ -86,7 +88,8 @@ class Job:
             self.others.append(other)
 
     def diagnose(self, tutti):
-        done = subprocess.run([tutti, "diagnose", "--json", "--dead", "--dir", self.folder], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([tutti, "diagnose", "--json", "--dead", "--dir", self.folder], capture_output=True,
+                              text=True, timeout=120)
         try:
             return done.returncode, json.loads(done.stdout)["findings"]
         except (ValueError, KeyError):
@@ -134,13 +137,15 @@ def attempt(arguments, fault, culprit, transport):
     """What depends on the machine's other work has a second chance: chance does not strike twice."""
     case = one(arguments.tutti, arguments.faulty, 4, fault, culprit, transport)
     if not case[1] and fault in ("slow", "starve", "none", "noise"):
-        print(f"again, as this was said of {fault} of rank {culprit}:", *(finding["text"] for finding in case[3]), sep="\n    ")
+        print(f"again, as this was said of {fault} of rank {culprit}:",
+              *(finding["text"] for finding in case[3]), sep="\n    ")
         case = one(arguments.tutti, arguments.faulty, 4, fault, culprit, transport)
     return case
 
 
 def each(arguments):
-    """Three jobs at a time: some wait most of their time, and noise must not matter. TUTTI_TEST_QUICK: some kinds only."""
+    """Three jobs at a time: some wait most of their time, and noise must not matter. TUTTI_TEST_QUICK:
+    some kinds only."""
     draw = random.Random(arguments.seed)
     names = arguments.faults or (QUICK if os.environ.get("TUTTI_TEST_QUICK") else EXPECTED)
     cases = [(fault, draw.randrange(4), ("shm", "tcp")[number % 2]) for number, fault in enumerate(names)]
@@ -149,7 +154,8 @@ def each(arguments):
         work = [pool.submit(attempt, arguments, *case) for case in cases]
         for (fault, culprit, transport), case in zip(cases, work):
             what, good, seconds, findings = case.result()
-            print(f"{fault} of rank {culprit} over {transport}: {'right' if good else 'WRONG'}, {what} after {seconds:.1f} s")
+            print(f"{fault} of rank {culprit} over {transport}: {'right' if good else 'WRONG'}, {what} after "
+                  f"{seconds:.1f} s")
             for finding in findings:
                 print("   ", finding["text"])
             failed += not good
@@ -163,7 +169,8 @@ def table(counts, kinds):
         row = counts[fault]
         total = sum(row["said"].values())
         if total:
-            print(fault.ljust(8), *(str(row["said"][kind] or ".").ljust(width) for kind in kinds), f"{row['right']} of {total}")
+            print(fault.ljust(8), *(str(row["said"][kind] or ".").ljust(width) for kind in kinds),
+                  f"{row['right']} of {total}")
 
 
 def runs(arguments):
@@ -178,13 +185,15 @@ def runs(arguments):
         counts[fault]["right"] += good
         counts[fault]["seconds"].append(seconds)
         if not good:
-            print(f"run {number}: {fault} of rank {culprit} of {ranks} over {transport}: {what}", *(f["text"] for f in findings), sep="\n    ")
+            print(f"run {number}: {fault} of rank {culprit} of {ranks} over {transport}: {what}",
+                  *(f["text"] for f in findings), sep="\n    ")
             sys.stdout.flush()
     table(counts, sorted({kind for row in counts.values() for kind in row["said"]}))
     faults = sorted(s for fault, row in counts.items() if EXPECTED[fault][1] for s in row["seconds"])
     good = sum(row["right"] for row in counts.values())
     print(f"{good} of {arguments.runs} right, seed {arguments.seed}", end="")
-    print(f"; time to the verdict: median {faults[len(faults) // 2]:.1f} s, longest {faults[-1]:.1f} s" if faults else "")
+    print(f"; time to the verdict: median {faults[len(faults) // 2]:.1f} s, longest {faults[-1]:.1f} s"
+          if faults else "")
     return 0
 
 

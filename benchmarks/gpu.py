@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that tutti promises on the GPUs of one host, part by part, compared with NCCL in turns on the same machine.
+"""Everything that tutti promises on the GPUs of one host, part by part,
+compared with NCCL in turns on the same machine.
 
   gpu.py check     all of nccl-tests with checks, in one thread, in threads, in processes (MPI), in graphs
   gpu.py speed     all calls, as they are and in CUDA graphs, medians of rounds
@@ -15,8 +16,9 @@
   gpu.py report    the table of aims, from what the parts have left
   gpu.py all       all of these, quickly, one after another, in 590 seconds
 
-Each part stands alone, ends at its --budget of seconds, and writes FOLDER/results.json after every step (--results FOLDER). Options of
-a part: gpu.py PART --help. Exit status: 0 all went well, 1 something failed, 2 wrong arguments. Multicast (NVLS) is off throughout.
+Each part stands alone, ends at its --budget of seconds, and writes FOLDER/results.json after every step (--results
+FOLDER). Options of a part: gpu.py PART --help. Exit status: 0 all went well, 1 something failed, 2 wrong arguments.
+Multicast (NVLS) is off throughout.
 """
 import argparse
 import importlib.util
@@ -28,8 +30,9 @@ import traceback
 from gpu_parts import apps, beside, check, first, kill, limits, nopeer, report, run, sanitize, speed, suite
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
-PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55), "beside": (beside, 300, 120, 55),
-         "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75), "suite": (suite, 500, 150, 0), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
+PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55),
+         "beside": (beside, 300, 120, 55), "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75),
+         "suite": (suite, 500, 150, 0), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
          "check": (check, 300, 90, 140), "report": (report, 0, 0, 0)}
 
 
@@ -43,10 +46,12 @@ def nccl_folder():
 
 
 def add_common(parser):
-    parser.add_argument("--tests", default="tests", help="folder of nccl-tests' programs; those for MPI end in _mpi (tests)")
+    parser.add_argument("--tests", default="tests",
+                        help="folder of nccl-tests' programs; those for MPI end in _mpi (tests)")
     parser.add_argument("--tutti", default="lib", help="folder of tutti's libnccl.so.2 and libtutti.so.0 (lib)")
     parser.add_argument("--nccl", default=nccl_folder(), help="folder of NVIDIA's libnccl.so.2 (that of pip)")
-    parser.add_argument("--libraries", nargs="*", dest="which", choices=("nccl", "tutti"), default=["nccl", "tutti"], help="which to run (both)")
+    parser.add_argument("--libraries", nargs="*", dest="which", choices=("nccl", "tutti"), default=["nccl", "tutti"],
+                        help="which to run (both)")
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--results", default="results", help="folder of what the parts leave (results)")
     parser.add_argument("--mpirun", default="mpirun", help="the launcher of one process for each GPU")
@@ -54,7 +59,8 @@ def add_common(parser):
 
 def complete(parser, options):
     """What follows from the arguments; wrong ones end the program with status 2."""
-    options.tests, options.tutti, options.results = (os.path.abspath(p) for p in (options.tests, options.tutti, options.results))
+    options.tests, options.tutti, options.results = (os.path.abspath(p)
+                                                     for p in (options.tests, options.tutti, options.results))
     options.libraries = {}
     if options.gpus < 1:
         parser.error("--gpus: at least 1")
@@ -90,7 +96,8 @@ def one(options):
 
 
 def all_parts(parser, options):
-    """Every part, quickly. What one leaves of its share of the time goes to those that follow; the last one, check, can use any."""
+    """Every part, quickly. What one leaves of its share of the time goes to those that follow; the last one, check,
+    can use any."""
     rest = ["--quick", "--gpus", str(options.gpus), "--libraries", *options.which]
     for name in ("tests", "tutti", "nccl", "results", "mpirun"):
         rest += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
@@ -114,7 +121,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     below = parser.add_subparsers(dest="part", required=True, metavar="PART")
     for name, (module, budget, limit, _) in PARTS.items():
-        part = below.add_parser(name, help=module.__doc__.partition(": ")[2].splitlines()[0], description=module.__doc__)
+        part = below.add_parser(name, help=module.__doc__.partition(": ")[2].split("\n\n")[0],
+                                description=module.__doc__)
         add_common(part)
         part.add_argument("--budget", type=float, default=budget, help=f"seconds for the part; 0: no end ({budget})")
         part.add_argument("--limit", type=float, default=limit, help=f"seconds for one program ({limit})")
@@ -122,7 +130,8 @@ def main(arguments=None):
         module.add_arguments(part)
     everything = below.add_parser("all", help="all parts one after another, with --quick")
     add_common(everything)
-    everything.add_argument("--budget-total", type=float, default=590, help="seconds for all; 0: each part has its own budget (590)")
+    everything.add_argument("--budget-total", type=float, default=590,
+                            help="seconds for all; 0: each part has its own budget (590)")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, run.stop)
     signal.signal(signal.SIGINT, run.stop)

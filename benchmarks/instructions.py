@@ -5,9 +5,10 @@
     instructions.py [BUILD]                 the table
     instructions.py [BUILD] --of last_allreduce   where those of one row go, by function
 
-`first` is the rank that finds the other one missing, `last` the one that finds it there; `wait` is the synchronize behind the call. Each figure
-is the mean of calls in the steady state, of several runs the least: a thread that is interrupted with a lock in its hands makes a call go the long
-way. Looks at what has not come yet are counted, and bounded, in `first`.
+`first` is the rank that finds the other one missing, `last` the one that finds it there; `wait` is the synchronize
+behind the call. Each figure is the mean of calls in the steady state, of several runs the least: a thread that is
+interrupted with a lock in its hands makes a call go the long way. Looks at what has not come yet are counted,
+and bounded, in `first`.
 """
 import argparse
 import collections
@@ -25,15 +26,16 @@ CALLS = ("allreduce", "reduce", "broadcast", "allgather", "alltoall", "barrier",
 def profile(program, *options):
     """Text of callgrind's files, one for each process."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={folder}/out.%p", *options, program],
+        subprocess.run(["valgrind", "-q", "--tool=callgrind",
+                        "--trace-children=yes", f"--callgrind-out-file={folder}/out.%p", *options, program],
                        check=True, stdout=subprocess.DEVNULL)
         return [annotate(os.path.join(folder, name), options) for name in sorted(os.listdir(folder))]
 
 
 def annotate(path, options):
     inclusive = "no" if options else "yes"
-    return subprocess.run(["callgrind_annotate", f"--inclusive={inclusive}", "--threshold=100", "--show-percs=no", path], check=True,
-                          capture_output=True, text=True).stdout
+    return subprocess.run(["callgrind_annotate", f"--inclusive={inclusive}", "--threshold=100",
+                           "--show-percs=no", path], check=True, capture_output=True, text=True).stdout
 
 
 def counts(texts):
@@ -49,7 +51,8 @@ def table(program):
     runs = [counts(profile(program)) for _ in range(RUNS)]
     print(f"| {'call, 8 bytes':14} | first: call | wait | last: call | wait |\n|---|---:|---:|---:|---:|")
     for call in CALLS:
-        figures = [min(found[f"{step}_{call}"] for found in runs) // TIMES for step in ("first", "wait", "last", "last_wait")]
+        figures = [min(found[f"{step}_{call}"] for found in runs) // TIMES
+                   for step in ("first", "wait", "last", "last_wait")]
         print(f"| {call.replace('_', ', '):14} | " + " | ".join(f"{figure:,}" for figure in figures) + " |")
 
 

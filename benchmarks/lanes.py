@@ -4,8 +4,9 @@
 
     lanes.py [BUILD] [--fast 800] [--slow 80] [--size 32M]
 
-Two network namespaces, joined by two pairs of virtual interfaces whose queues the kernel limits (tbf), stand for two hosts with two NICs.
-Needs no privileges but user namespaces. Rates are Mbit/s. Prints one line, and exits with 1 if the ratio is below 0.9.
+Two network namespaces, joined by two pairs of virtual interfaces whose queues the kernel limits (tbf), stand for two
+hosts with two NICs. Needs no privileges but user namespaces. Rates are Mbit/s. Prints one line,
+and exits with 1 if the ratio is below 0.9.
 """
 import argparse
 import json
@@ -34,23 +35,23 @@ def make_hosts(rates):
         for prefix, name, last in (([], f"near{i}", 1), (there, f"far{i}", 2)):
             subprocess.run([*prefix, "ip", "addr", "add", f"10.7.{i}.{last}/24", "dev", name], check=True)
             subprocess.run([*prefix, "ip", "link", "set", name, "up"], check=True)
-            subprocess.run([*prefix, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", f"{rate}mbit", "burst", "128k", "latency", "20ms"],
-                           check=True)
+            subprocess.run([*prefix, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", f"{rate}mbit", "burst",
+                            "128k", "latency", "20ms"], check=True)
     return other, there
 
 
 def rate(tutti, there, faces, size, port):
     """Bytes a second that each rank sends, with these interfaces."""
-    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "10.7.0.1", "MASTER_PORT": str(port), "TUTTI_TRANSPORT": "tcp",
-           "TUTTI_TCP_LANES": str(len(faces))}
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "10.7.0.1", "MASTER_PORT": str(port),
+           "TUTTI_TRANSPORT": "tcp", "TUTTI_TCP_LANES": str(len(faces))}
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         ranks = []
         for rank, (prefix, side) in enumerate((([], "near"), (there, "far"))):
             mine = {**env, "RANK": str(rank), "TUTTI_SOCKET_IFNAME": "=" + ",".join(f"{side}{i}" for i in faces)}
             extra = ["-J", report] if rank == 0 else []
-            ranks.append(subprocess.Popen([*prefix, tutti, "perf", "sendrecv", "-b", size, "-e", size, "-n", "6", "-w", "2", "-c", "1", *extra],
-                                          env=mine, stdout=subprocess.DEVNULL))
+            ranks.append(subprocess.Popen([*prefix, tutti, "perf", "sendrecv", "-b", size, "-e", size, "-n", "6",
+                                           "-w", "2", "-c", "1", *extra], env=mine, stdout=subprocess.DEVNULL))
         if any([process.wait(timeout=240) for process in ranks]):
             sys.exit("lanes.py: tutti perf failed")
         with open(report) as file:
@@ -70,11 +71,13 @@ def main():
     tutti = os.path.join(options.build, "cli", "tutti")
     other, there = make_hosts([options.fast, options.slow])
     try:
-        fast, slow, both = (rate(tutti, there, faces, options.size, 29501 + i) for i, faces in enumerate(([0], [1], [0, 1])))
+        fast, slow, both = (rate(tutti, there, faces, options.size, 29501 + i)
+                            for i, faces in enumerate(([0], [1], [0, 1])))
     finally:
         other.kill()
     ratio = both / (fast + slow)
-    print(f"fast {fast / 1e6:.1f} MB/s, slow {slow / 1e6:.1f} MB/s, both {both / 1e6:.1f} MB/s: {100 * ratio:.1f}% of the sum")
+    print(f"fast {fast / 1e6:.1f} MB/s, slow {slow / 1e6:.1f} MB/s, both {both / 1e6:.1f} MB/s: "
+          f"{100 * ratio:.1f}% of the sum")
     sys.exit(ratio < 0.9)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time over size, one small plot for each collective (across) and each transport and number of ranks (down), as SVG; and ratios over
-size, one plot for each transport and number of ranks."""
+"""Time over size, one small plot for each collective (across) and each transport and number of ranks (down), as SVG;
+and ratios over size, one plot for each transport and number of ranks."""
 import math
 
 WIDTH, HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 230, 150, 60, 70, 50, 60
@@ -59,12 +59,12 @@ def write_svg(path, names, medians, collectives):
     rows = sorted({key[:2] for key in medians})
     width = LEFT + len(collectives) * (WIDTH + GAP_X) + 20
     height = TOP + len(rows) * (HEIGHT + GAP_Y)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
-           f'<rect width="{width}" height="{height}" fill="#fff"/>']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+           'font-size="11">', f'<rect width="{width}" height="{height}" fill="#fff"/>']
     for index, name in enumerate(names):
         x = LEFT + index * 110
-        out += [f'<line x1="{x}" x2="{x + 24}" y1="22" y2="22" stroke="{COLORS[index % len(COLORS)]}" stroke-width="3"/>',
-                f'<text x="{x + 30}" y="26">{name}</text>']
+        out += [f'<line x1="{x}" x2="{x + 24}" y1="22" y2="22" stroke="{COLORS[index % len(COLORS)]}" '
+                'stroke-width="3"/>', f'<text x="{x + 30}" y="26">{name}</text>']
     for down, (transport, ranks) in enumerate(rows):
         for across, collective in enumerate(collectives):
             points = {k[3]: v for k, v in medians.items() if k[:3] == (transport, ranks, collective)}
@@ -83,21 +83,25 @@ def ratio_panel(x, y, curves, names, title):
     wide, high = 2 * WIDTH, 2 * HEIGHT
 
     def place(size, ratio):
-        return x + (math.log2(size) - first) / (last - first) * wide, y + high / 2 * (1 - math.log(ratio) / math.log(most))
+        return (x + (math.log2(size) - first) / (last - first) * wide,
+                y + high / 2 * (1 - math.log(ratio) / math.log(most)))
 
     out = [f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" fill="#fff" stroke="#888"/>',
            f'<text x="{x}" y="{y - 8}" font-weight="bold">{title}</text>']
     for ratio in (r for r in (0.125, 0.25, 0.5, 1, 2, 4, 8) if 1 / most <= r <= most):
         at = place(sizes[0], ratio)[1]
-        out += [f'<line x1="{x}" x2="{x + wide}" y1="{at:.1f}" y2="{at:.1f}" stroke="{"#333" if ratio == 1 else "#ddd"}"/>',
+        out += [f'<line x1="{x}" x2="{x + wide}" y1="{at:.1f}" y2="{at:.1f}" '
+                f'stroke="{"#333" if ratio == 1 else "#ddd"}"/>',
                 f'<text x="{x - 6}" y="{at + 4:.1f}" text-anchor="end">{ratio:g}</text>']
     for size in sizes[::max(1, len(sizes) // 6)]:
-        out.append(f'<text x="{place(size, 1)[0]:.1f}" y="{y + high + 16}" text-anchor="middle">{size_name(size)}</text>')
+        out.append(f'<text x="{place(size, 1)[0]:.1f}" y="{y + high + 16}" '
+                   f'text-anchor="middle">{size_name(size)}</text>')
     for index, name in enumerate(names):
         places = [place(size, ratio) for size, ratio in sorted(curves.get(name, {}).items())]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in places)
         out.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[index % len(COLORS)]}" stroke-width="1.6"/>')
-        out += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2" fill="{COLORS[index % len(COLORS)]}"/>' for px, py in places]
+        out += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2" fill="{COLORS[index % len(COLORS)]}"/>'
+                for px, py in places]
     return out
 
 
@@ -105,15 +109,15 @@ def write_ratios(path, cells, collectives):
     """Best peer / tutti. cells: {(transport, ranks, collective): {bytes: ratio}}"""
     runs = sorted({key[:2] for key in cells})
     width, height = LEFT + 2 * (2 * WIDTH + GAP_X) + 20, TOP + (len(runs) + 1) // 2 * (2 * HEIGHT + GAP_Y)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
-           f'<rect width="{width}" height="{height}" fill="#fff"/>']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+           'font-size="11">', f'<rect width="{width}" height="{height}" fill="#fff"/>']
     for index, name in enumerate(collectives):
         x = LEFT + index * 130
-        out += [f'<line x1="{x}" x2="{x + 24}" y1="22" y2="22" stroke="{COLORS[index % len(COLORS)]}" stroke-width="3"/>',
-                f'<text x="{x + 30}" y="26">{name}</text>']
+        out += [f'<line x1="{x}" x2="{x + 24}" y1="22" y2="22" stroke="{COLORS[index % len(COLORS)]}" '
+                'stroke-width="3"/>', f'<text x="{x + 30}" y="26">{name}</text>']
     for index, (transport, ranks) in enumerate(runs):
         curves = {c: cells[transport, ranks, c] for c in collectives if (transport, ranks, c) in cells}
-        out += ratio_panel(LEFT + index % 2 * (2 * WIDTH + GAP_X), TOP + index // 2 * (2 * HEIGHT + GAP_Y), curves, collectives,
-                           f"best peer / tutti, {ranks} ranks, {transport}: above 1 tutti is faster")
+        out += ratio_panel(LEFT + index % 2 * (2 * WIDTH + GAP_X), TOP + index // 2 * (2 * HEIGHT + GAP_Y), curves,
+                           collectives, f"best peer / tutti, {ranks} ranks, {transport}: above 1 tutti is faster")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out + ["</svg>", ""]))

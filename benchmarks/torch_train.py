@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small transformer with PyTorch on several GPUs, data-parallel (DDP) or sharded (FSDP), and prints the losses.
+"""Trains a small transformer with PyTorch on several GPUs, data-parallel (DDP) or sharded (FSDP),
+and prints the losses.
 
   torchrun --nproc-per-node 4 torch_train.py [--mode ddp|fsdp] [--steps 30]
 
@@ -46,7 +47,8 @@ def main():
     dist.all_reduce(probe)
     torch.cuda.synchronize()
     if rank == 0:
-        print(f"first collective after {time.time() - began:.2f} s, sum {probe[0].item()}, NCCL {torch.cuda.nccl.version()}", flush=True)
+        print(f"first collective after {time.time() - began:.2f} s, sum {probe[0].item()}, NCCL "
+              f"{torch.cuda.nccl.version()}", flush=True)
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""two_level.py BUILD [--rate 200mbit] [--each 4] [--max 16M]: allreduce on two hosts of the lab, each with several ranks.
+"""two_level.py BUILD [--rate 200mbit] [--each 4] [--max 16M]: allreduce on two hosts of the lab,
+each with several ranks.
 
-Makes a lab of two hosts joined by one switch, with links of a limited rate, and runs `tutti perf` on both, by the library's choice
-and by the flat one (TUTTI_ALGO=^two-level), in turn. Prints times and ratios by size. Needs root, as the lab does.
+Makes a lab of two hosts joined by one switch, with links of a limited rate, and runs `tutti perf` on both, by the
+library's choice and by the flat one (TUTTI_ALGO=^two-level), in turn. Prints times and ratios by size. Needs root,
+as the lab does.
 """
 import argparse
 import json
@@ -22,12 +24,14 @@ def perf(options, name, algorithm, folder, turn):
     """Times in microseconds by size, out of place."""
     out = os.path.join(folder, f"{turn}.json")
     ranks, nonce = [], secrets.token_hex(16)
-    command = [os.path.join(options.build, "cli", "tutti"), "perf", "allreduce", "-b", options.min, "-e", options.max, "-f", "4",
-               "-n", "5", "-w", "2", "-J", out]
+    command = [os.path.join(options.build, "cli", "tutti"), "perf", "allreduce", "-b", options.min, "-e", options.max,
+               "-f", "4", "-n", "5", "-w", "2", "-J", out]
     for rank in range(2 * options.each):
         host = rank % 2 if options.interleaved else rank // options.each
-        env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * options.each), TUTTI_ID=f"10.0.0.1:{24000 + turn}",
-                   TUTTI_NONCE=nonce, TUTTI_LOCAL_RANK=str(rank // 2 if options.interleaved else rank % options.each), TUTTI_ALGO=algorithm)
+        env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * options.each),
+                   TUTTI_ID=f"10.0.0.1:{24000 + turn}",
+                   TUTTI_NONCE=nonce, TUTTI_LOCAL_RANK=str(rank // 2 if options.interleaved else rank % options.each),
+                   TUTTI_ALGO=algorithm)
         lab = [options.lab, "run", "-n", name, f"h{host}", "--", *command]
         ranks.append(subprocess.Popen(lab, env=env, stdout=subprocess.DEVNULL))
     codes = [rank.wait(timeout=600) for rank in ranks]

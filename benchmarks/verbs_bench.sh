@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The emulated verbs next to iperf3 and a bare UDP blaster: on loopback, and across the lab (4 hosts with 2 NICs, 2 leaves, 2 spines; no
-# rate limit; h0 to h2 is three hops). Interleaved rounds; prints the medians and the ratios to the blaster of the same run. Needs root,
-# perftest, iperf3 and two processors. Usage: verbs_bench.sh BUILD-FOLDER [ROUNDS]
+# The emulated verbs next to iperf3 and a bare UDP blaster: on loopback, and across the lab (4 hosts with 2 NICs, 2
+# leaves, 2 spines; no rate limit; h0 to h2 is three hops). Interleaved rounds; prints the medians and the ratios to the
+# blaster of the same run. Needs root, perftest, iperf3 and two processors. Usage: verbs_bench.sh BUILD-FOLDER [ROUNDS]
 set -u
 build=$(realpath "$1")
 rounds=${2:-5}
@@ -11,7 +11,9 @@ bin=$build/emulation/verbs
 lab=$build/emulation/lab/tutti-lab
 work=$(mktemp -d)
 ns=vbench$$
-for need in ip iperf3 ib_write_bw taskset; do command -v $need >/dev/null || { echo "verbs_bench: SKIPPED: no $need"; exit 77; }; done
+for need in ip iperf3 ib_write_bw taskset; do
+    command -v $need >/dev/null || { echo "verbs_bench: SKIPPED: no $need"; exit 77; }
+done
 echo -20 >/proc/self/autogroup 2>/dev/null # other sessions' work weighs less
 renice -n -20 $$ >/dev/null 2>&1
 clean() {
@@ -22,12 +24,19 @@ clean() {
 trap clean EXIT
 ip netns add $ns || exit 77
 ip -n $ns link set lo up
-sed -e "s/^name: .*/name: $ns/" -e 's/^rate: .*/rate: none/' "$source/../emulation/lab/examples/clos.yaml" >$work/lab.yaml
+sed -e "s/^name: .*/name: $ns/" -e 's/^rate: .*/rate: none/' \
+    "$source/../emulation/lab/examples/clos.yaml" >$work/lab.yaml
 "$lab" up $work/lab.yaml >$work/up 2>&1 || { cat $work/up; exit 1; }
 
 in_server() { if [ $place = loopback ]; then ip netns exec $ns "$@"; else "$lab" run -n $ns h2 -- "$@"; fi; }
 in_client() { if [ $place = loopback ]; then ip netns exec $ns "$@"; else "$lab" run -n $ns h0 -- "$@"; fi; }
-address() { if [ $place = loopback ]; then echo 127.0.0.1; else in_server ip -4 -o addr show n0 | awk '{ sub("/.*", "", $4); print $4; exit }'; fi; }
+address() {
+    if [ $place = loopback ]; then
+        echo 127.0.0.1
+    else
+        in_server ip -4 -o addr show n0 | awk '{ sub("/.*", "", $4); print $4; exit }'
+    fi
+}
 record() { [ -n "$2" ] && echo "$2" >>"$work/$place.$1"; }
 verbs() { # name, column, program and arguments; perftest speaks of MiB/s
     local name=$1 column=$2 device=soft_n0
@@ -54,7 +63,8 @@ iperf() {
     wait $server
 }
 median() { sort -n "$work/$place.$1" 2>/dev/null | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : "-" }'; }
-spread() { sort -n "$work/$place.$1" 2>/dev/null | awk '{ v[NR] = $1 } END { if (NR) printf "%g to %g", v[1], v[NR] }'; }
+spread() { sort -n "$work/$place.$1" 2>/dev/null |
+    awk '{ v[NR] = $1 } END { if (NR) printf "%g to %g", v[1], v[NR] }'; }
 row() { awk -v p="$place" -v w="$1" -v m="$(median $2)" -v b="$(median $3)" -v s="$(spread $2)" \
     'BEGIN { printf "| %s | %s | %.5g | %s | %s |\n", p, w, m, s, (b > 0 ? sprintf("%.2f", m / b) : "-") }'; }
 

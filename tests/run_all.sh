@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every build that the tests are run in, one after the other, and one sum. The last line is "N passed, N failed, N skipped".
-# Only the release compiles the kernels for GPUs, of one kind (the others run them on the CPU); it takes two minutes.
-# A build that fails to compile counts as one failure. The usual builds end in eighteen to twenty minutes on two processors; all of them:
-# CHECK_BUILDS="release asan tsan clang nohwloc aarch64".
+# Every build that the tests are run in, one after the other, and one sum. The last line is "N passed, N failed, N
+# skipped". Only the release compiles the kernels for GPUs, of one kind (the others run them on the CPU); it takes two
+# minutes. A build that fails to compile counts as one failure. The usual builds end in eighteen to twenty minutes on
+# two processors; all of them: CHECK_BUILDS="release asan tsan clang nohwloc aarch64".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 builds=${CHECK_BUILDS:-release asan tsan}
@@ -38,8 +38,8 @@ quick() {
 
 arm="--cross-file cross/aarch64.ini -Dcuda=disabled --buildtype=debugoptimized -Dhwloc=disabled"
 # Unit tests, and whole collectives over shared memory.
-only_units="--no-suite style --no-suite cli --no-suite fault --no-suite conformance --no-suite verbs --no-suite launch --no-suite example
-    --no-suite abi --no-suite lab --no-suite tcp"
+only_units="--no-suite style --no-suite cli --no-suite fault --no-suite conformance --no-suite verbs --no-suite launch
+    --no-suite example --no-suite abi --no-suite lab --no-suite tcp"
 
 # Tests that have one thread in each process: the thread sanitizer has nothing to find there.
 no_threads="--no-suite alone --no-suite link --no-suite conformance"
@@ -48,8 +48,11 @@ start=$(date +%s)
 for build in $builds; do
     case $build in
     release) run release "--buildtype=release --prefix=$PWD/build --libdir=lib -Dgpu_archs=90 -Dgpu_ptx=false" "" ;;
-    asan) quick asan "-Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false" "--no-suite style --no-suite script --no-suite lab --no-suite patient --timeout-multiplier 4" ;;
-    tsan) quick tsan "-Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false" "$no_threads --no-suite style --no-suite script --no-suite lab --no-suite patient --no-suite long --timeout-multiplier 6" ;;
+    asan) quick asan "-Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false" \
+        "--no-suite style --no-suite script --no-suite lab --no-suite patient --timeout-multiplier 4" ;;
+    tsan) quick tsan "-Dcuda=disabled --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false" \
+        "$no_threads --no-suite style --no-suite script --no-suite lab --no-suite patient --no-suite long
+        --timeout-multiplier 6" ;;
     clang) CC=clang quick clang "-Dcuda=disabled --buildtype=debugoptimized" "--no-suite style" ;;
     nohwloc) quick nohwloc "-Dcuda=disabled --buildtype=debugoptimized -Dhwloc=disabled" "topology cli" ;;
     aarch64) quick aarch64 "$arm" "--no-suite style --timeout-multiplier 8" ;;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sum_up.py SUMMARY BROKEN_BUILDS TESTLOG_JSON...: adds the results of meson's test logs; the sum goes to the file SUMMARY too.
+"""sum_up.py SUMMARY BROKEN_BUILDS TESTLOG_JSON...: adds the results of meson's test logs;
+the sum goes to the file SUMMARY too.
 
 Exit status 1 if anything failed."""
 import json

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy's NcclCommunicator over all GPUs of one process: each call is compared with what numpy computes. Run by gpu.py apps."""
+"""CuPy's NcclCommunicator over all GPUs of one process: each call is compared with what numpy computes.
+Run by gpu.py apps."""
 import argparse
 import sys
 import traceback
@@ -11,7 +12,8 @@ from cupy.cuda import nccl
 from gpu_parts import proof
 
 COUNTS = (1000, 100 * 1000, 1000 * 1000)
-TYPES = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64, "int32": nccl.NCCL_INT32, "float16": nccl.NCCL_FLOAT16}
+TYPES = {"float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64, "int32": nccl.NCCL_INT32,
+         "float16": nccl.NCCL_FLOAT16}
 
 
 class Gpus:
@@ -24,7 +26,8 @@ class Gpus:
                 self.streams.append(cupy.cuda.Stream(non_blocking=True))
 
     def try_call(self, name, inputs, wanted, call):
-        """inputs, wanted: an array for each rank. call(rank, comm, send pointer, receive pointer, stream pointer) inside a group."""
+        """inputs, wanted: an array for each rank. call(rank, comm, send pointer, receive pointer,
+        stream pointer) inside a group."""
         send, recv = [], []
         for rank in range(self.count):
             with cupy.cuda.Device(rank):
@@ -45,7 +48,8 @@ class Gpus:
 
     def size(self, kind, number, count):
         n, each = self.count, numpy.random.default_rng(count)
-        inputs = [each.integers(0, 20, n * count).astype(kind) for _ in range(n)]  # whole numbers: sums are exact in any order
+        # whole numbers: sums are exact in any order
+        inputs = [each.integers(0, 20, n * count).astype(kind) for _ in range(n)]
         total, name = sum(x.astype("float64") for x in inputs).astype(kind), f"{kind}, {count} elements"
         self.try_call(f"allReduce {name}", inputs, [total] * n,
                       lambda rank, comm, s, r, at: comm.allReduce(s, r, n * count, number, nccl.NCCL_SUM, at))

@@ -29,15 +29,18 @@ def cases(n, count):
         "psum": (lambda x: jax.lax.psum(x, "x"), whole, lambda a: a.reshape(n, count).sum(0)),
         "pmax": (lambda x: jax.lax.pmax(x, "x"), whole, lambda a: a.reshape(n, count).max(0)),
         "all_gather": (lambda x: jax.lax.all_gather(x, "x", tiled=True), whole, lambda a: a),
-        "psum_scatter": (lambda x: jax.lax.psum_scatter(x, "x", tiled=True), split, lambda a: a.reshape(n, count).sum(0)),
-        "ppermute": (lambda x: jax.lax.ppermute(x, "x", steps), split, lambda a: numpy.roll(a.reshape(n, count), 1, 0).reshape(-1)),
+        "psum_scatter": (lambda x: jax.lax.psum_scatter(x, "x", tiled=True),
+                         split, lambda a: a.reshape(n, count).sum(0)),
+        "ppermute": (lambda x: jax.lax.ppermute(x, "x", steps),
+                     split, lambda a: numpy.roll(a.reshape(n, count), 1, 0).reshape(-1)),
         "all_to_all": (lambda x: jax.lax.all_to_all(x, "x", 0, 0, tiled=True), split,
                        lambda a: a.reshape(n, n, count // n).transpose(1, 0, 2).reshape(-1)),
     }
 
 
 def training(mesh, n):
-    """Gradient steps of a linear model, data-parallel: the mean gradient is a psum of each step. The weights, JAX's and numpy's."""
+    """Gradient steps of a linear model, data-parallel: the mean gradient is a psum of each step. The weights,
+    JAX's and numpy's."""
     rng = numpy.random.default_rng(1)
     x, goal = rng.standard_normal((64 * n, 32)).astype("float32"), rng.standard_normal(32).astype("float32")
     y, weights = x @ goal, numpy.zeros(32, "float32")
@@ -49,7 +52,8 @@ def training(mesh, n):
     step, ours = jax.jit(shard_map(descend, mesh, whole, (whole, split, split))), jnp.asarray(weights)
     for _ in range(20):
         ours = step(ours, x, y)
-        weights = weights - 0.1 * numpy.mean([2 * a.T @ (a @ weights - b) / 64 for a, b in zip(x.reshape(n, 64, 32), y.reshape(n, 64))], 0)
+        weights = weights - 0.1 * numpy.mean([2 * a.T @ (a @ weights - b) / 64
+                                              for a, b in zip(x.reshape(n, 64, 32), y.reshape(n, 64))], 0)
     return numpy.asarray(ours), weights
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""apps: PyTorch (DDP, FSDP), CuPy and JAX over NCCL and, by LD_PRELOAD, over tutti, with proof that tutti served them."""
+"""apps: PyTorch (DDP, FSDP), CuPy and JAX over NCCL and, by LD_PRELOAD, over tutti,
+with proof that tutti served them."""
 import os
 import re
 import sys
@@ -79,7 +80,8 @@ def show(records):
     rows = []
     for r in records:
         curve = r.get("losses") or {}
-        what = f"loss {curve[max(curve)]:.8f} after {max(curve)} steps" if curve else f"{r.get('points', 0)} points, {r.get('wrong', 0)} wrong"
+        what = (f"loss {curve[max(curve)]:.8f} after {max(curve)} steps" if curve
+                else f"{r.get('points', 0)} points, {r.get('wrong', 0)} wrong")
         served = f"{r['served'][0]} communicators of tutti" if r["served"] else "-"
         rows.append([r["app"], r["library"], "ok" if not r["said"] else "FAILED: " + "; ".join(r["said"]), what, served,
                      f"{r['first']:.2f}" if "first" in r else "-", r["seconds"]])
@@ -112,7 +114,8 @@ def main(options, results):
             failed += bool(pair["tutti"]["said"])
         for record in pair.values():
             if record["said"]:
-                print(f"{app} over {record['library']}: {'; '.join(record['said'])}\n{tail(record.get('output', ''), 1500)}", flush=True)
+                print(f"{app} over {record['library']}: "
+                      f"{'; '.join(record['said'])}\n{tail(record.get('output', ''), 1500)}", flush=True)
         results.save()
     print(show(records))
     results.save(complete=not failed)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""beside: how much slower a bf16 matrix product of 8192^3 is beside a send/recv ring and beside allreduces of 256 MiB, four processes."""
+"""beside: how much slower a bf16 matrix product of 8192^3 is beside a send/recv ring and beside allreduces of 256 MiB,
+four processes."""
 import statistics
 import tempfile
 
@@ -15,23 +16,28 @@ def add_arguments(parser):
     parser.add_argument("--bytes", type=int, default=256 << 20, help="bytes of a message (256 MiB)")
     parser.add_argument("--side", type=int, default=8192, help="rows and columns of the matrices (8192)")
     parser.add_argument("--products", type=int, default=400, help="matrix products in a measurement (400)")
-    parser.add_argument("--rounds", type=int, default=3, help="measurements alone and beside in turns; the median counts")
+    parser.add_argument("--rounds", type=int, default=3,
+                        help="measurements alone and beside in turns; the median counts")
 
 
 def one(options, library, extra, limit):
     """([output of each rank] or None, complaint)"""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as trace:
         program = ["-m", "gpu_parts.torch_beside"]
-        program += [word for name in ("bytes", "side", "products", "rounds") for word in (f"--{name}", str(getattr(options, name)))]
-        jobs = ranks.start_torch(options, options.libraries[library], program, folder, {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
+        program += [word for name in ("bytes", "side", "products", "rounds")
+                    for word in (f"--{name}", str(getattr(options, name)))]
+        jobs = ranks.start_torch(options, options.libraries[library], program, folder,
+                                 {**extra, "TUTTI_TRACE_DIR": trace}, library == "tutti")
         ranks.wait(jobs, limit)
         if any(job.status for job in jobs):
-            return None, f"exit statuses {[job.status for job in jobs]}\n" + tail("".join(job.text() for job in jobs), 2500)
+            return None, (f"exit statuses {[job.status for job in jobs]}\n"
+                          + tail("".join(job.text() for job in jobs), 2500))
         return ranks.outputs(folder, options.gpus), ""
 
 
 def summary(outs, nbytes):
-    """{call: slowdown in percent (worst rank, median of the rounds), ms alone, GB/s alone and beside, did the talk outlast the products}"""
+    """{call: slowdown in percent (worst rank, median of the rounds), ms alone, GB/s alone and beside,
+    did the talk outlast the products}"""
     found = {}
     for name in CALLS:
         per_rank = [[100 * (t["beside"] / t["alone"] - 1) for t in out[name]["turns"]] for out in outs]
@@ -50,9 +56,10 @@ def show(found):
     for variant, calls in found.items():
         for name, v in calls.items():
             note = "" if v["outlasted"] else " (the talk ended before the products: too low)"
-            rows.append([variant, CALLS[name], f"{v['percent']:.2f}{note}", f"{v['alone_ms']:.3f}", f"{v['busbw_alone']:.0f}",
-                         f"{v['busbw_beside']:.0f}"])
-    return table(["library", "beside", "products slower by (%)", "a product alone (ms)", "bus GB/s alone", "bus GB/s with products"], rows)
+            rows.append([variant, CALLS[name], f"{v['percent']:.2f}{note}", f"{v['alone_ms']:.3f}",
+                         f"{v['busbw_alone']:.0f}", f"{v['busbw_beside']:.0f}"])
+    return table(["library", "beside", "products slower by (%)", "a product alone (ms)", "bus GB/s alone",
+                  "bus GB/s with products"], rows)
 
 
 def main(options, results):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check: all programs of nccl-tests with checks (-c 1) over tutti, in one thread, in threads, in processes, in graphs; and our own."""
+"""check: all programs of nccl-tests with checks (-c 1) over tutti, in one thread, in threads, in processes,
+in graphs; and our own."""
 import collections
 import tempfile
 
@@ -18,26 +19,31 @@ WAYS = (
     Way("processes", "processes", perf.PROGRAMS, "-b 32 -e {most} -f 32".split() + SHORT),
     Way("in a graph", "gpus", perf.PROGRAMS, "-b 64 -e 64M -f 32 -n 3 -w 1 -c 1 -G 3".split()),
     Way("threads", "threads", (*CORE, "hypercube"), "-b 1K -e 64M -f 16".split() + SHORT),
-    Way("processes, all types and operators", "processes", perf.REDUCING, "-b 8 -e 4M -f 64 -d all -o all -n 1 -w 0 -c 1".split()),
+    Way("processes, all types and operators", "processes", perf.REDUCING,
+        "-b 8 -e 4M -f 64 -d all -o all -n 1 -w 0 -c 1".split()),
     Way("processes, in a graph, registered", "processes", CORE, "-b 64 -e 64M -f 64 -n 3 -w 1 -c 1 -G 3 -R 1".split()),
     Way("registered", "gpus", CORE, "-b 1K -e 64M -f 64 -R 1".split() + SHORT),
     Way("misaligned", "gpus", CORE, "-b 1K -e 16M -f 128 -u 1".split() + SHORT),
-    Way("every root", "gpus", ("broadcast", "reduce", "gather", "scatter"), "-b 1K -e 16M -f 128 -r -1".split() + SHORT),
-    Way("processes, by kernels", "processes", CORE[1:], "-b 1M -e {most} -f 16".split() + SHORT, {"TUTTI_COPY_PROCESSES": "0"}),
+    Way("every root", "gpus", ("broadcast", "reduce", "gather", "scatter"),
+        "-b 1K -e 16M -f 128 -r -1".split() + SHORT),
+    Way("processes, by kernels", "processes", CORE[1:],
+        "-b 1M -e {most} -f 16".split() + SHORT, {"TUTTI_COPY_PROCESSES": "0"}),
     Way("copy engines for all", "gpus", CORE[1:], "-b 64 -e 64M -f 64".split() + SHORT, {"TUTTI_CTA_POLICY": "zero"}),
     Way("threads, in a graph", "threads", CORE[:2], "-b 64 -e 16M -f 64 -n 3 -w 1 -c 1 -G 3".split()),
     Way("null stream", "gpus", CORE[:2], "-b 1K -e 64M -f 64 -y 1".split() + SHORT),
 )
 # The same by our worker, which does all calls, types and operators in one run.
 WORKER = "our own worker"
-MODES = {"processes": {}, "by kernels": {"TUTTI_COPY_PROCESSES": "0"}, "copy engines for all": {"TUTTI_CTA_POLICY": "zero"},
-         "host memory": {"NCCL_P2P_DISABLE": "1"}, "sockets": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}}
+MODES = {"processes": {}, "by kernels": {"TUTTI_COPY_PROCESSES": "0"},
+         "copy engines for all": {"TUTTI_CTA_POLICY": "zero"}, "host memory": {"NCCL_P2P_DISABLE": "1"},
+         "sockets": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}}
 
 
 def add_arguments(parser):
     parser.add_argument("--only", nargs="*", choices=perf.PROGRAMS, metavar="PROGRAM", help="only these programs")
     parser.add_argument("--ways", nargs="*", metavar="WORD", help="only ways whose name begins with one of these")
-    parser.add_argument("--preset", default="all", choices=sorted(exercise.PRESETS), help="what our own worker does (all)")
+    parser.add_argument("--preset", default="all", choices=sorted(exercise.PRESETS),
+                        help="what our own worker does (all)")
     parser.add_argument("--list", action="store_true", help="print the ways and end")
 
 
@@ -46,14 +52,17 @@ def chosen(options, name):
 
 
 def programs_of(options, way):
-    """hypercube with several GPUs a thread: its steps fall into one group, a race of its own. Quick: few programs do all ways."""
-    found = [p for p in way.programs if (not options.only or p in options.only) and (p != "hypercube" or way.form != "gpus")]
+    """hypercube with several GPUs a thread: its steps fall into one group, a race of its own. Quick:
+    few programs do all ways."""
+    found = [p for p in way.programs
+             if (not options.only or p in options.only) and (p != "hypercube" or way.form != "gpus")]
     whole = not options.quick or way.name in ("all types", "processes")
     return [p for p in found if whole or p in CORE or len(way.programs) < 5]
 
 
 def plan(options):
-    """[(way, program)]: all ways with their first program, all with their second, ... If time ends, no way was left out."""
+    """[(way, program)]: all ways with their first program, all with their second, ... If time ends,
+    no way was left out."""
     ways = [(way, programs_of(options, way)) for way in WAYS if chosen(options, way.name)]
     turns = max((len(programs) for _, programs in ways), default=0)
     own = [(Way(f"{WORKER}, {mode}", "worker", ("worker",), [], env), "worker") for mode, env in MODES.items()
@@ -70,7 +79,8 @@ def judge(done):
 
 def one(options, way, program, limit):
     most = "64M" if options.quick else "1G"
-    done = perf.start(options, options.tutti, program, way.form, [a.format(most=most) for a in way.arguments], limit, way.env)
+    done = perf.start(options, options.tutti, program, way.form, [a.format(most=most) for a in way.arguments],
+                      limit, way.env)
     said = judge(done)
     record = {"way": way.name, "program": program, "good": not said, "said": said, "seconds": round(done.seconds, 1),
               "points": len(perf.rows(done.text()))}
@@ -96,7 +106,8 @@ def our_own(options, way, limit):
 def show(record, whole):
     """One line; of a failure also the end of the output, the first few times (whole)."""
     state = "ok    " if record["good"] else "FAILED"
-    print(f"{state} {record['program']}: {record['way']} ({record['points']} points, {record['seconds']:.0f} s)", flush=True)
+    print(f"{state} {record['program']}: {record['way']} ({record['points']} points, {record['seconds']:.0f} s)",
+          flush=True)
     if not record["good"]:
         text = record.get("output", "")[-900:].splitlines() if whole else []
         print(*["  " + line for line in record["said"] + text[-14:]], sep="\n", flush=True)
@@ -108,7 +119,8 @@ def ways_table(runs):
         good, count = ways.get(record["way"], (0, 0))
         ways[record["way"]] = (good + record["good"], count + 1)
     rows = [[way, f"{good} of {count}", "" if good == count else "FAILED: " + ", ".join(
-        record["program"] for record in runs if record["way"] == way and not record["good"])] for way, (good, count) in ways.items()]
+        record["program"] for record in runs if record["way"] == way and not record["good"])]
+            for way, (good, count) in ways.items()]
     return table(["way", "good", ""], rows)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA driver and a libnccl.so.2, called directly: no framework comes between, and the same runs on the stand-in driver."""
+"""The CUDA driver and a libnccl.so.2, called directly: no framework comes between,
+and the same runs on the stand-in driver."""
 import ctypes
 import os
 import time
@@ -7,8 +8,8 @@ import time
 NOT_READY = 600
 IN_PROGRESS = 7
 # name: (number, bytes)
-TYPES = {"int8": (0, 1), "uint8": (1, 1), "int32": (2, 4), "uint32": (3, 4), "int64": (4, 8), "uint64": (5, 8), "half": (6, 2),
-         "float": (7, 4), "double": (8, 8), "bfloat16": (9, 2), "f8e4m3": (10, 1), "f8e5m2": (11, 1)}
+TYPES = {"int8": (0, 1), "uint8": (1, 1), "int32": (2, 4), "uint32": (3, 4), "int64": (4, 8), "uint64": (5, 8),
+         "half": (6, 2), "float": (7, 4), "double": (8, 8), "bfloat16": (9, 2), "f8e4m3": (10, 1), "f8e5m2": (11, 1)}
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 
 # Writes 2 i + 1 at i: proof that a GPU computes. Driver calls alone would prove copies only.
@@ -142,7 +143,8 @@ class Nccl:
         self.lib.ncclGetLastError.restype = ctypes.c_char_p
 
     def complaint(self, result, comm=None):
-        return f"{self.lib.ncclGetErrorString(result).decode()} ({result}): {(self.lib.ncclGetLastError(comm) or b'').decode().strip()}"
+        return (f"{self.lib.ncclGetErrorString(result).decode()} ({result}): "
+                f"{(self.lib.ncclGetLastError(comm) or b'').decode().strip()}")
 
     def call(self, name, *arguments):
         result = getattr(self.lib, name)(*arguments)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call, type and operator at a size for each of the library's ways, compared with what must come out, byte by byte."""
+"""Every call, type and operator at a size for each of the library's ways, compared with what must come out,
+byte by byte."""
 import collections
 
 from . import values
@@ -9,9 +10,12 @@ Preset = collections.namedtuple("Preset", "types ops bytes moved large", default
 KIB, MIB = 1 << 10, 1 << 20
 # Odd sizes: blocks of a reduce-scatter are then misaligned. Small, middle and large reductions are different kernels.
 PRESETS = {
-    "all": Preset(tuple(TYPES), tuple(OPS), (4000, 200 * 1000, 3000 * 1000), (40, 100 * 1000, 1 * MIB + 12, 12 * MIB), (48 * MIB + 4,)),
-    "few": Preset(("float", "bfloat16", "int8"), ("sum", "avg"), (4000, 200 * 1000, 1000 * 1000), (40, 100 * 1000, 3 * MIB + 4)),
-    "racecheck": Preset(("float", "half", "int8"), ("sum",), (4000, 100 * 1000, 1000 * 1000), (40, 200 * 1000, 3 * MIB + 4)),
+    "all": Preset(tuple(TYPES), tuple(OPS), (4000, 200 * 1000, 3000 * 1000),
+                  (40, 100 * 1000, 1 * MIB + 12, 12 * MIB), (48 * MIB + 4,)),
+    "few": Preset(("float", "bfloat16", "int8"), ("sum", "avg"),
+                  (4000, 200 * 1000, 1000 * 1000), (40, 100 * 1000, 3 * MIB + 4)),
+    "racecheck": Preset(("float", "half", "int8"), ("sum",),
+                        (4000, 100 * 1000, 1000 * 1000), (40, 200 * 1000, 3 * MIB + 4)),
     "survivors": Preset(("float",), ("sum",), (4000, 3000 * 1000), (100 * 1000,)),
 }
 GUARD = 0xee
@@ -84,7 +88,8 @@ class Exercise:
             "ncclGather", pointer(s), pointer(r), size(count), number, root, self.comm, stream))
         self.step(f"scatter {name}", kind, all_blocks, own[self.rank], lambda s, r: call(
             "ncclScatter", pointer(s), pointer(r), size(count), number, root, self.comm, stream))
-        self.step(f"ring {name}", kind, own[self.rank], own[(self.rank - 1) % n], lambda s, r: self.ring(s, r, count, number))
+        self.step(f"ring {name}", kind, own[self.rank], own[(self.rank - 1) % n],
+                  lambda s, r: self.ring(s, r, count, number))
 
     def ring(self, send, recv, count, number):
         call, n, stream = self.nccl.call, self.ranks, self.device.stream

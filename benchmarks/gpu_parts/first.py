@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""first: how long four processes take to make a communicator and to end their first collective, and what it costs in device memory."""
+"""first: how long four processes take to make a communicator and to end their first collective,
+and what it costs in device memory."""
 import statistics
 import tempfile
 
@@ -44,17 +45,19 @@ def summary(rounds):
         max(out["seconds"]["one.init"] + out["seconds"]["one.first"] for out in outs) for outs in rounds)
     for which in ("one", "two"):
         for after in AFTER:
-            found[f"{which}.bytes.{after}"] = statistics.median(greatest(outs, "bytes", which, after) for outs in rounds)
+            found[f"{which}.bytes.{after}"] = statistics.median(
+                greatest(outs, "bytes", which, after) for outs in rounds)
     found["left"] = statistics.median(greatest(outs, "bytes", "left") for outs in rounds)
     return found
 
 
 LINES = (("making the first communicator", "one.init", 1e-3, "ms"), ("its first allreduce", "one.first", 1e-3, "ms"),
          ("both", "one.init and first", 1e-3, "ms"), ("the next allreduce", "one.next", 1e-6, "us"),
-         ("first allreduce of 64 MiB", "one.large", 1e-3, "ms"), ("making a second communicator", "two.init", 1e-3, "ms"),
-         ("its first allreduce", "two.first", 1e-3, "ms"),
-         ("memory of the first communicator, made", "one.bytes.init", MIB, "MiB"), ("after its first allreduce", "one.bytes.first", MIB, "MiB"),
-         ("after 64 MiB", "one.bytes.large", MIB, "MiB"), ("memory of a second one, made", "two.bytes.init", MIB, "MiB"),
+         ("first allreduce of 64 MiB", "one.large", 1e-3, "ms"),
+         ("making a second communicator", "two.init", 1e-3, "ms"), ("its first allreduce", "two.first", 1e-3, "ms"),
+         ("memory of the first communicator, made", "one.bytes.init", MIB, "MiB"),
+         ("after its first allreduce", "one.bytes.first", MIB, "MiB"), ("after 64 MiB", "one.bytes.large", MIB, "MiB"),
+         ("memory of a second one, made", "two.bytes.init", MIB, "MiB"),
          ("after its first allreduce", "two.bytes.first", MIB, "MiB"), ("after 64 MiB", "two.bytes.large", MIB, "MiB"),
          ("left when both are destroyed", "left", MIB, "MiB"))
 

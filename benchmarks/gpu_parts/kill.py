@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill: one of four processes is killed in a loop of 1 GiB allreduces. The others must get an error in time, and their GPUs must go on."""
+"""kill: one of four processes is killed in a loop of 1 GiB allreduces. The others must get an error in time,
+and their GPUs must go on."""
 import os
 import signal
 import tempfile
@@ -14,8 +15,10 @@ FIELDS = ("error after (s)", "aborted after (s)", "rounds before", "GPU works on
 def add_arguments(parser):
     parser.add_argument("--bytes", type=int, default=1 << 30, help="bytes of the allreduce (1 GiB)")
     parser.add_argument("--victim", type=int, help="the rank that is killed (one in the middle)")
-    parser.add_argument("--within", type=float, default=35, help="seconds within which the others must have an error (TUTTI_TIMEOUT is 30 s)")
-    parser.add_argument("--with-nccl", action="store_true", help="do the same to NCCL (it waits for ever: its ranks are killed at --within)")
+    parser.add_argument("--within", type=float, default=35,
+                        help="seconds within which the others must have an error (TUTTI_TIMEOUT is 30 s)")
+    parser.add_argument("--with-nccl", action="store_true",
+                        help="do the same to NCCL (it waits for ever: its ranks are killed at --within)")
 
 
 class Killer:
@@ -36,7 +39,8 @@ class Killer:
 def one(options, folder, limit):
     """(seconds at which the victim died or None, [what each survivor left], jobs)"""
     with tempfile.TemporaryDirectory() as meet:
-        arguments = ["--bytes", str(options.bytes), "--victim", str(options.victim), "--limit", str(min(limit, options.within + 40))]
+        arguments = ["--bytes", str(options.bytes), "--victim", str(options.victim),
+                     "--limit", str(min(limit, options.within + 40))]
         jobs = ranks.start(options, folder, "loop", arguments, meet)
         killer = Killer(meet, jobs[options.victim], options.gpus)
         ranks.wait(jobs, limit, grace=options.within + 60, every=killer)
@@ -59,7 +63,8 @@ def judge(options, died, out, job, rank):
 def show(records):
     rows = []
     for r in records:
-        works = ("yes, kernel and collective" if r["computed"] else "yes, copies and collective") if r["works"] else "NO"
+        works = (("yes, kernel and collective" if r["computed"] else "yes, copies and collective")
+                 if r["works"] else "NO")
         times = [f"{r[name]:.3f}" if name in r else "never" for name in ("noticed", "aborted")]
         rows.append([r["rank"], *times, r["rounds"], works, r["said"][:110]])
     return table(["rank", *FIELDS], rows)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""limits: what the GPUs, their copy engines and their driver can do without any library, measured by benchmarks/gpu_limits, built beforehand."""
+"""limits: what the GPUs, their copy engines and their driver can do without any library, measured by
+benchmarks/gpu_limits, built beforehand."""
 import json
 import os
 import tempfile
@@ -58,8 +59,8 @@ def main(options, results):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "limits.json")
         own = max(limit - 2, 1)  # it ends by itself first, and has then said where it was
-        done = run([program, "--json", path, "--gpus", str(min(options.gpus, 4)), "--most", options.most, "--limit", f"{own:.0f}", *options.only],
-                   None, limit)
+        done = run([program, "--json", path, "--gpus", str(min(options.gpus, 4)), "--most", options.most,
+                    "--limit", f"{own:.0f}", *options.only], None, limit)
         found = read(path)
     said = judge(done, found)
     results.data.update(found=found, said=said, seconds=round(done.seconds, 1))

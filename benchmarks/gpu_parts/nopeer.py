@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nopeer: two GPUs that may not address each other (NCCL_P2P_DISABLE=1), and without shared memory (sockets over loopback) as well."""
+"""nopeer: two GPUs that may not address each other (NCCL_P2P_DISABLE=1),
+and without shared memory (sockets over loopback) as well."""
 
 from . import check, perf
 from .run import Budget, say, size_name, table, tail
@@ -14,7 +15,8 @@ CHECKED = ("all_reduce", "reduce_scatter", "all_gather", "alltoall", "sendrecv",
 
 def add_arguments(parser):
     parser.add_argument("--rounds", type=int, default=3, help="rounds, NCCL and tutti in turns")
-    parser.add_argument("--form", default="gpus", choices=("gpus", "threads", "processes"), help="how the two GPUs are driven")
+    parser.add_argument("--form", default="gpus", choices=("gpus", "threads", "processes"),
+                        help="how the two GPUs are driven")
 
 
 def checks(options, budget, results):
@@ -44,8 +46,10 @@ def show(points):
         for size, pair in sorted(sizes.items()):
             if {"nccl", "tutti"} <= set(pair):
                 (us, bus), (our_us, our_bus) = pair["nccl"], pair["tutti"]
-                rows.append([mode, size_name(size), f"{us:.0f}", f"{our_us:.0f}", f"{bus:.2f}", f"{our_bus:.2f}", f"{us / our_us:.2f}"])
-    return table(["allreduce, 2 GPUs", "size", "NCCL (us)", "tutti (us)", "NCCL bus GB/s", "tutti bus GB/s", "ratio"], rows)
+                rows.append([mode, size_name(size), f"{us:.0f}", f"{our_us:.0f}", f"{bus:.2f}", f"{our_bus:.2f}",
+                             f"{us / our_us:.2f}"])
+    return table(["allreduce, 2 GPUs", "size", "NCCL (us)", "tutti (us)", "NCCL bus GB/s", "tutti bus GB/s", "ratio"],
+                 rows)
 
 
 def main(options, results):
@@ -61,10 +65,12 @@ def main(options, results):
                 say(f"nopeer, round {turn + 1} of {options.rounds}: {mode}, {library}")
                 done = perf.start(options, folder, "all_reduce", options.form, SPEED, limit, env, gpus=2)
                 for row in perf.rows(done.text()):
-                    points.setdefault(mode, {}).setdefault(library, {}).setdefault(str(row.size), []).append([row.us, row.busbw])
+                    points.setdefault(mode, {}).setdefault(library, {}).setdefault(str(row.size), []).append(
+                        [row.us, row.busbw])
                 if done.status:
                     failed += 1
-                    results.data["complaints"].append(f"{mode}, {library}: exit status {done.status}: {tail(done.text())}")
+                    results.data["complaints"].append(f"{mode}, {library}: exit status {done.status}: "
+                                                      f"{tail(done.text())}")
                     say(f"{mode}, {library}: exit status {done.status}\n{tail(done.text(), 800)}")
                 results.save()
     print(show(points))

@@ -25,8 +25,8 @@ def rows(text):
         if len(words) < 13 or not words[0].isdigit() or not words[1].isdigit() or not int(words[0]):
             continue
         try:
-            found.append(Row(int(words[0]), int(words[1]), words[2], words[3], words[4], *map(float, words[5:8]), words[8],
-                             *map(float, words[9:12]), words[12]))
+            found.append(Row(int(words[0]), int(words[1]), words[2], words[3], words[4], *map(float, words[5:8]),
+                             words[8], *map(float, words[9:12]), words[12]))
         except ValueError:  # what another process has written into the line
             pass
     return found
@@ -37,7 +37,8 @@ def wrong(text):
     said = []
     for row in rows(text):
         if not {row.wrong, row.wrong_in} <= {"0", "N/A"}:
-            said.append(f"{row.size} bytes of {row.type} {row.op} root {row.root}: {row.wrong} wrong, in place {row.wrong_in}")
+            said.append(f"{row.size} bytes of {row.type} {row.op} root {row.root}: {row.wrong} wrong, in place "
+                        f"{row.wrong_in}")
     bounds = re.search(r"Out of bounds values\s*:\s*(\d+)", text)
     if bounds and int(bounds.group(1)):
         said.append(f"{bounds.group(1)} values out of bounds")

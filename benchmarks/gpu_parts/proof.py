@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library has served this process: said by where NCCL's calls are found, and by tutti's black box, which counts communicators."""
+"""Which library has served this process: said by where NCCL's calls are found, and by tutti's black box,
+which counts communicators."""
 import ctypes
 import glob
 import os
@@ -8,7 +9,8 @@ PAGES = 36 << 10  # of a black box: 36 KiB for the process, and as much for each
 
 
 class Info(ctypes.Structure):
-    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("address", ctypes.c_void_p)]
 
 
 def home(symbol="ncclAllReduce"):
@@ -23,7 +25,8 @@ def home(symbol="ncclAllReduce"):
 
 def communicators():
     """How many communicators of tutti this process has (had at once): 0 where another library served it."""
-    boxes = glob.glob(os.path.join(os.environ.get("TUTTI_TRACE_DIR", "/dev/shm"), f"tutti-{os.getuid()}-{os.getpid()}-*.box"))
+    boxes = glob.glob(os.path.join(os.environ.get("TUTTI_TRACE_DIR", "/dev/shm"),
+                                   f"tutti-{os.getuid()}-{os.getpid()}-*.box"))
     return sum(max(0, os.stat(box).st_blocks * 512 // PAGES - 1) for box in boxes)
 
 
@@ -36,4 +39,5 @@ def others():
 
 def line():
     """For the parent to read. Must be called while communicators exist."""
-    return f"served: tutti communicators {communicators()}; ncclAllReduce from {home()}; also mapped: {' '.join(others()) or 'none'}"
+    return (f"served: tutti communicators {communicators()}; ncclAllReduce from {home()}; also mapped: "
+            f"{' '.join(others()) or 'none'}")

@@ -17,7 +17,8 @@ def start(options, library, program, arguments, folder, extra=None, before=(), c
     count = count or options.gpus
     jobs = []
     for rank in range(count):
-        command = [*before, sys.executable, "-m", "gpu_parts.worker", program, "--library", os.path.join(library, "libnccl.so.2"), "--folder", folder,
+        command = [*before, sys.executable, "-m", "gpu_parts.worker", program,
+                   "--library", os.path.join(library, "libnccl.so.2"), "--folder", folder,
                    "--rank", str(rank), "--ranks", str(count), *arguments]
         env = run.environment(library, extra)
         env["PYTHONPATH"] = ":".join(filter(None, (ROOT, env.get("PYTHONPATH"))))
@@ -36,8 +37,9 @@ def start_torch(options, library, program, folder=None, extra=None, preload=True
     port, jobs = free_port(), []
     for rank in range(options.gpus):
         env = run.environment(library, extra)
-        env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.gpus), LOCAL_WORLD_SIZE=str(options.gpus),
-                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="4")
+        env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.gpus),
+                   LOCAL_WORLD_SIZE=str(options.gpus), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                   OMP_NUM_THREADS="4")
         env["PYTHONPATH"] = ":".join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
         if preload:
             env["LD_PRELOAD"] = os.path.join(library, "libnccl.so.2")

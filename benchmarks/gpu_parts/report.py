@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report: the table of aims, filled from what the parts have left, and all points: performance-gpu.md and .svg in the folder of results."""
+"""report: the table of aims, filled from what the parts have left, and all points:
+performance-gpu.md and .svg in the folder of results."""
 import os
 import sys
 
@@ -21,7 +22,8 @@ PARTS = ("check", "speed", "apps", "first", "beside", "nopeer", "kill", "sanitiz
 
 def add_arguments(parser):
     parser.add_argument("--output", help="file of the report (RESULTS/performance-gpu.md)")
-    parser.add_argument("--picture", default="performance-gpu.svg", help="its picture, seen from the report (performance-gpu.svg)")
+    parser.add_argument("--picture", default="performance-gpu.svg",
+                        help="its picture, seen from the report (performance-gpu.svg)")
 
 
 def verdict(met):
@@ -63,7 +65,8 @@ def ratio_line(points, case, low, high, aim, text):
         return absent(name, f">= {aim:g}x")
     worst, size = min(found)
     mean = speed.mean([ratio for ratio, _ in found])
-    return line(name, f">= {aim:g}x", "1", f"mean {mean:.2f}, worst {worst:.2f} at {size_name(size)}", f"{mean:.2f}", worst >= aim)
+    return line(name, f">= {aim:g}x", "1", f"mean {mean:.2f}, worst {worst:.2f} at {size_name(size)}",
+                f"{mean:.2f}", worst >= aim)
 
 
 def speed_lines(points):
@@ -104,7 +107,8 @@ def beside_lines(data):
             limit = theirs[name]["percent"] if theirs else None
             percent = value["percent"]
             met = percent < 1 and (limit is None or percent < limit) if value["outlasted"] else None
-            shown = ["-" if limit is None else f"{limit:.2f}%", f"{percent:.2f}%", "-" if not limit or percent <= 0 else f"{limit / percent:.2f}"]
+            shown = ["-" if limit is None else f"{limit:.2f}%", f"{percent:.2f}%",
+                     "-" if not limit or percent <= 0 else f"{limit / percent:.2f}"]
             yield line(f"matrix product beside {text} ({variant})", "< 1%, less than NCCL", *shown, met)
 
 
@@ -117,7 +121,8 @@ def nopeer_lines(data):
             yield absent(name, wanted)
             continue
         ratio = pair["nccl"][0] / pair["tutti"][0]
-        yield line(name, wanted, f"{pair['nccl'][1]:.1f} GB/s", f"{pair['tutti'][1]:.1f} GB/s", f"{ratio:.2f}", ratio >= aim)
+        yield line(name, wanted, f"{pair['nccl'][1]:.1f} GB/s", f"{pair['tutti'][1]:.1f} GB/s",
+                   f"{ratio:.2f}", ratio >= aim)
 
 
 def share(name, records, good):
@@ -141,7 +146,8 @@ HEADS = ["aim", "wanted", "NCCL", "tutti", "NCCL's time / tutti's", ""]
 
 def aims(data):
     points = perf.medians((data["speed"] or {}).get("points", {}))
-    return [*speed_lines(points), *first_lines(data["first"]), *beside_lines(data["beside"]), *nopeer_lines(data["nopeer"]), *state_lines(data)]
+    return [*speed_lines(points), *first_lines(data["first"]), *beside_lines(data["beside"]),
+            *nopeer_lines(data["nopeer"]), *state_lines(data)]
 
 
 CLASSES = (("up to 256 KiB", 0, 256 * K), ("1 MiB to 16 MiB", M, 16 * M), ("64 MiB and above", 64 * M, 1 << 60))
@@ -182,7 +188,8 @@ def points_of(every):
     lines = []
     for part, data in every.items():
         if part.startswith("speed") and data.get("points"):
-            lines += ["# All points" + part.removeprefix("speed").replace("-", ", by "), "", speed.head_of(data), "", speed.text_of(data["points"])]
+            lines += ["# All points" + part.removeprefix("speed").replace("-", ", by "), "", speed.head_of(data), "",
+                      speed.text_of(data["points"])]
     return lines
 
 
@@ -199,13 +206,15 @@ def main(options, _):
         return 1
     rows, points = aims(data), perf.medians((data["speed"] or {}).get("points", {}))
     missed, met = (sum(row[-1] == word for row in rows) for word in ("MISSED", "met"))
-    text = ["# tutti and NCCL on GPUs", "", "Made by `benchmarks/gpu.py report`. A ratio is NCCL's time / tutti's: above 1 tutti is faster. "
+    text = ["# tutti and NCCL on GPUs", "",
+            "Made by `benchmarks/gpu.py report`. A ratio is NCCL's time / tutti's: above 1 tutti is faster. "
             f"{met} aims met, {missed} missed, {len(rows) - met - missed} not measured.{few(data)}", ""]
     text += details(data) + ["## Means of the ratios", "", means(points), "## Aims", "", table(HEADS, rows)]
     print("\n".join(text))
     path = options.output or os.path.join(options.results, "performance-gpu.md")
     if points:
-        speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4), os.path.join(os.path.dirname(path), options.picture))
+        speed.picture(data["speed"]["points"], data["speed"].get("gpus", 4),
+                      os.path.join(os.path.dirname(path), options.picture))
         text += [f"![time over size]({options.picture})", ""]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(text + points_of(every)))

@@ -19,11 +19,13 @@ def say(*words):
 
 
 def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nothing is left on the GPUs when this script is killed
+    # PR_SET_PDEATHSIG: nothing is left on the GPUs when this script is killed
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def descendants(pid):
-    """Processes below pid. Launchers put theirs into groups of their own, which a signal to the launcher's group does not reach."""
+    """Processes below pid. Launchers put theirs into groups of their own,
+    which a signal to the launcher's group does not reach."""
     children = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -40,15 +42,16 @@ def descendants(pid):
 
 
 class Job:
-    """A program that is running. Its output goes to a file, so that a grandchild that lives on cannot hold this script up."""
+    """A program that is running. Its output goes to a file,
+    so that a grandchild that lives on cannot hold this script up."""
 
     def __init__(self, command, env=None):
         self.command, self.began, self.status, self.seconds = command, time.monotonic(), None, 0.0
         self.file = tempfile.TemporaryFile()
         try:
             # A group of its own, to be killed as a whole, but the same session.
-            self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT,
-                                            process_group=0, preexec_fn=die_with_parent)
+            self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=self.file,
+                                            stderr=subprocess.STDOUT, process_group=0, preexec_fn=die_with_parent)
         except OSError as error:
             self.process, self.status = None, 127
             self.file.write(f"{command[0]}: {error}\n".encode())
@@ -77,8 +80,8 @@ class Job:
 
 
 def run_all(jobs, limit, grace=20.0, every=None):
-    """Waits until all have ended. Past the limit, or `grace` seconds after the first failure, what still runs is killed.
-    every(): called again and again meanwhile. Returns the jobs."""
+    """Waits until all have ended. Past the limit, or `grace` seconds after the first failure, what still runs is
+    killed. every(): called again and again meanwhile. Returns the jobs."""
     until = time.monotonic() + limit
     try:
         while any(job.poll() is None for job in jobs):
@@ -114,7 +117,8 @@ def tail(text, most=1500):
 
 
 class Results:
-    """What a part has measured, under its name in FOLDER/results.json, written anew after each step: a part that is stopped has left what it had."""
+    """What a part has measured, under its name in FOLDER/results.json, written anew after each step:
+    a part that is stopped has left what it had."""
 
     def __init__(self, folder, part, keep=False, **head):
         os.makedirs(folder, exist_ok=True)
@@ -174,5 +178,7 @@ def size_name(size):
 def environment(folder, extra=None):
     """That of a program that is to use the libnccl.so.2 in folder. Multicast (NVLS) is off for all."""
     path = ":".join(filter(None, (folder, os.environ.get("LD_LIBRARY_PATH"))))
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    return {**os.environ, **root, "NCCL_NVLS_ENABLE": "0", "PYTHONUNBUFFERED": "1", "LD_LIBRARY_PATH": path, **(extra or {})}
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    return {**os.environ, **root, "NCCL_NVLS_ENABLE": "0", "PYTHONUNBUFFERED": "1", "LD_LIBRARY_PATH": path,
+            **(extra or {})}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sanitize: all kernels under compute-sanitizer, memcheck and racecheck, a process a GPU; and nccl-tests' programs in one process."""
+"""sanitize: all kernels under compute-sanitizer, memcheck and racecheck, a process a GPU;
+and nccl-tests' programs in one process."""
 import glob
 import os
 import re
@@ -10,8 +11,10 @@ import time
 from . import perf, ranks, run
 from .run import Budget, say, tail
 
-PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer", "/opt/nvidia/*/compute-sanitizer")
-SUMMARY = re.compile(r"(ERROR|RACECHECK) SUMMARY: (\d+) (errors?|hazards? displayed \((\d+) errors?, (\d+) warnings?\))")
+PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer",
+          "/opt/nvidia/*/compute-sanitizer")
+SUMMARY = re.compile(r"(ERROR|RACECHECK) SUMMARY: (\d+) (errors?|hazards? displayed \((\d+) errors?, (\d+) "
+                     r"warnings?\))")
 # The library's clocks must not call a peer dead that only crawls.
 PATIENCE = {"TUTTI_TIMEOUT": "600s", "TUTTI_INIT_TIMEOUT": "600s"}
 CASES = {
@@ -24,14 +27,16 @@ CASES = {
 
 
 def add_arguments(parser):
-    parser.add_argument("--cases", nargs="*", metavar="WORD", help="only cases whose name begins with one of these: " + "; ".join(CASES))
+    parser.add_argument("--cases", nargs="*", metavar="WORD",
+                        help="only cases whose name begins with one of these: " + "; ".join(CASES))
     parser.add_argument("--sanitizer", default=None, help="path of compute-sanitizer")
 
 
 def find(options):
     found = options.sanitizer or shutil.which("compute-sanitizer")
     for place in () if found else PLACES:
-        found = found or next((path for path in sorted(glob.glob(place + "/compute-sanitizer")) if os.access(path, os.X_OK)), None)
+        found = found or next((path for path in sorted(glob.glob(place + "/compute-sanitizer"))
+                               if os.access(path, os.X_OK)), None)
     return found
 
 
@@ -39,7 +44,8 @@ def summary(text):
     """[(errors, warnings)] of each process that the tool has ended with a summary."""
     found = []
     for match in SUMMARY.finditer(text):
-        errors, warnings = (match.group(2), 0) if match.group(1) == "ERROR" else (match.group(4) or match.group(2), match.group(5) or 0)
+        errors, warnings = ((match.group(2), 0) if match.group(1) == "ERROR"
+                            else (match.group(4) or match.group(2), match.group(5) or 0))
         found.append((int(errors), int(warnings)))
     return found
 
@@ -59,7 +65,8 @@ def judge(texts, statuses):
 
 
 def watched(tool):
-    """The command in front of a program. The library asks the driver questions whose answer is an error code: those are not reported."""
+    """The command in front of a program. The library asks the driver questions whose answer is an error code:
+    those are not reported."""
     return (tool[0], "--tool", tool[1], "--report-api-errors", "no", "--error-exitcode", "86")
 
 
@@ -98,13 +105,15 @@ def main(options, results):
         say(f"sanitize: {name}, at most {limit:.0f} s")
         began = time.monotonic()
         if isinstance(work, str):
-            texts, statuses, points = processes(options, (tool, kind), work, limit, min(options.gpus, 2 if kind == "racecheck" else 4))
+            texts, statuses, points = processes(options, (tool, kind), work, limit,
+                                                min(options.gpus, 2 if kind == "racecheck" else 4))
         else:
             texts, statuses, points = one_process(options, (tool, kind), *work, limit)
         said, sums = judge(texts, statuses), [summary(text) for text in texts]
         lines = [line for text in texts for line in text.splitlines() if line.startswith("=========")]
         results.data["cases"].append({"name": name, "good": not said, "said": said, "summaries": sums, "points": points,
-                                      "seconds": round(time.monotonic() - began, 1), "lines": lines[:60] if said else []})
+                                      "seconds": round(time.monotonic() - began, 1),
+                                      "lines": lines[:60] if said else []})
         results.save()
         ran, failed = ran + 1, failed + bool(said)
         zero = "0 errors" + (f", {sum(w for s in sums for _, w in s)} warnings" if kind == "racecheck" else "")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""speed: the programs of nccl-tests over NCCL and tutti in turns, each call as it is and in a CUDA graph; medians of the rounds."""
+"""speed: the programs of nccl-tests over NCCL and tutti in turns, each call as it is and in a CUDA graph;
+medians of the rounds."""
 import math
 
 from plot import write_svg
@@ -7,8 +8,8 @@ from plot import write_svg
 from . import perf
 from .run import Budget, say, size_name, table, tail
 
-NAMES = {"all_reduce": "allreduce", "sendrecv": "send/recv", "all_gather": "allgather", "reduce_scatter": "reduce-scatter",
-         "broadcast": "broadcast", "alltoall": "alltoall", "reduce": "reduce"}
+NAMES = {"all_reduce": "allreduce", "sendrecv": "send/recv", "all_gather": "allgather",
+         "reduce_scatter": "reduce-scatter", "broadcast": "broadcast", "alltoall": "alltoall", "reduce": "reduce"}
 LONG = ("all_reduce", "sendrecv")  # up to 4 GiB; the others to 1 GiB
 PLAIN = "-b 64 -e {most} -f 4 -n 30 -w 5 -c 0".split()
 GRAPH = "-b 64 -e 64M -f 4 -n 10 -w 2 -G 10 -c 0".split()
@@ -16,24 +17,30 @@ IN_GRAPH = " in a graph"
 
 
 def add_arguments(parser):
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, NCCL and tutti in turns; the figure of a point is the median")
-    parser.add_argument("--only", nargs="*", metavar="CASE", help="only cases that begin with one of these (allreduce, \"send/recv in a graph\", ...)")
+    parser.add_argument("--rounds", type=int, default=3,
+                        help="rounds, NCCL and tutti in turns; the figure of a point is the median")
+    parser.add_argument("--only", nargs="*", metavar="CASE",
+                        help="only cases that begin with one of these (allreduce, \"send/recv in a graph\", ...)")
     parser.add_argument("--form", default="gpus", choices=("gpus", "threads", "processes"),
                         help="one thread for all GPUs, a thread a GPU, or a process a GPU (MPI)")
     parser.add_argument("--more", action="store_true", help="add the rounds to what an earlier call has left")
-    parser.add_argument("--graphs", default="both", choices=("both", "no", "only"), help="calls as they are, in graphs, or both")
+    parser.add_argument("--graphs", default="both", choices=("both", "no", "only"),
+                        help="calls as they are, in graphs, or both")
 
 
 def cases(options):
     """{name: (program, arguments)}, what has aims first. Quick: only that."""
     found = {}
     if options.graphs != "only":
-        found = {name: (program, [a.format(most="4G" if program in LONG else "1G") for a in PLAIN]) for program, name in NAMES.items()}
+        found = {name: (program, [a.format(most="4G" if program in LONG else "1G") for a in PLAIN])
+                 for program, name in NAMES.items()}
     if options.graphs != "no":
         found.update({name + IN_GRAPH: (program, GRAPH) for program, name in NAMES.items()})
     if options.quick:
-        found = {name: found[name] for name in found if name in ("allreduce" + IN_GRAPH, *NAMES.values()) and name != "reduce"}
-    return {name: case for name, case in found.items() if not options.only or any(name.startswith(word) for word in options.only)}
+        found = {name: found[name] for name in found
+                 if name in ("allreduce" + IN_GRAPH, *NAMES.values()) and name != "reduce"}
+    return {name: case for name, case in found.items()
+            if not options.only or any(name.startswith(word) for word in options.only)}
 
 
 def mean(values):
@@ -49,8 +56,10 @@ def text_of(points):
             if {"nccl", "tutti"} <= set(pair):
                 (us, bus), (our_us, our_bus) = pair["nccl"], pair["tutti"]
                 ratios.append(us / our_us)
-                rows.append([size_name(size), f"{us:.1f}", f"{our_us:.1f}", f"{bus:.1f}", f"{our_bus:.1f}", f"{us / our_us:.2f}"])
-        lines += [f"## {name}", "", table(["size", "NCCL (us)", "tutti (us)", "NCCL bus GB/s", "tutti bus GB/s", "ratio"], rows)]
+                rows.append([size_name(size), f"{us:.1f}", f"{our_us:.1f}", f"{bus:.1f}", f"{our_bus:.1f}",
+                             f"{us / our_us:.2f}"])
+        lines += [f"## {name}", "",
+                  table(["size", "NCCL (us)", "tutti (us)", "NCCL bus GB/s", "tutti bus GB/s", "ratio"], rows)]
         if ratios:
             lines += [f"Geometric mean of the ratios: {mean(ratios):.2f}", ""]
     return "\n".join(lines)
@@ -69,11 +78,12 @@ def picture(points, gpus, path):
 
 
 def head_of(data):
-    form = {"gpus": "one thread", "threads": "a thread for each GPU", "processes": "a process for each GPU"}[data.get("form", "gpus")]
+    form = {"gpus": "one thread", "threads": "a thread for each GPU",
+            "processes": "a process for each GPU"}[data.get("form", "gpus")]
     turns = data.get("done", {}).values()
     rounds = f"{min(turns)} to {max(turns)}" if turns and min(turns) < max(turns) else str(max(turns, default=0))
-    return (f"{data.get('gpus', 4)} GPUs, {form}, medians of {rounds} rounds in turns, nccl-tests, out of place, float, sum; NVLS off. "
-            "A ratio is NCCL's time / tutti's: above 1 tutti is faster.")
+    return (f"{data.get('gpus', 4)} GPUs, {form}, medians of {rounds} rounds in turns, nccl-tests, out of place, "
+            "float, sum; NVLS off. A ratio is NCCL's time / tutti's: above 1 tutti is faster.")
 
 
 def one(options, results, name, program, arguments, library, folder, limit):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""suite: PyTorch's own suite for back ends (DistributedTest) and accelerate's test scripts, over NCCL and over tutti: what passes with one must with the other."""
+"""suite: PyTorch's own suite for back ends (DistributedTest) and accelerate's test scripts, over NCCL and over tutti:
+what passes with one must with the other."""
 import importlib.util
 import os
 import re
@@ -17,13 +18,14 @@ ONE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_suite.py")
 
 
 def add_arguments(parser):
-    parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 3), help="programs that run at a time (a third of the processors)")
+    parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 3),
+                        help="programs that run at a time (a third of the processors)")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="only these tests and scripts")
 
 
 def environment(options, library, folder, temp):
-    extra = {"BACKEND": "nccl", "WORLD_SIZE": str(options.gpus), "TEMP_DIR": temp, "OMP_NUM_THREADS": "1", "TUTTI_TRACE_DIR": temp,
-             "INIT_METHOD": f"file://{temp}/init_dir/shared_init_file"}
+    extra = {"BACKEND": "nccl", "WORLD_SIZE": str(options.gpus), "TEMP_DIR": temp, "OMP_NUM_THREADS": "1",
+             "TUTTI_TRACE_DIR": temp, "INIT_METHOD": f"file://{temp}/init_dir/shared_init_file"}
     if library == "tutti":
         extra["LD_PRELOAD"] = os.path.join(folder, "libnccl.so.2")
     return run.environment(folder, extra)
@@ -54,7 +56,8 @@ class Try:
         env = environment(options, library, folder, self.temp.name)
         command = [sys.executable, ONE, name]
         if path:
-            command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={options.gpus}", f"--master-port={ranks.free_port()}", path]
+            command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={options.gpus}",
+                       f"--master-port={ranks.free_port()}", path]
             for name in ("WORLD_SIZE", "INIT_METHOD"):
                 del env[name]
         self.job = run.Job(command, env)
@@ -85,14 +88,16 @@ def show(records):
            if {states.get("nccl"), states.get("tutti")} not in ({"passed"}, {"skipped"})]
     sums = []
     for state in ("passed", "skipped", "failed", "late"):
-        sums.append([state, *(sum(states.get(library) == state for states in by_name.values()) for library in ("nccl", "tutti"))])
+        sums.append([state, *(sum(states.get(library) == state for states in by_name.values())
+                              for library in ("nccl", "tutti"))])
     return table(["not passed with both", "NCCL", "tutti"], odd) + "\n" + table(["state", "NCCL", "tutti"], sums)
 
 
 def worse(records):
     """Names that pass with NCCL and not with tutti."""
     passed = {r["name"] for r in records if r["library"] == "nccl" and r["state"] == "passed"}
-    return sorted(r["name"] for r in records if r["library"] == "tutti" and r["state"] in ("failed", "late") and r["name"] in passed)
+    return sorted(r["name"] for r in records
+                  if r["library"] == "tutti" and r["state"] in ("failed", "late") and r["name"] in passed)
 
 
 def main(options, results):
@@ -113,8 +118,10 @@ def main(options, results):
             for one in [one for one in running if one.over(min(options.limit, max(1.0, budget.left())))]:
                 running.remove(one)
                 record = one.record()
-                if record["state"] in ("failed", "late") and (one.name, one.library) not in again and budget.left() > 30:
-                    again.add((one.name, one.library))  # a second try tells a fault from the crowd of programs on the machine
+                if (record["state"] in ("failed", "late") and (one.name, one.library) not in again
+                        and budget.left() > 30):
+                    # a second try tells a fault from the crowd of programs on the machine
+                    again.add((one.name, one.library))
                     todo.append((one.name, one.library, options.libraries[one.library]))
                     results.data.setdefault("first tries", []).append(record)
                     continue

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bf16 matrix product in a loop, alone and beside communication on another stream. One process for each GPU; run by gpu.py beside.
+"""A bf16 matrix product in a loop, alone and beside communication on another stream. One process for each GPU;
+run by gpu.py beside.
 
-All products are queued first, in front of most of the communication, so that nothing the host does for the latter delays a product.
+All products are queued first, in front of most of the communication,
+so that nothing the host does for the latter delays a product.
 """
 import argparse
 import json

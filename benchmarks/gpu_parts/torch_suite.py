@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One test of PyTorch's own suite for the back ends of torch.distributed, as the suite runs them: `torch_suite.py NAME`.
-`--list` names those that are not skipped for the back end nccl. The environment says BACKEND, WORLD_SIZE and TEMP_DIR."""
+"""One test of PyTorch's own suite for the back ends of torch.distributed, as the suite runs them: `torch_suite.py
+NAME`. `--list` names those that are not skipped for the back end nccl. The environment says BACKEND,
+WORLD_SIZE and TEMP_DIR."""
 import os
 import sys
 import unittest

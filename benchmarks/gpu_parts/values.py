@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contributions whose results are known exactly in all types: rank r has (i + r) % 3 + 1 at place i. Everything repeats after 3 places."""
+"""Contributions whose results are known exactly in all types: rank r has (i + r) % 3 + 1 at place i.
+Everything repeats after 3 places."""
 import math
 import struct
 
 PERIOD = 3
-PACKED = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "half": "e", "float": "f", "double": "d"}
+PACKED = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "half": "e",
+          "float": "f", "double": "d"}
 SMALL = {"f8e4m3": (3, 7), "f8e5m2": (2, 15)}  # bits of the mantissa, bias of the exponent
 WHOLE = ("int8", "uint8", "int32", "uint32", "int64", "uint64")
 
@@ -41,7 +43,8 @@ def own(kind, rank, start, count):
 
 
 def reduced(kind, op, ranks, start, count):
-    return stretch(kind, [combine(op, [(i + r) % PERIOD + 1 for r in range(ranks)]) for i in range(PERIOD)], start, count)
+    return stretch(kind,
+                   [combine(op, [(i + r) % PERIOD + 1 for r in range(ranks)]) for i in range(PERIOD)], start, count)
 
 
 def exact(op, ranks):

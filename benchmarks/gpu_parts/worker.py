@@ -73,7 +73,8 @@ class First:
 
 
 def loop(options, meet):
-    """Large allreduces without end until one fails because a rank was killed; then this GPU must still work, alone and with the others."""
+    """Large allreduces without end until one fails because a rank was killed; then this GPU must still work,
+    alone and with the others."""
     device, nccl = Device(options.device), Nccl(options.library)
     nbytes = options.bytes
     send, recv = device.alloc(nbytes), device.alloc(nbytes)
@@ -162,7 +163,8 @@ def main():
     options.device = options.rank if options.device is None else options.device
     meet = Meet(options.folder, options.rank, options.ranks, max(options.limit, 60))
     try:
-        out = {"exercise": exercise_alone, "loop": loop, "first": lambda o, m: First(o, m).run()}[options.what](options, meet)
+        out = {"exercise": exercise_alone, "loop": loop,
+               "first": lambda o, m: First(o, m).run()}[options.what](options, meet)
     except Exception as error:  # whatever it was, the parent wants a sentence and a status
         traceback.print_exc()
         print(f"rank {options.rank}: {error}", flush=True)

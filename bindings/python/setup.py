@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a wheel that carries the C library and the program tutti. Nothing is compiled at import.
 
-The library is compiled here by meson, unless TUTTI_PREFIX names a folder into which it was installed (as `make build` does into build/). SETUP has
-further options of meson, as for `make build`: SETUP=-Dcuda=disabled leaves out the kernels for GPUs, which take minutes.
-TUTTI_SYSTEM=1 is for distributions: nothing is carried, the library and the program are the system's.
+The library is compiled here by meson, unless TUTTI_PREFIX names a folder into which it was installed (as `make build`
+does into build/). SETUP has further options of meson, as for `make build`: SETUP=-Dcuda=disabled leaves out the kernels
+for GPUs, which take minutes. TUTTI_SYSTEM=1 is for distributions: nothing is carried,
+the library and the program are the system's.
 """
 import os
 import pathlib
@@ -17,10 +18,12 @@ from setuptools.dist import Distribution
 from wheel.bdist_wheel import bdist_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Beside the C library nothing of the system's is needed: what else the library and the program use, the wheel carries, too.
+# Beside the C library nothing of the system's is needed: what else the library and the program use,
+# the wheel carries, too.
 SYSTEM = re.compile(r"/lib(c|m|dl|rt|pthread)\.so|linux-vdso|ld-linux")
-SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled", "-Dhwloc=disabled", "-Db_ndebug=false",
-         "-Dc_link_args=-Wl,-rpath,$ORIGIN,-rpath,$ORIGIN/../lib", *os.environ.get("SETUP", "-Dgpu_archs=80,90").split()]
+SETUP = ["--buildtype=release", "--prefix=/carried", "--libdir=lib", "-Dtests=disabled",
+         "-Dhwloc=disabled", "-Db_ndebug=false", "-Dc_link_args=-Wl,-rpath,$ORIGIN,-rpath,$ORIGIN/../lib",
+         *os.environ.get("SETUP", "-Dgpu_archs=80,90").split()]
 
 
 def version() -> str:
@@ -53,7 +56,8 @@ class Build(build_py):
         if os.environ.get("TUTTI_SYSTEM"):
             return
         prefix = os.environ.get("TUTTI_PREFIX")
-        source = pathlib.Path(prefix) if prefix else compiled(pathlib.Path(self.get_finalized_command("build").build_base).resolve())
+        source = (pathlib.Path(prefix) if prefix
+                  else compiled(pathlib.Path(self.get_finalized_command("build").build_base).resolve()))
         carried = pathlib.Path(self.build_lib) / "tutti" / "_carried"
         for folder in ("lib", "bin"):
             (carried / folder).mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""names.py LIBRARY NAMES [OTHER]: the library exports the names, each with its twin, and nothing else, under NCCL's SONAME.
-OTHER is NVIDIA's library where it is installed: of what it exports nothing may be missing, but for what is said below."""
+"""names.py LIBRARY NAMES [OTHER]: the library exports the names, each with its twin, and nothing else, under NCCL's
+SONAME. OTHER is NVIDIA's library where it is installed: of what it exports nothing may be missing,
+but for what is said below."""
 import os
 import subprocess
 import sys

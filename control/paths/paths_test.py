@@ -125,7 +125,8 @@ class Planned(Paths):
 def may_make_a_lab():
     return os.geteuid() == 0 and all(
         subprocess.run(["unshare", "-mn", "sh", "-c", words], capture_output=True).returncode == 0
-        for words in ("ip -V", "nft add table ip x && nft 'add rule ip x y meta mark set 1' || nft list tables | grep -q x"))
+        for words in ("ip -V",
+                      "nft add table ip x && nft 'add rule ip x y meta mark set 1' || nft list tables | grep -q x"))
 
 
 @unittest.skipUnless(may_make_a_lab(), "needs root, network namespaces, iproute2 and nftables")
@@ -141,15 +142,16 @@ class Steered(Paths):
     def send(self, lanes):
         """From the NICs of leaf l0 to those of l1: 50 packets of 1000 bytes for each lane."""
         addresses = {nic: address for nic, address, _, _ in self.lanes(1)}
-        sinks = [subprocess.Popen([LAB, "run", "-n", NAME, f"h{host}", "--", UDPFLOW, "sink", addresses[f"h{host}.n{nic}"],
-                                   "4791", "1000000", "1000"], stdout=subprocess.PIPE, text=True) for host in (2, 3) for nic in (0, 1)]
+        sinks = [subprocess.Popen([LAB, "run", "-n", NAME, f"h{host}",
+                                   "--", UDPFLOW, "sink", addresses[f"h{host}.n{nic}"], "4791", "1000000", "1000"],
+                                  stdout=subprocess.PIPE, text=True) for host in (2, 3) for nic in (0, 1)]
         for sink in sinks:
             self.assertEqual(sink.stdout.readline().strip(), "ready")
         for nic, address, port, _ in lanes:
             host, number = nic[1:].split(".n")
             if int(host) < 2:
-                self.node(f"h{host}", UDPFLOW, "send", address, addresses[f"h{int(host) + 2}.n{number}"], "4791", port, port,
-                          "50", "1000", str(DSCP << 2))
+                self.node(f"h{host}", UDPFLOW, "send", address, addresses[f"h{int(host) + 2}.n{number}"], "4791", port,
+                          port, "50", "1000", str(DSCP << 2))
         heard = sum(int(re.findall(r"\d+", sink.communicate(timeout=20)[0])[0]) for sink in sinks)
         self.assertEqual(heard, 50 * sum(int(nic[1]) < 2 for nic, *_ in lanes))
 

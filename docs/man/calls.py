@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of section 3 out of the public header: one for each call, and libtutti.3 for what all have in common.
 
-What a call does, its shapes, its ownership and its own errors are said by the comment directly in front of it; a comment
-below the heading of a part is of all calls of that part; the paragraphs of the first comment ("Shapes.", "Order.", ...) are
-of the calls that they concern. calls.tbl adds what the header has no place for.
+What a call does, its shapes, its ownership and its own errors are said by the comment directly in front of it; a
+comment below the heading of a part is of all calls of that part; the paragraphs of the first comment ("Shapes.",
+"Order.", ...) are of the calls that they concern. calls.tbl adds what the header has no place for.
 """
 import os
 import re

@@ -40,7 +40,8 @@ def layer_rows(width):
     out = []
     for index, name in enumerate(LAYERS):
         y = TOP + index * ROW
-        out.append(f'<rect x="8" y="{y}" width="{width - 16}" height="{ROW - 6}" fill="{"#f4f6f7" if index % 2 else "#eaeded"}"/>')
+        out.append(f'<rect x="8" y="{y}" width="{width - 16}" height="{ROW - 6}" '
+                   f'fill="{"#f4f6f7" if index % 2 else "#eaeded"}"/>')
         for line, part in enumerate(name.split("\n")):
             out.append(text(18, y + 24 + 18 * line, "src/" + part, 13, font_weight="bold"))
     return out
@@ -53,8 +54,9 @@ def way(index, name, color, steps):
     for number, layer in enumerate(order, 1):
         function, file = steps[layer]
         y = TOP + layer * ROW + 6
-        out += [f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{ROW - 18}" rx="5" fill="#fff" stroke="{color}" stroke-width="1.6"/>',
-                text(x + 8, y + 18, f"{number} {function}", 12, fill=color), text(x + 8, y + 35, file, 11, fill="#555")]
+        out += [f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{ROW - 18}" rx="5" fill="#fff" stroke="{color}" '
+                'stroke-width="1.6"/>', text(x + 8, y + 18, f"{number} {function}", 12, fill=color),
+                text(x + 8, y + 35, file, 11, fill="#555")]
     return out
 
 
@@ -63,7 +65,8 @@ def main():
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif">',
            f'<rect width="{width}" height="{height}" fill="#fff"/>',
            text(18, 34, "The way of an allreduce through the folders", 18, font_weight="bold"),
-           text(18, 56, "Numbers are the order of a way; an empty cell is a folder that it does not enter.", 12, fill="#555")]
+           text(18, 56, "Numbers are the order of a way; an empty cell is a folder that it does not enter.",
+                12, fill="#555")]
     out += layer_rows(width)
     for index, (name, color, steps) in enumerate(WAYS):
         out += way(index, name, color, steps)

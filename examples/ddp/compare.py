@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the model of train.py over tutti and over Gloo, step by step in turn, and compares losses, the time of a step, and of its communication.
+"""Trains the model of train.py over tutti and over Gloo, step by step in turn, and compares losses,
+the time of a step, and of its communication.
 
     build/bin/tutti run -n 2 --no-tag -- python3 examples/ddp/compare.py [--modes ddp,fsdp] [--steps 40]
 
-In turn, because other programs on the machine then disturb both alike. Exit status 1: the losses differ by more than rounding explains.
+In turn, because other programs on the machine then disturb both alike. Exit status 1:
+the losses differ by more than rounding explains.
 """
 import argparse
 import statistics
@@ -72,7 +74,8 @@ def compare(mode, steps, text, letters):
     step, step_other, reducing, reducing_other = (1000 * statistics.median(seconds) for seconds in (
         mine.seconds, other.seconds, mine.reducing, other.reducing))
     if rank == 0:
-        print(f"| {mode} | {ranks} | {mine.losses[-1]:.4f} | {other.losses[-1]:.4f} | {step:.1f} | {step_other:.1f} | {step / step_other:.2f} | "
+        print(f"| {mode} | {ranks} | {mine.losses[-1]:.4f} | "
+              f"{other.losses[-1]:.4f} | {step:.1f} | {step_other:.1f} | {step / step_other:.2f} | "
               f"{reducing:.2f} | {reducing_other:.2f} | {reducing / reducing_other:.2f} |", flush=True)
     return max(abs(a - b) for a, b in zip(mine.losses, other.losses))
 
@@ -85,8 +88,8 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     if dist.get_rank() == 0:
-        print("| mode | ranks | last loss, tutti | last loss, Gloo | step, tutti (ms) | step, Gloo (ms) | ratio | allreduce of the gradients, tutti (ms) "
-              "| the same, Gloo (ms) | ratio |\n" + "|---" * 10 + "|")
+        print("| mode | ranks | last loss, tutti | last loss, Gloo | step, tutti (ms) | step, Gloo (ms) | ratio | "
+              "allreduce of the gradients, tutti (ms) | the same, Gloo (ms) | ratio |\n" + "|---" * 10 + "|")
     text, letters = train.read_text()
     apart = max(compare(mode, options.steps, text, letters) for mode in options.modes.split(","))
     if dist.get_rank() == 0:

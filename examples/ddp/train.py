@@ -3,8 +3,8 @@
 
     build/bin/tutti run -n 2 -- python3 examples/ddp/train.py [--backend tutti|gloo] [--mode ddp|fsdp] [--steps 40]
 
-The text is that of the licences which Debian's package base-files ships. All ranks together see the same letters whatever their number and
-whatever the backend, so the losses that are printed are the same.
+The text is that of the licences which Debian's package base-files ships. All ranks together see the same letters
+whatever their number and whatever the backend, so the losses that are printed are the same.
 """
 import argparse
 import glob

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the panels of dashboard.json as one picture, from what a Prometheus has: for those who have no Grafana, and for reports.
+"""Draws the panels of dashboard.json as one picture, from what a Prometheus has: for those who have no Grafana,
+and for reports.
 
     panels.py [--prometheus http://127.0.0.1:9090] [--instance REGEX] [--minutes 10] [--rate 1m] [-o panels.svg]
 """
@@ -30,7 +31,8 @@ class Prometheus:
 
     def query(self, expression):
         """[(labels, [(time, value), ...]), ...]"""
-        expression = expression.replace("$__rate_interval", self.options.rate).replace("$instance", self.options.instance)
+        expression = (expression.replace("$__rate_interval", self.options.rate)
+                      .replace("$instance", self.options.instance))
         step = max((self.end - self.begin) / POINTS, 1)
         text = urllib.parse.urlencode({"query": expression, "start": self.begin, "end": self.end, "step": step})
         try:
@@ -86,7 +88,8 @@ def plot(x, y, width, height, curves, unit, span):
                         f"{low - (low - top) * value / most:.1f}" for at, value in points)
         out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.6"/>')
         if number < MOST_NAMES:
-            out.append(text(left + (number % 3) * (right - left) / 3, low + 18 + 14 * (number // 3), name, f'fill="{color}"'))
+            out.append(text(left + (number % 3) * (right - left) / 3, low + 18 + 14 * (number // 3), name,
+                            f'fill="{color}"'))
     if not curves:
         out.append(text((left + right) / 2, (top + low) / 2, "no data", 'text-anchor="middle" fill="#888"'))
     return out

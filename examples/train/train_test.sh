@@ -9,7 +9,8 @@ data=${TUTTI_TRAIN_DATA:-${TMPDIR:-/tmp}/tutti-digits-$(id -u).csv}
 "$(dirname "$0")/data.sh" "$data" || { echo "SKIPPED: the data set cannot be had"; exit 77; }
 
 accuracy() {
-    $emulator "$tutti" run -n "$1" --no-tag -- $emulator "$train" --data "$data" --epochs 12 | sed -n 's/^held-out accuracy: \([0-9.]*\)%$/\1/p'
+    $emulator "$tutti" run -n "$1" --no-tag -- $emulator "$train" --data "$data" --epochs 12 |
+        sed -n 's/^held-out accuracy: \([0-9.]*\)%$/\1/p'
 }
 expect() {
     code=0

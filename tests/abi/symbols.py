@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""symbols.py LIBRARY HEADER: the library exports what the header declares with TUTTI_API, and nothing else; and a program that runs
-already can load it, which takes that none of its memory of threads has a place fixed when programs start."""
+"""symbols.py LIBRARY HEADER: the library exports what the header declares with TUTTI_API, and nothing else; and a
+program that runs already can load it, which takes that none of its memory of threads has a place fixed when programs
+start."""
 import ctypes
 import re
 import subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tutti program from outside: run, env, topo, help, and commands that do not exist. Usage: cli_test.py TUTTI SOURCE_ROOT"""
+"""The tutti program from outside: run, env, topo, help, and commands that do not exist.
+Usage: cli_test.py TUTTI SOURCE_ROOT"""
 import json
 import os
 import re
@@ -85,7 +86,8 @@ class Run(unittest.TestCase):
 
     def test_lines_stay_whole(self):
         line = "x" * 5000
-        code, out, _ = ranks(4, f"i=0; while [ $i -lt 50 ]; do printf '%s' {line[:2500]}; echo {line[2500:]}; i=$((i+1)); done")
+        code, out, _ = ranks(4, f"i=0; while [ $i -lt 50 ]; do printf '%s' {line[:2500]}; echo {line[2500:]}; "
+                             "i=$((i+1)); done")
         self.assertEqual(code, 0)
         lines = out.splitlines()
         self.assertEqual(len(lines), 200)
@@ -146,8 +148,9 @@ class Run(unittest.TestCase):
 
     def test_wrong_usage(self):
         for args in (["-n", "0", "true"], ["-n", "x", "true"], ["-n", "-1", "true"], ["-n", "2"], ["true"], [],
-                     ["-n", "1", "--bind", "moon", "true"], ["-n", "1", "--timeout", "0", "true"], ["-n", "1", "-x", "=1", "true"],
-                     ["-n", "1", "-x", "NOT_SET_ANYWHERE", "true"], ["--what", "true"]):
+                     ["-n", "1", "--bind", "moon", "true"], ["-n", "1", "--timeout", "0", "true"],
+                     ["-n", "1", "-x", "=1", "true"], ["-n", "1", "-x", "NOT_SET_ANYWHERE", "true"],
+                     ["--what", "true"]):
             with self.subTest(args=args):
                 code, out, err = tutti("run", *args)
                 self.assertEqual((code, out), (2, ""))
@@ -168,8 +171,8 @@ class Processes(unittest.TestCase):
     def start(self, script, size=2, **more):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        job = subprocess.Popen([*EMULATOR, TUTTI, "run", "-n", str(size), "-x", f"DIR={self.folder.name}", "--", "sh", "-c", script],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        job = subprocess.Popen([*EMULATOR, TUTTI, "run", "-n", str(size), "-x", f"DIR={self.folder.name}", "--", "sh",
+                                "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
         self.addCleanup(job.stdout.close)
         self.addCleanup(job.stderr.close)
         self.addCleanup(lambda: job.poll() is None and job.kill())
@@ -210,7 +213,8 @@ class Processes(unittest.TestCase):
         self.assertEqual(job.wait(DEADLINE), 0)
         self.expect_all_gone(self.pids(2))
 
-    @unittest.skipIf(EMULATOR, "qemu-user 7.2 refuses prctl(PR_SET_CHILD_SUBREAPER): the launcher does not adopt such a child")
+    @unittest.skipIf(EMULATOR,
+                     "qemu-user 7.2 refuses prctl(PR_SET_CHILD_SUBREAPER): the launcher does not adopt such a child")
     def test_child_in_its_own_session(self):
         job = self.start('setsid sh -c \'touch "$DIR/$$"; exec sleep 1000\' & '
                          'while [ -z "$(ls "$DIR")" ]; do sleep 0.01; done; exit 4', size=1)
@@ -312,7 +316,8 @@ class Topo(unittest.TestCase):
         self.assertTrue(all(n["parent"] < i for i, n in enumerate(nodes)))
 
     def test_without_hwloc(self):
-        """The dynamic linker refuses a library that is an empty file, so whoever is linked with hwloc does not start."""
+        """The dynamic linker refuses a library that is an empty file,
+        so whoever is linked with hwloc does not start."""
         with tempfile.TemporaryDirectory() as folder:
             open(os.path.join(folder, "libhwloc.so.15"), "w", encoding="utf-8").close()
             code, out, err = tutti("topo", env={"LD_LIBRARY_PATH": folder})
@@ -404,11 +409,12 @@ class Program(unittest.TestCase):
                     self.assertIn(option, tutti("help", command)[1])
                 self.assertEqual(bool(options), command not in ("help", "version"))
 
-    PRINTS = (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"], ["topo", "--json"],
-              ["topo", "--svg", "-"], ["schedule", "--list"], ["schedule", "allreduce", "ring"],
+    PRINTS = (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"],
+              ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"], ["schedule", "allreduce", "ring"],
               ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"], ["trace", "--json"],
               ["trace", "--dead", "--counters"], ["diagnose", "--json"], ["doctor", "parameters"], ["doctor", "--json"],
-              ["export", "--once"], ["top", "--once", "-i", "50ms"], ["perf", "allreduce", "-b", "8", "-e", "8", "-n", "1"], ["perf", "--help"],
+              ["export", "--once"], ["top", "--once", "-i", "50ms"],
+              ["perf", "allreduce", "-b", "8", "-e", "8", "-n", "1"], ["perf", "--help"],
               ["tune", "--help"], ["run", "--help"], ["diagnose", "--help"], ["export", "--help"], ["top", "--help"],
               ["doctor", "--help"], ["trace", "--help"], ["trace", "--clean"])
 
@@ -416,8 +422,8 @@ class Program(unittest.TestCase):
         """Exit status and standard error of every command that prints, beside a dead process's black box."""
         with tempfile.TemporaryDirectory() as folder:
             env = {**os.environ, "TUTTI_TRACE_DIR": folder}
-            killed = subprocess.Popen([*EMULATOR, TUTTI, "perf", "allreduce", "-n", "1000000000", "-b", "8", "-e", "8"], env=env,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            killed = subprocess.Popen([*EMULATOR, TUTTI, "perf", "allreduce", "-n", "1000000000", "-b", "8", "-e", "8"],
+                                      env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             wait_for(lambda: tutti("trace", "--summary", env={"TUTTI_TRACE_DIR": folder})[0] in (0, 5))
             killed.kill()
             killed.wait(DEADLINE)

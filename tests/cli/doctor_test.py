@@ -506,18 +506,21 @@ class Devices(Doctor):
         self.expect(self.rdma(state="1: DOWN", **gids), "warn", "mlx5_0:1 down", "rdma link")
         self.expect(self.rdma(device=False, **gids), "warn", "up, 400", "--device=/dev/infiniband")
         self.expect(self.rdma(link_layer="InfiniBand", gids__0=gids["gids__0"]), "ok", "InfiniBand, 1 GIDs; ")
-        self.expect(self.rdma(**gids), "ok", "; hosts talk by TCP, by RDMA where TUTTI_TRANSPORT=verbs is set for all ranks$")
+        self.expect(self.rdma(**gids), "ok",
+                    "; hosts talk by TCP, by RDMA where TUTTI_TRANSPORT=verbs is set for all ranks$")
 
     def test_rdma_that_is_asked_for(self):
         """Nothing falls back to TCP then, so what is missing is an error."""
         nothing = {"/sys/class": {"net/none": ""}}
         asked = {"TUTTI_TRANSPORT": "verbs"}
         lacking = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": "libnone.so"})
-        self.expect(lacking, "wrong", "TUTTI_TRANSPORT=verbs: hosts talk by RDMA; libnone.so cannot be loaded", "apt install libibverbs1")
+        self.expect(lacking, "wrong", "TUTTI_TRANSPORT=verbs: hosts talk by RDMA; libnone.so cannot be loaded",
+                    "apt install libibverbs1")
         forbidden = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IB_DISABLE": "1"})
         self.expect(forbidden, "wrong", "^no device; ", "unset TUTTI_IB_DISABLE")
         if DEVICES:
-            none = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES, "SOFTVERBS_DEVICES": "none0"})
+            none = self.inside("rdma", files=nothing,
+                               env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES, "SOFTVERBS_DEVICES": "none0"})
             self.expect(none, "wrong", "hosts talk by RDMA$", "export TUTTI_TRANSPORT=auto")
             some = self.inside("rdma", files=nothing, env={**asked, "TUTTI_IBVERBS_LIBRARY": DEVICES})
             self.expect(some, "ok", "^no device; [1-9][0-9]* of .*; TUTTI_TRANSPORT=verbs: hosts talk by RDMA$")

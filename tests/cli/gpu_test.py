@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti perf and tune --gpu on the stand-in driver: everything verified, and what is wrong found. Usage: gpu_test.py TUTTI EMULATION WRONG"""
+"""tutti perf and tune --gpu on the stand-in driver: everything verified, and what is wrong found.
+Usage: gpu_test.py TUTTI EMULATION WRONG"""
 import json
 import os
 import re
@@ -12,7 +13,8 @@ import unittest
 TUTTI = EMULATION = WRONG = ""
 DEADLINE = 300
 QUICK = os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0")
-COLLECTIVES = "allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv barrier".split()
+COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter "
+               "sendrecv barrier".split())
 REDUCING = ("allreduce", "reduce_scatter", "reduce")
 NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv", "barrier")
 ROW = re.compile(r"^ +\d+ +\d+ +[a-z0-9]+ ")
@@ -50,12 +52,13 @@ class Perf(unittest.TestCase):
         for collective in ("allreduce", "alltoall") if QUICK else COLLECTIVES:
             with self.subTest(collective=collective):
                 found, _ = self.check(collective, "-g", "3", "-b", "1000", "-e", "1000", "-d", "all", "-o", "all")
-                self.assertEqual(len({(row[2], row[3]) for row in found}), 1 if collective == "barrier" else 12 * (6 if collective in REDUCING else 1))
+                self.assertEqual(len({(row[2], row[3]) for row in found}),
+                                 1 if collective == "barrier" else 12 * (6 if collective in REDUCING else 1))
 
     def test_options(self):
         size = ["-b", "64", "-e", "64K", "-f", "32"]
-        for args in (["-np", "2", "-G", "2"], ["-g", "2", "-G", "3", "-m", "2"], ["-t", "2", "-G", "1"], ["-np", "2", "-R", "1"],
-                     ["-g", "2", "--rotate", "1"], ["-np", "2", "-z", "1"]):
+        for args in (["-np", "2", "-G", "2"], ["-g", "2", "-G", "3", "-m", "2"], ["-t", "2", "-G", "1"],
+                     ["-np", "2", "-R", "1"], ["-g", "2", "--rotate", "1"], ["-np", "2", "-z", "1"]):
             with self.subTest(args=args):
                 self.check("allreduce", *args, *size)
 
@@ -71,10 +74,12 @@ class Perf(unittest.TestCase):
         self.assertEqual(len({bus for _, _, bus in found}), 4)
 
     def test_wrong_results_are_found(self):
-        sanitizer = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0", "LD_PRELOAD": WRONG}
+        sanitizer = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
+                     "LD_PRELOAD": WRONG}
         for place in ([], ["--gpu"], ["--gpu", "-G", "1"]):
             with self.subTest(place=place):
-                code, out, err = tutti("perf", "allreduce", *place, "-g", "3", "-b", "4K", "-e", "4K", "-n", "2", env=sanitizer)
+                code, out, err = tutti("perf", "allreduce", *place, "-g", "3", "-b", "4K", "-e", "4K",
+                                       "-n", "2", env=sanitizer)
                 self.assertEqual(code, 1, out + err)
                 self.assertEqual([(row[8], row[12]) for row in rows(out)], [("3", "3")], err)
                 self.assertIn("1 wrong, the first at element 1023", err)
@@ -93,13 +98,14 @@ class Perf(unittest.TestCase):
                            ("cuGraphInstantiateWithFlags", "make a graph"), ("cuGraphLaunch", "launch a graph"),
                            ("cuGraphExecDestroy", "free a graph"), ("cuMemFree", "free a buffer")):
             with self.subTest(call=call):
-                code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "2", "-b", "64", "-e", "64", "-n", "1", "-G", "1",
-                                     env={"TUTTI_EMULATED_FAULT": call + ":1"})
+                code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "2", "-b", "64", "-e", "64", "-n", "1",
+                                     "-G", "1", env={"TUTTI_EMULATED_FAULT": call + ":1"})
                 self.assertEqual(code, 1, err)
                 self.assertIn(said, err.splitlines()[-1])
 
     def test_too_little_memory(self):
-        code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "2", "-b", "64M", "-e", "64M", "-n", "1", env={"TUTTI_EMULATED_MEMORY": "96M"})
+        code, _, err = tutti("perf", "allreduce", "--gpu", "-g", "2", "-b", "64M", "-e", "64M",
+                             "-n", "1", env={"TUTTI_EMULATED_MEMORY": "96M"})
         self.assertEqual(code, 1)
         self.assertIn("give a smaller -e", err)
 
@@ -121,7 +127,8 @@ class Tune(unittest.TestCase):
             code, out, err = tutti("tune", "--gpu", *args, "-o", file.name)
             self.assertEqual(code, 0, out + err)
             text = file.read().decode()
-            shell = subprocess.run(["sh", "-euc", ". " + file.name + "; env"], capture_output=True, text=True, check=True)
+            shell = subprocess.run(["sh", "-euc", ". " + file.name + "; env"], capture_output=True,
+                                   text=True, check=True)
         steps = [tuple(map(int, step)) for step in re.findall(r"^\[(\d+)/(\d+)\]", out, re.M)]
         self.assertEqual([step for step, _ in steps], list(range(1, steps[0][1] + 1)))
         for line in text.splitlines():
@@ -155,14 +162,15 @@ class Tune(unittest.TestCase):
         self.assertIn("nothing could be measured", err)
 
     def test_no_gpus(self):
-        for env, said in (({"TUTTI_CUDA_LIBRARY": "/no/driver"}, "load the CUDA driver"), ({"TUTTI_EMULATED_GPUS": "1"}, "one GPU")):
+        for env, said in (({"TUTTI_CUDA_LIBRARY": "/no/driver"}, "load the CUDA driver"),
+                          ({"TUTTI_EMULATED_GPUS": "1"}, "one GPU")):
             code, out, err = tutti("tune", "--gpu", env=env)
             self.assertEqual((code, out), (1, ""))
             self.assertIn(said, err)
 
     def test_wrong_usage(self):
-        for args in (["--gpu", "-n", "5"], ["--gpu", "--only", "COPY_FROM,COPIES"], ["--gpu", "--transport", "shm"], ["-e", "64K"],
-                     ["--gpu", "-e", "x"], ["--gpu", "-n", "1"]):
+        for args in (["--gpu", "-n", "5"], ["--gpu", "--only", "COPY_FROM,COPIES"], ["--gpu", "--transport", "shm"],
+                     ["-e", "64K"], ["--gpu", "-e", "x"], ["--gpu", "-n", "1"]):
             with self.subTest(args=args):
                 code, out, err = tutti("tune", *args)
                 self.assertEqual((code, out), (2, ""))

@@ -16,7 +16,8 @@ DEADLINE = 60
 
 
 def trace(folder, *args):
-    done = subprocess.run([TUTTI, "trace", "--lanes", "--dir", folder, *args], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    done = subprocess.run([TUTTI, "trace", "--lanes", "--dir", folder, *args], capture_output=True, text=True,
+                          timeout=DEADLINE, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -25,7 +26,8 @@ class Lanes(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         env = {**os.environ, "TUTTI_TRANSPORT": "tcp", "TUTTI_TRACE_DIR": self.folder.name, "TUTTI_TCP_LANES": "2",
                "TUTTI_SOCKET_IFNAME": "=lo"}
-        self.job = subprocess.Popen([TUTTI, "perf", "sendrecv", "-np", "2", "-b", "4M", "-e", "4M", "-n", "1000000", "-c", "0"], env=env,
+        self.job = subprocess.Popen([TUTTI, "perf", "sendrecv", "-np", "2", "-b", "4M",
+                                     "-e", "4M", "-n", "1000000", "-c", "0"], env=env,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def tearDown(self):
@@ -49,7 +51,8 @@ class Lanes(unittest.TestCase):
         out = self.wait_for_rates()
         self.assertEqual(len(re.findall(r"^process \d+ \(alive\).*: 2 lanes to other processes$", out, re.M)), 2, out)
         pids = re.findall(r"^process (\d+)", out, re.M)
-        for peer in re.findall(r"lane [01] tcp to process (\d+), interface \S+, distance host, up: \d+ segments remembered", out):
+        for peer in re.findall(r"lane [01] tcp to process (\d+), interface \S+, distance host, up: \d+ "
+                               r"segments remembered", out):
             self.assertIn(peer, pids)
         rates = [float(rate) for rate in re.findall(r"best (\d+\.\d+);", out)]
         self.assertTrue(all(0 < rate < 1000 for rate in rates), rates)
@@ -61,7 +64,8 @@ class Lanes(unittest.TestCase):
         root = xml.etree.ElementTree.parse(picture).getroot()
         self.assertGreater(len(root.findall("{http://www.w3.org/2000/svg}rect/{http://www.w3.org/2000/svg}title")), 2)
 
-        watcher = subprocess.Popen([TUTTI, "trace", "--lanes", "--follow", "--dir", self.folder.name], stdout=subprocess.PIPE, text=True)
+        watcher = subprocess.Popen([TUTTI, "trace", "--lanes", "--follow", "--dir", self.folder.name],
+                                   stdout=subprocess.PIPE, text=True)
         seen = [watcher.stdout.readline() for _ in range(3)]
         os.killpg(self.job.pid, signal.SIGKILL)
         self.job.wait()

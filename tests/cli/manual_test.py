@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages: fresh, one for each exported call and each command, and read without a warning. Usage: manual_test.py TUTTI LIBRARY ROOT"""
+"""The manual pages: fresh, one for each exported call and each command, and read without a warning.
+Usage: manual_test.py TUTTI LIBRARY ROOT"""
 import glob
 import os
 import re
@@ -16,8 +17,8 @@ EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build fo
 
 
 def generate(*args, tutti=None, script=None, **more):
-    done = subprocess.run([sys.executable, script or f"{ROOT}/docs/man/generate.py", *args[:-1], tutti or TUTTI, *args[-1:]],
-                          capture_output=True, text=True, check=False, **more)
+    done = subprocess.run([sys.executable, script or f"{ROOT}/docs/man/generate.py", *args[:-1], tutti or TUTTI,
+                           *args[-1:]], capture_output=True, text=True, check=False, **more)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -32,7 +33,8 @@ class Pages(unittest.TestCase):
         self.assertEqual(code, 0, text)
 
     def test_one_for_each_exported_call(self):
-        listing = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+        listing = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True,
+                                 text=True).stdout
         exported = set(re.findall(r" T (tutti_\w+)", listing))
         self.assertGreater(len(exported), 40)
         pages = {name.removesuffix(".3") for name in os.listdir(f"{ROOT}/docs/man/man3")}
@@ -43,7 +45,8 @@ class Pages(unittest.TestCase):
         for path in installed():
             with open(path, encoding="utf-8") as file:
                 text = file.read().replace("\\-", "-").replace("\\fR", "")
-            for name, section in re.findall(r"^\.BR (\S+) \((\d)\)", text, re.M) + re.findall(r"\\fB(\w+)\((\d)\)", text):
+            for name, section in (re.findall(r"^\.BR (\S+) \((\d)\)", text, re.M)
+                                  + re.findall(r"\\fB(\w+)\((\d)\)", text)):
                 self.assertIn(f"{name}.{section}", there, path)
 
     def test_read_without_a_warning(self):
@@ -57,7 +60,8 @@ class Pages(unittest.TestCase):
         said = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
         self.assertEqual(said, [])
         if shutil.which("man"):
-            text = subprocess.run(["man", "-l", f"{ROOT}/docs/man/man3/tutti_allreduce.3"], check=True, capture_output=True, text=True,
+            text = subprocess.run(["man", "-l", f"{ROOT}/docs/man/man3/tutti_allreduce.3"],
+                                  check=True, capture_output=True, text=True,
                                   env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C"}).stdout
             if text.count("\n") > 10:  # images of containers have a man that only says that the manual was left out
                 self.assertRegex(text, r"tutti_allreduce - reduce vectors of all ranks for all")
@@ -108,7 +112,8 @@ class Generator(unittest.TestCase):
         self.change(os.path.join(self.work, "include", "tutti", "tutti.h"), old, new)
         return generate("--check", os.path.dirname(script), script=script)
 
-    NEW = ("/* Done when every rank has called it. */", "/* Scans. */\nTUTTI_API tutti_result_t tutti_scan(tutti_comm_t comm);\n/* Done. */")
+    NEW = ("/* Done when every rank has called it. */",
+           "/* Scans. */\nTUTTI_API tutti_result_t tutti_scan(tutti_comm_t comm);\n/* Done. */")
 
     def test_call_that_is_new(self):
         code, text = self.with_header(*self.NEW)

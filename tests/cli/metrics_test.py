@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti export over a running job, read by Prometheus' own programs where they are. Usage: metrics_test.py TUTTI SOURCE_ROOT"""
+"""tutti export over a running job, read by Prometheus' own programs where they are.
+Usage: metrics_test.py TUTTI SOURCE_ROOT"""
 import http.client
 import json
 import os
@@ -53,7 +54,8 @@ class Job(unittest.TestCase):
         cls.job = subprocess.Popen(
             [*EMULATOR, TUTTI, "run", "-n", "2", "--", *EMULATOR, TUTTI, "perf", "allreduce", "-b", "64K", "-e", "64K",
              "-n", "100000000", "-c", "0"], env=cls.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        cls.running = wait_for(lambda: (cls.value('tutti_operations_total{program="tutti",rank="1",slot="0"}') or 0) > 10)
+        cls.running = wait_for(
+            lambda: (cls.value('tutti_operations_total{program="tutti",rank="1",slot="0"}') or 0) > 10)
 
     @classmethod
     def tearDownClass(cls):
@@ -84,8 +86,10 @@ class Once(Job):
         self.assertTrue(wait_for(lambda: self.value(series) > before))
         self.assertEqual(self.value('tutti_processes{state="alive"}'), 2)
         self.assertEqual(self.value('tutti_processes{state="dead"}'), 0)
-        # Of the rank that waits: an operation that never waits has no measured end, and one of two ranks may always be the later.
-        rate = r'^tutti_latest_operation_bus_bytes_per_second\{program="tutti",rank="[01]",slot="0",collective="allreduce"\} [1-9]'
+        # Of the rank that waits: an operation that never waits has no measured end,
+        # and one of two ranks may always be the later.
+        rate = (r'^tutti_latest_operation_bus_bytes_per_second\{program="tutti",rank="[01]",slot="0",'
+                r'collective="allreduce"\} [1-9]')
         self.assertTrue(wait_for(lambda: re.search(rate, self.once(), re.M)))
         self.assertGreaterEqual(self.value('tutti_communicators_open{program="tutti",rank="0",slot="0"}'), 1)
 
@@ -100,7 +104,8 @@ class Once(Job):
         self.assertEqual(families["tutti_process"].type, "info")
         for family in families.values():
             names = [set(sample.labels) for sample in family.samples]
-            allowed = {"program", "rank", "slot", "transport", "way", "collective", "where", "purpose", "state", "class"}
+            allowed = {"program", "rank", "slot", "transport", "way", "collective", "where", "purpose",
+                       "state", "class"}
             if family.name == "tutti_process":
                 allowed |= {"pid", "library"}
             self.assertLessEqual(set().union(*names), allowed, family.name)
@@ -139,7 +144,8 @@ class Once(Job):
                     return tutti("export", "--once", "--stuck", "100ms", env=env)[1]
                 self.assertTrue(wait_for(lambda: re.search(r'operations_total\{.*rank="1".*\} [1-9]', export())))
                 os.kill(int(self.read(f"{folder}/pid1")), signal.SIGSTOP)
-                self.assertTrue(wait_for(lambda: re.search(r'findings\{class="other hang"\} [1-9]', export())), export())
+                self.assertTrue(wait_for(lambda: re.search(r'findings\{class="other hang"\} [1-9]', export())),
+                                export())
                 self.assertRegex(export(), r'peer_wait_seconds\{program="tutti",rank="0",slot="0"\} [0-9.]*[1-9]')
             finally:
                 job.kill()
@@ -198,7 +204,8 @@ class Served(Job):
 
     @unittest.skipIf(EMULATOR, "what the emulator reads counts, too")
     def test_the_dead_are_read_once(self):
-        """Hundreds of boxes that dead processes left cost a scrape next to nothing, and are forgotten with their files."""
+        """Hundreds of boxes that dead processes left cost a scrape next to nothing,
+        and are forgotten with their files."""
         with tempfile.TemporaryDirectory() as folder:
             killed = subprocess.Popen([TUTTI, "perf", "allreduce", "-n", "1000000000", "-b", "8", "-e", "8", "-c", "0"],
                                       env={**os.environ, "TUTTI_TRACE_DIR": folder}, stdout=subprocess.DEVNULL,
@@ -208,7 +215,8 @@ class Served(Job):
             killed.kill()
             killed.wait(DEADLINE)
             for number in range(300):  # the name says whose it is, and no process has such a number
-                os.link(os.path.join(folder, box), os.path.join(folder, f"tutti-{os.geteuid()}-{5000000 + number}-1.box"))
+                os.link(os.path.join(folder, box),
+                        os.path.join(folder, f"tutti-{os.geteuid()}-{5000000 + number}-1.box"))
             with open(f"{folder}/tutti-{os.geteuid()}-6000000-1.box", "wb") as file:
                 file.write(b"no box" + b"\xff" * 10000)
             server, port = self.serve("--dir", folder)
@@ -224,7 +232,8 @@ class Served(Job):
             self.assertGreater(scrape(), 300 * 1000)
             for _ in range(2):
                 self.assertLess(scrape(), 10000)
-            os.rename(os.path.join(folder, f"tutti-{os.geteuid()}-5000000-1.box"), f"{folder}/tutti-{os.geteuid()}-7000000-1.box")
+            os.rename(os.path.join(folder, f"tutti-{os.geteuid()}-5000000-1.box"),
+                      f"{folder}/tutti-{os.geteuid()}-7000000-1.box")
             self.assertGreater(scrape(), 1000)
             self.assertLess(scrape(), 10000)
 
@@ -273,7 +282,8 @@ class Served(Job):
     def draw(self, url, path):
         """Prometheus takes every query of the dashboard, and the picture shows what it answers."""
         def panels(*args):
-            return subprocess.run([sys.executable, examples("panels.py"), *args], capture_output=True, text=True, timeout=DEADLINE)
+            return subprocess.run([sys.executable, examples("panels.py"), *args], capture_output=True, text=True,
+                                  timeout=DEADLINE)
         done = panels("--prometheus", url, "--minutes", "0.5", "--rate", "10s", "-o", path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         with open(path, encoding="utf-8") as file:
@@ -291,7 +301,8 @@ class Served(Job):
         self.assertEqual(done.returncode, 1)
         self.assertIn("sometimes", done.stderr)
         done = panels("--prometheus", url, "-o", "/nonexistent/panels.svg")
-        self.assertEqual((done.returncode, done.stderr), (1, "panels.py: cannot write /nonexistent/panels.svg: No such file or directory\n"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "panels.py: cannot write /nonexistent/panels.svg: No such file or directory\n"))
         done = panels("--prometheus", "http://127.0.0.1:9", "-o", path)
         self.assertEqual(done.returncode, 1)
         self.assertIn("panels.py: http://127.0.0.1:9: ", done.stderr)

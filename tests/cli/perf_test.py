@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti perf over real transports: every collective, type and operator verified; output and usage. Usage: perf_test.py TUTTI WRONG"""
+"""tutti perf over real transports: every collective, type and operator verified; output and usage.
+Usage: perf_test.py TUTTI WRONG"""
 import json
 import os
 import re
@@ -13,7 +14,8 @@ TUTTI = ""
 WRONG = ""
 DEADLINE = 300
 QUICK = os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0")
-COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv barrier").split()
+COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter "
+               "sendrecv barrier").split()
 REDUCING = ("allreduce", "reduce_scatter", "reduce")
 NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv", "barrier")
 ROW = re.compile(r"^(?:\[0\] )? +\d+ +\d+ +[a-z0-9]+ ")
@@ -43,8 +45,8 @@ class Verified(unittest.TestCase):
 
     def test_transports_and_threads(self):
         for collective in COLLECTIVES:
-            for ranks, env in ((["-np", "3"], {"TUTTI_TRANSPORT": "shm"}), (["-np", "3"], {"TUTTI_TRANSPORT": "tcp"}), (["-t", "3"], {}),
-                               (["-g", "3"], {}), (["-np", "2", "-t", "2", "-p", "1"], {})):
+            for ranks, env in ((["-np", "3"], {"TUTTI_TRANSPORT": "shm"}), (["-np", "3"], {"TUTTI_TRANSPORT": "tcp"}),
+                               (["-t", "3"], {}), (["-g", "3"], {}), (["-np", "2", "-t", "2", "-p", "1"], {})):
                 with self.subTest(collective=collective, ranks=ranks, env=env):
                     self.check(collective, *ranks, "-b", "4", "-e", "128K" if QUICK else "1M", "-f", "29", env=env)
 
@@ -63,7 +65,8 @@ class Verified(unittest.TestCase):
     def test_barrier(self):
         """One row, whatever is asked for; on one host it is verified that nobody leaves early."""
         for ranks in (["-np", "3"], ["-t", "3"], ["-g", "3"], ["-np", "2", "-t", "2"]):
-            found = self.check("barrier", *ranks, "-b", "8", "-e", "1M", "-f", "2", "-d", "all", "-o", "all", "-r", "all", "-R", "1", "-m", "3")
+            found = self.check("barrier", *ranks, "-b", "8", "-e", "1M", "-f", "2", "-d", "all", "-o", "all",
+                               "-r", "all", "-R", "1", "-m", "3")
             self.assertEqual([row[:5] for row in found], [["0", "0", "none", "none", "-1"]])
             self.assertGreater(float(found[0][5]), 0)
 
@@ -115,7 +118,8 @@ class Output(unittest.TestCase):
 
     def test_json(self):
         with tempfile.NamedTemporaryFile() as file:
-            code, out, _ = perf("allgather", "-t", "2", "-b", "64", "-e", "1K", "-f", "4", "-n", "2", "--json", file.name)
+            code, out, _ = perf("allgather", "-t", "2", "-b", "64", "-e", "1K", "-f", "4", "-n", "2",
+                                "--json", file.name)
             result = json.load(file)
         self.assertEqual(code, 0)
         self.assertEqual(result["wrong"], 0)
@@ -139,9 +143,10 @@ class Output(unittest.TestCase):
         self.assertEqual(rows(out)[0][8], "N/A")
 
     def test_wrong_usage(self):
-        for args in ([], ["allreduc"], ["allreduce", "-b", "x"], ["allreduce", "-b", "8", "-e", "4"], ["allreduce", "-o", "xor"],
-                     ["allreduce", "-d", "float9"], ["allreduce", "-n", "0"], ["allreduce", "-t", "0"], ["allreduce", "gather"],
-                     ["allreduce", "-np", "0"], ["allreduce", "-T", "-1"], ["allreduce", "-C", "2"], ["allreduce", "--what"], ["allreduce", "-b"]):
+        for args in ([], ["allreduc"], ["allreduce", "-b", "x"], ["allreduce", "-b", "8", "-e", "4"],
+                     ["allreduce", "-o", "xor"], ["allreduce", "-d", "float9"], ["allreduce", "-n", "0"],
+                     ["allreduce", "-t", "0"], ["allreduce", "gather"], ["allreduce", "-np", "0"],
+                     ["allreduce", "-T", "-1"], ["allreduce", "-C", "2"], ["allreduce", "--what"], ["allreduce", "-b"]):
             with self.subTest(args=args):
                 code, out, err = perf(*args)
                 self.assertEqual((code, out), (2, ""))

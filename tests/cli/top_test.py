@@ -297,7 +297,8 @@ class Screen(Top):
         self.expect("status 0")
 
     def test_terminal_closed(self):
-        # behind the hangup comes a SIGCONT: it undoes the SIGSTOP by which the search for leaks stops a process that ends
+        # behind the hangup comes a SIGCONT: it undoes the SIGSTOP by which the search for leaks stops a process that
+        # ends
         self.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         self.opened()
         with open(f"{self.folder}/shell", encoding="utf-8") as file:

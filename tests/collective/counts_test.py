@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What black boxes count of a known traffic, and which events they note. Usage: counts_test.py TUTTI PROGRAM shm|tcp|verbs"""
+"""What black boxes count of a known traffic, and which events they note.
+Usage: counts_test.py TUTTI PROGRAM shm|tcp|verbs"""
 import json
 import os
 import subprocess

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu_plan_test.py TUTTI DRIVER_FOLDER: what the black box shows of a call on GPUs is the plan that tutti schedule prints.
-Every way of GPUs runs on the stand-in driver; algorithm, rounds and peers of each rank are compared."""
+"""gpu_plan_test.py TUTTI DRIVER_FOLDER: what the black box shows of a call on GPUs is the plan that tutti schedule
+prints. Every way of GPUs runs on the stand-in driver; algorithm, rounds and peers of each rank are compared."""
 import json
 import os
 import re
@@ -35,14 +35,16 @@ WAYS = [  # way, collectives, bytes, settings
 
 
 def tutti(*words, **settings):
-    return subprocess.run([*EMULATOR, TUTTI, *words], env=dict(os.environ, **settings), capture_output=True, text=True, timeout=DEADLINE,
-                          check=False).stdout
+    return subprocess.run([*EMULATOR, TUTTI, *words], env=dict(os.environ, **settings), capture_output=True, text=True,
+                          timeout=DEADLINE, check=False).stdout
 
 
 def chosen(collective, size, settings):
-    """The way that tutti schedule names for the call. Ranks share a process; of a reduce-scatter a call's count is that of a block."""
+    """The way that tutti schedule names for the call. Ranks share a process;
+    of a reduce-scatter a call's count is that of a block."""
     size = int(size[:-1]) * 1024 // (RANKS if collective == "reduce_scatter" else 1)
-    text = tutti("schedule", collective, "--plan", str(size), "--where", "process", "-n", str(RANKS), "--quiet", **settings)
+    text = tutti("schedule", collective, "--plan", str(size), "--where", "process", "-n", str(RANKS),
+                 "--quiet", **settings)
     return re.search(r": ([\w-]+)", text).group(1)
 
 
@@ -50,7 +52,8 @@ def plan(collective, way, rank):
     """Rounds and peers as printed for a rank."""
     text = tutti("schedule", collective, way, "-n", str(RANKS), "--root", str(ROOT), "-r", str(rank))
     rounds = int(re.search(r"(\d+) rounds?,", text).group(1))
-    return rounds, {int(to) for to in re.findall(r" to (\d+)", text)}, {int(peer) for peer in re.findall(r"recv.*? from (\d+)", text)}
+    return (rounds, {int(to) for to in re.findall(r" to (\d+)", text)},
+            {int(peer) for peer in re.findall(r"recv.*? from (\d+)", text)})
 
 
 class Plans(unittest.TestCase):
@@ -61,9 +64,11 @@ class Plans(unittest.TestCase):
             self.assertLess(time.monotonic(), end, f"no {collective} by {way} was seen, but {seen}")
             self.assertIsNone(process.poll(), "the ranks have ended")
             text = tutti("trace", "--dead", "--json", "--dir", folder)
-            for comm in [comm for one in json.loads(text)["processes"] for comm in one["communicators"]] if text else []:
+            for comm in ([comm for one in json.loads(text)["processes"] for comm in one["communicators"]]
+                         if text else []):
                 for op in comm["operations"]:
-                    on_gpu = comm["nranks"] == RANKS and op.get("device")  # ranks that join also meet in host memory, some by one-shot
+                    # ranks that join also meet in host memory, some by one-shot
+                    on_gpu = comm["nranks"] == RANKS and op.get("device")
                     if on_gpu and op["collective"].replace("-", "_") == collective and op["algorithm"] == way:
                         seen[comm["rank"]] = op
         return seen
@@ -73,7 +78,8 @@ class Plans(unittest.TestCase):
         path = f"{DRIVER}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         with tempfile.TemporaryDirectory(prefix="tutti-gpu-plan-") as folder:
             env = dict(os.environ, TUTTI_TRACE_DIR=folder, TUTTI_EMULATED_GPUS="4", LD_LIBRARY_PATH=path, **settings)
-            command = [*EMULATOR, TUTTI, "perf", collective, "--gpu", "-g", str(RANKS), "-b", size, "-e", size, "-r", str(ROOT), "-n", "1000000"]
+            command = [*EMULATOR, TUTTI, "perf", collective, "--gpu", "-g", str(RANKS), "-b", size, "-e", size,
+                       "-r", str(ROOT), "-n", "1000000"]
             with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as process:
                 try:
                     for rank, op in self.shown(folder, collective, way, process).items():

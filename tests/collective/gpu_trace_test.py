@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu_trace_test.py TUTTI GPU_HANG DRIVER_FOLDER: communicators on GPUs of the stand-in driver get stuck; tutti trace says why."""
+"""gpu_trace_test.py TUTTI GPU_HANG DRIVER_FOLDER: communicators on GPUs of the stand-in driver get stuck;
+tutti trace says why."""
 import json
 import os
 import re
@@ -23,8 +24,10 @@ class Job:
     def __init__(self, scene, **settings):
         self.place = tempfile.TemporaryDirectory(prefix="tutti-gpu-trace-")
         path = os.environ.get("LD_LIBRARY_PATH", "")
-        env = dict(os.environ, TUTTI_TRACE_DIR=self.place.name, TUTTI_TEST_GPU="1", LD_LIBRARY_PATH=f"{DRIVER}:{path}", **settings)
-        self.ranks = subprocess.Popen([*EMULATOR, TUTTI, "run", "-n", "3", "--timeout", "250", "--", *EMULATOR, HANG, scene, self.place.name],
+        env = dict(os.environ, TUTTI_TRACE_DIR=self.place.name, TUTTI_TEST_GPU="1",
+                   LD_LIBRARY_PATH=f"{DRIVER}:{path}", **settings)
+        self.ranks = subprocess.Popen([*EMULATOR, TUTTI, "run", "-n", "3",
+                                       "--timeout", "250", "--", *EMULATOR, HANG, scene, self.place.name],
                                       env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def __enter__(self):
@@ -44,8 +47,8 @@ class Job:
             pass
 
     def trace(self, *options):
-        done = subprocess.run([*EMULATOR, TUTTI, "trace", "--dead", "--dir", self.place.name, *options], capture_output=True, text=True,
-                              timeout=DEADLINE, check=False)
+        done = subprocess.run([*EMULATOR, TUTTI, "trace", "--dead", "--dir", self.place.name, *options],
+                              capture_output=True, text=True, timeout=DEADLINE, check=False)
         assert done.returncode in (0, 4), done.stderr  # 4: no process has come so far
         return done.stdout
 
@@ -91,15 +94,19 @@ class Stuck(unittest.TestCase):
     def test_rank_that_does_not_come(self):
         for blocks in ({}, {"TUTTI_P2P_DISABLE": "1"}):
             with Job("late", **blocks) as job:
-                seen = job.see(says("behind", 1, r"rank 1 \(process \d+\) has not called allreduce #(\d+) and is waited for by ranks 0 2 in "
+                seen = job.see(says("behind", 1, r"rank 1 \(process \d+\) has "
+                                    r"not called allreduce #(\d+) and is waited for by ranks 0 2 in "
                                     r"allreduce #\1 of communicator world, for .*; its last: allreduce #\d+, done"))
                 ranks = worlds(seen)
                 for rank in (0, 2):
                     last = ranks[rank]["operations"][-1]
-                    self.assertTrue(last["device"] and last["collective"] == "allreduce" and last["count"] == 1000 and last["bytes"] == 4000)
-                    self.assertEqual((last["type"], last["op"], last["root"], last["end_ns"]), ("uint32", "sum", None, None))
+                    self.assertTrue(last["device"] and last["collective"] == "allreduce" and last["count"] == 1000
+                                    and last["bytes"] == 4000)
+                    self.assertEqual((last["type"], last["op"], last["root"], last["end_ns"]),
+                                     ("uint32", "sum", None, None))
                     self.assertEqual(ranks[1]["operations"][-1]["seq"] + 1, last["seq"])
-                waiting = job.see(lambda seen: all(worlds(seen)[rank]["operations"][-1]["state"] == "running" for rank in (0, 2)))
+                waiting = job.see(lambda seen: all(worlds(seen)[rank]["operations"][-1]["state"] == "running"
+                                                   for rank in (0, 2)))
                 self.assertTrue(blames("behind", 1)(waiting))
                 job.end()
 
@@ -119,7 +126,8 @@ class Stuck(unittest.TestCase):
             job.end()
 
     def test_ring_that_is_open(self):
-        ways = ({"TUTTI_COPY_FROM": "0"}, {"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_FROM": "1K", "TUTTI_COPY_STAGE": "64K"})
+        ways = ({"TUTTI_COPY_FROM": "0"},
+                {"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_FROM": "1K", "TUTTI_COPY_STAGE": "64K"})
         for way, settings in zip(("exchange", "copy"), ways):
             with Job("ring", **settings) as job:
                 right = says("behind", 2, r"is waited for by ranks? (0|0 1) in group #1 of communicator world")
@@ -133,16 +141,19 @@ class Stuck(unittest.TestCase):
         with Job("late") as job:
             seen = job.see(blames("behind", 1))
             pids = {comm["rank"]: process["pid"] for process in seen["processes"] for comm in process["communicators"]}
-            for pid in (job.ranks.pid, pids[0], pids[2]):  # the others give up soon, and then nobody waits for it any more
+            # the others give up soon, and then nobody waits for it any more
+            for pid in (job.ranks.pid, pids[0], pids[2]):
                 os.kill(pid, signal.SIGSTOP)
             os.kill(pids[1], signal.SIGKILL)
             job.see(lambda seen: ("dead", 1) in [(one["kind"], one["rank"]) for one in seen["verdict"]])
 
     def test_rank_that_gives_up(self):
         with Job("abort") as job:
-            job.see(says("behind", 1, r"is waited for by ranks 0 2 in allreduce #\d+ .*; its last: allreduce #\d+, done"))
+            job.see(says("behind", 1,
+                         r"is waited for by ranks 0 2 in allreduce #\d+ .*; its last: allreduce #\d+, done"))
             job.say("go")
-            job.see(lambda seen: all(comm["state"] == "failed" and comm["culprit"] == 1 and comm["operations"][-1]["state"] == "failed"
+            job.see(lambda seen: all(comm["state"] == "failed"
+                                     and comm["culprit"] == 1 and comm["operations"][-1]["state"] == "failed"
                                      for rank, comm in worlds(seen).items() if rank != 1))
             job.say("end")
             job.end()
@@ -157,7 +168,8 @@ class Life(unittest.TestCase):
         last = comm["operations"][-1]
         self.assertEqual((last["collective"], last["state"]), ("barrier", "done"))
         self.assertEqual([op["state"] for op in comm["operations"][-3:-1]], ["captured"] * 2)
-        self.assertTrue(all(op["state"] == "done" and op["device"] for op in comm["operations"][:-3] if op["collective"] == "allreduce"))
+        self.assertTrue(all(op["state"] == "done" and op["device"] for op in comm["operations"][:-3]
+                            if op["collective"] == "allreduce"))
         self.assertEqual(comm["operations"][-4]["algorithm"], way)
         numbers = [op["seq"] for op in comm["operations"]]
         self.assertEqual(numbers, sorted(set(numbers)))
@@ -186,7 +198,8 @@ class Life(unittest.TestCase):
         self.check({"TUTTI_COPY_PROCESSES": "0"}, ("window", "bulk", "mailbox", "tables"))
 
     def test_staging(self):
-        self.check({"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_STAGE": "64K"}, ("window", "staging", "bulk", "mailbox", "tables"))
+        self.check({"TUTTI_COPY_PROCESSES": "1", "TUTTI_COPY_STAGE": "64K"},
+                   ("window", "staging", "bulk", "mailbox", "tables"))
 
     def test_host_windows(self):
         self.check({"TUTTI_P2P_DISABLE": "1"}, ("mailbox", "host windows", "tables"), "bulk")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""inject_sweep.py PROGRAM LIBRARY TRANSPORT STRIDE [BEFORE...]: fails the N-th call of each function in rank 0, for N = 1, 1 + STRIDE, ...
+"""inject_sweep.py PROGRAM LIBRARY TRANSPORT STRIDE [BEFORE...]: fails the N-th call of each function in rank 0,
+for N = 1, 1 + STRIDE, ...
 
-Every rank must end with a right result (0) or a clean error (10), and none may hang or crash. Test programs end the sweep of a
-function when nothing was fired any more.
+Every rank must end with a right result (0) or a clean error (10), and none may hang or crash. Test programs end the
+sweep of a function when nothing was fired any more.
 """
 import os
 import secrets
@@ -12,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-FUNCTIONS = ["malloc", "calloc", "realloc", "socket", "connect", "accept4", "send", "sendmsg", "recv", "recvmsg", "mmap", "memfd_create",
-             "epoll_ctl", "eventfd"]
+FUNCTIONS = ["malloc", "calloc", "realloc", "socket", "connect", "accept4", "send", "sendmsg", "recv", "recvmsg",
+             "mmap", "memfd_create", "epoll_ctl", "eventfd"]
 EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # of a build for another processor
 
 
@@ -29,12 +30,13 @@ def trial(program, library, transport, ranks, specification, victim):
     with tempfile.TemporaryDirectory() as folder:
         report, children = os.path.join(folder, "report"), []
         for rank in range(ranks):
-            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank), TUTTI_LOCAL_SIZE=str(ranks),
-                       TUTTI_ID=address, TUTTI_NONCE=nonce, TUTTI_TRANSPORT=transport, TUTTI_TIMEOUT="2s", TUTTI_INIT_TIMEOUT="4s",
-                       TUTTI_DEBUG="none")
+            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank),
+                       TUTTI_LOCAL_SIZE=str(ranks), TUTTI_ID=address, TUTTI_NONCE=nonce, TUTTI_TRANSPORT=transport,
+                       TUTTI_TIMEOUT="2s", TUTTI_INIT_TIMEOUT="4s", TUTTI_DEBUG="none")
             if rank == victim:
                 env.update(LD_PRELOAD=library, TUTTI_INJECT=specification, TUTTI_INJECT_REPORT=report)
-            children.append(subprocess.Popen([*EMULATOR, program], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+            children.append(subprocess.Popen([*EMULATOR, program], env=env, stdout=subprocess.DEVNULL,
+                                             stderr=subprocess.PIPE))
         said = [child.communicate()[1].decode(errors="replace")[-1500:] for child in children]
         fired = os.path.exists(report) and "fired=0" not in open(report, encoding="utf-8").read()
     return [child.returncode for child in children], fired, said
@@ -54,7 +56,8 @@ def main():
             silent = 0 if fired else silent + 1
             if any(code not in (0, 10) for code in codes):
                 bad += 1
-                print(f"FAILED {transport} {function}:{n} in rank {victim} of {ranks}: exit codes {codes}", *said, sep="\n  ", flush=True)
+                print(f"FAILED {transport} {function}:{n} in rank {victim} of {ranks}: exit codes {codes}", *said,
+                      sep="\n  ", flush=True)
             n += stride if n < 40 else stride * 7
     print(f"{transport}: {trials} trials, {bad} bad")
     return bad != 0

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""matrix.py TUTTI MATRIX TRANSPORT [DRIVER]: runs the matrix for many numbers of ranks, by default choice and with each algorithm.
+"""matrix.py TUTTI MATRIX TRANSPORT [DRIVER]: runs the matrix for many numbers of ranks,
+by default choice and with each algorithm.
 
-Full runs are sampled: each run draws one case in K, other cases each time, so that all fits in minutes; small runs take more.
-TUTTI_TEST_QUICK=1: fewer numbers of ranks and cases, for sanitizers. TUTTI_TEST_FULL=1: all cases. Under an emulator, which meson
-names in MESON_EXE_WRAPPER, the launcher and each rank are emulated processes, and quick means three numbers of ranks.
+Full runs are sampled: each run draws one case in K, other cases each time, so that all fits in minutes; small runs take
+more. TUTTI_TEST_QUICK=1: fewer numbers of ranks and cases, for sanitizers. TUTTI_TEST_FULL=1: all cases. Under an
+emulator, which meson names in MESON_EXE_WRAPPER, the launcher and each rank are emulated processes,
+and quick means three numbers of ranks.
 """
 import os
 import shlex
@@ -19,7 +21,8 @@ TWINS = ("exchange", "copy", "bulk-copy", "peer-load", "chain", "copy-chain", "l
 
 
 def choices(tutti):
-    """[{collective: algorithm}]: each of `tutti schedule --list` is in one of them, as making processes takes longer than running them."""
+    """[{collective: algorithm}]: each of `tutti schedule --list` is in one of them,
+    as making processes takes longer than running them."""
     text = subprocess.run([*EMULATOR, tutti, "schedule", "--list"], check=True, capture_output=True, text=True).stdout
     rows = [line.split(None, 1) for line in text.splitlines() if line.strip()]
     names = {row[0]: [name.strip() for name in row[1].split(",") if name.strip() not in TWINS] for row in rows}
@@ -28,13 +31,15 @@ def choices(tutti):
 
 
 # The upper half of the ranks are another user's: as on two hosts, not all ranks share memory.
-TWO_USERS = ["sh", "-c", '[ $TUTTI_RANK -ge $((TUTTI_SIZE / 2)) ] && exec setpriv --reuid 65534 "$0" "$@"; exec "$0" "$@"']
+TWO_USERS = ["sh", "-c",
+             '[ $TUTTI_RANK -ge $((TUTTI_SIZE / 2)) ] && exec setpriv --reuid 65534 "$0" "$@"; exec "$0" "$@"']
 
 
 def can_be_another(program):
     """This process may run the program as another user."""
     try:
-        return subprocess.run(["setpriv", "--reuid", "65534", "test", "-x", program], capture_output=True).returncode == 0
+        return subprocess.run(["setpriv", "--reuid", "65534", "test", "-x", program],
+                              capture_output=True).returncode == 0
     except OSError:
         return False
 
@@ -44,11 +49,13 @@ def run(tutti, matrix, transport, ranks, choice, arguments, before=(), settings=
     env.pop("TUTTI_ALGO", None)
     if choice:
         env["TUTTI_ALGO"] = choice
-    command = [*EMULATOR, tutti, "run", "-n", str(ranks), "--timeout", "240", "--", *before, *EMULATOR, matrix, *arguments]
+    command = [*EMULATOR, tutti, "run", "-n", str(ranks), "--timeout", "240",
+               "--", *before, *EMULATOR, matrix, *arguments]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode:
         shown = " ".join(f"{name}={value}" for name, value in dict(settings).items())
-        print(f"FAILED ({done.returncode}): {shown} TUTTI_TRANSPORT={transport} TUTTI_ALGO={choice} {' '.join(command)}")
+        print(f"FAILED ({done.returncode}): {shown} TUTTI_TRANSPORT={transport} TUTTI_ALGO={choice} "
+              f"{' '.join(command)}")
         print(done.stdout[-3000:], done.stderr[-3000:])
     return done.returncode == 0
 
@@ -60,21 +67,26 @@ SLICED_RANKS = (4, 6)
 
 # What ways of the GPU code a run is to take.
 GPU_WAYS = {
-    "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_CHAIN_FROM": "2K", "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
+    "by size": {"TUTTI_COPY_FROM": "16K", "TUTTI_CHAIN_FROM": "2K",
+                "TUTTI_CHAIN_COPY_FROM": "1M", "TUTTI_CHAIN_PIECE": "64K"},
     "kernels alone": {"TUTTI_COPY_FROM": "0"},
     "lines": {"TUTTI_COPY_FROM": "0", "TUTTI_LINES_FROM": "1", "TUTTI_LINES_TO": "1T"},
     "reductions in lines": {"TUTTI_REDUCE_LINES_FROM": "1", "TUTTI_REDUCE_LINES_TO": "1T"},
     "plain data": {"TUTTI_COPY_FROM": "0", "TUTTI_PLAIN_FROM": "1", "TUTTI_LINES_TO": "0"},
     "copies of all": {"TUTTI_COPY_FROM": "1"},
     "pieces, and a driver that waits": {"TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_EMULATED_BLOCK": "1"},
-    "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K", "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},
-    "one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_CHAIN_FROM": "1T"},
+    "two blocks": {"TUTTI_BLOCKS": "2", "TUTTI_BULK_CHUNK": "4K",
+                   "TUTTI_CHAIN_FROM": "1", "TUTTI_CHAIN_FAN": "0", "TUTTI_CHAIN_CHUNK": "2K"},
+    "one hardware queue": {"TUTTI_EMULATED_CONNECTIONS": "1",
+                           "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K", "TUTTI_CHAIN_FROM": "1T"},
     "gathered": {"TUTTI_GATHER_FROM": "1K", "TUTTI_COPY_FROM": "256"},
-    "gathered, pieces, one hardware queue": {"TUTTI_GATHER_FROM": "1K", "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K",
+    "gathered, pieces, one hardware queue": {"TUTTI_GATHER_FROM": "1K",
+                                             "TUTTI_COPY_FROM": "1", "TUTTI_COPY_STAGE": "16K",
                                              "TUTTI_EMULATED_CONNECTIONS": "1", "TUTTI_CHAIN_FROM": "1T"},
     "windows in host memory": {"TUTTI_P2P_DISABLE": "1", "TUTTI_PLAIN_FROM": "1K"},
     "no shared memory": {"TUTTI_SHM_DISABLE": "1"},
-    "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1", "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
+    "no shared memory, three threads": {"TUTTI_SHM_DISABLE": "1",
+                                        "TUTTI_STAGE_THREADS": "3", "TUTTI_STAGE_SLICE": "64K"},
 }
 
 
@@ -119,10 +131,12 @@ def hosts_main(tutti, matrix):
     for ranks in [5] if quick else [3, 4, 5, 8] if full else [3, 5, 8]:
         for host in HOSTS:
             before = ["sh", "-c", f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"']
-            for choice, settings in ((None, {}), ("allreduce:two-level;reduce:tree;broadcast:ring", SLICED), ("ring", SLICED))[: 3 if full else 2]:
+            for choice, settings in ((None, {}), ("allreduce:two-level;reduce:tree;broadcast:ring", SLICED),
+                                     ("ring", SLICED))[: 3 if full else 2]:
                 stride = 1 if full else (60 if quick else 30) * max(1, ranks // 4)
                 which = ["-c", "allreduce,reduce,broadcast"] if choice else []
-                failures += not run(tutti, matrix, "auto", ranks, choice, ["-s", str(runs + 1), "-k", str(stride), *which], before, settings)
+                failures += not run(tutti, matrix, "auto", ranks, choice,
+                                    ["-s", str(runs + 1), "-k", str(stride), *which], before, settings)
                 runs += 1
     print(f"{runs} runs, {failures} failed")
     return failures != 0
@@ -139,7 +153,8 @@ def windows_main(tutti, matrix):
     for ranks in [2, 3] if quick else [2, 3, 5]:
         for choice in [{}, *choices(tutti)][: None if full else 2]:
             algorithms = ";".join(f"{collective}:{name}" for collective, name in choice.items())
-            failures += not run(tutti, matrix, "tcp", ranks, algorithms, ["-s", str(runs + 1), "-k", str(1 if full else 30)], settings=ONE)
+            failures += not run(tutti, matrix, "tcp", ranks, algorithms,
+                                ["-s", str(runs + 1), "-k", str(1 if full else 30)], settings=ONE)
             runs += 1
     print(f"{runs} runs, {failures} failed")
     return failures != 0
@@ -155,7 +170,8 @@ def verbs_main(tutti, matrix):
                 algorithms = ";".join(f"{collective}:{name}" for collective, name in choice.items())
                 stride = 1 if full else 16 * (3 if choice else 1)
                 settings = {"TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_IB_LANES": lanes}
-                failures += not run(tutti, matrix, "verbs", ranks, algorithms, ["-v", "-s", str(runs + 1), "-k", str(stride)], settings=settings)
+                failures += not run(tutti, matrix, "verbs", ranks, algorithms,
+                                    ["-v", "-s", str(runs + 1), "-k", str(stride)], settings=settings)
                 runs += 1
     failures += not run(tutti, matrix, "verbs", 3, None, ["-v", "-k", "40"], settings={**settings, **ONE})
     lossy = {"SOFTVERBS_FAULT": "drop=0.01,dup=0.01,reorder=0.01,seed=7", "TUTTI_IB_TIMEOUT": "12"}  # 17 ms

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that see each other's pids, memory, users and mounts differently, as containers do: right results, or a sentence that says why not.
+"""Ranks that see each other's pids, memory, users and mounts differently, as containers do: right results,
+or a sentence that says why not.
 Usage: spaces_test.py REGIONS"""
 import os
 import random
@@ -63,8 +64,8 @@ def can(before):
 
 
 def start(before, after, settings, rank, port, job):
-    env = {**os.environ, **settings, "WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-           "TORCHELASTIC_RUN_ID": job, "TUTTI_TIMEOUT": "60s", "TUTTI_INIT_TIMEOUT": "40s"}
+    env = {**os.environ, **settings, "WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1",
+           "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": job, "TUTTI_TIMEOUT": "60s", "TUTTI_INIT_TIMEOUT": "40s"}
     return subprocess.Popen([*before, REGIONS, *after], env=env, stderr=subprocess.PIPE, text=True)
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks for RDMA and cannot have it is told why, and gets nothing else in its place. Usage: verbs_test.py TUTTI PROGRAM"""
+"""Who asks for RDMA and cannot have it is told why, and gets nothing else in its place.
+Usage: verbs_test.py TUTTI PROGRAM"""
 import os
 import subprocess
 import sys

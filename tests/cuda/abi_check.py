@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares src/device/cuda/abi.h and driver.tbl with NVIDIA's cuda.h, where that is installed: numbers, sizes, offsets, prototypes.
+"""Compares src/device/cuda/abi.h and driver.tbl with NVIDIA's cuda.h, where that is installed: numbers, sizes,
+offsets, prototypes.
 
     abi_check.py ROOT CC [FOLDER OF cuda.h]      exit status 77 without cuda.h
 """
@@ -10,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-STRUCTS = ["CUuuid", "CUipcMemHandle", "CUstreamBatchMemOpParams", "CUmemLocation", "CUmemAllocationProp", "CUmemAccessDesc",
-           "CUlaunchAttributeValue", "CUlaunchAttribute", "CUlaunchConfig"]
+STRUCTS = ["CUuuid", "CUipcMemHandle", "CUstreamBatchMemOpParams", "CUmemLocation", "CUmemAllocationProp",
+           "CUmemAccessDesc", "CUlaunchAttributeValue", "CUlaunchAttribute", "CUlaunchConfig"]
 OFFSETS = [("CUstreamBatchMemOpParams", "waitValue.address"), ("CUstreamBatchMemOpParams", "waitValue.value64"),
            ("CUstreamBatchMemOpParams", "writeValue.flags"), ("CUstreamBatchMemOpParams", "waitValue.alias"),
            ("CUmemAllocationProp", "location"), ("CUmemAllocationProp", "allocFlags"), ("CUlaunchConfig", "hStream"),
@@ -31,14 +32,16 @@ def facts(cc, folder, include, names):
     with tempfile.TemporaryDirectory() as at:
         source, program = os.path.join(at, "facts.c"), os.path.join(at, "facts")
         with open(source, "w", encoding="utf-8") as file:
-            file.write(f"#include <{include}>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{{\n" + "\n".join(lines) + "\n}\n")
+            file.write(f"#include <{include}>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{{\n"
+                       + "\n".join(lines) + "\n}\n")
         subprocess.run([*cc, "-I", folder, "-o", program, source], check=True)
         return subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def prototypes(cc, folder, table):
     """Every row assigned from the function that it names."""
-    rows = re.findall(r'CALL\((\w+), "(\w+)", [01],\s*(\(.*?\))\)\s*\n', re.sub(r"/\*.*?\*/", "", table, flags=re.S), flags=re.S)
+    rows = re.findall(r'CALL\((\w+), "(\w+)", [01],\s*(\(.*?\))\)\s*\n',
+                      re.sub(r"/\*.*?\*/", "", table, flags=re.S), flags=re.S)
     text = "#define __CUDA_API_VERSION_INTERNAL 1\n#include <cuda.h>\n"
     text += "".join(f"CUresult (*row_{m}){a} = {s};\n" for m, s, a in rows)
     flags = ["-I", folder, "-x", "c", "-fsyntax-only", "-Werror=incompatible-pointer-types", "-"]
@@ -51,7 +54,8 @@ def main():
     if not os.path.exists(os.path.join(folder, "cuda.h")):
         sys.exit(77)
     names = sorted(set(re.findall(r"\b(CU(?:DA)?_[A-Z0-9_]+)\s*=", read(root, "src/device/cuda/abi.h"))))
-    mine, theirs = (facts(cc, *where, names) for where in ((os.path.join(root, "src"), "device/cuda/abi.h"), (folder, "cuda.h")))
+    mine, theirs = (facts(cc, *where, names)
+                    for where in ((os.path.join(root, "src"), "device/cuda/abi.h"), (folder, "cuda.h")))
     wrong = [f"{a}, cuda.h: {b}" for a, b in zip(mine, theirs) if a != b]
     count, result = prototypes(cc, folder, read(root, "src/device/cuda/driver.tbl"))
     print("\n".join(wrong) + result.stderr)

@@ -90,9 +90,9 @@ class AgentTest(unittest.TestCase):
             port = probe.getsockname()[1]
         ranks = [subprocess.Popen(
             [FAULTY, fault, str(culprit), "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank), TUTTI_LOCAL_SIZE=str(ranks),
-                     TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port, TUTTI_TRACE_DIR=self.folder, TUTTI_TIMEOUT="300s"))
-            for rank in range(ranks)]
+            env=dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(ranks), TUTTI_LOCAL_RANK=str(rank),
+                     TUTTI_LOCAL_SIZE=str(ranks), TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port,
+                     TUTTI_TRACE_DIR=self.folder, TUTTI_TIMEOUT="300s")) for rank in range(ranks)]
         self.processes += ranks
         for rank in ranks:
             self.assertEqual(rank.stdout.readline(), "at 2\n")
@@ -100,7 +100,8 @@ class AgentTest(unittest.TestCase):
         return ranks
 
     def command(self, port, *options):
-        return [TUTTI, "agent", "--master", f"http://127.0.0.1:{port}", "--token", self.token, "--host", "node-a", "--dir", self.folder, *options]
+        return [TUTTI, "agent", "--master", f"http://127.0.0.1:{port}", "--token", self.token, "--host", "node-a",
+                "--dir", self.folder, *options]
 
     def once(self, port, *options):
         return subprocess.run(self.command(port, "--once", *options), capture_output=True, text=True, timeout=60)
@@ -121,7 +122,8 @@ class AgentTest(unittest.TestCase):
         master = self.master()
         done = self.once(master.server_port)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, f"Reporting to http://127.0.0.1:{master.server_port}: 2 processes of host node-a\n")
+        self.assertEqual(done.stdout,
+                         f"Reporting to http://127.0.0.1:{master.server_port}: 2 processes of host node-a\n")
         _, body, headers, _ = master.wait(1)
         self.assertEqual(headers["Authorization"], f"Bearer {TOKEN}")
         self.assertIn(b"node-a", body)
@@ -138,8 +140,10 @@ class AgentTest(unittest.TestCase):
         self.assertIn("tutti agent: http://127.0.0.1:1/report: Failed to connect", done.stderr)
         done = self.once(port, "--dir", "/nonexistent")
         self.assertIn("looking for black boxes in /nonexistent", done.stderr)
-        for options, sentence in ((("--master", "http://192.0.2.1:1"), "would travel in the clear"), (("--master", "ftp://host"), "want https://HOST"),
-                                  (("--token", "/nonexistent"), "reading the token in /nonexistent"), (("--ca", "/nonexistent"), "")):
+        for options, sentence in ((("--master", "http://192.0.2.1:1"), "would travel in the clear"),
+                                  (("--master", "ftp://host"), "want https://HOST"),
+                                  (("--token", "/nonexistent"), "reading the token in /nonexistent"),
+                                  (("--ca", "/nonexistent"), "")):
             done = self.once(port, *options)
             self.assertEqual(done.returncode, 1 if sentence else 0, options)
             self.assertIn(sentence, done.stderr)

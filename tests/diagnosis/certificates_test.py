@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates of both sides: agents and masters that know each other's authority speak; others hear in one sentence why not.
+"""Certificates of both sides: agents and masters that know each other's authority speak;
+others hear in one sentence why not.
 
     certificates_test.py TUTTI FAULTY
 """
@@ -21,13 +22,15 @@ class CertificatesTest(HostsTest):
     def setUp(self):
         super().setUp()
         for authority in ("ours", "theirs"):
-            self.openssl("req", "-x509", *self.new_key(authority), "-out", self.path(f"{authority}.pem"), "-days", "2", "-subj", f"/CN={authority}")
+            self.openssl("req", "-x509", *self.new_key(authority), "-out", self.path(f"{authority}.pem"), "-days", "2",
+                         "-subj", f"/CN={authority}")
 
     def openssl(self, *words):
         subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=LONG)
 
     def new_key(self, name):
-        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.path(f"{name}.key"))
+        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                "-keyout", self.path(f"{name}.key"))
 
     def certify(self, name, authority="ours", days=2):
         """The options of one that has this certificate."""
@@ -35,20 +38,24 @@ class CertificatesTest(HostsTest):
         with open(extra, "w", encoding="ascii") as file:
             file.write("subjectAltName=IP:127.0.0.1\n")
         self.openssl("req", "-new", *self.new_key(name), "-out", request, "-subj", f"/CN={name}")
-        self.openssl("x509", "-req", "-in", request, "-CA", self.path(f"{authority}.pem"), "-CAkey", self.path(f"{authority}.key"), "-CAcreateserial",
+        self.openssl("x509", "-req", "-in", request, "-CA", self.path(f"{authority}.pem"),
+                     "-CAkey", self.path(f"{authority}.key"), "-CAcreateserial",
                      "-out", self.path(f"{name}.pem"), "-days", str(days), "-extfile", extra)
         return ("--certificate", self.path(f"{name}.pem"), "--key", self.path(f"{name}.key"))
 
     def listen(self, *words):
-        program = self.start(TUTTI, *words, "--token", self.token, "--listen", "127.0.0.1:0", "--client-ca", self.path("ours.pem"))
+        program = self.start(TUTTI, *words, "--token", self.token, "--listen", "127.0.0.1:0",
+                             "--client-ca", self.path("ours.pem"))
         program.url = program.wait(r"Agents report to (https://\S+)", LONG).group(1)
         return program
 
     def agent(self, url, *options, host="a", ca="ours.pem"):
-        return (TUTTI, "agent", "--master", url, "--token", self.token, "--host", host, "--dir", self.path("a"), "--ca", self.path(ca), *options)
+        return (TUTTI, "agent", "--master", url, "--token", self.token, "--host", host, "--dir", self.path("a"),
+                "--ca", self.path(ca), *options)
 
     def once(self, url, *options, **named):
-        done = subprocess.run([*self.agent(url, *options, **named), "--once"], capture_output=True, text=True, timeout=LONG)
+        done = subprocess.run([*self.agent(url, *options, **named), "--once"], capture_output=True,
+                              text=True, timeout=LONG)
         return done.returncode, done.stderr
 
     def test_both_sides(self):
@@ -66,7 +73,8 @@ class CertificatesTest(HostsTest):
         code, text = self.once(master.url, *good, ca="theirs.pem")
         self.assertEqual((code, text.count("\n")), (1, 1), text)
         self.assertIn("certificate", text)
-        for options in (("--certificate", "/nonexistent", "--key", self.path("agent.key")), ("--certificate", self.path("agent.pem"), "--key", self.token)):
+        for options in (("--certificate", "/nonexistent", "--key", self.path("agent.key")),
+                        ("--certificate", self.path("agent.pem"), "--key", self.token)):
             code, text = self.once(master.url, *options)
             self.assertEqual((code, text.count("\n")), (1, 1), text)
 
@@ -95,11 +103,14 @@ class CertificatesTest(HostsTest):
 
     def test_wrong_options(self):
         pem = self.certify("master")
-        for options, code, sentence in ((("--client-ca", self.path("ours.pem")), 2, "--client-ca wants --certificate and --key, too"),
+        for options, code, sentence in ((("--client-ca", self.path("ours.pem")), 2,
+                                         "--client-ca wants --certificate and --key, too"),
                                         ((*pem, "--client-ca", "/nonexistent"), 1, "reading /nonexistent"),
-                                        ((*pem, "--client-ca", self.token), 1, "the certificates and the key are none, or do not fit")):
+                                        ((*pem, "--client-ca", self.token), 1,
+                                         "the certificates and the key are none, or do not fit")):
             for command in (("master",), ("agent", "--master", "https://127.0.0.1:1")):
-                done = subprocess.run([TUTTI, *command, "--token", self.token, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True,
+                done = subprocess.run([TUTTI, *command, "--token", self.token, "--listen", "127.0.0.1:0", *options],
+                                      capture_output=True, text=True,
                                       timeout=LONG, env=dict(os.environ, TUTTI_TRACE_DIR=self.folder))
                 self.assertEqual(done.returncode, code, done)
                 self.assertIn(sentence, done.stderr)

@@ -22,7 +22,8 @@ def field(number, value):
     if isinstance(value, int):
         return bytes([number << 3, value])
     length = len(value)
-    return bytes([number << 3 | 2]) + (bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])) + value
+    return bytes([number << 3 | 2]) + (bytes([length]) if length < 128
+                                       else bytes([length & 127 | 128, length >> 7])) + value
 
 
 def made_up(host, number=1, agent=7):
@@ -31,7 +32,8 @@ def made_up(host, number=1, agent=7):
 
 
 def bundle(reports, via=(), complaint=""):
-    relayed = (field(1, report) + field(2, b"10.9.9.9") + b"".join(field(3, name.encode()) for name in via) for report in reports)
+    relayed = (field(1, report) + field(2, b"10.9.9.9") + b"".join(field(3, name.encode()) for name in via)
+               for report in reports)
     return field(1, 1) + b"".join(field(2, one) for one in relayed) + field(3, complaint.encode())
 
 
@@ -42,14 +44,15 @@ class FanInTest(HostsTest):
             os.mkdir(self.path(host))
 
     def relay(self, host, to, port=0):
-        relay = self.start(TUTTI, "agent", "--master", to, "--token", self.token, "--host", host, "--dir", self.path(host),
-                           "--listen", f"127.0.0.1:{port}")
+        relay = self.start(TUTTI, "agent", "--master", to, "--token", self.token, "--host", host,
+                           "--dir", self.path(host), "--listen", f"127.0.0.1:{port}")
         relay.url = relay.wait(r"Agents report to (\S+)").group(1)
         relay.port = int(relay.url.rsplit(":", 1)[1])
         return relay
 
     def leaf(self, host, to):
-        return self.start(TUTTI, "agent", "--master", to, "--token", self.token, "--host", host, "--dir", self.path(host))
+        return self.start(TUTTI, "agent", "--master", to, "--token", self.token, "--host", host,
+                          "--dir", self.path(host))
 
     def levels(self, *options):
         """A job, its master, and three levels of agents."""
@@ -113,7 +116,8 @@ class FanInTest(HostsTest):
         self.master.process.wait()
         self.hall.wait(r"127.0.0.1:\d+/bundle: ", LONG)
         self.leaves[0].wait(r"the master refuses \(503\): http://127.0.0.1:\d+/bundle: ", LONG)
-        self.master = self.start(TUTTI, "master", "--token", self.token, "--listen", f"127.0.0.1:{self.port}", "--stuck", "1s")
+        self.master = self.start(TUTTI, "master", "--token", self.token, "--listen", f"127.0.0.1:{self.port}",
+                                 "--stuck", "1s")
         self.master.wait("Agents report to")
         self.ranks[3].send_signal(signal.SIGSTOP)
         self.until(self.all_heard, "a", "b", "row", "hall")
@@ -125,22 +129,27 @@ class FanInTest(HostsTest):
         self.until(self.all_heard, "a", "b", "row", "hall")
         for page, body, status, sentence in (
                 ("/report", b"\x12\xffgarbage", 400, "no report"), ("/bundle", b"\x12\xffgarbage", 400, "no bundle"),
-                ("/bundle", b"", 400, "a bundle of version 0, want 1"), ("/bundle", bundle([b"garbage"]), 200, "no report"),
+                ("/bundle", b"", 400, "a bundle of version 0, want 1"),
+                ("/bundle", bundle([b"garbage"]), 200, "no report"),
                 ("/bundle", bundle([made_up("x")], ["a b"]), 400, "over one without a name"),
                 ("/bundle", bundle([made_up("x")], ["r"] * 9), 400, "do agents report in a circle"),
                 ("/bundle", bundle([made_up("x")], ["r"] * 8), 200, "agents report in a circle"),
                 ("/bundle", bundle([b""] * 1025), 400, "a bundle of more than 1024 reports"),
-                ("/report", made_up("a"), 409, "another agent calls its host a, and reports from 127.0.0.1 over row hall")):
+                ("/report", made_up("a"), 409,
+                 "another agent calls its host a, and reports from 127.0.0.1 over row hall")):
             answer = self.post(self.row.port, page, body)
             self.assertEqual(answer[0], status, answer)
             self.assertIn(sentence, answer[1])
         self.until(lambda: self.post(self.row.port, "/report", made_up("ghost")) == (200, "taken\n"))
-        _, text = self.post(self.row.port, "/bundle", bundle(made_up("flood", number % 100 + 1) for number in range(1000)))
+        _, text = self.post(self.row.port, "/bundle",
+                            bundle(made_up("flood", number % 100 + 1) for number in range(1000)))
         self.assertIn("more than 20 reports of host flood in a second", text)
         invented = bundle(made_up(f"invented{number}") for number in range(1024))
-        self.until(lambda: "127.0.0.1 has named 1024 hosts, and host invented1023 is one too many" in self.post(self.row.port, "/bundle", invented)[1])
+        self.until(lambda: "127.0.0.1 has named 1024 hosts, and host invented1023 is one too many"
+                   in self.post(self.row.port, "/bundle", invented)[1])
         self.until(lambda: "refused" in self.page("/"))
-        self.assertRegex(self.page("/"), r"\nLatest refusal: the agent at 127.0.0.1 says: (the agent at 127.0.0.1 says: )?127.0.0.1 was refused, \d+ times so far: ")
+        self.assertRegex(self.page("/"), r"\nLatest refusal: the agent at 127.0.0.1 says: (the agent at 127.0.0.1 "
+                         r"says: )?127.0.0.1 was refused, \d+ times so far: ")
         self.until(self.all_heard, "a", "b", "row", "hall")
         self.assertNotIn("VERDICT", self.master.text)
         status, text = http_get(self.row.port)
@@ -156,12 +165,13 @@ class FanInTest(HostsTest):
         self.assertEqual(circle.end(), 0)
 
     def test_wrong_options(self):
-        for options, code, sentence in ((("--listen", "127.0.0.1:0", "--once"), 2, "do not go together"), (("--key", "x"), 2, "go together"),
-                                        (("--listen", "0.0.0.0:0"), 1, "would travel in the clear"), (("--listen", "nonsense"), 1, "--listen"),
-                                        (("--listen", "127.0.0.1:0", "--certificate", "/nonexistent", "--key", "x"), 1, "reading /nonexistent"),
-                                        (("--listen", "192.0.2.1:9", "--plain"), 1, "cannot serve at 192.0.2.1:9")):
-            done = subprocess.run([TUTTI, "agent", "--master", "http://127.0.0.1:1", "--token", self.token, "--host", "x", *options],
-                                  capture_output=True, text=True, timeout=LONG)
+        for options, code, sentence in (
+                (("--listen", "127.0.0.1:0", "--once"), 2, "do not go together"), (("--key", "x"), 2, "go together"),
+                (("--listen", "0.0.0.0:0"), 1, "would travel in the clear"), (("--listen", "nonsense"), 1, "--listen"),
+                (("--listen", "127.0.0.1:0", "--certificate", "/nonexistent", "--key", "x"), 1, "reading /nonexistent"),
+                (("--listen", "192.0.2.1:9", "--plain"), 1, "cannot serve at 192.0.2.1:9")):
+            done = subprocess.run([TUTTI, "agent", "--master", "http://127.0.0.1:1", "--token", self.token,
+                                   "--host", "x", *options], capture_output=True, text=True, timeout=LONG)
             self.assertEqual(done.returncode, code, (options, done))
             self.assertIn(sentence, done.stderr)
 

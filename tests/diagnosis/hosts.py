@@ -79,19 +79,20 @@ class HostsTest(unittest.TestCase):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         for rank in range(4):
-            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE="4", TUTTI_LOCAL_RANK=str(rank), TUTTI_LOCAL_SIZE="4", TUTTI_TIMEOUT="300s",
-                       TUTTI_ID=f"127.0.0.1:{port}", TUTTI_NONCE="%032x" % port, TUTTI_TRACE_DIR=self.path("ab"[rank // 2]))
-            self.ranks.append(subprocess.Popen([FAULTY, *(words or ("none", "-1", "2"))], env=env, stdout=subprocess.PIPE,
-                                               stderr=subprocess.DEVNULL, text=True))
+            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE="4", TUTTI_LOCAL_RANK=str(rank),
+                       TUTTI_LOCAL_SIZE="4", TUTTI_TIMEOUT="300s", TUTTI_ID=f"127.0.0.1:{port}",
+                       TUTTI_NONCE="%032x" % port, TUTTI_TRACE_DIR=self.path("ab"[rank // 2]))
+            self.ranks.append(subprocess.Popen([FAULTY, *(words or ("none", "-1", "2"))], env=env,
+                                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
         for rank in self.ranks:
             self.assertEqual(rank.stdout.readline(), "at 2\n")
             rank.stdout.close()
 
     def make_certificate(self):
         self.certificate = self.path("cert.pem")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-                        self.path("key.pem"), "-out", self.certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
-                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-keyout", self.path("key.pem"), "-out", self.certificate, "-days", "2", "-subj",
+                        "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
 
     def start_master(self, *options):
         tls = ("--certificate", self.certificate, "--key", self.path("key.pem")) if self.certificate else ()
@@ -102,7 +103,8 @@ class HostsTest(unittest.TestCase):
 
     def start_agent(self, host, *options):
         tls = ("--ca", self.certificate) if self.certificate else ()
-        return self.start(TUTTI, "agent", "--master", self.url, "--token", self.token, "--host", host, "--dir", self.path(host), *tls, *options)
+        return self.start(TUTTI, "agent", "--master", self.url, "--token", self.token, "--host", host,
+                          "--dir", self.path(host), *tls, *options)
 
     def start_all(self, *options):
         self.start_job()
@@ -116,7 +118,8 @@ class HostsTest(unittest.TestCase):
 
     def ask(self, url, method="GET", body=None, token=TOKEN, **headers):
         if self.certificate:
-            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=ssl.create_default_context(cafile=self.certificate))
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60,
+                                                     context=ssl.create_default_context(cafile=self.certificate))
         else:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         if token:

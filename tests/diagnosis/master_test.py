@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tutti master with two agents, each beside two ranks of a real job: the culprit is named, the hook runs, strangers and liars are refused.
+"""tutti master with two agents, each beside two ranks of a real job: the culprit is named, the hook runs,
+strangers and liars are refused.
 
     master_test.py TUTTI FAULTY
 """
@@ -33,11 +34,13 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
 class MasterTest(HostsTest):
     def test_stopped(self):
-        """Over TLS: nothing while all is well, then the culprit, the hook, the pages and the history; at last all is well again."""
+        """Over TLS: nothing while all is well, then the culprit, the hook, the pages and the history;
+        at last all is well again."""
         if not shutil.which("openssl"):
             self.skipTest("no openssl to make a certificate with")
         self.make_certificate()
-        hook = f'echo "$TUTTI_VERDICT_KIND $TUTTI_VERDICT_RANK $TUTTI_VERDICT_HOST $TUTTI_VERDICT_PID" >{self.path("hooked")}; cat >{self.path("json")}; exit 3'
+        hook = (f'echo "$TUTTI_VERDICT_KIND $TUTTI_VERDICT_RANK $TUTTI_VERDICT_HOST $TUTTI_VERDICT_PID" '
+                f'>{self.path("hooked")}; cat >{self.path("json")}; exit 3')
         master = self.start_all("--hook", hook, "--act", "--history", self.path("history"))
         time.sleep(2)
         self.assertEqual(json.loads(self.page("/verdicts"))["verdicts"], [])
@@ -53,10 +56,12 @@ class MasterTest(HostsTest):
         with open(self.path("json"), encoding="ascii") as file:
             self.assertEqual(json.load(file)["text"], sentence)
         state = json.loads(self.page("/verdicts"))
-        self.assertEqual([(v["kind"], v["confidence"], v["host"], v["pid"], v["number"]) for v in state["verdicts"]], [("stopped", "certain", "b", pid, 1)])
+        self.assertEqual([(v["kind"], v["confidence"], v["host"], v["pid"], v["number"]) for v in state["verdicts"]],
+                         [("stopped", "certain", "b", pid, 1)])
         self.assertEqual(sorted(h["name"] for h in state["hosts"] if not h["silent"]), ["a", "b"])
         self.assertLess(max(abs(h["clock_ahead_seconds"]) for h in state["hosts"]), 1)
-        self.assertIn('tutti_verdict_standing{number="1",kind="stopped",confidence="certain",host="b",rank="2"} 1\n', self.page("/metrics"))
+        self.assertIn('tutti_verdict_standing{number="1",kind="stopped",confidence="certain",host="b",rank="2"} 1\n',
+                      self.page("/metrics"))
         self.assertTrue(self.page("/metrics").endswith("# EOF\n"))
         self.assertIn(f"VERDICT: {sentence[:30]}", self.page("/"))
         self.ranks[2].send_signal(signal.SIGCONT)
@@ -68,7 +73,8 @@ class MasterTest(HostsTest):
         self.assertEqual((master.end(), self.agents["a"].end()), (0, 0))
 
     def test_killed(self):
-        """A death is an alarm, and the web hook hears of it. Those who leave because of it, as their output is closed, are not blamed."""
+        """A death is an alarm, and the web hook hears of it. Those who leave because of it,
+        as their output is closed, are not blamed."""
         server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
         server.bodies = []
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -87,8 +93,10 @@ class MasterTest(HostsTest):
         self.assertEqual(master.text.count("VERDICT"), 1, master.text)
 
     def test_masters_come_and_go(self):
-        """Without --act nothing is run. A new master at the same place hears everything, and names who was stopped before it came."""
-        master = self.start_all("--stuck", "1s", "--hook", f"touch {self.path('ran')}", "--webhook", "http://127.0.0.1:1/", "--sure", "certain")
+        """Without --act nothing is run. A new master at the same place hears everything,
+        and names who was stopped before it came."""
+        master = self.start_all("--stuck", "1s", "--hook", f"touch {self.path('ran')}",
+                                "--webhook", "http://127.0.0.1:1/", "--sure", "certain")
         self.ranks[0].send_signal(signal.SIGSTOP)
         master.wait("VERDICT: rank 0 ")
         master.wait(rf"hook of verdict 1: dry run, --act would run: touch {self.path('ran')}\n")
@@ -96,7 +104,8 @@ class MasterTest(HostsTest):
         self.assertFalse(os.path.exists(self.path("ran")))
         master.process.kill()
         master.process.wait()
-        again = self.start(TUTTI, "master", "--token", self.token, "--listen", f"127.0.0.1:{self.port}", "--stuck", "1s")
+        again = self.start(TUTTI, "master", "--token", self.token, "--listen", f"127.0.0.1:{self.port}",
+                           "--stuck", "1s")
         again.wait("VERDICT: rank 0 .* is stopped")
 
     # ---- Strangers and liars
@@ -113,7 +122,8 @@ class MasterTest(HostsTest):
     def cut_short(self):
         """A body that ends before its end."""
         with socket.create_connection(("127.0.0.1", self.port)) as stranger:
-            stranger.sendall(f"POST /report HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 5000\r\n\r\nabc".encode())
+            stranger.sendall(f"POST /report HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: "
+                             "5000\r\n\r\nabc".encode())
 
     def test_hostile(self):
         self.start_job()
@@ -124,19 +134,25 @@ class MasterTest(HostsTest):
         for token in (None, "x", TOKEN + "0", TOKEN[:-1] + "x"):
             for url, method in (("/", "GET"), ("/verdicts", "GET"), ("/report", "POST"), ("/nothing", "GET")):
                 status, text = self.ask(url, method, b"x" if method == "POST" else None, token)
-                self.assertEqual((status, text), (401, "This wants the token of the job: Authorization: Bearer TOKEN\n"))
+                self.assertEqual((status, text),
+                                 (401, "This wants the token of the job: Authorization: Bearer TOKEN\n"))
         self.cut_short()
         forged = b"\x08\x01\x12\x01a\x19" + b"\x07" * 8 + b"\x20\x01"  # host "a", another agent
         for status, sentence, method, url, body in (
-                (404, "There are /, /verdicts", "GET", "/nothing", None), (404, "Reports go to /report", "POST", "/", b""),
-                (405, "Only GET", "PUT", "/report", b"x"), (400, "no report: it is cut short", "POST", "/report", b"\x12\xffgarbage"),
-                (400, "a report of version 0, want 1", "POST", "/report", b""), (400, "a report of version 2, want 1", "POST", "/report", b"\x08\x02\x12\x01a"),
-                (400, "whose name is none", "POST", "/report", b"\x08\x01\x12\x03a b"), (400, "no report", "POST", "/report", os.urandom(100000)),
+                (404, "There are /, /verdicts", "GET", "/nothing", None),
+                (404, "Reports go to /report", "POST", "/", b""),
+                (405, "Only GET", "PUT", "/report", b"x"),
+                (400, "no report: it is cut short", "POST", "/report", b"\x12\xffgarbage"),
+                (400, "a report of version 0, want 1", "POST", "/report", b""),
+                (400, "a report of version 2, want 1", "POST", "/report", b"\x08\x02\x12\x01a"),
+                (400, "whose name is none", "POST", "/report", b"\x08\x01\x12\x03a b"),
+                (400, "no report", "POST", "/report", os.urandom(100000)),
                 (409, "another agent calls its host a", "POST", "/report", forged)):
             answer = self.ask(url, method, body)
             self.assertEqual(answer[0], status, (method, url, answer))
             self.assertIn(sentence, answer[1])
-        self.assertEqual(self.ask("/report", "POST", iter([b"x" * (1 << 20)] * 33), **{"Transfer-Encoding": "chunked"})[0], 413)
+        self.assertEqual(self.ask("/report", "POST", iter([b"x" * (1 << 20)] * 33),
+                                  **{"Transfer-Encoding": "chunked"})[0], 413)
         self.too_large()
         text = self.page("/")
         self.assertRegex(text, r"0 verdicts now, 0 in all\n")
@@ -148,7 +164,8 @@ class MasterTest(HostsTest):
     def too_large(self):
         """Refused by its head alone."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as stranger:
-            stranger.sendall(f"POST /report HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99999999999\r\n\r\n".encode())
+            stranger.sendall(f"POST /report HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: "
+                             "99999999999\r\n\r\n".encode())
             self.assertIn(b" 413 ", stranger.recv(4096))
 
     def test_wrong_options(self):
@@ -160,12 +177,16 @@ class MasterTest(HostsTest):
             file.write("nonsense\n")
         token, nonsense = ("--token", self.token), self.path("nonsense")
         for options, code, sentence in (
-                ((), 2, "--token is needed"), ((*token, "word"), 2, "takes no arguments"), ((*token, "--stuck", "x"), 2, "--stuck wants a time"),
-                ((*token, "--sure", "x"), 2, "--sure wants certain"), ((*token, "--key", "x"), 2, "go together"), (("--nonsense",), 2, "not known"),
-                (("--token", nonsense), 1, "is no token"), ((*token, "--listen", "0.0.0.0:0"), 1, "would travel in the clear"),
-                ((*token, "--listen", "nonsense"), 1, "--listen"), ((*token, "--history", "/nonexistent/file"), 1, "opening the history"),
+                ((), 2, "--token is needed"), ((*token, "word"), 2, "takes no arguments"),
+                ((*token, "--stuck", "x"), 2, "--stuck wants a time"),
+                ((*token, "--sure", "x"), 2, "--sure wants certain"), ((*token, "--key", "x"), 2, "go together"),
+                (("--nonsense",), 2, "not known"), (("--token", nonsense), 1, "is no token"),
+                ((*token, "--listen", "0.0.0.0:0"), 1, "would travel in the clear"),
+                ((*token, "--listen", "nonsense"), 1, "--listen"),
+                ((*token, "--history", "/nonexistent/file"), 1, "opening the history"),
                 ((*token, "--certificate", "/nonexistent", "--key", nonsense), 1, "reading /nonexistent"),
-                ((*token, "--listen", "127.0.0.1:0", "--certificate", nonsense, "--key", nonsense), 1, "cannot serve at"),
+                ((*token, "--listen", "127.0.0.1:0", "--certificate", nonsense, "--key", nonsense),
+                 1, "cannot serve at"),
                 ((*token, "--listen", "127.0.0.1:%d" % taken.getsockname()[1]), 1, "Address already in use")):
             answer = run(*options)
             self.assertEqual(answer[0], code, (options, answer))

@@ -18,7 +18,8 @@ from hosts import TUTTI, HostsTest
 
 LONG = 150  # seconds until what must happen has happened
 BIN = (sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) + [shutil.which("initdb") or ""])[0]
-NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # the server does not run as root
+# the server does not run as root
+NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 class Server:
@@ -36,13 +37,15 @@ class Server:
         return [os.path.join(os.path.dirname(BIN), name), *words]
 
     def run(self, name, *words):
-        done = subprocess.run(self.words(name, *words), cwd=self.folder, capture_output=True, text=True, timeout=LONG, **NOBODY)
+        done = subprocess.run(self.words(name, *words), cwd=self.folder, capture_output=True, text=True,
+                              timeout=LONG, **NOBODY)
         if done.returncode:
             raise AssertionError(done)
         return done.stdout
 
     def start(self):
-        self.process = subprocess.Popen(self.words("postgres", "-D", self.data, "-k", self.folder, "-c", "listen_addresses=", "-F"),
+        self.process = subprocess.Popen(self.words("postgres", "-D", self.data,
+                                                   "-k", self.folder, "-c", "listen_addresses=", "-F"),
                                         cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **NOBODY)
 
     def stop(self):
@@ -103,7 +106,8 @@ class PostgresTest(HostsTest):
         self.master.wait(rf"verdict {number} is over", LONG)
 
     def test_comes_and_goes(self):
-        """The master begins while the server is away; it goes away once more; nothing is lost, and nothing is there twice."""
+        """The master begins while the server is away; it goes away once more; nothing is lost,
+        and nothing is there twice."""
         options = ("--stuck", "1s", "--history", self.server.url(), "--job", "one")
         where = f"{self.server.folder}/postgres"
         self.master = self.start_all(*options)
@@ -116,7 +120,8 @@ class PostgresTest(HostsTest):
         self.until(first, lambda: self.server.ask(rows))
         self.server.stop()
         self.stop_and_go(0, 2)
-        self.master.wait(f"(?s)is written again.*the history at {where} cannot be written: .*; what is new waits\n", LONG)
+        self.master.wait(f"(?s)is written again.*the history at {where} cannot be written: .*; what is new waits\n",
+                         LONG)
         self.until([(0, True), (2, True)], self.history)
         self.server.start()
         self.master.wait(r"(?s)is written again.*is written again: [23] waited, 0 were lost\n", LONG)
@@ -134,14 +139,15 @@ class PostgresTest(HostsTest):
 
     def test_wrong(self):
         """What the server will never take is said, and holds up nothing; what is no URL is refused."""
-        done = subprocess.run([TUTTI, "master", "--token", self.token, "--listen", "127.0.0.1:0", "--history", "postgresql://[x"],
-                              capture_output=True, text=True, timeout=LONG)
+        done = subprocess.run([TUTTI, "master", "--token", self.token, "--listen", "127.0.0.1:0",
+                               "--history", "postgresql://[x"], capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "the URL of the history is none: .*\\[x")
         self.server.start()
         self.server.ask("DROP TABLE IF EXISTS tutti_verdicts")
         self.master = self.start_all("--stuck", "1s", "--history", self.server.url())
-        self.until("0", lambda: self.server.ask("SELECT count(*) FROM tutti_verdicts") if self.server.ask("SELECT to_regclass('tutti_verdicts')") else "")
+        self.until("0", lambda: self.server.ask("SELECT count(*) FROM tutti_verdicts")
+                   if self.server.ask("SELECT to_regclass('tutti_verdicts')") else "")
         self.server.ask("ALTER TABLE tutti_verdicts ADD CHECK (rank <> 1)")
         self.stop_and_go(1, 1)
         self.master.wait("the history at .* refuses a verdict: .*violates check constraint", LONG)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests of links that fail: two networks, this process's own and another process's, with several links between them."""
+"""For tests of links that fail: two networks, this process's own and another process's,
+with several links between them."""
 import os
 import shutil
 import subprocess
@@ -34,7 +35,8 @@ def await_traffic(ranks, links, size, patience):
 
 
 class Other:
-    """A network of its own, to which links lead from here: link i has the addresses 10.83.i.1 here and 10.83.i.2 there."""
+    """A network of its own, to which links lead from here:
+    link i has the addresses 10.83.i.1 here and 10.83.i.2 there."""
 
     def __init__(self, names):
         self.names = names

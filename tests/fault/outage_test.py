@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The network between two ranks is away for some seconds: traffic goes on. In a network of its own. Usage: outage_test.py TUTTI"""
+"""The network between two ranks is away for some seconds: traffic goes on. In a network of its own.
+Usage: outage_test.py TUTTI"""
 import os
 import shutil
 import subprocess
@@ -11,8 +12,9 @@ TUTTI = sys.argv[1]
 INSIDE = "OUTAGE_TEST_INSIDE"
 PATIENCE = 120
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
-            "TORCHELASTIC_RUN_ID": "outage", "TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "=lo", "TUTTI_PROBE_AFTER": "100ms",
-            "TUTTI_PROBE_TIMEOUT": "100ms", "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "100s"}
+            "TORCHELASTIC_RUN_ID": "outage", "TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "=lo",
+            "TUTTI_PROBE_AFTER": "100ms", "TUTTI_PROBE_TIMEOUT": "100ms", "TUTTI_RECONNECT": "10ms",
+            "TUTTI_TIMEOUT": "100s"}
 
 
 def set_network(state):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks in two networks that say where they are: their lanes have the limit their distance, as `tutti trace --lanes` shows, over TCP and
-over RDMA, while every result is checked. Places that are none are refused. Usage: places_test.py TUTTI SOAK"""
+"""Two ranks in two networks that say where they are: their lanes have the limit their distance, as `tutti trace
+--lanes` shows, over TCP and over RDMA, while every result is checked. Places that are none are refused.
+Usage: places_test.py TUTTI SOAK"""
 import os
 import re
 import shlex
@@ -17,9 +18,10 @@ TUTTI, SOAK = [*WRAPPER, sys.argv[1]], [*WRAPPER, sys.argv[2]]
 PATIENCE = 90
 MUCH = 1 << 20  # bytes
 LINKS = ["tm0", "tp0"]  # of TCP, of RDMA
-SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500",
-            "TORCHELASTIC_RUN_ID": "places", "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_TIMEOUT": "200s",
-            "SOFTVERBS_DEVICES": "soft_tp0=tp0", "SOFTVERBS_POLL": "sleep", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info"}
+SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1",
+            "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "places", "TUTTI_SOCKET_IFNAME": "tm",
+            "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "4K", "TUTTI_TIMEOUT": "200s", "SOFTVERBS_DEVICES": "soft_tp0=tp0",
+            "SOFTVERBS_POLL": "sleep", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info"}
 LANE = re.compile(r"lane \d+ (\w+) to process \d+, interface (.*?)((?:, distance \w+)?(?:, limit [^,]*)?), up")
 TOLD = "host=7/3M,rack=2,zone=0/64K,building=1/8K,far=9"
 
@@ -34,16 +36,19 @@ class Job:
         self.ranks = [self.rank(0, [], settings[0]), self.rank(1, other.inside, settings[1])]
 
     def rank(self, number, inside, settings):
-        env = {**os.environ, **SETTINGS, "TUTTI_TRANSPORT": self.transport, "TUTTI_TRACE_DIR": self.folder.name, **settings, "RANK": str(number),
-               "TUTTI_HOSTID": f"host{number}"}
-        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log, stderr=self.log)
+        env = {**os.environ, **SETTINGS, "TUTTI_TRANSPORT": self.transport, "TUTTI_TRACE_DIR": self.folder.name,
+               **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
+        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log,
+                                stderr=self.log)
 
     def lanes(self):
         """[(interface, distance and window)] of the transport's lanes, once both processes have some."""
         end = time.monotonic() + PATIENCE
         while True:
-            shown = subprocess.run([*TUTTI, "trace", "--lanes", "--dir", self.folder.name], capture_output=True, text=True, check=False).stdout
-            parts = [[lane[1:] for lane in LANE.findall(part) if lane[0] == self.transport] for part in shown.split("\nprocess ")]
+            shown = subprocess.run([*TUTTI, "trace", "--lanes", "--dir", self.folder.name], capture_output=True,
+                                   text=True, check=False).stdout
+            parts = [[lane[1:] for lane in LANE.findall(part) if lane[0] == self.transport]
+                     for part in shown.split("\nprocess ")]
             assert all(one.poll() is None for one in self.ranks), "a rank gave up"
             if len(parts) == 2 and all(parts):
                 return [lane for part in parts for lane in part]
@@ -89,7 +94,8 @@ def placed(place, windows=TOLD):
 def windows_as_told(other):
     for transport, one, peer, window in (("tcp", "zone=z,rack=1", "zone=z,rack=2", ", distance zone, limit 64 KiB"),
                                          ("verbs", "rack=1", "rack=1", ", distance rack, limit 2 segments"),
-                                         ("verbs", "zone=z", "zone=y", ", distance building, limit 1 segment and 8 KiB"),
+                                         ("verbs", "zone=z", "zone=y",
+                                          ", distance building, limit 1 segment and 8 KiB"),
                                          ("tcp", "rack=1", "", ", limit 9 segments")):
         lanes = seen(other, transport, placed(one), placed(peer))
         assert {lane[1] for lane in lanes} == {window}, lanes
@@ -116,8 +122,8 @@ def what_is_wrong_is_refused(_):
                                  ("TUTTI_PLACE_FILE", "/nonexistent/places", "cannot read /nonexistent/places"),
                                  ("TUTTI_PLACE_FILE", "/dev/null", "/dev/null has no line for host"),
                                  ("TUTTI_WINDOWS", "rack=x", 'TUTTI_WINDOWS: "rack=x" is not DISTANCE=SEGMENTS')):
-        done = subprocess.run([*TUTTI, "run", "-n", "2", "--timeout", "60", "--", *SOAK, "--seconds", "1"], env={**os.environ, name: text},
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run([*TUTTI, "run", "-n", "2", "--timeout", "60", "--", *SOAK, "--seconds", "1"],
+                              env={**os.environ, name: text}, capture_output=True, text=True, check=False)
         assert done.returncode != 0 and sentence in done.stderr, (name, text, done.returncode, done.stderr[-2000:])
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on over the port that
-is left, over TCP where none is, and over those that are back. Then a peer with one port;
+"""Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on
+over the port that is left, over TCP where none is, and over those that are back. Then a peer with one port;
 and the source ports of packets. Usage: rdma_ports_test.py SOAK"""
 import os
 import shlex
@@ -20,9 +20,10 @@ AT_ONCE = 30  # seconds; probes begin after a minute
 MUCH = 1 << 20  # bytes
 BOTH = ["tp0", "tp1"]
 ROCE = (4791).to_bytes(2, "big")
-SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1", "MASTER_PORT": "29500",
-            "TORCHELASTIC_RUN_ID": "rdma", "TUTTI_TRANSPORT": "verbs", "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s",
-            "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K", "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info",
+SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1",
+            "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "rdma", "TUTTI_TRANSPORT": "verbs",
+            "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s", "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K",
+            "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info",
             "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1", "SOFTVERBS_POLL": "sleep"}
 
 
@@ -35,13 +36,15 @@ class Job:
 
     def rank(self, number, inside, settings):
         env = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
-        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log, stderr=self.log)
+        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log,
+                                stderr=self.log)
 
     def carries(self, links, patience=PATIENCE):
         await_traffic(self.ranks, links, MUCH, patience)
 
     def carries_alone(self, link, backup):
-        """While so much goes over the link the backup is idle: soon, for at the start and after a failure it stands in for a while."""
+        """While so much goes over the link the backup is idle: soon,
+        for at the start and after a failure it stands in for a while."""
         end = time.monotonic() + PATIENCE
         while True:
             before = sent(backup)
@@ -129,7 +132,8 @@ def heard(link, job):
             packet = tap.recv(2048)
             head = packet[0] % 16 * 4
             if packet[9] == socket.IPPROTO_UDP and packet[head + 2:head + 4] == ROCE:
-                ports.setdefault(socket.inet_ntoa(packet[12:16]), set()).add(int.from_bytes(packet[head:head + 2], "big"))
+                ports.setdefault(socket.inet_ntoa(packet[12:16]), set()).add(
+                    int.from_bytes(packet[head:head + 2], "big"))
             assert time.monotonic() < end and job.ranks[0].poll() is None, f"no two ports of each side: {ports}"
     return ports
 
@@ -141,7 +145,8 @@ def packets_have_the_planned_ports(other):
     with Job(other, {**lanes, "TUTTI_PATHS": "4:1,2"}, {**lanes, "TUTTI_PATHS": "4:0,5"}) as job:
         seen = {**heard("tp0", job), **heard("tp1", job)}
         judge(job)
-    assert seen == {nic: {0xC000 + (2 * number + lane) % 4 * 0x1000 for lane in range(2)} for nic, number in plan.items()}, seen
+    assert seen == {nic: {0xC000 + (2 * number + lane) % 4 * 0x1000 for lane in range(2)}
+                    for nic, number in plan.items()}, seen
 
 
 def main():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what a program of nccl-tests prints, with made-up figures: for the tests of benchmarks/gpu.py. FAKE=wrong|fail|hang|garbage misbehaves."""
+"""Prints what a program of nccl-tests prints, with made-up figures: for the tests of benchmarks/gpu.py.
+FAKE=wrong|fail|hang|garbage misbehaves."""
 import os
 import sys
 import time
@@ -18,7 +19,8 @@ def main():
     mode, fast = os.environ.get("FAKE"), os.environ["LD_LIBRARY_PATH"].split(":")[0].endswith("tutti")
     checked = "-c" in words and words[words.index("-c") + 1] == "1"
     print("# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809")
-    print("#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong")
+    print("#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   "
+          "busbw  #wrong")
     if mode == "hang":
         time.sleep(600)
     if mode == "garbage":
@@ -29,7 +31,8 @@ def main():
         us = (10 if fast else 30) + size / (4e5 if fast else 3e5)
         wrong = ("3" if mode == "wrong" else "0") if checked else "N/A"
         speed = f"{us:9.2f}{size / us / 1e3:8.2f}{1.5 * size / us / 1e3:8.2f}"
-        print(f"{size:12}  {size // 4:12}     float     sum      -1{speed}{wrong:>8}{speed}{wrong if checked else 'N/A':>8}")
+        print(f"{size:12}  {size // 4:12}     float     sum      "
+              f"-1{speed}{wrong:>8}{speed}{wrong if checked else 'N/A':>8}")
         size *= factor
     print("# Out of bounds values : 0 OK")
     print("# Avg bus bandwidth    : 1.0")

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs the program after its own options and ends as compute-sanitizer does. FAKE=errors finds some, FAKE=refused cannot run.
+# Runs the program after its own options and ends as compute-sanitizer does. FAKE=errors finds some,
+# FAKE=refused cannot run.
 tool=$2
 [ "$1 $3 $4 $5" = "--tool --report-api-errors no --error-exitcode" ] || exit 3
 shift 6

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of benchmarks/gpu.py without a GPU: arguments, tables of nccl-tests, time limits, the report; with fakes of nccl-tests and compute-sanitizer.
+"""Tests of benchmarks/gpu.py without a GPU: arguments, tables of nccl-tests, time limits, the report;
+with fakes of nccl-tests and compute-sanitizer.
 
-    gpu_test.py ROOT [LIBFOLDER DRIVERFOLDER]     with them, also our workers on the stand-in driver in DRIVERFOLDER, over LIBFOLDER/libnccl.so.2
+    gpu_test.py ROOT [LIBFOLDER DRIVERFOLDER]     with them, also our workers on the stand-in driver in DRIVERFOLDER,
+                                                  over LIBFOLDER/libnccl.so.2
 """
 import contextlib
 import io
@@ -21,7 +23,8 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import apps, beside, check, exercise, kill, limits, perf, ranks, report, run, sanitize, speed, suite, values  # noqa: E402
+from gpu_parts import (apps, beside, check, exercise, kill, limits, perf, ranks, report, run,  # noqa: E402
+                       sanitize, speed, suite, values)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -78,7 +81,8 @@ class Tables(unittest.TestCase):
         self.assertIn("hypercube", {program for way, program in todo if way.form == "processes"})
         self.assertNotIn("hypercube", {program for way, program in todo if way.form == "gpus"})
         self.assertEqual(len(check.plan(types.SimpleNamespace(ways=["float"], only=["reduce"], quick=False))), 1)
-        self.assertEqual(len({way.name for way, _ in todo[:len(check.WAYS) + len(check.MODES)]}), len(check.WAYS) + len(check.MODES))
+        self.assertEqual(len({way.name for way, _ in todo[:len(check.WAYS) + len(check.MODES)]}),
+                         len(check.WAYS) + len(check.MODES))
         quick = check.plan(types.SimpleNamespace(ways=None, only=None, quick=True))
         self.assertEqual({way.name for way, _ in quick}, {way.name for way, _ in todo})
         self.assertLess(len(quick), len(todo))
@@ -97,7 +101,9 @@ class Tables(unittest.TestCase):
                 "served: tutti communicators 2; ncclAllReduce from /x/lib/libnccl.so.2; also mapped: none\n")
         good = apps.record_of("ddp", "tutti", [0, 0], text, 3.0)
         self.assertEqual((good["said"], good["losses"], good["first"]), ([], {1: 6.2, 5: 5.5}, 0.91))
-        self.assertIn("nothing proves", apps.record_of("ddp", "tutti", [0], text.replace("communicators 2", "communicators 0"), 1)["said"][0])
+        self.assertIn("nothing proves",
+                      apps.record_of("ddp", "tutti", [0], text.replace("communicators 2", "communicators 0"),
+                                     1)["said"][0])
         self.assertIn("tutti served", apps.record_of("ddp", "nccl", [0], text, 1)["said"][0])
         other = {"losses": {1: 6.2, 5: 5.6}}
         self.assertEqual(len(apps.compare("ddp", {"tutti": good, "nccl": other})), 1)
@@ -201,8 +207,8 @@ class Programs(unittest.TestCase):
         return os.path.join(self.folder.name, *names)
 
     def folders(self):
-        return ["--tests", self.at("tests"), "--nccl", self.at("nccl"), "--tutti", self.at("tutti"), "--results", self.at("results"),
-                "--mpirun", self.at("mpirun")]
+        return ["--tests", self.at("tests"), "--nccl", self.at("nccl"), "--tutti", self.at("tutti"),
+                "--results", self.at("results"), "--mpirun", self.at("mpirun")]
 
     def part(self, *arguments):
         return call(*arguments, *self.folders())
@@ -218,9 +224,11 @@ class Programs(unittest.TestCase):
         self.assertTrue(data["complete"])
 
     def test_check_finds_what_is_wrong(self):
-        for mode, words in (("wrong", "wrong, in place"), ("fail", "exit status 2"), ("garbage", "exit status 139"), ("hang", "past its limit")):
+        for mode, words in (("wrong", "wrong, in place"), ("fail", "exit status 2"), ("garbage", "exit status 139"),
+                            ("hang", "past its limit")):
             os.environ["FAKE"] = mode
-            status, out, _ = self.part("check", "--ways", "bfloat16", "--only", "reduce", "--limit", "4" if mode == "hang" else "60")
+            status, out, _ = self.part("check", "--ways", "bfloat16", "--only", "reduce",
+                                       "--limit", "4" if mode == "hang" else "60")
             self.assertEqual(status, 1, mode)
             self.assertIn(words, out)
             self.assertFalse(self.load("check")["runs"][0]["good"])
@@ -234,7 +242,8 @@ class Programs(unittest.TestCase):
     def test_budget(self):
         os.environ["FAKE"] = "hang"
         began = time.monotonic()
-        status, out, _ = self.part("check", "--ways", "float", "--budget", "5", "--only", "reduce", "all_reduce", "broadcast")
+        status, out, _ = self.part("check", "--ways", "float", "--budget", "5",
+                                   "--only", "reduce", "all_reduce", "broadcast")
         self.assertEqual(status, 1)
         self.assertLess(time.monotonic() - began, 120)
         self.assertIn("no time left", out)
@@ -302,8 +311,8 @@ class Programs(unittest.TestCase):
 
     def test_limits_that_fail(self):
         folders = ["--tests", self.at("tests"), "--results", self.at("results")]
-        for mode, words, tables in (("wrong", "7 words are wrong", True), ("fail", "exit status 2", True), ("garbage", "it has left no tables", False),
-                                    ("hang", "past its limit", True)):
+        for mode, words, tables in (("wrong", "7 words are wrong", True), ("fail", "exit status 2", True),
+                                    ("garbage", "it has left no tables", False), ("hang", "past its limit", True)):
             os.environ["FAKE"] = mode
             status, out, _ = call("limits", "--limit", "4" if mode == "hang" else "60", *folders)
             self.assertEqual(status, 1, mode)
@@ -319,8 +328,8 @@ class Programs(unittest.TestCase):
     def test_told_to_end(self):
         """A signal ends the script and what it has started, and what was measured before is there."""
         script = os.path.join(os.path.dirname(gpu.__file__), "gpu.py")
-        command = [sys.executable, script, "check", "--tests", self.at("tests"), "--tutti", self.at("tutti"), "--results", self.at("results"),
-                   "--ways", "bfloat16", "--only", "all_reduce", "reduce"]
+        command = [sys.executable, script, "check", "--tests", self.at("tests"), "--tutti", self.at("tutti"),
+                   "--results", self.at("results"), "--ways", "bfloat16", "--only", "all_reduce", "reduce"]
         with open(self.at("tests", "reduce_perf"), "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\necho $$ > {self.at('pid')}\nexec sleep 500\n")
         job = run.Job(command)
@@ -335,7 +344,8 @@ class Programs(unittest.TestCase):
         self.assertEqual([record["good"] for record in self.load("check")["runs"]], [True])
 
     def test_arguments(self):
-        for wrong in (("none",), (), ("check", "--ways"), ("speed", "--rounds", "x"), ("kill", "--tutti", "/nonexistent")):
+        for wrong in (("none",), (), ("check", "--ways"), ("speed", "--rounds", "x"),
+                      ("kill", "--tutti", "/nonexistent")):
             if wrong != ("check", "--ways"):
                 self.assertEqual(call(*wrong)[0], 2, wrong)
         self.assertEqual(self.part("first", "--gpus", "0")[0], 2)
@@ -348,13 +358,16 @@ class Programs(unittest.TestCase):
             self.assertIn("--results", out)
 
     def test_all(self):
-        """Nothing here but the fakes works: each part fails or is done, the next one goes on, and all is in one file."""
+        """Nothing here but the fakes works: each part fails or is done, the next one goes on,
+        and all is in one file."""
         status, out, err = call("all", "--budget-total", "100", "--gpus", "2", *self.folders())
         self.assertEqual(status, 1)
-        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err], [part for part in gpu.PARTS if part != "suite"])
+        self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err],
+                         [part for part in gpu.PARTS if part != "suite"])
         self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report", "suite"})
         self.assertTrue(self.load("speed")["complete"])
-        self.assertEqual(sorted(os.listdir(self.at("results"))), ["performance-gpu.md", "performance-gpu.svg", "results.json"])
+        self.assertEqual(sorted(os.listdir(self.at("results"))),
+                         ["performance-gpu.md", "performance-gpu.svg", "results.json"])
         self.assertRegex(out.splitlines()[-1], "^with failures.*: kill, first, beside, apps")
 
     def test_suite(self):
@@ -362,13 +375,14 @@ class Programs(unittest.TestCase):
         real, suite.ONE = suite.ONE, os.path.join(HERE, "fake_suite.py")
         os.environ["SUITE_ONCE"] = self.at("")
         try:
-            status, out, _ = self.part("suite", "--limit", "4", "--at-once", "4", "--gpus", "2", "--only", "test_good", "test_bad", "test_bad_here",
-                                       "test_skipped", "test_slow_here", "test_shy")
+            status, out, _ = self.part("suite", "--limit", "4", "--at-once", "4", "--gpus", "2", "--only", "test_good",
+                                       "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy")
         finally:
             suite.ONE = real
         self.assertEqual(status, 1)
         states = {(r["name"], r["library"]): r["state"] for r in self.load("suite")["runs"]}
-        self.assertEqual([states[name, "tutti"] for name in ("test_good", "test_bad", "test_bad_here", "test_skipped", "test_slow_here", "test_shy")],
+        self.assertEqual([states[name, "tutti"] for name in ("test_good", "test_bad", "test_bad_here",
+                                                             "test_skipped", "test_slow_here", "test_shy")],
                          ["passed", "failed", "failed", "skipped", "late", "passed"])
         self.assertEqual(states["test_bad_here", "nccl"], "passed")
         self.assertEqual(suite.worse(self.load("suite")["runs"]), ["test_bad_here", "test_slow_here"])
@@ -382,14 +396,17 @@ class Programs(unittest.TestCase):
         slow = {name: {"call alone": 1.0, "turns": [{**turn, "beside": 1.005}] * 3} for name in beside.CALLS}
         parts = {
             "first": {"summary": first},
-            "beside": {"summary": {"nccl": beside.summary([out] * 4, 1 << 28), "tutti": beside.summary([slow] * 4, 1 << 28)}},
-            "nopeer": {"points": {"host memory": {"nccl": {str(1 << 28): [[100.0, 5]]}, "tutti": {str(1 << 28): [[50.0, 10]]}}}, "checks": []},
-            "kill": {"tutti": {"survivors": [{"rank": 0, "good": True, "works": True, "computed": True, "said": "x", "rounds": 4, "noticed": 0.5,
-                                              "aborted": 0.6}]}},
+            "beside": {"summary": {"nccl": beside.summary([out] * 4, 1 << 28),
+                                   "tutti": beside.summary([slow] * 4, 1 << 28)}},
+            "nopeer": {"points": {"host memory": {"nccl": {str(1 << 28): [[100.0, 5]]},
+                                                  "tutti": {str(1 << 28): [[50.0, 10]]}}}, "checks": []},
+            "kill": {"tutti": {"survivors": [{"rank": 0, "good": True, "works": True, "computed": True,
+                                              "said": "x", "rounds": 4, "noticed": 0.5, "aborted": 0.6}]}},
             "sanitize": {"cases": [{"good": True}, {"good": False}]},
             "apps": {"runs": [{"app": "jax", "library": library, "said": said, "served": None, "seconds": 1}
                               for library, said in (("tutti", []), ("nccl", ["x"]))]},
-            "speed": {"points": {"allreduce in a graph": {"tutti": {"1024": [[3.5, 0.4], [3.6, 0.4]]}, "nccl": {"1024": [[10.0, 0.1]]}}}},
+            "speed": {"points": {"allreduce in a graph": {"tutti": {"1024": [[3.5, 0.4], [3.6, 0.4]]},
+                                                          "nccl": {"1024": [[10.0, 0.1]]}}}},
         }
         os.mkdir(self.at("results"))
         with open(self.at("results", run.FILE), "w", encoding="utf-8") as file:
@@ -419,7 +436,8 @@ class Workers(unittest.TestCase):
         os.environ["PYTHONPATH"] = ""
 
     def part(self, *arguments, gpus=2):
-        return call(*arguments, "--tutti", LIB, "--results", self.folder.name, "--gpus", str(gpus), "--limit", "300", "--budget", "400")
+        return call(*arguments, "--tutti", LIB, "--results", self.folder.name, "--gpus", str(gpus), "--limit", "300",
+                    "--budget", "400")
 
     def test_exercise(self):
         status, out, err = self.part("check", "--ways", "our own", "--preset", "few")
@@ -428,7 +446,8 @@ class Workers(unittest.TestCase):
         self.assertEqual(len(runs), len(check.MODES))
         points = runs[0]["points"]
         wanted = exercise.PRESETS["few"]
-        self.assertEqual(points, 2 * (3 * len(wanted.types) * len(wanted.ops) * len(wanted.bytes) + 6 * len(wanted.moved)))
+        self.assertEqual(points,
+                         2 * (3 * len(wanted.types) * len(wanted.ops) * len(wanted.bytes) + 6 * len(wanted.moved)))
 
     def test_first(self):
         status, out, err = self.part("first", "--nccl", LIB, "--rounds", "1")
@@ -468,7 +487,8 @@ class Meeting(unittest.TestCase):
     def test_judging_survivors(self):
         options = types.SimpleNamespace(within=10.0)
         job = types.SimpleNamespace(status=0, text=lambda: "")
-        good = kill.judge(options, 5.0, {"said": "x", "noticed": 6.0, "aborted": 6.5, "good": True, "rounds": 3}, job, 0)
+        good = kill.judge(options, 5.0,
+                          {"said": "x", "noticed": 6.0, "aborted": 6.5, "good": True, "rounds": 3}, job, 0)
         self.assertTrue(good["good"])
         late = kill.judge(options, 5.0, {"said": "x", "noticed": 26.0, "aborted": 26.5, "good": True}, job, 0)
         never = kill.judge(options, 5.0, {"said": "", "noticed": 26.0}, job, 0)

@@ -18,7 +18,8 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 lib=$root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 
-make -s -C "$sources" deb DEB="$work/deb" DEB_FLAGS=-d TUTTI_BUILD="$build" DEB_BUILD_OPTIONS=noautodbgsym >"$work/log" 2>&1 ||
+make -s -C "$sources" deb DEB="$work/deb" DEB_FLAGS=-d TUTTI_BUILD="$build" DEB_BUILD_OPTIONS=noautodbgsym \
+    >"$work/log" 2>&1 ||
     { tail -n 40 "$work/log"; exit 1; }
 [ "$(find "$work/deb" -name '*.deb' | wc -l)" = 5 ] || { echo "five packages were expected:"; ls "$work/deb"; exit 1; }
 
@@ -30,7 +31,8 @@ mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/etc"
 : >"$root/var/lib/dpkg/status"
 # Nothing that they need is in the root, so the scripts of Python's package could not run there.
 into() {
-    $as_root dpkg --root="$root" --force-not-root --force-depends --force-bad-path --log="$work/dpkg.log" "$@" >"$work/log" 2>&1 ||
+    $as_root dpkg --root="$root" --force-not-root --force-depends --force-bad-path --log="$work/dpkg.log" "$@" \
+        >"$work/log" 2>&1 ||
         { cat "$work/log"; exit 1; }
 }
 into -i "$work"/deb/lib*.deb "$work"/deb/tutti_*.deb
@@ -47,7 +49,8 @@ grep -q "Out of bounds values : 0 OK" "$work/log" || { cat "$work/log"; exit 1; 
 export PKG_CONFIG_LIBDIR="$lib/pkgconfig" PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 expect "version" "$(pkg-config --modversion tutti)" "$("$tutti" version | cut -d' ' -f2)"
 # shellcheck disable=SC2046
-cc -Wall -Werror -o "$work/sum" "$sources/tests/install/sum.c" $(pkg-config --define-variable=prefix="$root/usr" --cflags --libs tutti)
+cc -Wall -Werror -o "$work/sum" "$sources/tests/install/sum.c" \
+    $(pkg-config --define-variable=prefix="$root/usr" --cflags --libs tutti)
 expect "a program" "$("$tutti" run -n 2 -- "$work/sum" | sort)" "[0] sum 3
 [1] sum 3"
 
@@ -71,19 +74,21 @@ for version in range(8, 12):
     ctypes.c_void_p.in_dll(ctypes.CDLL(sys.argv[1]), "ncclNetPlugin_v%d" % version)' "$lib/tutti/libnccl-net-tutti.so"
 
 site="$root/usr/lib/python3/dist-packages"
-expect "Python" "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" PATH="$root/usr/bin:$PATH" /usr/bin/python3 -m tutti.run -n 2 --no-tag -- \
-    /usr/bin/python3 -c 'import array, tutti
+expect "Python" "$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" PATH="$root/usr/bin:$PATH" /usr/bin/python3 \
+    -m tutti.run -n 2 --no-tag -- /usr/bin/python3 -c 'import array, tutti
 with tutti.init() as comm:
     one = array.array("d", [1.0])
     comm.allreduce(one)
     print(one[0])' | sort -u)" 2.0
-grep -q "tutti.torch:autoload" "$site"/tutti-*.egg-info/entry_points.txt || { echo "PyTorch does not find the backend"; exit 1; }
+grep -q "tutti.torch:autoload" "$site"/tutti-*.egg-info/entry_points.txt ||
+    { echo "PyTorch does not find the backend"; exit 1; }
 [ ! -e "$site/tutti/_carried" ] || { echo "Python's package carries a library"; exit 1; }
 
 zcat "$root/usr/share/man/man3/tutti_allreduce.3.gz" | grep -q "SH SHAPES AND UNITS"
 zcat "$root/usr/share/man/man1/tutti-run.1.gz" | grep -q "SH DESCRIPTION"
 [ -f "$root/usr/share/bash-completion/completions/tutti" ]
-expect "run paths" "$(find "$root/usr" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec chrpath --list {} + 2>/dev/null | grep PATH=)" ""
+expect "run paths" "$(find "$root/usr" -type f \( -name '*.so*' -o -path '*/bin/*' \) \
+    -exec chrpath --list {} + 2>/dev/null | grep PATH=)" ""
 expect "files that name the folder of the build" "$(grep -rlF "$work/deb" "$root/usr" || true)" ""
 
 if [ -n "${TUTTI_TEST_FULL:-}" ] && command -v lintian >/dev/null; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of two hosts, which are network namespaces with a link between them. Usage: hosts_test.py TUTTI MEET_PLAIN FAULT_FOLDER [NAMES]"""
+"""Jobs of two hosts, which are network namespaces with a link between them.
+Usage: hosts_test.py TUTTI MEET_PLAIN FAULT_FOLDER [NAMES]"""
 import os
 import shutil
 import signal
@@ -61,14 +62,15 @@ def read(path):
 
 
 def environment():
-    unwanted = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ID", "TUTTI_NONCE", "NCCL_COMM_ID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    unwanted = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ID", "TUTTI_NONCE", "NCCL_COMM_ID", "RANK", "WORLD_SIZE",
+                "MASTER_ADDR", "MASTER_PORT")
     return {name: value for name, value in os.environ.items() if name not in unwanted} | {
         "TUTTI_SOCKET_IFNAME": "v0", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def run(*words, **more):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE, env=environment(), stdin=subprocess.DEVNULL,
-                          check=False, **more)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE, env=environment(),
+                          stdin=subprocess.DEVNULL, check=False, **more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -87,12 +89,14 @@ class Jobs(unittest.TestCase):
         self.expect_met("tutti run", out)
 
     def test_who_is_who(self):
-        code, out, err = tutti("-x", f"A={ODD}", "-x", "ODD", "--", "sh", "-c", 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE"; '
-                               '[ "$A" = "$ODD" ] && [ "$1" = "$A" ] && echo "same of ${#A}"; hostname; echo bad >&2; printf part',
-                               "sh", ODD)
+        code, out, err = tutti("-x", f"A={ODD}", "-x", "ODD", "--", "sh", "-c",
+                               'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE"; '
+                               '[ "$A" = "$ODD" ] && [ "$1" = "$A" ] && echo "same of ${#A}"; '
+                               'hostname; echo bad >&2; printf part', "sh", ODD)
         self.assertEqual(code, 0, err)
         expected = {f"[{rank}] {line}" for rank in range(4)
-                    for line in (f"{rank} 4 {rank % 2} 2", f"same of {len(ODD)}", "part", "there" if rank > 1 else os.uname().nodename)}
+                    for line in (f"{rank} 4 {rank % 2} 2", f"same of {len(ODD)}", "part",
+                                 "there" if rank > 1 else os.uname().nodename)}
         self.assertEqual((set(out.splitlines()), len(out.splitlines())), (expected, 16))
         self.assertEqual(sorted(err.splitlines()), [f"[{rank}] bad" for rank in range(4)])
 
@@ -111,7 +115,8 @@ class Jobs(unittest.TestCase):
     def test_job_longer_than_a_pipe(self):
         code, out, err = tutti("--", "sh", "-c", "echo $#", "sh", *["x" * 50000] * 4)
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[{rank}] 4" for rank in range(4)]), err)
-        code, _, err = tutti("--", "sh", "-c", "echo $#", "sh", *["x" * 50000] * 24)  # more than Linux gives to who is not root
+        # more than Linux gives to who is not root
+        code, _, err = tutti("--", "sh", "-c", "echo $#", "sh", *["x" * 50000] * 24)
         self.assertTrue(code == 0 or "cannot tell it the job, of " in err, err)
 
     def test_lines_longer_than_any_buffer(self):
@@ -163,15 +168,17 @@ class Jobs(unittest.TestCase):
 
     def test_folder_that_is_not_there(self):
         away = os.path.join(FOLDER.name, "away")
-        write_script(away, f'#!/bin/sh\nexec unshare -m sh -c \'mount -t tmpfs none "{FOLDER.name}"; shift; exec "$@"\' away "$@"\n')
+        write_script(away, f'#!/bin/sh\nexec unshare -m sh -c \'mount -t tmpfs none "{FOLDER.name}"; '
+                     'shift; exec "$@"\' away "$@"\n')
         folder = tempfile.mkdtemp(dir=FOLDER.name)
         code, _, err = tutti("--", "true", rsh=away, cwd=folder)
         self.assertEqual(code, 1)
         self.assertRegex(err, f"host (here|there): cannot enter the folder {folder}: No such file")
 
     def test_no_interface_for_the_meeting(self):
-        done = subprocess.run([TUTTI, "run", "--hosts", "here,there", "--rsh", RSH, "--", "true"], capture_output=True, text=True,
-                              env={**environment(), "TUTTI_SOCKET_IFNAME": "nosuch"}, timeout=DEADLINE, check=False)
+        done = subprocess.run([TUTTI, "run", "--hosts", "here,there", "--rsh", RSH, "--", "true"],
+                              capture_output=True, text=True, env={**environment(), "TUTTI_SOCKET_IFNAME": "nosuch"},
+                              timeout=DEADLINE, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn('host here: no interface fits TUTTI_SOCKET_IFNAME="nosuch"', done.stderr)
 
@@ -182,10 +189,11 @@ class Jobs(unittest.TestCase):
     def test_wrong_usage(self):
         bad = os.path.join(FOLDER.name, "bad")
         write_script(bad, "here\nthere slots=x\n")
-        for words in (["--hosts", "a:0"], ["--hosts", "a:x"], ["--hosts", ""], ["--hosts", "a,,b"], ["--hosts", "-oProxyCommand=x"],
-                      ["--hosts", "a b"], ["--hosts", "a,a"], ["--hosts", "[::1"], ["--hosts", "a:2", "-n", "3"],
-                      ["--hosts", "x" * 300], ["--hosts", "a", "--hosts", "b"], ["--hosts", "a", "--rsh", " "],
-                      ["--hosts", "a", "--tutti", "a b"], ["--rsh", "ssh", "-n", "1"], ["--hostfile", "/nonexistent/hosts"],
+        for words in (["--hosts", "a:0"], ["--hosts", "a:x"], ["--hosts", ""], ["--hosts", "a,,b"],
+                      ["--hosts", "-oProxyCommand=x"], ["--hosts", "a b"], ["--hosts", "a,a"], ["--hosts", "[::1"],
+                      ["--hosts", "a:2", "-n", "3"], ["--hosts", "x" * 300], ["--hosts", "a", "--hosts", "b"],
+                      ["--hosts", "a", "--rsh", " "], ["--hosts", "a", "--tutti", "a b"],
+                      ["--rsh", "ssh", "-n", "1"], ["--hostfile", "/nonexistent/hosts"],
                       ["--hostfile", "/dev/null"], ["--hostfile", bad], ["--hostfile", "/"]):
             with self.subTest(words=words):
                 code, out, err = run(TUTTI, "run", *words, "--", "true")
@@ -195,18 +203,23 @@ class Jobs(unittest.TestCase):
 
     def test_part_that_hears_garbage(self):
         job = "host here\nranks 0 1 1\narg true\nat 127.0.0.1:9 0 127.0.0.1 9\n"
-        for text in ("", "\n", "hello\n", "go\n", "ranks 0 0 0\n", "ranks 1 2 2\n", "ranks -1 1 1\n", "ranks 2147483647 1 2147483647\n", "ranks 0 2147483647 2147483647\n",
-                     "ranks\n", "host " + "x" * 300 + "\n", "meet\n", "at x\n", "host here", job.replace("arg true\n", "") + "go\n",
+        for text in ("", "\n", "hello\n", "go\n", "ranks 0 0 0\n", "ranks 1 2 2\n", "ranks -1 1 1\n",
+                     "ranks 2147483647 1 2147483647\n", "ranks 0 2147483647 2147483647\n", "ranks\n",
+                     "host " + "x" * 300 + "\n", "meet\n", "at x\n", "host here",
+                     job.replace("arg true\n", "") + "go\n",
                      job.replace("at ", "it ") + "go\n", job, job + "S 15\n", "S 99\n", "\0\0\0\n", "arg\n"):
             with self.subTest(text=text):
-                done = subprocess.run([TUTTI, "run", "--part"], input=text, capture_output=True, text=True, timeout=DEADLINE, check=False)
+                done = subprocess.run([TUTTI, "run", "--part"], input=text, capture_output=True, text=True,
+                                      timeout=DEADLINE, check=False)
                 self.assertEqual(done.returncode, 143 if "S 15" in text else 1)
                 self.assertEqual(done.stdout.splitlines()[0], "tutti part 1")
-        done = subprocess.run([TUTTI, "run", "--part"], input=job + "go\n", capture_output=True, text=True, timeout=DEADLINE, check=False)
+        done = subprocess.run([TUTTI, "run", "--part"], input=job + "go\n", capture_output=True, text=True,
+                              timeout=DEADLINE, check=False)
         self.assertIn("\nD ", done.stdout)
 
     def test_host_that_says_garbage(self):
-        for answer in ("O x y\\nO 77 y\\nO\\nE 1\\n\\nM\\nM x\\nF\\nS 1\\nZ\\n", "F 0 lie\\n", "F 999 lie\\n", "D\\n", "D x\\n"):
+        for answer in ("O x y\\nO 77 y\\nO\\nE 1\\n\\nM\\nM x\\nF\\nS 1\\nZ\\n", "F 0 lie\\n", "F 999 lie\\n",
+                       "D\\n", "D x\\n"):
             with self.subTest(answer=answer):
                 fake = os.path.join(FOLDER.name, "fake")
                 write_script(fake, f"#!/bin/sh\nprintf 'tutti part 1\\n{answer}'\n")
@@ -221,9 +234,9 @@ class Ends(unittest.TestCase):
     def start(self, script=FAMILY, rsh=FAR):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        job = subprocess.Popen([TUTTI, "run", "--hosts", "here:2,there:2", "--rsh", rsh, "-x", f"DIR={self.folder.name}", "--", "sh",
-                                "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-                               stdin=subprocess.DEVNULL)
+        job = subprocess.Popen([TUTTI, "run", "--hosts", "here:2,there:2", "--rsh", rsh,
+                                "-x", f"DIR={self.folder.name}", "--", "sh", "-c", script], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=environment(), stdin=subprocess.DEVNULL)
         self.addCleanup(job.stdout.close)
         self.addCleanup(job.stderr.close)
         self.addCleanup(lambda: job.poll() is None and job.kill())
@@ -306,7 +319,8 @@ class Ends(unittest.TestCase):
         self.expect_all_gone(pids)
 
     def test_closed_output_ends_the_job(self):
-        job = self.start('touch "$DIR/$$"; while [ "$(ls "$DIR" | wc -l)" -lt 4 ]; do sleep 0.05; done; while :; do echo line; done')
+        job = self.start('touch "$DIR/$$"; while [ "$(ls "$DIR" | wc -l)" -lt 4 ]; do sleep 0.05; done; '
+                         'while :; do echo line; done')
         pids = self.pids(4)
         job.stdout.readline()
         job.stdout.close()
@@ -319,7 +333,8 @@ class Others(unittest.TestCase):
     expect_met = Jobs.expect_met
 
     def start(self, *words):
-        """A launcher of others that starts nothing in two minutes (our ranks say something within one) is asked again: that is its own failure."""
+        """A launcher of others that starts nothing in two minutes (our ranks say something within one)
+        is asked again: that is its own failure."""
         for _ in range(2):
             try:
                 return run(*words)
@@ -332,9 +347,11 @@ class Others(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "no Open MPI here: meeting under it was NOT tested")
     def test_open_mpi(self):
         for unset in ([], ["env", "-u", "PMIX_NAMESPACE"]):
-            _, out, _ = self.start("mpirun.openmpi", "-H", "here:2,there:2", "--mca", "plm_rsh_agent", RSH, "--mca", "oob_tcp_if_include",
-                                 "v0", "-x", "TUTTI_SOCKET_IFNAME", "-x", "MASTER_ADDR=10.83.0.1", *unset, MEET)
-            self.expect_met("Open MPI", out)  # whatever the status: PMIx leaks, of which the address sanitizer complains
+            _, out, _ = self.start("mpirun.openmpi", "-H", "here:2,there:2", "--mca", "plm_rsh_agent", RSH,
+                                 "--mca", "oob_tcp_if_include", "v0", "-x", "TUTTI_SOCKET_IFNAME",
+                                 "-x", "MASTER_ADDR=10.83.0.1", *unset, MEET)
+            # whatever the status: PMIx leaks, of which the address sanitizer complains
+            self.expect_met("Open MPI", out)
 
     @unittest.skipUnless(shutil.which("mpirun.mpich"), "no MPICH here: meeting under it was NOT tested")
     def test_mpich(self):
@@ -345,8 +362,8 @@ class Others(unittest.TestCase):
 
     def both(self, words_of):
         """Starts two processes, one a host, and gives what they say."""
-        jobs = [subprocess.Popen([RSH, host, *words_of(place)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 env=environment()) for place, host in enumerate(("here", "there"))]
+        jobs = [subprocess.Popen([RSH, host, *words_of(place)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, env=environment()) for place, host in enumerate(("here", "there"))]
         try:
             out = "".join(job.communicate(timeout=4 * DEADLINE)[0] for job in jobs)
         finally:
@@ -355,9 +372,11 @@ class Others(unittest.TestCase):
         self.assertEqual([job.returncode for job in jobs], [0, 0], out)
         return out
 
-    @unittest.skipIf(os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0"), "takes half a minute, of which nothing is ours")
+    @unittest.skipIf(os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0"),
+                     "takes half a minute, of which nothing is ours")
     @unittest.skipUnless(subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed"], check=False,
-                                        stderr=subprocess.DEVNULL).returncode == 0, "no torchrun here: meeting under it was NOT tested")
+                                        stderr=subprocess.DEVNULL).returncode == 0,
+                         "no torchrun here: meeting under it was NOT tested")
     def test_torchrun(self):
         out = self.both(lambda place: ["/usr/bin/python3", "-m", "torch.distributed.run", "--no_python", "--nnodes=2",
                                        f"--node_rank={place}", "--nproc_per_node=2", "-r", "1", "-t", "1",
@@ -366,9 +385,11 @@ class Others(unittest.TestCase):
 
     def test_variables_of_slurm(self):
         """Slurm itself is not here: its variables are set by hand, as srun sets them on two nodes."""
-        rank = ("SLURM_PROCID={0} SLURM_NTASKS=4 SLURM_LOCALID={1} SLURM_NODEID={2} SLURM_NNODES=2 SLURM_STEP_TASKS_PER_NODE='2(x2)' "
+        rank = ("SLURM_PROCID={0} SLURM_NTASKS=4 SLURM_LOCALID={1} SLURM_NODEID={2} "
+                "SLURM_NNODES=2 SLURM_STEP_TASKS_PER_NODE='2(x2)' "
                 "SLURM_JOB_ID=4711 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=10.83.0.1,10.83.0.2 " + MEET)
-        out = self.both(lambda place: [rank.format(2 * place, 0, place) + " & " + rank.format(2 * place + 1, 1, place) + "; wait $!"])
+        out = self.both(lambda place: [rank.format(2 * place, 0, place) + " & " + rank.format(2 * place + 1, 1, place)
+                                       + "; wait $!"])
         self.expect_met("Slurm", out)
 
 

@@ -42,8 +42,8 @@ torchrun)
     /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null || missing "torch (torchrun)"
     kind="torchrun"
     # -r 1 -t 1: this old release of torch cannot start without redirection under newer Pythons.
-    out=$(timeout 200 /usr/bin/python3 -m torch.distributed.run --no_python --nproc_per_node=$n -r 1 -t 1 --master_addr=127.0.0.1 \
-        --master_port="$(free_port 0)" $MESON_EXE_WRAPPER "$program" 2>&1)
+    out=$(timeout 200 /usr/bin/python3 -m torch.distributed.run --no_python --nproc_per_node=$n -r 1 -t 1 \
+        --master_addr=127.0.0.1 --master_port="$(free_port 0)" $MESON_EXE_WRAPPER "$program" 2>&1)
     ;;
 slurm-variables)
     # Slurm itself is not here: its variables are set by hand.

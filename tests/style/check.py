@@ -22,10 +22,9 @@ COLUMNS = 120
 # Folders that still have longer lines. A folder that has none must be
 # taken out; none is to be added. wrap.py does the work.
 LONG_LINES = (
-    "benchmarks/", "bindings/", "cli/", "compat/", "control/", "emulation/cuda/", "emulation/verbs/", "examples/",
-    "include/", "src/algorithm/", "src/api/", "src/base/", "src/bootstrap/", "src/comm/", "src/device/",
-    "src/engine/", "src/executor/", "src/link/", "src/path/", "src/tables/", "src/trace/", "src/transport/",
-    "src/wire/", "tests/",
+    "benchmarks/", "cli/", "compat/", "control/", "emulation/cuda/", "emulation/verbs/", "examples/", "include/",
+    "src/algorithm/", "src/api/", "src/base/", "src/bootstrap/", "src/comm/", "src/device/", "src/engine/",
+    "src/executor/", "src/link/", "src/path/", "src/tables/", "src/trace/", "src/transport/", "src/wire/", "tests/",
 )
 SUBJECT = 72  # characters of a commit's first line
 SUBJECTS_SINCE = "2026-11-22T20:00:00Z"  # commits before stand as they are
@@ -222,8 +221,8 @@ def check_cycles(root, sources):
 # ---- tables ----
 
 # A row of the table, and what produces it, or reads it, in src.
-TABLES = {"counters.tbl": ("COUNTER", "WIRE_COUNTER_"), "events.tbl": ("EVENT", "WIRE_EVENT_"), "memory.tbl": ("MEMORY", "WIRE_MEMORY_"),
-          "params.tbl": ("PARAM", "PARAM_")}
+TABLES = {"counters.tbl": ("COUNTER", "WIRE_COUNTER_"), "events.tbl": ("EVENT", "WIRE_EVENT_"),
+          "memory.tbl": ("MEMORY", "WIRE_MEMORY_"), "params.tbl": ("PARAM", "PARAM_")}
 
 
 def check_tables(root, code):
@@ -344,7 +343,8 @@ HEAD = f"/* {SPDX} */\n"
 CLEAN = {
     "src/LAYERS": "low:\nhigh: low\ncli: low\n",
     "src/low/a.h": HEAD + "#ifndef A\n#define A\nint a(void);\n#endif\n",
-    "src/low/a.c": HEAD + '#include "low/a.h"\nstruct s {\n    int x;\n};\nint a(void)\n{\n    const char *t = "{ #if";\n'
+    "src/low/a.c": HEAD + '#include "low/a.h"\nstruct s {\n    int x;\n};\nint a(void)\n{\n'
+                          '    const char *t = "{ #if";\n'
                           "    /* } */\n    return t != 0;\n}\n",
     "src/high/b.c": HEAD + '#include "low/a.h"\nint b(void);\nint b(void)\n{\n    return a();\n}\n',
     "cli/c.c": HEAD + '#include "low/a.h"\n#if 1\nint c(void)\n{\n    return a();\n}\n#endif\n',
@@ -363,8 +363,8 @@ PLANTED = [
       "src/low/y2.h": HEAD + '#include "low/x.h"\n'}, "headers include each other"),
     ({"src/low/long.c": LONG}, "more than 80"),
     ({"src/low/long.c": HEAD + 'extern "C" {\n' + LONG + "}\n"}, "more than 80"),
-    ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n" + LONG[LONG.index("{"):]},
-     "more than 80"),
+    ({"src/low/long.c": HEAD + "static int attribute(int a,\n    int b) __attribute__((cold))\n"
+      + LONG[LONG.index("{"):]}, "more than 80"),
     ({"src/low/long.cuh": HEAD + "template <class E> DEVICE " + LONG[LONG.index("int f"):]}, "more than 80"),
     ({"src/low/big.cu": HEAD + "\n" * FILE_LINES}, "more than 600"),
     ({"emulation/big.c": HEAD + "\n" * FILE_LINES}, "more than 600"),
@@ -373,12 +373,14 @@ PLANTED = [
     ({"src/low/w.c": HEAD + "/* TO" + "DO: later */\n"}, "unfinished work"),
     ({"bindings/w.py": f"# {SPDX}\n# a st" + "ub\n"}, "unfinished work"),
     ({"src/low/i.c": HEAD + "int f(void)\n{\n#ifdef A\n    return 1;\n#endif\n    return 0;\n}\n"}, "#if inside"),
-    ({"src/tables/events.tbl": "EVENT(UP, \"up\")\n", "docs/tables.md": "# tables\n"}, "nothing in the code uses the row UP"),
+    ({"src/tables/events.tbl": "EVENT(UP, \"up\")\n", "docs/tables.md": "# tables\n"},
+     "nothing in the code uses the row UP"),
     ({"docs/low.md": None}, "no page about src/low"),
     ({"docs/low.md": "[x](nowhere.md)\n"}, "leads nowhere"),
     ({"src/low/w.c": HEAD + "/* " + "x" * COLUMNS + " */\n"}, "w.c:2: more than 120 columns"),
     ({"tests/w.py": f"# {SPDX}\n" + "x" * (COLUMNS + 1) + "\n"}, "w.py:2: more than 120 columns"),
-    ({"src/low/n.c": HEAD + "/* see low/a.h and <other.h>, not\n * low/gone.c */\n"}, "n.c:3: there is no file low/gone.c"),
+    ({"src/low/n.c": HEAD + "/* see low/a.h and <other.h>, not\n * low/gone.c */\n"},
+     "n.c:3: there is no file low/gone.c"),
     ({"tests/n.sh": f"# {SPDX}\nx=1 #" " as gone.py does; NAME.py is any\n"}, "n.sh:2: there is no file gone.py"),
     ({"docs/low.md": "see `a.h` and `gone.c`\n"}, "low.md:1: there is no file gone.c"),
 ]

@@ -91,7 +91,8 @@ def wrap_docstrings(text):
             line = lines[index]
             if len(line) > check.COLUMNS:
                 indent = line[:len(line) - len(line.lstrip())]
-                lines[index] = "\n".join(textwrap.wrap(line.strip(), check.COLUMNS, initial_indent=indent, subsequent_indent=indent,
+                lines[index] = "\n".join(textwrap.wrap(line.strip(), check.COLUMNS,
+                                                       initial_indent=indent, subsequent_indent=indent,
                                                        break_long_words=False, break_on_hyphens=False))
     return "\n".join(lines)
 
@@ -197,7 +198,8 @@ def prove(build, before, after):
             if path.endswith(check.C_ENDINGS):
                 write(path, before[path])
         print("all C was put back")
-    print(f"{len(new) - len(differing)} of {len(new)} objects and {sum(p.endswith('.py') for p in after) - len(changed)} syntax trees are the same")
+    print(f"{len(new) - len(differing)} of {len(new)} objects and "
+          f"{sum(p.endswith('.py') for p in after) - len(changed)} syntax trees are the same")
     return len(changed) + len(differing)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last rank ends in the middle, without a word: the others get an exception that names it, live on, and go on without it."""
+"""The last rank ends in the middle, without a word: the others get an exception that names it, live on,
+and go on without it."""
 import os
 import sys
 import threading

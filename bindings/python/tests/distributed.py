@@ -3,9 +3,10 @@
 
 distributed.py [--backends tutti,gloo] [--ranks 3] [--only PATTERN] [--markdown FILE]
 
-The tests are DistributedTest._DistTestBase. Which of them concern a backend that PyTorch does not know is decided as for Gloo, the backend for CPUs
-that it has; and so is what they do, where they ask for its name. Ranks are forked from a process that has imported PyTorch, which saves
-seconds a rank. Exit status 1: a test that passes with Gloo does not with tutti.
+The tests are DistributedTest._DistTestBase. Which of them concern a backend that PyTorch does not know is decided as
+for Gloo, the backend for CPUs that it has; and so is what they do, where they ask for its name. Ranks are forked from a
+process that has imported PyTorch, which saves seconds a rank. Exit status 1:
+a test that passes with Gloo does not with tutti.
 """
 import argparse
 import collections
@@ -33,7 +34,8 @@ def options():
 
 def suite(ranks):
     """PyTorch's module, as it is for Gloo without a GPU."""
-    os.environ.update(BACKEND="gloo", WORLD_SIZE=ranks, TEMP_DIR=FOLDER, INIT_METHOD=f"file://{FOLDER}/shared_init_file", MASTER_ADDR="localhost",
+    os.environ.update(BACKEND="gloo", WORLD_SIZE=ranks, TEMP_DIR=FOLDER,
+                      INIT_METHOD=f"file://{FOLDER}/shared_init_file", MASTER_ADDR="localhost",
                       OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", TUTTI_SOCKET_IFNAME="lo", CUDA_VISIBLE_DEVICES="")
     os.environ.setdefault("TUTTI_DEBUG", "none")
     from torch.testing._internal import common_distributed
@@ -46,7 +48,8 @@ def suite(ranks):
 
 
 class LikeGloo(str):
-    """A backend's name for which the tests do what they do for Gloo: for one that they have never heard of some do nothing, or half."""
+    """A backend's name for which the tests do what they do for Gloo:
+    for one that they have never heard of some do nothing, or half."""
 
     __hash__ = str.__hash__
 
@@ -121,7 +124,8 @@ def table(found):
     yield f"| PyTorch {torch.__version__.split('+')[0]} | " + " | ".join(found) + " |"
     yield "|---" * (len(found) + 1) + "|"
     for outcome in ("passed", "failed", "skipped"):
-        yield f"| {outcome} | " + " | ".join(str(collections.Counter(o.values())[outcome]) for o in found.values()) + " |"
+        yield f"| {outcome} | " + " | ".join(str(collections.Counter(o.values())[outcome])
+                                             for o in found.values()) + " |"
     for name in sorted(set().union(*found.values())):
         outcomes = [each.get(name, "-") for each in found.values()]
         if len(set(outcomes)) > 1 or "failed" in outcomes:
@@ -140,7 +144,8 @@ def main():
     if arguments.markdown:
         with open(arguments.markdown, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
-    worse = [name for name, outcome in found.get("gloo", {}).items() if outcome == "passed" and found.get("tutti", {}).get(name) != "passed"]
+    worse = [name for name, outcome in found.get("gloo", {}).items()
+             if outcome == "passed" and found.get("tutti", {}).get(name) != "passed"]
     print(*(f"passes with Gloo alone: {name}" for name in worse), sep="\n")
     return bool(worse) or not found
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the Python examples of a page, as two ranks each, and compares what they print with what the page says.
 
-page.py PAGE.md: an example is an indented block of Python with `import`; the lines behind "# prints:" are what rank 0 prints.
+page.py PAGE.md: an example is an indented block of Python with `import`;
+the lines behind "# prints:" are what rank 0 prints.
 """
 import os
 import re
@@ -29,7 +30,8 @@ def run(program, folder, number):
     path = os.path.join(folder, f"example{number}.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(program + "\n")
-    result = subprocess.run(["tutti", "run", "-n", "2", "--", sys.executable, path], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["tutti", "run", "-n", "2", "--", sys.executable, path], capture_output=True,
+                            text=True, timeout=60)
     lines = [line.removeprefix("[0] ") for line in result.stdout.split("\n") if line.startswith("[0] ")]
     return result.returncode, "\n".join(lines), result.stderr
 
@@ -47,7 +49,8 @@ def main():
             status, seen, errors = run(program, folder, ran)
             if status != 0 or seen != output:
                 failed += 1
-                print(f"{program}\n-- ended with {status} and printed:\n{seen}\n-- expected:\n{output}\n-- errors:\n{errors}")
+                print(f"{program}\n-- ended with {status} and printed:\n{seen}\n-- expected:\n{output}\n-- "
+                      f"errors:\n{errors}")
     print(f"{ran - failed} of {ran} examples of {sys.argv[1]} print what the page says")
     return failed != 0 or ran == 0
 

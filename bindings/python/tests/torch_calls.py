@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed over tutti: what DDP, FSDP, DTensor and pipelines call, and what goes wrong. Run by tutti run, 3 or more ranks."""
+"""torch.distributed over tutti: what DDP, FSDP, DTensor and pipelines call, and what goes wrong. Run by tutti run,
+3 or more ranks."""
 import sys
 import time
 import warnings
@@ -49,7 +50,8 @@ def types(rank, n):
     dist.all_reduce(sparse)
     same(sparse.to_dense(), [float(n)] + [2.0] * n, "sparse")
     refused(lambda: dist.all_reduce(torch.ones(4, 4).t()[:, :2]), "contiguous")
-    refused(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int16), dist.ReduceOp.AVG), "tutti cannot reduce int16 by AVG")
+    refused(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int16), dist.ReduceOp.AVG),
+            "tutti cannot reduce int16 by AVG")
 
 
 def lists(rank, n):
@@ -95,7 +97,8 @@ def works(rank, n):
     right, left, got = (rank + 1) % n, (rank - 1) % n, [torch.empty(50000), torch.empty(3)]
     late = dist.irecv(got[1], left, tag=2)  # asked for in another order than it comes
     first = dist.irecv(got[0], left, tag=1)
-    sends = [dist.isend(torch.full((50000,), float(rank)), right, tag=1), dist.isend(torch.full((3,), -1.0), right, tag=2)]
+    sends = [dist.isend(torch.full((50000,), float(rank)), right, tag=1),
+             dist.isend(torch.full((3,), -1.0), right, tag=2)]
     for work in (late, first, *sends):
         work.wait()
     same(got[0][-1], float(left), "tag 1")
@@ -116,13 +119,15 @@ def functional(rank, n):
         return
 
     same(fc.all_reduce(torch.ones(3), "sum", dist.group.WORLD).wait(), [float(n)] * 3, "functional all_reduce")
-    same(fc.all_gather_tensor(torch.tensor([rank]), 0, dist.group.WORLD).wait(), list(range(n)), "functional all_gather")
+    same(fc.all_gather_tensor(torch.tensor([rank]), 0, dist.group.WORLD).wait(), list(range(n)),
+         "functional all_gather")
     mesh = init_device_mesh("cpu", (n,))
     whole = torch.arange(n * 4.0).reshape(n, 4)
     spread = distribute_tensor(whole, mesh, [Shard(0)])
     same(spread.redistribute(mesh, [Replicate()]).to_local(), whole, "DTensor")
     same((spread @ spread.T).full_tensor(), whole @ whole.T, "product of DTensors")
-    same(spread.redistribute(mesh, [Shard(1)] if n == 4 else [Replicate()]).full_tensor(), whole, "from rows to columns")
+    same(spread.redistribute(mesh, [Shard(1)] if n == 4 else [Replicate()]).full_tensor(), whole,
+         "from rows to columns")
 
 
 class Small(nn.Module):

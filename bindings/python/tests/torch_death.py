@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last rank ends in the middle, without a word: what the others' calls raise, within the time, and that they live on."""
+"""The last rank ends in the middle, without a word: what the others' calls raise, within the time,
+and that they live on."""
 import os
 import sys
 import time

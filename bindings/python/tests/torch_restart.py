@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that are started anew beside the store of those before, as torchrun does: what their first lives left there must not mislead them."""
+"""Processes that are started anew beside the store of those before, as torchrun does:
+what their first lives left there must not mislead them."""
 import os
 import signal
 import sys
@@ -31,7 +32,8 @@ def life(port, rank, number):
         assert got[0] == number
     group.monitored_barrier()
     if rank < 2:
-        TuttiGroup(dist.PrefixStore("pair", store), rank, 2, timedelta(seconds=DEADLINE)).barrier(dist.BarrierOptions()).wait()
+        TuttiGroup(dist.PrefixStore("pair", store), rank, 2,
+                   timedelta(seconds=DEADLINE)).barrier(dist.BarrierOptions()).wait()
     print("came through", flush=True)
     if number < 2:
         signal.pause()

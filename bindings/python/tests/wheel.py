@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a wheel of the library that was built here, installs it into an empty folder, and uses it with nothing else in reach.
+"""Makes a wheel of the library that was built here, installs it into an empty folder,
+and uses it with nothing else in reach.
 
 wheel.py BUILD ROOT
 """
@@ -24,7 +25,8 @@ comm.destroy()
 
 def installed(build, folder):
     """The library and the program as `meson install` leaves them: their folder."""
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True, env={**os.environ, "DESTDIR": folder})
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True,
+                   env={**os.environ, "DESTDIR": folder})
     options = {o["name"]: o["value"] for o in json.loads(subprocess.run(
         ["meson", "introspect", "--buildoptions", build], check=True, capture_output=True, text=True).stdout)}
     prefix = folder + options["prefix"]
@@ -38,7 +40,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "source")  # pip leaves build folders behind in the sources
         for part in ("bindings/python", "include"):
-            shutil.copytree(os.path.join(root, part), os.path.join(source, part), ignore=shutil.ignore_patterns("build", "__pycache__", "*.egg-info"))
+            shutil.copytree(os.path.join(root, part), os.path.join(source, part),
+                            ignore=shutil.ignore_patterns("build", "__pycache__", "*.egg-info"))
         env = {**os.environ, "TUTTI_PREFIX": installed(build, os.path.join(folder, "installed")), "PIP_NO_INPUT": "1"}
         subprocess.run([sys.executable, "-m", "pip", "-q", "wheel", "--no-build-isolation", "--no-deps", "-w", folder,
                         os.path.join(source, "bindings/python")], check=True, env=env)

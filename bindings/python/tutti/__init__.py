@@ -9,7 +9,8 @@ Under `tutti run -n 4 python3 program.py`:
     comm.allreduce(mine)                        # in place: [6, 6, 6] on 4 ranks
     comm.destroy()
 
-`import tutti.torch`, which PyTorch does by itself where the package was installed by pip, makes "tutti" a backend of torch.distributed.
+`import tutti.torch`, which PyTorch does by itself where the package was installed by pip,
+makes "tutti" a backend of torch.distributed.
 """
 from ._buffers import TYPES
 from ._errors import DeviceError, Error, InvalidArgument, InvalidUsage, RemoteError, Result, SystemFailure, Timeout
@@ -21,5 +22,6 @@ from .comm import OPS, Communicator, Op, alloc, init, init_all, init_rank, uniqu
 _number = _library.tutti_get_version()
 __version__ = f"{_number // 10000}.{_number // 100 % 100}.{_number % 100}"
 
-__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "InvalidArgument", "InvalidUsage", "Op", "RemoteError",
-           "Result", "SystemFailure", "Timeout", "Work", "alloc", "group", "init", "init_all", "init_rank", "unique_id"]
+__all__ = ["HOST", "OPS", "TYPES", "Communicator", "DeviceError", "Error", "InvalidArgument", "InvalidUsage",
+           "Op", "RemoteError", "Result", "SystemFailure", "Timeout", "Work", "alloc", "group", "init", "init_all",
+           "init_rank", "unique_id"]

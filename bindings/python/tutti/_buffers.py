@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of others: address, length and type of whatever has a buffer, DLPack or __cuda_array_interface__. Nothing is copied."""
+"""Memory of others: address, length and type of whatever has a buffer, DLPack or __cuda_array_interface__.
+Nothing is copied."""
 from __future__ import annotations
 
 import ctypes
@@ -8,13 +9,14 @@ from ctypes import c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint
 from typing import Any, NamedTuple
 
 # Names as NumPy and PyTorch have them -> tutti_type_t.
-TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7, "float64": 8,
-         "bfloat16": 9, "float8_e4m3fn": 10, "float8_e5m2": 11}
+TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
+         "float64": 8, "bfloat16": 9, "float8_e4m3fn": 10, "float8_e5m2": 11}
 BYTES = TYPES["uint8"]
 
 
 class Buffer(NamedTuple):
-    """Contiguous memory. `type` is -1 where the library has no such type: it can be moved, as bytes, and not reduced."""
+    """Contiguous memory. `type` is -1 where the library has no such type: it can be moved, as bytes,
+    and not reduced."""
 
     address: int
     count: int
@@ -33,8 +35,9 @@ class Buffer(NamedTuple):
 class _PyBuffer(ctypes.Structure):
     """Py_buffer."""
 
-    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t), ("readonly", c_int), ("ndim", c_int),
-                ("format", ctypes.c_char_p), ("shape", c_void_p), ("strides", c_void_p), ("suboffsets", c_void_p), ("internal", c_void_p)]
+    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t), ("readonly", c_int),
+                ("ndim", c_int), ("format", ctypes.c_char_p), ("shape", c_void_p), ("strides", c_void_p),
+                ("suboffsets", c_void_p), ("internal", c_void_p)]
 
 
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
@@ -58,8 +61,9 @@ class _View:
 class _DLTensor(ctypes.Structure):
     """DLTensor of dlpack.h."""
 
-    _fields_ = [("data", c_void_p), ("device", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8),
-                ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
+    _fields_ = [("data", c_void_p), ("device", c_int32), ("device_id", c_int32), ("ndim", c_int32),
+                ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)),
+                ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
 
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -68,8 +72,8 @@ _capsule_pointer.restype = c_void_p
 _DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _DL_NAMES = {"bool8": "bool"}
 _DL_HOST, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
-_FORMATS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "n": "int", "B": "uint", "H": "uint", "I": "uint", "L": "uint",
-            "Q": "uint", "N": "uint", "c": "uint", "e": "float", "f": "float", "d": "float"}
+_FORMATS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "n": "int", "B": "uint", "H": "uint",
+            "I": "uint", "L": "uint", "Q": "uint", "N": "uint", "c": "uint", "e": "float", "f": "float", "d": "float"}
 _ARRAY_KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
@@ -93,19 +97,21 @@ def describe(thing: Any, argument: str, writable: bool = False) -> Buffer:
 
 
 def _refuse_strides(argument: str, what: str) -> ValueError:
-    return ValueError(f"{argument} ({what}) is not contiguous in memory; nothing is copied behind your back: make it contiguous first "
-                      "(numpy.ascontiguousarray(x), x.contiguous())")
+    return ValueError(f"{argument} ({what}) is not contiguous in memory; nothing is copied behind your back: make it "
+                      "contiguous first (numpy.ascontiguousarray(x), x.contiguous())")
 
 
 def _of_torch(tensor: Any, argument: str) -> Buffer:
     name = str(tensor.dtype).removeprefix("torch.")
     kind = tensor.device.type
     if kind not in ("cpu", "cuda") or "strided" not in str(tensor.layout):
-        raise TypeError(f"{argument} is a {tensor.layout} tensor on {tensor.device}; dense tensors on cpu and cuda can be sent")
+        raise TypeError(f"{argument} is a {tensor.layout} tensor on {tensor.device}; dense tensors on cpu and cuda "
+                        "can be sent")
     if not tensor.is_contiguous():
         raise _refuse_strides(argument, f"a tensor of shape {tuple(tensor.shape)}, strides {tensor.stride()}")
     device = tensor.device.index if kind == "cuda" else -1
-    return Buffer(tensor.data_ptr(), tensor.numel(), tensor.element_size(), TYPES.get(name, -1), name, device, False, tensor)
+    return Buffer(tensor.data_ptr(), tensor.numel(), tensor.element_size(), TYPES.get(name, -1), name, device,
+                  False, tensor)
 
 
 def _cuda_device(thing: Any) -> int:
@@ -163,12 +169,12 @@ def _of_buffer(thing: Any, argument: str) -> Buffer:
     try:
         shown = memoryview(thing)
     except TypeError:
-        raise TypeError(f"{argument} is a {type(thing).__name__}: neither a buffer, nor an array of NumPy, a tensor of PyTorch, "
-                        "or anything with __dlpack__ or __cuda_array_interface__") from None
+        raise TypeError(f"{argument} is a {type(thing).__name__}: neither a buffer, nor an array of NumPy, a tensor of "
+                        "PyTorch, or anything with __dlpack__ or __cuda_array_interface__") from None
     if not shown.c_contiguous:
         raise _refuse_strides(argument, f"a buffer of shape {shown.shape}, strides {shown.strides}")
     view = _View(thing)
     kind = _FORMATS.get(shown.format.lstrip("@=<"))
     name = f"{kind}{8 * shown.itemsize}" if kind else {"?": "bool"}.get(shown.format, shown.format)
-    return Buffer(view.raw.buf or 0, shown.nbytes // shown.itemsize, shown.itemsize, TYPES.get(name, -1), name, -1, shown.readonly,
-                  (thing, view))
+    return Buffer(view.raw.buf or 0, shown.nbytes // shown.itemsize, shown.itemsize, TYPES.get(name, -1), name, -1,
+                  shown.readonly, (thing, view))

@@ -30,8 +30,8 @@ opened = _Open()
 
 @contextlib.contextmanager
 def group() -> Iterator[None]:
-    """Calls inside are issued together at the end: sends and receives of one communicator run at the same time. All calls of a
-    communicator in it share one Work. Calls that wait do so when the group ends. Groups nest."""
+    """Calls inside are issued together at the end: sends and receives of one communicator run at the same time. All
+    calls of a communicator in it share one Work. Calls that wait do so when the group ends. Groups nest."""
     call("group_start")
     opened.depth += 1
     try:

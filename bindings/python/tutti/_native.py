@@ -32,8 +32,8 @@ def _load() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(carried if os.path.exists(carried) else SONAME)
     except OSError as error:
-        raise ImportError(f"{SONAME} cannot be loaded ({error}): install the package by pip, which builds and carries the library, "
-                          "or put the folder of the library into LD_LIBRARY_PATH") from None
+        raise ImportError(f"{SONAME} cannot be loaded ({error}): install the package by pip, which builds and carries "
+                          "the library, or put the folder of the library into LD_LIBRARY_PATH") from None
 
 
 library = _load()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations under way. Each has a stream of the library to itself: that is how its end, and its error, is told from others'."""
+"""Operations under way. Each has a stream of the library to itself: that is how its end, and its error,
+is told from others'."""
 from __future__ import annotations
 
 import time
@@ -58,7 +59,8 @@ class Work:
             self._error = error
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when the operation has ended; raises its error. After `timeout` seconds raises Timeout, and the operation goes on."""
+        """Returns when the operation has ended; raises its error. After `timeout` seconds raises Timeout,
+        and the operation goes on."""
         if self.stream is not None:
             if timeout is not None:
                 self._look(timeout)
@@ -71,7 +73,8 @@ class Work:
         while calls["stream_query"](self.stream) == Result.IN_PROGRESS:
             passed = time.monotonic() - start
             if passed > timeout:
-                raise Timeout(f"the operation has not ended within {timeout:g} s; it goes on: wait again, or abort the communicator")
+                raise Timeout(f"the operation has not ended within {timeout:g} s; it goes on: wait again, or abort the "
+                              "communicator")
             if passed > LOOK:
                 time.sleep(min(NAP, timeout - passed + LOOK))
 

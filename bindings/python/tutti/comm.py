@@ -18,7 +18,8 @@ from ._native import HOST, Config, UniqueId, call, calls, check, last_error
 from ._work import Work, take_stream
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
-FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e",
+           "float32": "f", "float64": "d"}
 ENDED = Work(None, None)  # type: ignore[arg-type]  # of operations that CUDA orders
 
 
@@ -63,8 +64,8 @@ def init_all(size: int) -> list[Communicator]:
 
 
 def alloc(size: int) -> Any:
-    """A zeroed ctypes array of `size` bytes that peers of this host can map: collectives on it copy less. It is freed when it, and what
-    was made of it, is gone: numpy.frombuffer(tutti.alloc(n), dtype)."""
+    """A zeroed ctypes array of `size` bytes that peers of this host can map: collectives on it copy less. It is freed
+    when it, and what was made of it, is gone: numpy.frombuffer(tutti.alloc(n), dtype)."""
     address = c_void_p()
     call("mem_alloc", byref(address), size)
     memory = type("Memory", (ctypes.c_ubyte * size,), {}).from_address(address.value)
@@ -84,13 +85,16 @@ class Op:
 
 
 class Communicator:
-    """A rank's end of a communicator. Made by init(), init_rank(), init_all(), and by split(), duplicate() and shrink() of another.
+    """A rank's end of a communicator. Made by init(), init_rank(), init_all(), and by split(), duplicate()
+    and shrink() of another.
 
     Every collective takes anything with memory: arrays of NumPy, tensors of PyTorch, what has a buffer, DLPack or
-    __cuda_array_interface__. It must be contiguous; it is not copied, and must not be touched until the call has ended. Calls wait for
-    their end; with wait=False they return at once, and the Work that they return tells. One thread at a time may issue calls.
+    __cuda_array_interface__. It must be contiguous; it is not copied, and must not be touched until the call has ended.
+    Calls wait for their end; with wait=False they return at once, and the Work that they return tells.
+    One thread at a time may issue calls.
 
-    On a CUDA device calls take a CUDA stream (an integer; 0: the default stream) and are ordered by it; they return at once.
+    On a CUDA device calls take a CUDA stream (an integer; 0: the default stream) and are ordered by it;
+    they return at once.
     """
 
     def __init__(self, handle: c_void_p) -> None:
@@ -151,7 +155,8 @@ class Communicator:
         self._call(name, *before, byref(child), byref(_config(timeout, label, self.device)))
         return child
 
-    def split(self, color: int | None, key: int = 0, *, timeout: float | None = None, name: str | None = None) -> Communicator | None:
+    def split(self, color: int | None, key: int = 0, *, timeout: float | None = None,
+              name: str | None = None) -> Communicator | None:
         """Ranks of equal color form a communicator, ordered by key, then by rank here. None: this rank is in none."""
         child = self._child("comm_split", (-1 if color is None else color, key), timeout, name)
         return Communicator(child) if child else None
@@ -161,7 +166,8 @@ class Communicator:
         return Communicator(self._child("comm_duplicate", (), timeout, name))
 
     def shrink(self, excluded: Sequence[int], *, timeout: float | None = None, name: str | None = None) -> Communicator:
-        """The ranks that are not in `excluded`, the same list on all of them. Works after a fault: the excluded may be dead."""
+        """The ranks that are not in `excluded`, the same list on all of them. Works after a fault:
+        the excluded may be dead."""
         ranks = (c_int * len(excluded))(*excluded)
         return Communicator(self._child("comm_shrink", (ranks, len(excluded)), timeout, name))
 
@@ -188,7 +194,8 @@ class Communicator:
 
     # ---- Calls ----
 
-    def _issue(self, name: str, arguments: Sequence[Any], keep: Sequence[Buffer | Op], wait: bool, stream: int | None) -> Work:
+    def _issue(self, name: str, arguments: Sequence[Any], keep: Sequence[Buffer | Op], wait: bool,
+               stream: int | None) -> Work:
         """Calls tutti_NAME(arguments, comm, stream)."""
         if not self.handle:
             raise InvalidUsage("the communicator was destroyed")
@@ -209,7 +216,8 @@ class Communicator:
         return work
 
     def _await(self, work: Work, wait: bool) -> None:
-        """Work that nobody holds must not lose its buffers: it is kept here until it has ended, which happens in the order of calls."""
+        """Work that nobody holds must not lose its buffers: it is kept here until it has ended,
+        which happens in the order of calls."""
         if opened.depth:
             if wait:
                 opened.waited.add(work)
@@ -231,7 +239,8 @@ class Communicator:
     def _place(self, thing: Any, argument: str, writable: bool = False) -> Buffer:
         buffer = describe(thing, argument, writable)
         if buffer.device != self.device:
-            where = ["the host" if device == HOST else f"CUDA device {device}" for device in (buffer.device, self.device)]
+            where = ["the host" if device == HOST else f"CUDA device {device}"
+                     for device in (buffer.device, self.device)]
             raise ValueError(f"{argument} is in memory of {where[0]}, but the communicator is for {where[1]}")
         return buffer
 
@@ -242,8 +251,8 @@ class Communicator:
         if here.name != there.name:
             raise TypeError(f"send is of type {here.name}, recv of {there.name}")
         if here.count * recv_blocks != there.count * send_blocks:
-            raise ValueError(f"send has {here.count} elements, recv {there.count}; with {self.size} ranks recv must have "
-                             f"{here.count * recv_blocks // send_blocks}")
+            raise ValueError(f"send has {here.count} elements, recv {there.count}; with {self.size} ranks recv must "
+                             f"have {here.count * recv_blocks // send_blocks}")
         if here.count % send_blocks:
             raise ValueError(f"send has {here.count} elements, which {self.size} ranks cannot share evenly")
         return here, there
@@ -259,7 +268,8 @@ class Communicator:
             raise ValueError(f"there is no operator {op!r}; there are {', '.join(OPS)}, and what premul_sum() makes")
         return OPS[op]
 
-    def allreduce(self, send: Any, recv: Any = None, op: str | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
+    def allreduce(self, send: Any, recv: Any = None, op: str | Op = "sum", *, wait: bool = True,
+                  stream: int | None = None) -> Work:
         """recv = op over ranks of send. Without recv the result replaces send."""
         here, there = self._pair(send, recv)
         arguments = (here.address, there.address, here.count, here.type, self._operator(op, here))
@@ -286,24 +296,28 @@ class Communicator:
         here, there = self._pair(send, recv, 1, self.size)
         return self._issue("allgather", (here.address, there.address, *here.units()), (here, there), wait, stream)
 
-    def reduce_scatter(self, send: Any, recv: Any, op: str | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
+    def reduce_scatter(self, send: Any, recv: Any, op: str | Op = "sum", *, wait: bool = True,
+                       stream: int | None = None) -> Work:
         """send holds a block for each rank; recv = op over ranks of this rank's block."""
         here, there = self._pair(send, recv, self.size, 1)
         arguments = (here.address, there.address, there.count, here.type, self._operator(op, here))
         return self._issue("reduce_scatter", arguments, (here, there), wait, stream)
 
     def alltoall(self, send: Any, recv: Any, *, wait: bool = True, stream: int | None = None) -> Work:
-        """Both hold a block for each rank: this rank's block r goes to rank r, whose block for this rank arrives as block r."""
+        """Both hold a block for each rank: this rank's block r goes to rank r,
+        whose block for this rank arrives as block r."""
         here, there = self._pair(send, recv)
         count, kind = here.units()
         if here.count % self.size:
             raise ValueError(f"send has {here.count} elements, which {self.size} ranks cannot share evenly")
-        return self._issue("alltoall", (here.address, there.address, count // self.size, kind), (here, there), wait, stream)
+        return self._issue("alltoall", (here.address, there.address, count // self.size, kind),
+                           (here, there), wait, stream)
 
     def alltoallv(self, send: Any, send_counts: Sequence[int], recv: Any, recv_counts: Sequence[int],
-                  send_offsets: Sequence[int] | None = None, recv_offsets: Sequence[int] | None = None, *, wait: bool = True,
-                  stream: int | None = None) -> Work:
-        """send_counts[r] elements from send_offsets[r] on go to rank r. Without offsets the blocks lie one behind the other."""
+                  send_offsets: Sequence[int] | None = None, recv_offsets: Sequence[int] | None = None, *,
+                  wait: bool = True, stream: int | None = None) -> Work:
+        """send_counts[r] elements from send_offsets[r] on go to rank r.
+        Without offsets the blocks lie one behind the other."""
         here, there = self._place(send, "send"), self._place(recv, "recv", True)
         if here.name != there.name:
             raise TypeError(f"send is of type {here.name}, recv of {there.name}")
@@ -312,20 +326,24 @@ class Communicator:
         kind = here.units()[1]
         return self._issue("alltoallv", (here.address, *out, there.address, *into, kind), (here, there), wait, stream)
 
-    def _blocks(self, buffer: Buffer, argument: str, counts: Sequence[int], offsets: Sequence[int] | None) -> tuple[Any, Any]:
+    def _blocks(self, buffer: Buffer, argument: str, counts: Sequence[int],
+                offsets: Sequence[int] | None) -> tuple[Any, Any]:
         """The two arrays of the C call, in units to move by, after they were seen to lie inside the buffer."""
         if offsets is None:
             offsets = [sum(counts[:rank]) for rank in range(len(counts))]
         if len(counts) != self.size or len(offsets) != self.size:
-            raise ValueError(f"{argument} has {len(counts)} counts and {len(offsets)} offsets; there are {self.size} ranks")
+            raise ValueError(f"{argument} has {len(counts)} counts and {len(offsets)} offsets; there are "
+                             f"{self.size} ranks")
         for rank, (count, offset) in enumerate(zip(counts, offsets)):
             if count < 0 or offset < 0 or offset + count > buffer.count:
-                raise ValueError(f"{argument}: {count} elements at {offset} for rank {rank} do not lie within its {buffer.count} elements")
+                raise ValueError(f"{argument}: {count} elements at {offset} for rank {rank} do not lie within its "
+                                 f"{buffer.count} elements")
         scale = 1 if buffer.type >= 0 else buffer.itemsize
         sizes = c_size_t * self.size
         return sizes(*[count * scale for count in counts]), sizes(*[offset * scale for offset in offsets])
 
-    def gather(self, send: Any, recv: Any = None, root: int = 0, *, wait: bool = True, stream: int | None = None) -> Work:
+    def gather(self, send: Any, recv: Any = None, root: int = 0, *, wait: bool = True,
+               stream: int | None = None) -> Work:
         """On root recv holds a block for each rank: its send. Elsewhere recv is not looked at."""
         here = there = self._place(send, "send")
         if self.rank == root:
@@ -352,7 +370,8 @@ class Communicator:
         return self._issue("barrier", (), (), wait, stream)
 
     def send(self, buffer: Any, peer: int, *, wait: bool = True, stream: int | None = None) -> Work:
-        """Sends to `peer`, whose recv() of as many elements takes it. What must run at the same time belongs in one group()."""
+        """Sends to `peer`, whose recv() of as many elements takes it.
+        What must run at the same time belongs in one group()."""
         place = self._place(buffer, "buffer")
         return self._issue("send", (place.address, *place.units(), peer), (place,), wait, stream)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tutti.run` is `tutti run`; the script `tutti` of the wheel is the program `tutti` that the wheel carries."""
+"""`python -m tutti.run` is `tutti run`; the script `tutti` of the wheel is the program `tutti` that the wheel
+carries."""
 import os
 import sys
 
@@ -16,7 +17,8 @@ def _become(arguments: list[str]) -> int:
     try:
         os.execvp(program, ["tutti", *arguments])
     except OSError as error:
-        print(f"{program} cannot be started ({error.strerror}): install the package by pip, or put the program into PATH", file=sys.stderr)
+        print(f"{program} cannot be started ({error.strerror}): install the package by pip, or put the "
+              "program into PATH", file=sys.stderr)
     return 1
 
 

@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two namespaces, a veth between them: packets leave as frames unless they are not to, over IPv4 and IPv6, and go on arriving when the
-# neighbour's hardware address changes under them. Usage: frames.sh FOLDER-OF-SOFTVERBS
+# Two namespaces, a veth between them: packets leave as frames unless they are not to, over IPv4 and IPv6, and go on
+# arriving when the neighbour's hardware address changes under them. Usage: frames.sh FOLDER-OF-SOFTVERBS
 set -u
 bin=$(realpath "$1")
-[ -z "${MESON_EXE_WRAPPER:-}" ] || { echo "frames: SKIPPED: this machine's RDMA programs cannot load a library for another processor"; exit 77; }
+[ -z "${MESON_EXE_WRAPPER:-}" ] || {
+    echo "frames: SKIPPED: this machine's RDMA programs cannot load a library for another processor"
+    exit 77
+}
 a=svfa$$
 b=svfb$$
 work=$(mktemp -d)
@@ -33,13 +36,15 @@ for n in $a $b; do ip -n $n link set m0 up; done
 export SOFTVERBS_POLL=sleep SOFTVERBS_DEVICES=soft=e0 SOFTVERBS_STATS=1
 
 start() { # GID index and further options: starts both ends; the client's counters go to $work/counters
-    ip netns exec $b "$bin/softverbs" run -- timeout 100 ib_write_bw -d soft -F -u 16 -x "$@" >$work/server 2>&1 & server=$!
+    ip netns exec $b "$bin/softverbs" run -- \
+        timeout 100 ib_write_bw -d soft -F -u 16 -x "$@" >$work/server 2>&1 & server=$!
     pids+=($server)
     for _ in $(seq 300); do
         ip netns exec $b ss -tlnH 2>/dev/null | grep -q ':18515 ' && break
         sleep 0.1
     done
-    ip netns exec $a "$bin/softverbs" run -- timeout 100 ib_write_bw -d soft -F -u 16 -x "$@" 10.97.0.2 >$work/client 2>$work/counters & client=$!
+    ip netns exec $a "$bin/softverbs" run -- \
+        timeout 100 ib_write_bw -d soft -F -u 16 -x "$@" 10.97.0.2 >$work/client 2>$work/counters & client=$!
     pids+=($client)
 }
 finish() { # what it was

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzes the packet parser from fresh seeds: one frame of every operation. BUILD was set up with clang and -Dfuzz=true, and a sanitizer.
+# Fuzzes the packet parser from fresh seeds: one frame of every operation.
+# BUILD was set up with clang and -Dfuzz=true, and a sanitizer.
 # Usage: fuzz.sh BUILD [SECONDS]. A finding leaves its input in the working folder and the exit status is not 0.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for packet_fuzz: one frame of every operation, IPv4 and IPv6, plain and as a super-packet. Usage: fuzz_seeds.py FOLDER"""
+"""Writes seeds for packet_fuzz: one frame of every operation, IPv4 and IPv6, plain and as a super-packet.
+Usage: fuzz_seeds.py FOLDER"""
 import os
 import struct
 import sys
@@ -10,7 +11,8 @@ HEADERS = {6: 16, 10: 16, 11: 20, 12: 16, 13: 4, 15: 4, 16: 4, 17: 4, 18: 12, 19
 
 def frame(opcode, size, six):
     extra = HEADERS.get(opcode & 0x1f, 0) + (8 if opcode >> 5 == 3 else 0)
-    roce = struct.pack(">BBHII", opcode, 0x40, 0xffff, 0x123456, 0x80000001) + bytes(range(extra)) + bytes(size) + b"icrc"
+    roce = (struct.pack(">BBHII", opcode, 0x40, 0xffff, 0x123456, 0x80000001) + bytes(range(extra)) + bytes(size)
+            + b"icrc")
     udp = struct.pack(">HHHH", 49152, 4791, 8 + len(roce), 0) + roce
     if six:
         return struct.pack(">IHBB", 6 << 28, len(udp), 17, 64) + bytes(32) + udp

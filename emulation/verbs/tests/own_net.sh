@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs a program in a network namespace of its own that has a loopback device, and with -2 two software RDMA devices instead, soft_v0
-# and soft_v1, whose packets come back to the same namespace. Usage: own_net.sh [-2] PROGRAM ARGUMENTS...
+# Runs a program in a network namespace of its own that has a loopback device, and with -2 two software RDMA devices
+# instead, soft_v0 and soft_v1, whose packets come back to the same namespace.
+# Usage: own_net.sh [-2] PROGRAM ARGUMENTS...
 name=svtest$$
 devices=
 [ "$1" = -2 ] && { devices="0 1"; shift; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The randomised peer test for a long time, with faults, in a network namespace of its own. Meant for builds with a sanitizer: any
-# finding ends it with a failure. Usage: peer_soak.sh BUILD [SECONDS [SEED [FAULTS]]]
+# The randomised peer test for a long time, with faults, in a network namespace of its own. Meant for builds with a
+# sanitizer: any finding ends it with a failure. Usage: peer_soak.sh BUILD [SECONDS [SEED [FAULTS]]]
 seed=${3:-1}
 faults=${4:-drop=0.01,dup=0.01,reorder=0.01,delay=0.01,corrupt=0.002}
 export SOFTVERBS_FAULT="$faults,seed=$seed" SOFTVERBS_STATS=1

@@ -1,19 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Debian's own RDMA programs, unmodified, on the emulator, in a network namespace of their own; everything they send is captured and
-# must pass tshark without a malformed frame. Group lossy runs the reliable ones with faults.
+# Debian's own RDMA programs, unmodified, on the emulator, in a network namespace of their own; everything they send is
+# captured and must pass tshark without a malformed frame. Group lossy runs the reliable ones with faults.
 # Usage: programs.sh SOFTVERBS GROUP  (pingpong, perftest, lossy or ucx)
 set -u
 bin=$(dirname "$(realpath "$1")")
 group=$2
-[ -z "${MESON_EXE_WRAPPER:-}" ] || { echo "programs: SKIPPED: this machine's RDMA programs cannot load a library for another processor"; exit 77; }
+[ -z "${MESON_EXE_WRAPPER:-}" ] || {
+    echo "programs: SKIPPED: this machine's RDMA programs cannot load a library for another processor"
+    exit 77
+}
 ns=svprog$$
 work=$(mktemp -d)
 pids=()
 skip() { echo "programs: SKIPPED: $1"; exit 77; }
 case $group in
 pingpong) needs="ibv_devices ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong" ;;
-perftest | lossy) needs="ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw ibv_rc_pingpong" ;;
+perftest | lossy) needs="ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw
+    ibv_rc_pingpong" ;;
 ucx) needs="ucx_perftest" ;;
 *) echo "programs: unknown group $group"; exit 2 ;;
 esac
@@ -37,7 +41,13 @@ export SOFTVERBS_POLL=sleep # the machine that tests has other work
 run() { ip netns exec $ns timeout ${limit:-60} "$bin/softverbs" run -- "$@"; }
 failed=0
 check() { # name, status
-    if [ "$2" = 0 ]; then echo "ok   $1"; else failed=$((failed + 1)); echo "FAIL $1"; for side in client server; do echo "$side:"; grep -vE '^softverbs|^ *$|^---' $work/$side; done; fi
+    if [ "$2" = 0 ]; then
+        echo "ok   $1"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1"
+        for side in client server; do echo "$side:"; grep -vE '^softverbs|^ *$|^---' $work/$side; done
+    fi
 }
 # The client asks again until the server listens.
 both() {
@@ -45,7 +55,8 @@ both() {
     for _ in $(seq 40); do
         run "$@" 127.0.0.1 >$work/client 2>&1; status=$?
         [ $status = 0 ] && break
-        grep -qiE "couldn't connect|refused|unable to connect|failed to connect|Can't connect|Couldn't connect" $work/client || break
+        grep -qiE "couldn't connect|refused|unable to connect|failed to connect|Can't connect|Couldn't connect" \
+            $work/client || break
         sleep 0.25
     done
     wait $server || status=1
@@ -53,8 +64,8 @@ both() {
     [ $status = 0 ] || ! lost_patience || return 3
     check "$*" $status
 }
-# A timeout of half a second, eight times: pauses of a machine that has other work do not count as a lost peer. Shorter where packets are
-# lost, for many losses are only noticed by it.
+# A timeout of half a second, eight times: pauses of a machine that has other work do not count as a lost peer. Shorter
+# where packets are lost, for many losses are only noticed by it.
 perf() { both $1 -d soft_lo -x 0 -F -u ${timeout:-17} "${@:2}"; }
 # The pingpong's timeout cannot be set and is short: where the machine paused for longer, again.
 lost_patience() { [ -n "${again:-}" ] && grep -q 'retry counter exceeded' $work/client $work/server; }
@@ -89,7 +100,8 @@ elif [ $group = perftest ]; then
 elif [ $group = lossy ]; then # everything reliable, over a network that is not: each side treats both directions so
     faults=drop=0.01,dup=0.01,reorder=0.01 limit=120 timeout=15
     export SOFTVERBS_STATS=1
-    # A pingpong ends without a goodbye: a last acknowledgement that is lost cannot come again. So its faults end before it does.
+    # A pingpong ends without a goodbye: a last acknowledgement that is lost cannot come again.
+    # So its faults end before it does.
     export SOFTVERBS_FAULT=$faults,seed=7,count=40
     patient ibv_rc_pingpong -g 0 -n 1000 -c
     patient ibv_rc_pingpong -g 0 -n 300 -c -e -m 4096 -s 20000
@@ -116,8 +128,10 @@ sleep 1
 kill ${pids[0]} && wait ${pids[0]}
 pids=()
 frames=$(tshark -r $work/cap -T fields -e infiniband.bth.opcode 2>/dev/null | grep -c .)
-# tshark guesses at payloads (RPC over RDMA, an EtherType): what it finds wrong inside one of ours is the program's business
-malformed=$(tshark -r $work/cap -Y '_ws.malformed' -T fields -e frame.protocols 2>/dev/null | grep -vc ':infiniband:[a-z]')
+# tshark guesses at payloads (RPC over RDMA, an EtherType):
+# what it finds wrong inside one of ours is the program's business
+malformed=$(tshark -r $work/cap -Y '_ws.malformed' -T fields -e frame.protocols 2>/dev/null |
+    grep -vc ':infiniband:[a-z]')
 # frames are captured to 128 bytes: the pad and ICRC at their end are checked by the peers
 strange=$(tshark -r $work/cap -Y 'udp.dstport == 4791 && !infiniband' 2>/dev/null | wc -l)
 echo "captured $frames frames, $malformed malformed, $strange not decoded"

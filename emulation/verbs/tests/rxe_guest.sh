@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ours against the kernel's soft-RoCE: boots Debian's kernel with rdma_rxe in QEMU, linked to a network namespace by a tap, and runs the
-# pingpongs and perftest between guest (rxe) and host (ours), each in both roles. Needs root, qemu-system-x86_64, linux-image-amd64,
-# busybox-static, cpio, ibverbs-utils, perftest, rdma, ip, tcpdump and tshark. About three minutes; waits long enough for a machine that has other work.
+# Ours against the kernel's soft-RoCE: boots Debian's kernel with rdma_rxe in QEMU, linked to a network namespace by a
+# tap, and runs the pingpongs and perftest between guest (rxe) and host (ours), each in both roles. Needs root,
+# qemu-system-x86_64, linux-image-amd64, busybox-static, cpio, ibverbs-utils, perftest, rdma, ip, tcpdump and tshark.
+# About three minutes; waits long enough for a machine that has other work.
 # Usage: rxe_guest.sh FOLDER-OF-SOFTVERBS [PCAP]
 set -u
 lib=$(realpath "$1")
@@ -27,10 +28,11 @@ guest_files() {
     local root=$work/root p m
     mkdir -p $root/{bin,proc,sys,dev,etc,tmp,modules,run} $root/sys
     cp "$(command -v busybox)" $root/bin/busybox
-    for p in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat \
-        ib_atomic_bw ibv_devinfo rdma ip; do
+    for p in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat \
+        ib_send_bw ib_send_lat ib_atomic_bw ibv_devinfo rdma ip; do
         cp -L "$(command -v $p)" $root/bin/real_$p
-        ldd "$(command -v $p)" | grep -o '/[^ ]*' | while read -r so; do mkdir -p "$root$(dirname "$so")"; cp -nL "$so" "$root$so"; done
+        ldd "$(command -v $p)" | grep -o '/[^ ]*' |
+            while read -r so; do mkdir -p "$root$(dirname "$so")"; cp -nL "$so" "$root$so"; done
     done
     # providers are opened by name: the rxe one, and what says which there are
     mkdir -p $root/usr/lib/x86_64-linux-gnu/libibverbs $root/etc/libibverbs.d
@@ -40,7 +42,8 @@ guest_files() {
     for m in virtio_pci virtio_net crc32_generic rdma_rxe; do
         modprobe -S $kernel --show-depends $m | awk '/^insmod/ { print $2 }' >>$work/order
     done
-    awk '!seen[$0]++' $work/order | while read -r m; do cp "$m" $root/modules/; echo "/modules/$(basename "$m")"; done >$root/modules/order
+    awk '!seen[$0]++' $work/order |
+        while read -r m; do cp "$m" $root/modules/; echo "/modules/$(basename "$m")"; done >$root/modules/order
     cat >$root/init <<'I'
 #!/bin/busybox sh
 /bin/busybox mkdir -p /bin /dev
@@ -61,16 +64,22 @@ I
 
 patience=150 # seconds: the processor of the guest is emulated
 guest() { # runs a line in the guest, prints what it prints; the last line is its exit status
-    ip netns exec $ns timeout $((patience + 30)) busybox nc -w $((patience + 10)) 10.99.0.2 9000 <<<"($1) 2>&1; echo guest-status \$?; exit"
+    ip netns exec $ns timeout $((patience + 30)) busybox nc -w $((patience + 10)) 10.99.0.2 9000 \
+        <<<"($1) 2>&1; echo guest-status \$?; exit"
 }
 
 export SOFTVERBS_POLL=${SOFTVERBS_POLL:-sleep} # the processors are the guest's too
-ours() { LD_LIBRARY_PATH=$lib LD_PRELOAD=$lib/libsoftverbs_paths.so SOFTVERBS_DEVICES=soft=tap0 ip netns exec $ns timeout $patience "$@"; }
+ours() {
+    LD_LIBRARY_PATH=$lib LD_PRELOAD=$lib/libsoftverbs_paths.so SOFTVERBS_DEVICES=soft=tap0 \
+        ip netns exec $ns timeout $patience "$@"
+}
 
-# A server that died never listens: then the client fails, and says why. Each test has a port of its own, so no old server answers.
+# A server that died never listens: then the client fails, and says why. Each test has a port of its own,
+# so no old server answers.
 port=18514
 listener() { # a line that waits until somebody listens
-    printf 'i=0; until grep -qi ":%04X .* 0A " /proc/net/tcp /proc/net/tcp6; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.2; done' $port
+    printf 'i=0; until grep -qi ":%04X .* 0A " /proc/net/tcp /proc/net/tcp6; do ' $port
+    printf %s 'i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.2; done'
 }
 wait_for_guest() { guest "$(listener)" >/dev/null; }
 wait_for_ours() { ip netns exec $ns sh -c "$(listener)"; }
@@ -110,7 +119,8 @@ ip -n $ns addr add 10.99.0.1/24 dev tap0
 ip -n $ns link set tap0 mtu 4200 up
 ip netns exec $ns qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -nographic -no-reboot \
     -netdev tap,id=n0,ifname=tap0,script=no,downscript=no -device virtio-net-pci,netdev=n0,host_mtu=4200 \
-    -kernel /boot/vmlinuz-$kernel -initrd $work/initrd -append "console=ttyS0 panic=-1 quiet" </dev/null >$work/console 2>&1 &
+    -kernel /boot/vmlinuz-$kernel -initrd $work/initrd -append "console=ttyS0 panic=-1 quiet" \
+    </dev/null >$work/console 2>&1 &
 pids+=($!)
 for _ in $(seq 600); do grep -q GUEST-READY $work/console && break; sleep 0.5; done
 grep -q GUEST-READY $work/console || { echo "rxe_guest: the guest did not come up"; tail $work/console; exit 1; }
@@ -118,7 +128,10 @@ ip netns exec $ns tcpdump -i tap0 -B 65536 -s 200 -w "$pcap" --immediate-mode ud
 pids+=($capture)
 for _ in $(seq 100); do grep -q listening $work/tcpdump 2>/dev/null && break; sleep 0.1; done
 # the shell server listens a moment after it said so
-for _ in $(seq 100); do gid=$(guest 'cat /sys/class/infiniband/rxe0/ports/1/gids/1' 2>/dev/null) && break; sleep 0.2; done
+for _ in $(seq 100); do
+    gid=$(guest 'cat /sys/class/infiniband/rxe0/ports/1/gids/1' 2>/dev/null) && break
+    sleep 0.2
+done
 echo "guest gid 1: $(head -1 <<<"$gid")"
 for role in guest_is_server guest_is_client; do
     for t in rc uc ud; do $role ibv_${t}_pingpong "-g 0" -g 1 -n 200; done
@@ -131,6 +144,7 @@ done
 kill -INT $capture && wait $capture
 frames=$(tshark -r "$pcap" -T fields -e infiniband.bth.opcode 2>/dev/null | grep -c .)
 # as in programs.sh: what tshark guesses inside payloads does not count
-malformed=$(tshark -r "$pcap" -Y '_ws.malformed' -T fields -e frame.protocols 2>/dev/null | grep -vc ':infiniband:[a-z]')
+malformed=$(tshark -r "$pcap" -Y '_ws.malformed' -T fields -e frame.protocols 2>/dev/null |
+    grep -vc ':infiniband:[a-z]')
 echo "passed $passed of $((passed + failed)); captured $frames frames, $malformed malformed"
 [ $failed = 0 ] && [ "$frames" -gt 1000 ] && [ "$malformed" = 0 ]

@@ -18,7 +18,8 @@ def _make(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 
 def _monitored_barrier(original: Any) -> Any:
-    """torch.distributed.monitored_barrier() refuses every backend but Gloo by name, before it asks the group: this asks ours."""
+    """torch.distributed.monitored_barrier() refuses every backend but Gloo by name, before it asks the group:
+    this asks ours."""
 
     @functools.wraps(original)
     def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:

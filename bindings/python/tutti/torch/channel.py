@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages between two ranks of a group.
 
-torch.distributed lets any number of sends and receives of a pair be under way, matches them by tag, and takes receives from any rank.
-The library matches a pair's messages in the order of calls. So each direction of a pair that is used has a communicator of two ranks, and a
-thread at either end of it: the sender's announces each message by a header, the receiver's finds who waits for its tag.
+torch.distributed lets any number of sends and receives of a pair be under way, matches them by tag, and takes receives
+from any rank. The library matches a pair's messages in the order of calls. So each direction of a pair that is used has
+a communicator of two ranks, and a thread at either end of it: the sender's announces each message by a header, the
+receiver's finds who waits for its tag.
 """
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ END = -(2**62)  # the tag of the header that says: nothing follows
 class Message(Operation):
     """A send or a receive. `source`: the rank to receive from, None: any."""
 
-    def __init__(self, name: str, tensor: torch.Tensor, tag: int, timeout: timedelta, source: int | None = None) -> None:
+    def __init__(self, name: str, tensor: torch.Tensor, tag: int, timeout: timedelta,
+                 source: int | None = None) -> None:
         super().__init__(name, [tensor], timeout)
         self.tensor, self.tag, self.source = tensor, tag, source
         self.withdraw: Callable[[], None] = lambda: None
@@ -242,13 +244,15 @@ class Messages:
         return message.source is None or message.source == source
 
     def await_want(self, source: int, receiver: Receiver) -> bool:
-        """Returns when somebody may want a message of `source`. False: nobody will any more, and there is no connection to empty."""
+        """Returns when somebody may want a message of `source`. False: nobody will any more,
+        and there is no connection to empty."""
         with self._changed:
             self._changed.wait_for(lambda: receiver.closing or any(self._fits(m, source) for m in self._wanted))
         return not receiver.closing or receiver.comm is not None
 
     def take(self, source: int, tag: int, receiver: Receiver) -> Message | None:
-        """Who wants this message. None: nobody yet, but who wants another one from the same rank must not wait for that."""
+        """Who wants this message. None: nobody yet, but who wants another one from the same rank must not wait for
+        that."""
         def found() -> Message | None:
             return next((m for m in self._wanted if m.tag == tag and self._fits(m, source)), None)
 

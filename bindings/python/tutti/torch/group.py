@@ -39,7 +39,8 @@ def _recorded(name: str, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
 
 
 class TuttiGroup(dist.ProcessGroup):
-    """A rank's end of a process group. Collectives run in the order of their calls; messages beside them (channel.py)."""
+    """A rank's end of a process group. Collectives run in the order of their calls;
+    messages beside them (channel.py)."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         try:
@@ -126,7 +127,8 @@ class TuttiGroup(dist.ProcessGroup):
             identity = meet(self._store, place, self._my_rank, self._my_size, seconds)
             if not self._comms:  # what is left in the store from now on is these processes'
                 self._store = dist.PrefixStore(mark_of(identity), self._store)
-            return init_rank(self._my_size, bytes.fromhex(identity), self._my_rank, timeout=min(seconds, LIBRARY_PATIENCE), device=device)
+            return init_rank(self._my_size, bytes.fromhex(identity), self._my_rank,
+                             timeout=min(seconds, LIBRARY_PATIENCE), device=device)
         except Error as error:
             raise failure(error) from None
 
@@ -134,7 +136,8 @@ class TuttiGroup(dist.ProcessGroup):
         """The communicator for these tensors, which must be of one device, dense and contiguous."""
         for tensor in tensors:
             if not tensor.is_contiguous():
-                raise ValueError(f"Tensors must be contiguous: one has shape {tuple(tensor.shape)} and strides {tensor.stride()}")
+                raise ValueError(f"Tensors must be contiguous: one has shape {tuple(tensor.shape)} and strides "
+                                 f"{tensor.stride()}")
         device = tensors[0].device
         return self._comm(HOST if device.type == "cpu" else device.index)
 
@@ -142,7 +145,8 @@ class TuttiGroup(dist.ProcessGroup):
         return None if comm.device == HOST else torch.cuda.current_stream(comm.device).cuda_stream
 
     def _run(self, name: str, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor], options: Any,
-             issue: Callable[[Communicator, dict[str, Any]], Any], after: Callable[[], None] | None = None) -> Collective:
+             issue: Callable[[Communicator, dict[str, Any]], Any],
+             after: Callable[[], None] | None = None) -> Collective:
         """Issues what `issue` calls on the communicator, and makes the work of that."""
         asked = getattr(options, "timeout", None)
         timeout = asked if asked is not None and asked > timedelta(0) else self._timeout
@@ -174,7 +178,8 @@ class TuttiGroup(dist.ProcessGroup):
         reduction = reductions.choose(opts.reduceOp, tensor)
         if reduction.name is None:
             return others.by_gathering(self, tensor, reduction, opts)
-        return self._run("all_reduce", [tensor], [tensor], opts, lambda comm, how: comm.allreduce(reduction.seen(tensor), op=reduction.name, **how))
+        return self._run("all_reduce", [tensor], [tensor], opts,
+                         lambda comm, how: comm.allreduce(reduction.seen(tensor), op=reduction.name, **how))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
         return self._many([self.allreduce([tensor], opts) for tensor in tensors], tensors)
@@ -211,20 +216,24 @@ class TuttiGroup(dist.ProcessGroup):
 
     def broadcast(self, tensors: Tensors, opts: Any) -> Any:
         tensor, = tensors
-        return self._run("broadcast", [tensor], [tensor], opts, lambda comm, how: comm.broadcast(tensor, opts.rootRank, **how))
+        return self._run("broadcast", [tensor], [tensor], opts,
+                         lambda comm, how: comm.broadcast(tensor, opts.rootRank, **how))
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
-        return self._run("_all_gather_base", [input, output], [output], opts, lambda comm, how: comm.allgather(input, output, **how))
+        return self._run("_all_gather_base", [input, output], [output], opts,
+                         lambda comm, how: comm.allgather(input, output, **how))
 
     def allgather(self, output_tensors: list[Tensors], input_tensors: Tensors, opts: Any = None) -> Any:
         outputs, tensor = output_tensors[0], input_tensors[0]
         if any(part.numel() != tensor.numel() for part in outputs):
             return others.broadcast_from_each(self, outputs, tensor, opts)
         whole, after = others.collected(outputs)
-        return self._run("all_gather", [tensor], outputs, opts, lambda comm, how: comm.allgather(tensor, whole, **how), after)
+        return self._run("all_gather", [tensor], outputs, opts,
+                         lambda comm, how: comm.allgather(tensor, whole, **how), after)
 
     def allgather_coalesced(self, output_lists: list[Tensors], input_list: Tensors, opts: Any = None) -> Any:
-        works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor], opts) for i, tensor in enumerate(input_list)]
+        works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor], opts)
+                 for i, tensor in enumerate(input_list)]
         return self._many(works, [tensor for outputs in output_lists for tensor in outputs])
 
     def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
@@ -233,25 +242,31 @@ class TuttiGroup(dist.ProcessGroup):
     def gather(self, output_tensors: list[Tensors], input_tensors: Tensors, opts: Any) -> Any:
         tensor, = input_tensors
         if self._my_rank != opts.rootRank:
-            return self._run("gather", [tensor], [], opts, lambda comm, how: comm.gather(tensor, root=opts.rootRank, **how))
+            return self._run("gather", [tensor], [], opts,
+                             lambda comm, how: comm.gather(tensor, root=opts.rootRank, **how))
         outputs = output_tensors[0]
         others.same_sizes(outputs, tensor)
         whole, after = others.collected(outputs)
-        return self._run("gather", [tensor], outputs, opts, lambda comm, how: comm.gather(tensor, whole, opts.rootRank, **how), after)
+        return self._run("gather", [tensor], outputs, opts,
+                         lambda comm, how: comm.gather(tensor, whole, opts.rootRank, **how), after)
 
     def scatter(self, output_tensors: Tensors, input_tensors: list[Tensors], opts: Any) -> Any:
         output, = output_tensors
         if self._my_rank != opts.rootRank:
-            return self._run("scatter", [output], [output], opts, lambda comm, how: comm.scatter(None, output, opts.rootRank, **how))
+            return self._run("scatter", [output], [output], opts,
+                             lambda comm, how: comm.scatter(None, output, opts.rootRank, **how))
         others.same_sizes(input_tensors[0], output)
         whole = others.flat(input_tensors[0])
-        return self._run("scatter", [output], [output], opts, lambda comm, how: comm.scatter(whole, output, opts.rootRank, **how))
+        return self._run("scatter", [output], [output], opts,
+                         lambda comm, how: comm.scatter(whole, output, opts.rootRank, **how))
 
-    def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_split_sizes: list[int], input_split_sizes: list[int],
-                      opts: Any = None) -> Any:
+    def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_split_sizes: list[int],
+                      input_split_sizes: list[int], opts: Any = None) -> Any:
         if not output_split_sizes and not input_split_sizes:
-            return self._run("all_to_all", [input, output], [output], opts, lambda comm, how: comm.alltoall(input, output, **how))
-        sends, receives = others.rows(input, input_split_sizes, self._my_size), others.rows(output, output_split_sizes, self._my_size)
+            return self._run("all_to_all", [input, output], [output], opts,
+                             lambda comm, how: comm.alltoall(input, output, **how))
+        sends, receives = (others.rows(input, input_split_sizes, self._my_size),
+                           others.rows(output, output_split_sizes, self._my_size))
         return self._run("all_to_all", [input, output], [output], opts, lambda comm, how: comm.alltoallv(
             input, sends, output, receives, **how))
 
@@ -272,7 +287,8 @@ class TuttiGroup(dist.ProcessGroup):
 
     def monitored_barrier(self, timeout: timedelta | float | None = None, wait_all_ranks: bool = False) -> None:
         self._barriers += 1
-        limit = self._timeout if timeout is None else timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+        limit = (self._timeout if timeout is None else timeout if isinstance(timeout, timedelta)
+                 else timedelta(seconds=timeout))
         others.monitored_barrier(self, limit, wait_all_ranks, f"monitored/{self._barriers}")
 
     # ---- Messages ----
@@ -280,8 +296,8 @@ class TuttiGroup(dist.ProcessGroup):
     def _message(self, name: str, tensors: Tensors, tag: int, source: int | None = None) -> Message:
         tensor, = tensors
         if tensor.device.type != "cpu":
-            raise NotImplementedError("tutti's torch backend sends and receives tensors on the CPU alone: this one is on "
-                                      f"{tensor.device}; all_to_all_single() carries tensors of GPUs")
+            raise NotImplementedError(f"tutti's torch backend sends and receives tensors on the CPU alone: this one is "
+                                      f"on {tensor.device}; all_to_all_single() carries tensors of GPUs")
         if not tensor.is_contiguous():
             raise ValueError("Tensors must be contiguous")
         with _recorded(name, tensors):

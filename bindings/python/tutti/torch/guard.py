@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of time. Who waits in the library cannot look at a clock: one thread of the process gives the communicator up for him."""
+"""Limits of time. Who waits in the library cannot look at a clock:
+one thread of the process gives the communicator up for him."""
 from __future__ import annotations
 
 import itertools

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of a process group meet: rank 0 leaves a meeting point in the store, and goes there when all have said that they come.
+"""How the ranks of a process group meet: rank 0 leaves a meeting point in the store,
+and goes there when all have said that they come.
 
-The store may be older than the ranks: torchrun starts processes anew beside the store of those before, whose keys are still there. So
-what ranks say is said for one meeting point, and whoever finds that it was there in an earlier life waits for another one.
+The store may be older than the ranks: torchrun starts processes anew beside the store of those before, whose keys are
+still there. So what ranks say is said for one meeting point,
+and whoever finds that it was there in an earlier life waits for another one.
 """
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ class _Meeting:
         return f"{self.place}/{mark_of(identity)}/go"
 
     def missing(self, rank: int) -> BackendError:
-        return BackendError(f"tutti: rank {rank} has not come to the process group of {self.size} ranks: Timed out after "
-                            f"{self.seconds * 1000:.0f} ms on rank {self.rank}")
+        return BackendError(f"tutti: rank {rank} has not come to the process group of {self.size} ranks: Timed out "
+                            f"after {self.seconds * 1000:.0f} ms on rank {self.rank}")
 
     def invite(self) -> str:
         """Rank 0's part."""
@@ -76,9 +78,11 @@ class _Meeting:
         while self.in_time() and (identity := self.look(identity)) is not None:
             mine = self.here(identity, self.rank)
             self.store.set(mine, "here")
-            if self.store.add(f"{mine}/left", 1) == 1 and find(self.store, self.go(identity), self.still(identity)) is not None:
+            if (self.store.add(f"{mine}/left", 1) == 1
+                    and find(self.store, self.go(identity), self.still(identity)) is not None):
                 return identity
-        absent = [rank for rank in range(1, self.size) if identity and not self.store.add(f"{self.here(identity, rank)}/left", 0)]
+        absent = [rank for rank in range(1, self.size)
+                  if identity and not self.store.add(f"{self.here(identity, rank)}/left", 0)]
         raise self.missing(absent[0] if absent else 0)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks leave for one another in the store of torch.distributed, so that others can look for it without waiting.
 
-A rank that waits in the store keeps its other threads from using it; and PyTorch 1 cannot ask whether a key is there. A counter beside
-it can be read at any time.
+A rank that waits in the store keeps its other threads from using it; and PyTorch 1 cannot ask whether a key is there. A
+counter beside it can be read at any time.
 """
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def _adjoin(tensors: Tensors) -> bool:
     first = tensors[0]
     place = first.data_ptr()
     for tensor in tensors:
-        if tensor.data_ptr() != place or not tensor.is_contiguous() or tensor.untyped_storage().data_ptr() != first.untyped_storage().data_ptr():
+        if (tensor.data_ptr() != place or not tensor.is_contiguous() or tensor.untyped_storage()
+                .data_ptr() != first.untyped_storage().data_ptr()):
             return False
         place += tensor.numel() * tensor.element_size()
     return True
@@ -62,25 +63,28 @@ def same_sizes(parts: Tensors, one: torch.Tensor) -> None:
     """The calls with lists of tensors need tensors of one size."""
     for rank, part in enumerate(parts):
         if part.numel() != one.numel() or part.dtype != one.dtype:
-            raise ValueError(f"the tensor for rank {rank} has {part.numel()} elements of {part.dtype}, this rank's has {one.numel()} "
-                             f"of {one.dtype}: they must be alike")
+            raise ValueError(f"the tensor for rank {rank} has {part.numel()} elements of {part.dtype}, this rank's has "
+                             f"{one.numel()} of {one.dtype}: they must be alike")
 
 
 def rows(tensor: torch.Tensor, splits: list[int], size: int) -> list[int]:
     """Elements for each rank, of splits along the first dimension."""
     if not splits:
         if tensor.size(0) % size:
-            raise ValueError(f"Tensor's dim 0 does not divide equally across group size: {tensor.size(0)} rows, {size} ranks")
+            raise ValueError(f"Tensor's dim 0 does not divide equally across group size: {tensor.size(0)} rows, "
+                             f"{size} ranks")
         splits = [tensor.size(0) // size] * size
     if len(splits) != size:
         raise ValueError(f"Number of tensor splits not equal to group size: {len(splits)} splits, {size} ranks")
     if sum(splits) != tensor.size(0):
-        raise ValueError(f"Split sizes doesn't match total dim 0 size: they sum up to {sum(splits)}, dim 0 is {tensor.size(0)}")
+        raise ValueError(f"Split sizes doesn't match total dim 0 size: they sum up to {sum(splits)}, dim 0 is "
+                         f"{tensor.size(0)}")
     row = tensor.numel() // tensor.size(0) if tensor.size(0) else 0
     return [split * row for split in splits]
 
 
-def by_gathering(group: TuttiGroup, tensor: torch.Tensor, reduction: reductions.Reduction, opts: Any, root: int | None = None) -> Any:
+def by_gathering(group: TuttiGroup, tensor: torch.Tensor, reduction: reductions.Reduction, opts: Any,
+                 root: int | None = None) -> Any:
     """All inputs come to every rank, which reduces them: the same bits everywhere, for the order is."""
     every = tensor.new_empty((group.size(), *tensor.shape))
 
@@ -88,17 +92,20 @@ def by_gathering(group: TuttiGroup, tensor: torch.Tensor, reduction: reductions.
         if root is None or root == group.rank():
             tensor.copy_(functools.reduce(reduction.fold, every.unbind()))  # type: ignore[arg-type]
 
-    return group._run("all_reduce", [tensor], [tensor], opts, lambda comm, how: comm.allgather(tensor, every, **how), fold)
+    return group._run("all_reduce", [tensor], [tensor], opts,
+                      lambda comm, how: comm.allgather(tensor, every, **how), fold)
 
 
-def scatter_by_gathering(group: TuttiGroup, output: torch.Tensor, input: torch.Tensor, reduction: reductions.Reduction, opts: Any) -> Any:
+def scatter_by_gathering(group: TuttiGroup, output: torch.Tensor, input: torch.Tensor, reduction: reductions.Reduction,
+                         opts: Any) -> Any:
     """My part of every rank's input comes here."""
     parts = input.new_empty((group.size(), output.numel()))
 
     def fold() -> None:
         output.copy_(functools.reduce(reduction.fold, parts.unbind()).view(output.shape))  # type: ignore[arg-type]
 
-    return group._run("_reduce_scatter_base", [input, output], [output], opts, lambda comm, how: comm.alltoall(input, parts, **how), fold)
+    return group._run("_reduce_scatter_base", [input, output], [output], opts,
+                      lambda comm, how: comm.alltoall(input, parts, **how), fold)
 
 
 def reduce_to_each(group: TuttiGroup, output: torch.Tensor, inputs: Tensors, opts: Any) -> Any:
@@ -123,7 +130,8 @@ def broadcast_from_each(group: TuttiGroup, outputs: Tensors, tensor: torch.Tenso
 
 
 def sparse(group: TuttiGroup, tensor: torch.Tensor, opts: Any) -> Any:
-    """The sum of sparse tensors: how many entries each rank has, then all entries, each rank's padded to the longest."""
+    """The sum of sparse tensors: how many entries each rank has, then all entries,
+    each rank's padded to the longest."""
     if reductions._name(opts.reduceOp) != "SUM":
         raise ValueError("sparse tensors can be summed, and nothing else")
     mine = tensor.coalesce()
@@ -141,7 +149,8 @@ def sparse(group: TuttiGroup, tensor: torch.Tensor, opts: Any) -> Any:
     (my_indices, all_indices), (my_values, all_values) = padded(indices.t()), padded(values)
 
     def add() -> None:
-        parts = [torch.sparse_coo_tensor(all_indices[r, :n].t(), all_values[r, :n], tensor.shape) for r, n in enumerate(counts.tolist())]
+        parts = [torch.sparse_coo_tensor(all_indices[r, :n].t(), all_values[r, :n], tensor.shape)
+                 for r, n in enumerate(counts.tolist())]
         total = functools.reduce(torch.add, parts).coalesce()
         tensor.copy_(total)
 
@@ -162,7 +171,8 @@ def monitored_barrier(group: TuttiGroup, timeout: timedelta, wait_all_ranks: boo
     if rank != 0:
         leave(store, f"{key}/{rank}", "here")
         if found("end") != "all":
-            raise BackendError(f"Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0 "
+            raise BackendError(f"Rank {rank} successfully reached monitoredBarrier, "
+                               "but received errors while waiting for send/recv from rank 0 "
                                f"for {milliseconds} ms. Please check rank 0 logs for faulty rank.")
         return
     missing: list[int] = []

@@ -22,7 +22,8 @@ class Reduction(NamedTuple):
     """`name`: the library's operator; None: `fold` reduces what was gathered."""
 
     name: str | None
-    seen: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor  # the tensor as one of a type that the library has
+    # the tensor as one of a type that the library has
+    seen: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor
     fold: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 
 

@@ -51,7 +51,8 @@ class Operation(Work):
         raise NotImplementedError
 
     def _late(self, seconds: float) -> RuntimeError:
-        return BackendError(f"tutti: {self._name}: Timed out after {seconds * 1000:.0f} ms in which not all ranks took part")
+        return BackendError(f"tutti: {self._name}: Timed out after {seconds * 1000:.0f} ms in which not all "
+                            "ranks took part")
 
     def complete(self) -> None:
         """Waits for the end, and tells the future."""
