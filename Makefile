@@ -5,8 +5,8 @@
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev \
   libibverbs-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev libprotobuf-c-dev \
   protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev
-CHECK_PACKAGES := clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libcmocka-dev:arm64 \
-  libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
+CHECK_PACKAGES := clang clang-format-14 libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
+  libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
   prometheus python3-prometheus-client openssl cmake postgresql debhelper dh-python chrpath
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel

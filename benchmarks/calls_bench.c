@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small calls of two ranks in an order that is always the same, so that their instructions can be counted: instructions.py does. One rank comes
- * first and finds the other missing, the other comes last; between the calls pipes tell who is to go on. Each thing that is counted has a function
- * of its own: first_CALL, last_CALL and wait_CALL.
+ * Small calls of two ranks in an order that is always the same, so that their instructions can be counted:
+ * instructions.py does. One rank comes first and finds the other missing, the other comes last; between the calls pipes
+ * tell who is to go on. Each thing that is counted has a function of its own: first_CALL, last_CALL and wait_CALL.
  *
- * `tutti run -n RANKS -- calls-bench crowd`: what an allreduce of 8 bytes costs a rank where ranks share processors: switches and processor's time, which
- * tell more than its duration on a machine that does other things.
+ * `tutti run -n RANKS -- calls-bench crowd`: what an allreduce of 8 bytes costs a rank where ranks share processors:
+ * switches and processor's time, which tell more than its duration on a machine that does other things.
  */
 #include "tutti/tutti.h"
 
@@ -44,18 +44,18 @@ static void await(void)
         _exit(3);
 }
 
-#define STEP(name, what)                                                                                                      \
-    static __attribute__((noinline)) void name(void)                                                                          \
-    {                                                                                                                         \
-        must(what);                                                                                                           \
-        __asm__ volatile("" ::: "memory"); /* no tail call: what is counted returns here */                                   \
+#define STEP(name, what)                                                                                               \
+    static __attribute__((noinline)) void name(void)                                                                   \
+    {                                                                                                                  \
+        must(what);                                                                                                    \
+        __asm__ volatile("" ::: "memory"); /* no tail call: what is counted returns here */                            \
     }
-#define MEASURED(name, by_first, by_last)                                                                                     \
-    STEP(warm_first_##name, by_first)                                                                                         \
-    STEP(warm_last_##name, by_last)                                                                                           \
-    STEP(first_##name, by_first)                                                                                              \
-    STEP(last_##name, by_last)                                                                                                \
-    STEP(wait_##name, tutti_comm_synchronize(comm))                                                                           \
+#define MEASURED(name, by_first, by_last)                                                                              \
+    STEP(warm_first_##name, by_first)                                                                                  \
+    STEP(warm_last_##name, by_last)                                                                                    \
+    STEP(first_##name, by_first)                                                                                       \
+    STEP(last_##name, by_last)                                                                                         \
+    STEP(wait_##name, tutti_comm_synchronize(comm))                                                                    \
     STEP(last_wait_##name, tutti_comm_synchronize(comm))
 #define BOTH(name, what) MEASURED(name, what, what)
 
@@ -122,7 +122,8 @@ static int play(tutti_unique_id_t *id)
 {
     if (rank == 0)
         must(tutti_get_unique_id(id));
-    if (rank == 0 ? write(ends[0][1], id, sizeof *id) != (ssize_t)sizeof *id : read(ends[0][0], id, sizeof *id) != (ssize_t)sizeof *id)
+    if (rank == 0 ? write(ends[0][1], id, sizeof *id) != (ssize_t)sizeof *id
+                  : read(ends[0][0], id, sizeof *id) != (ssize_t)sizeof *id)
         _exit(4);
     must(tutti_comm_init_rank(&comm, 2, id, rank, NULL));
     RUN(allreduce);
@@ -162,7 +163,8 @@ static int crowd(void)
         getrusage(RUSAGE_SELF, &before);
         allreduce_many(CALLS);
         getrusage(RUSAGE_SELF, &after);
-        double busy = microseconds(after.ru_utime) + microseconds(after.ru_stime) - microseconds(before.ru_utime) - microseconds(before.ru_stime);
+        double busy = microseconds(after.ru_utime) + microseconds(after.ru_stime) - microseconds(before.ru_utime) -
+                      microseconds(before.ru_stime);
         long switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
         if (rank == 0)
             printf("%.2f switches, %.2f us of a processor\n", (double)switches / CALLS, busy / CALLS);

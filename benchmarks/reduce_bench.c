@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Speed of host reductions: GB/s of output, and nanoseconds per call, by kernel set, type, operator, sources and size.
- * usage: reduce_bench [-s SET] [-t TYPE] [-o OP] [-n SOURCES] [-b BYTES]    (each at most once; the rest runs over a list)
+ * usage: reduce_bench [-s SET] [-t TYPE] [-o OP] [-n SOURCES] [-b BYTES]
+ * Each at most once; the rest runs over a list.
  */
 #include "device/host/kernel.h"
 
@@ -44,7 +45,8 @@ static void run_copy(const struct bench *b, const struct reduction *r, const str
     memory_copy(b->buffers[MAX_SOURCES], b->buffers[0], count * r->size);
 }
 
-static void run_copy_stream(const struct bench *b, const struct reduction *r, const struct kernel_set *set, size_t count)
+static void run_copy_stream(const struct bench *b, const struct reduction *r, const struct kernel_set *set,
+                            size_t count)
 {
     set->copy_stream(b->buffers[MAX_SOURCES], b->buffers[0], count * r->size);
 }
@@ -79,7 +81,10 @@ static void measure(struct bench *b, const struct kernel_set *set, tutti_type_t 
     static const struct {
         const char *name;
         run_fn *run;
-    } forms[] = {{"fold", run_fold}, {"in-place", run_in_place}, {"stream", run_stream}, {"copy", run_copy},
+    } forms[] = {{"fold", run_fold},
+                 {"in-place", run_in_place},
+                 {"stream", run_stream},
+                 {"copy", run_copy},
                  {"copy-stream", run_copy_stream}};
     struct reduction r;
     size_t count = (size_t)bytes / type_size(type);
@@ -90,8 +95,8 @@ static void measure(struct bench *b, const struct kernel_set *set, tutti_type_t 
         if (copy && (type != TUTTI_FLOAT32 || op != TUTTI_SUM || b->nsrc != 2))
             continue;
         double ns = nanoseconds(forms[f].run, b, &r, set, count);
-        printf("%-7s %-9s %-5s %-11s %2d %11" PRId64 " %12.1f %9.2f\n", set->name, type_name(type), op_name(op), forms[f].name,
-               copy ? 1 : b->nsrc, bytes, ns, (double)(count * r.size) / ns);
+        printf("%-7s %-9s %-5s %-11s %2d %11" PRId64 " %12.1f %9.2f\n", set->name, type_name(type), op_name(op),
+               forms[f].name, copy ? 1 : b->nsrc, bytes, ns, (double)(count * r.size) / ns);
         fflush(stdout);
     }
 }
@@ -108,7 +113,8 @@ static void each_type(struct bench *b, const struct kernel_set *set)
 {
     for (int type = 0; type < TUTTI_TYPE_COUNT; type++)
         for (int op = 0; op < KERNEL_OPS; op++)
-            if ((b->type == type || (b->type < 0 && type >= TUTTI_FLOAT16)) && (b->op == op || (b->op < 0 && op == TUTTI_SUM)))
+            if ((b->type == type || (b->type < 0 && type >= TUTTI_FLOAT16)) &&
+                (b->op == op || (b->op < 0 && op == TUTTI_SUM)))
                 each_size(b, set, (tutti_type_t)type, (tutti_op_t)op);
 }
 
@@ -144,7 +150,9 @@ int main(int argc, char **argv)
     struct bench b = {NULL, -1, -1, 2, 0, {NULL}};
     int status = 1;
     if (!parse(&b, argc, argv)) {
-        fprintf(stderr, "usage: reduce_bench [-s plain|avx2|avx512|neon] [-t TYPE] [-o sum|prod|max|min] [-n 1..16] [-b BYTES]\n");
+        fprintf(
+            stderr,
+            "usage: reduce_bench [-s plain|avx2|avx512|neon] [-t TYPE] [-o sum|prod|max|min] [-n 1..16] [-b BYTES]\n");
         return 2;
     }
     size_t size = b.bytes ? (size_t)b.bytes : 128 << 20;

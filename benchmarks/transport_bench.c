@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw transports between pinned processes: half round trip of messages and of puts, and the rate of a stream of 256 KiB puts;
- * beside them one memcpy, and one bare TCP socket.
+ * Raw transports between pinned processes: half round trip of messages and of puts, and the rate of a stream of 256 KiB
+ * puts; beside them one memcpy, and one bare TCP socket.
  *
  *   transport_bench [-p PAIRS] [-m malloc|region] [-s LARGEST] shm|tcp|flag|memcpy|socket
  */
@@ -139,8 +139,8 @@ static void exchange(int fd, const void *out, void *in, size_t size)
 
 static void open_side(struct side *side, int fd)
 {
-    struct transport_owner owner = {side, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
-                                    on_shared};
+    struct transport_owner owner = {side,      on_accepted, on_up,   on_down,     on_message,
+                                    on_target, on_arrived,  on_sent, on_writable, on_shared};
     side->self.host = 1;
     side->self.pid = (uint32_t)getpid();
     side->self.uid = geteuid();
@@ -278,11 +278,13 @@ static void measure(struct side *side, bool print)
 {
     double rate = message_rate(side);
     if (print)
-        printf("# %.2f M messages/s of 8 bytes\n#%11s %12s %12s %12s %12s\n", rate, "bytes", "msg_half_us", "put_half_us", "put_GB/s",
-               "stream_GB/s");
+        printf("# %.2f M messages/s of 8 bytes\n#%11s %12s %12s %12s %12s\n", rate, "bytes", "msg_half_us",
+               "put_half_us", "put_GB/s", "stream_GB/s");
     for (size_t size = 8; size <= largest; size = size < 65536 ? size * (size < 64 ? 8 : 4) : size * 4) {
         side->buffer = size;
-        double msg = size <= side->ops->max_msg ? ping_pong(side, size, send_message_of, &side->messages, &side->due_messages) : 0;
+        double msg = size <= side->ops->max_msg
+                         ? ping_pong(side, size, send_message_of, &side->messages, &side->due_messages)
+                         : 0;
         double put = ping_pong(side, size, send_put_of, &side->arrived, &side->due_arrived);
         double rate_of = size >= SEGMENT ? stream(side, size) : 0;
         if (print)
@@ -377,7 +379,8 @@ static void bench_memcpy(void)
 static void move(int fd, char *bytes, size_t size, bool out)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t part = out ? send(fd, bytes + done, size - done, MSG_DONTWAIT) : recv(fd, bytes + done, size - done, MSG_DONTWAIT);
+        ssize_t part =
+            out ? send(fd, bytes + done, size - done, MSG_DONTWAIT) : recv(fd, bytes + done, size - done, MSG_DONTWAIT);
         done += part > 0 ? (size_t)part : 0;
     }
 }
@@ -410,7 +413,8 @@ static void bench_socket(void)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof at;
     int door = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1) || getsockname(door, (struct sockaddr *)&at, &length))
+    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1) ||
+        getsockname(door, (struct sockaddr *)&at, &length))
         die("listen");
     bool first = fork() == 0;
     int fd = first ? socket(AF_INET, SOCK_STREAM, 0) : accept(door, NULL, NULL);

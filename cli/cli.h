@@ -28,7 +28,8 @@ int usage_error(const char *command, const char *format, ...) __attribute__((for
 /* "tutti COMMAND: sentence" on stderr. Returns EXIT_FAILED. */
 int failure(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Flushes standard output. The reason of the first failure is kept: a command may go on, and the program tells at its end. */
+/* Flushes standard output. The reason of the first failure is kept: a command may go on, and the program tells at its
+ * end. */
 void text_flush(void);
 /* After the last output: why a part of it was lost; NULL: none was. */
 const char *text_lost(void);

@@ -15,32 +15,41 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STUCK_NS  (2 * NS_PER_S)
-#define APART_MS  1000
-#define APART_MAX (3600 * 1000)
+#define STUCK_NS      (2 * NS_PER_S)
+#define APART_MS      1000
+#define APART_MAX     (3600 * 1000)
 #define CONFIRMATIONS 2 /* looks more, where something seems slow */
 
 static const char help[] =
     "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | FILE...]\n"
-    "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks twice at the black boxes of this\n"
-    "user's processes and at the processes themselves; or once at the files that are named, also of many hosts: black boxes, dumps of\n"
-    "PyTorch's Flight Recorder (pickle or JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Nothing has to run before.\n"
+    "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks twice at the "
+    "black boxes of this\n"
+    "user's processes and at the processes themselves; or once at the files that are named, also of many hosts: black "
+    "boxes, dumps of\n"
+    "PyTorch's Flight Recorder (pickle or JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX "
+    "(ncclCommDumpAll). Nothing has to run before.\n"
     "\n"
     "  -d, --dead                  dead processes, too; else only those that living ones have to do with\n"
     "      --stuck TIME            a rank that is in the same step for so long stands still (default 2s)\n"
-    "      --apart TIME            from the first look to the second (default 1s); 0: one look, which tells nothing of processors\n"
+    "      --apart TIME            from the first look to the second (default 1s); 0: one look, which tells nothing of "
+    "processors\n"
     "  -j, --json                  for programs\n"
     "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
     "  -h, --help                  this text\n"
     "\n"
-    "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong options, 3 no such process, communicator or file,\n"
+    "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong options, 3 no such process, "
+    "communicator or file,\n"
     "4 nothing to look at, 5 a hang or a failure, 6 something is slow.\n";
 
 enum { OPT_STUCK = 256, OPT_APART, OPT_DIR };
 
 static const struct option longs[] = {
-    {"dead", no_argument, NULL, 'd'},           {"stuck", required_argument, NULL, OPT_STUCK}, {"apart", required_argument, NULL, OPT_APART},
-    {"json", no_argument, NULL, 'j'},           {"dir", required_argument, NULL, OPT_DIR},     {"help", no_argument, NULL, 'h'},
+    {"dead", no_argument, NULL, 'd'},
+    {"stuck", required_argument, NULL, OPT_STUCK},
+    {"apart", required_argument, NULL, OPT_APART},
+    {"json", no_argument, NULL, 'j'},
+    {"dir", required_argument, NULL, OPT_DIR},
+    {"help", no_argument, NULL, 'h'},
     {0},
 };
 
@@ -95,11 +104,13 @@ static bool is_number(const char *text)
 /* A number is a process, what is there is a file, anything else one word is a communicator. */
 static int parse_subject(char **words, int count, struct view_options *view)
 {
-    bool files = count > 1 || (count && (strchr(words[0], '/') || (!is_number(words[0]) && access(words[0], F_OK) == 0)));
+    bool files =
+        count > 1 || (count && (strchr(words[0], '/') || (!is_number(words[0]) && access(words[0], F_OK) == 0)));
     if (files) {
         view->files = words;
         view->file_count = count;
-    } else if (count && is_number(words[0]) && (!parse_int(words[0], &view->pid) || view->pid < 1 || view->pid > INT32_MAX)) {
+    } else if (count && is_number(words[0]) &&
+               (!parse_int(words[0], &view->pid) || view->pid < 1 || view->pid > INT32_MAX)) {
         fprintf(stderr, "tutti diagnose: %s: want the number of a process\n", words[0]);
         return VIEW_WRONG;
     } else if (count && !is_number(words[0])) {
@@ -164,7 +175,8 @@ static void print_all(const struct view_set *set, const struct findings *finding
     if (findings->count)
         return;
     size_t comms = count_comms(set);
-    printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es", comms, comms == 1 ? "" : "s");
+    printf("nothing wrong was found: %zu process%s, %zu communicator%s, ", set->count, set->count == 1 ? "" : "es",
+           comms, comms == 1 ? "" : "s");
     if (twice)
         printf("looked at twice or more, %s apart\n", word_time((uint64_t)apart_ms * NS_PER_MS).text);
     else
@@ -173,8 +185,8 @@ static void print_all(const struct view_set *set, const struct findings *finding
 
 static bool print_json(const struct view_set *set, const struct findings *findings)
 {
-    json_t *all = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "processes", (json_int_t)set->count, "left_out", (json_int_t)findings->left_out,
-                            "findings", view_findings_json(findings));
+    json_t *all = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "processes", (json_int_t)set->count, "left_out",
+                            (json_int_t)findings->left_out, "findings", view_findings_json(findings));
     bool fine = all && json_dumpf(all, stdout, JSON_INDENT(1)) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
     json_decref(all);
     if (!fine)
@@ -270,7 +282,8 @@ static int diagnose(const struct order *order)
 
 int cmd_diagnose(int argc, char **argv)
 {
-    struct order order = {.view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS}, .apart_ms = APART_MS};
+    struct order order = {.view = {.command = "diagnose", .dir = param_string(PARAM_TRACE_DIR), .stuck = STUCK_NS},
+                          .apart_ms = APART_MS};
     int status = parse_options(argc, argv, &order);
     return status < 0 ? diagnose(&order) : status;
 }

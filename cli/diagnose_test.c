@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti diagnose on real processes with real black boxes: stopped, traced, in a namespace of their own, dead, copied. */
+/* tutti diagnose on real processes with real black boxes: stopped, traced, in a namespace of their own, dead, copied.
+ */
 #include "trace_stage.h"
 
 #include <sched.h>
@@ -52,7 +53,9 @@ static void test_stopped(void **state)
     kill(stage_ranks[2], SIGSTOP);
     wait_for_state(stage_ranks[2], 'T');
     assert_int_equal(diagnose("--stuck 0 --apart 10ms"), 5);
-    snprintf(sentence, sizeof sentence, "VERDICT: rank 2 (process %d) is stopped and is waited for by ranks 0 1 3 in allreduce #5", stage_ranks[2]);
+    snprintf(sentence, sizeof sentence,
+             "VERDICT: rank 2 (process %d) is stopped and is waited for by ranks 0 1 3 in allreduce #5",
+             stage_ranks[2]);
     assert_shows(sentence);
     assert_shows("  other hang: stopped (certain)\n");
     assert_shows("says T (stopped)\n");
@@ -84,7 +87,8 @@ static void test_behind(void **state)
 {
     stage_play(4, three_wait_for_one);
     assert_int_equal(diagnose("--stuck 0 --apart 300ms"), 5);
-    assert_shows(") has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 of communicator world");
+    assert_shows(
+        ") has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 of communicator world");
     assert_shows(": it sleeps, or waits for something");
     assert_shows("py-spy dump --pid ");
 }
@@ -114,9 +118,11 @@ static void test_recorder(void **state)
     for (int pickle = 0; pickle < 2; pickle++) {
         snprintf(arguments, sizeof arguments, "%s--flight-recorder %s/rank_", pickle ? "--pickle " : "", stage_dir);
         assert_int_equal(stage_run(arguments), 0);
-        snprintf(arguments, sizeof arguments, "%s/rank_0 %s/rank_1 %s/rank_2 %s/rank_3", stage_dir, stage_dir, stage_dir, stage_dir);
+        snprintf(arguments, sizeof arguments, "%s/rank_0 %s/rank_1 %s/rank_2 %s/rank_3", stage_dir, stage_dir,
+                 stage_dir, stage_dir);
         assert_int_equal(diagnose(arguments), 5);
-        assert_shows("VERDICT: rank 3 has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 of communicator world");
+        assert_shows("VERDICT: rank 3 has not called allreduce #17 and is waited for by ranks 0 1 2 in allreduce #17 "
+                     "of communicator world");
     }
 }
 
@@ -231,8 +237,9 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_stopped), CASE(test_traced), CASE(test_behind), CASE(test_dead_and_copied), CASE(test_recorder), CASE(test_namespace),
-        CASE(test_nothing_wrong), CASE(test_statuses), CASE(test_json),
+        CASE(test_stopped),         CASE(test_traced),   CASE(test_behind),
+        CASE(test_dead_and_copied), CASE(test_recorder), CASE(test_namespace),
+        CASE(test_nothing_wrong),   CASE(test_statuses), CASE(test_json),
     };
     return cmocka_run_group_tests_name("cli diagnose", tests, NULL, NULL);
 }

@@ -182,7 +182,8 @@ static int shown_devices(const char *library)
 static void judge_wish(struct doctor_result *out, const char *library, int devices)
 {
     if (param_int(PARAM_IB_DISABLE))
-        doctor_complain(out, DOCTOR_WRONG, "TUTTI_IB_DISABLE=1 forbids what TUTTI_TRANSPORT=verbs asks for: no communicator can be made",
+        doctor_complain(out, DOCTOR_WRONG,
+                        "TUTTI_IB_DISABLE=1 forbids what TUTTI_TRANSPORT=verbs asks for: no communicator can be made",
                         "unset TUTTI_IB_DISABLE NCCL_IB_DISABLE, or export TUTTI_TRANSPORT=auto");
     else if (devices == 0)
         doctor_complain(out, DOCTOR_WRONG, "TUTTI_TRANSPORT=verbs asks for RDMA: no communicator can be made",

@@ -136,8 +136,8 @@ void doctor_quota(const struct doctor *doctor, struct doctor_result *out)
 
 /* ---- clocks ---- */
 
-#define READINGS  2000
-#define SLOW_NS   400 /* with a page of the kernel's a reading takes 20 to 60 ns, by a system call several hundred */
+#define READINGS 2000
+#define SLOW_NS  400 /* with a page of the kernel's a reading takes 20 to 60 ns, by a system call several hundred */
 
 static double reading_ns(void)
 {
@@ -186,7 +186,8 @@ void doctor_clock(const struct doctor *doctor, struct doctor_result *out)
 
 /* ---- descriptors ---- */
 
-#define FILES_OF_A_RANK 40 /* standard streams, event loops, the box, sockets that listen, and some of the program's */
+/* Standard streams, event loops, the box, sockets that listen, and some of the program's. */
+#define FILES_OF_A_RANK 40
 #define FILES_OF_A_PEER                                                                                                \
     6 /* a lane's socket, its memory, the peer's page and bell, or TCP lanes; and those for a moment */
 

@@ -38,7 +38,8 @@ bool door_load(const struct door_wishes *wishes, struct serve_door *out)
                (!wishes->client_ca || (out->client_ca = slurp(wishes->client_ca)));
     if (wishes->plain || net_is_loopback(&out->at))
         return true;
-    error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want --certificate and --key, or --plain", net_format(&out->at, text));
+    error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want --certificate and --key, or --plain",
+               net_format(&out->at, text));
     return false;
 }
 

@@ -35,11 +35,14 @@ static struct {
 static bool load(void)
 {
     static const struct load_symbol symbols[] = {
-        {&http.start, "MHD_start_daemon"},        {&http.stop, "MHD_stop_daemon"},
-        {&http.info, "MHD_get_daemon_info"},      {&http.header, "MHD_lookup_connection_value"},
+        {&http.start, "MHD_start_daemon"},
+        {&http.stop, "MHD_stop_daemon"},
+        {&http.info, "MHD_get_daemon_info"},
+        {&http.header, "MHD_lookup_connection_value"},
         {&http.response, "MHD_create_response_from_buffer"},
         {&http.add_header, "MHD_add_response_header"},
-        {&http.queue, "MHD_queue_response"},      {&http.destroy, "MHD_destroy_response"},
+        {&http.queue, "MHD_queue_response"},
+        {&http.destroy, "MHD_destroy_response"},
     };
     return load_library(HTTP_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
 }
@@ -80,7 +83,8 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct 
     if (fine)
         return answer(connection, MHD_HTTP_OK, open ? type_openmetrics : type_text, body, length);
     free(body);
-    return answer_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "The black boxes cannot be read: see tutti export\n");
+    return answer_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR,
+                       "The black boxes cannot be read: see tutti export\n");
 }
 
 /* One thread answers all, so nothing here is shared. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics as OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/) or as Prometheus' older text, which
- * calls a counter's family by the name of its sample. Names end with their unit, in base units. Labels are bounded: names of
- * programs, ranks, slots, and words of our own tables.
+ * Metrics as OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/) or as Prometheus' older text,
+ * which calls a counter's family by the name of its sample. Names end with their unit, in base units. Labels are
+ * bounded: names of programs, ranks, slots, and words of our own tables.
  */
 #include "export.h"
 
@@ -261,7 +261,8 @@ static void of_host(const struct writer *w, const struct view_options *options)
     family(w, "processes", "gauge", "Processes that use tutti; dead: and share a communicator with a living one");
     fprintf(w->out, "tutti_processes{state=\"alive\"} %zu\ntutti_processes{state=\"dead\"} %zu\n", w->set->count - dead,
             dead);
-    family(w, "processes_left_out", "gauge", "Living processes without metrics of their own, because there are too many");
+    family(w, "processes_left_out", "gauge",
+           "Living processes without metrics of their own, because there are too many");
     fprintf(w->out, "tutti_processes_left_out %zu\n", unlabelled);
     family(w, "boxes_unreadable", "gauge", "Black boxes that are damaged or of another version");
     fprintf(w->out, "tutti_boxes_unreadable %zu\n", w->set->unreadable);

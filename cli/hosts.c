@@ -80,8 +80,10 @@ static bool add_line(struct hosts *hosts, char *line, char *why, int size)
     char *rest = NULL, *name = strtok_r(line, " \t\r", &rest), *more = name ? strtok_r(NULL, " \t\r", &rest) : NULL;
     if (!name)
         return true;
-    if (more && (strncmp(more, "slots=", 6) != 0 || !text_int(more + 6, 1, MOST_SLOTS, &slots) || strtok_r(NULL, " \t\r", &rest)))
-        return snprintf(why, (size_t)size, "after host %.100s: want slots=N with N from 1 to %d", name, MOST_SLOTS), false;
+    if (more && (strncmp(more, "slots=", 6) != 0 || !text_int(more + 6, 1, MOST_SLOTS, &slots) ||
+                 strtok_r(NULL, " \t\r", &rest)))
+        return snprintf(why, (size_t)size, "after host %.100s: want slots=N with N from 1 to %d", name, MOST_SLOTS),
+               false;
     return add(hosts, name, slots, why, size);
 }
 

@@ -23,8 +23,8 @@ bool hosts_list(struct hosts *hosts, const char *text, char *why, int size);
 /* A line for a host: "a slots=2", "a:2" or "a". '#' begins a comment. */
 bool hosts_file(struct hosts *hosts, const char *path, char *why, int size);
 
-/* Gives ranks to hosts in their order, as many as a host has slots, and drops hosts without any. size 0: all slots. Returns the
- * number of ranks; 0 when there are fewer slots than `size`. */
+/* Gives ranks to hosts in their order, as many as a host has slots, and drops hosts without any. size 0: all slots.
+ * Returns the number of ranks; 0 when there are fewer slots than `size`. */
 int hosts_place(struct hosts *hosts, int size);
 
 void hosts_close(struct hosts *hosts);

@@ -73,7 +73,8 @@ static void first_failure(struct launcher *launcher, int child, pid_t pid, int s
         snprintf(text, sizeof text, "rank %d%s (pid %d) was killed by signal %d (%s)%s", rank, where, (int)pid,
                  WTERMSIG(status), strsignal(WTERMSIG(status)), rest);
     else
-        snprintf(text, sizeof text, "rank %d%s (pid %d) exited with code %d%s", rank, where, (int)pid, WEXITSTATUS(status), rest);
+        snprintf(text, sizeof text, "rank %d%s (pid %d) exited with code %d%s", rank, where, (int)pid,
+                 WEXITSTATUS(status), rest);
     launcher_fail(launcher, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), text);
 }
 
@@ -187,7 +188,8 @@ static struct pollfd *add_poll(struct launcher *launcher, nfds_t *count, int fd)
     return &launcher->polls[(*count)++];
 }
 
-/* Of open descriptors alone: the system refuses more entries than a process may have descriptors, whatever is in them. */
+/* Of open descriptors alone: the system refuses more entries than a process may have descriptors, whatever is in them.
+ */
 static bool take_events(struct launcher *launcher, int wait_ms)
 {
     nfds_t count = 0;
@@ -301,8 +303,8 @@ static void cannot_start(struct launcher *launcher, int rank, int why)
     if (unfit)
         snprintf(text, sizeof text, "cannot run %.150s%s: %s", program, where, strerror(why));
     else
-        snprintf(text, sizeof text, "cannot start rank %d of %.150s%s: %s", rank + (part ? part->first : 0), program, where,
-                 strerror(why));
+        snprintf(text, sizeof text, "cannot start rank %d of %.150s%s: %s", rank + (part ? part->first : 0), program,
+                 where, strerror(why));
     launcher_fail(launcher, why == ENOENT ? 127 : unfit ? 126 : EXIT_FAILED, text);
 }
 
@@ -312,8 +314,8 @@ static void start_ranks(struct launcher *launcher)
     int first = launcher->job->part ? dup(nothing) : stdin_of_rank0(launcher);
     for (int r = 0; r < launcher->job->size && !launcher->code; r++) {
         struct child *child = &launcher->children[r];
-        pid_t pid = launch_spawn(launcher->job, &launcher->meeting, &launcher->keeper, r, r ? nothing : first, &child->streams[0].fd,
-                                 &child->streams[1].fd);
+        pid_t pid = launch_spawn(launcher->job, &launcher->meeting, &launcher->keeper, r, r ? nothing : first,
+                                 &child->streams[0].fd, &child->streams[1].fd);
         if (pid < 0) {
             cannot_start(launcher, r, -pid);
             break;
@@ -405,8 +407,8 @@ static void launcher_close(struct launcher *launcher, const sigset_t *before)
 
 int launch(const struct launch *job)
 {
-    struct launcher launcher = {.job = job, .signals = -1, .relay_fd = -1, .orders.fd = -1, .kill_at = UINT64_MAX,
-                                .meeting.held = {-1, -1}};
+    struct launcher launcher = {
+        .job = job, .signals = -1, .relay_fd = -1, .orders.fd = -1, .kill_at = UINT64_MAX, .meeting.held = {-1, -1}};
     sigset_t before;
     if (launcher_open(&launcher, &before)) {
         launcher.stop_at = job->timeout_s ? clock_deadline_ms((uint64_t)job->timeout_s * 1000) : 0;

@@ -2,8 +2,8 @@
 /*
  * Starts the ranks of a job and stays with them until every process of theirs is gone.
  *
- * On several hosts the launcher's children are not ranks but launchers, one a host, each with the ranks of its host (its
- * part). Both launchers speak in lines over the standard input and output of the part.
+ * On several hosts the launcher's children are not ranks but launchers, one a host, each with the ranks of its host
+ * (its part). Both launchers speak in lines over the standard input and output of the part.
  *
  * Each rank leads a process group. It is killed when this process dies: directly (PR_SET_PDEATHSIG), and its group by a
  * keeper process that notices. Descendants that leave the group are adopted (PR_SET_CHILD_SUBREAPER) and killed at the
@@ -51,7 +51,7 @@ typedef bool (*launch_line_fn)(void *context, int rank, bool is_error, const cha
 
 struct launch {
     const char *command; /* whose name messages carry: "run" */
-    int size; /* of ranks; of hosts, for a cluster */
+    int size;            /* of ranks; of hosts, for a cluster */
     char **argv;
     int timeout_s;    /* 0: none */
     bool tag;         /* false: ranks write straight to our stdout and stderr */
@@ -62,7 +62,7 @@ struct launch {
     launch_line_fn line; /* gets the output instead of stdout and stderr; NULL: they are written there with "[rank] " */
     void *context;
     const struct cluster *cluster; /* children are launchers of other hosts; NULL: they are ranks */
-    const struct part *part;       /* we are such a launcher, and are told what to do on standard input; NULL: we are not */
+    const struct part *part; /* we are such a launcher, and are told what to do on standard input; NULL: we are not */
 };
 
 /* Runs the job. Returns 0, or the first failing rank's code: 128 + signal if killed; 124 after timeout_s; 126 or 127 if

@@ -117,8 +117,8 @@ static void tell_job(struct launcher *launcher, int which)
     if (length)
         order(child, text, length);
     if (!length || child->orders < 0)
-        fail(launcher, EXIT_FAILED, "host %s: cannot tell it the job, of %zu bytes: %s", host_of(launcher, which)->name, length,
-             strerror(errno));
+        fail(launcher, EXIT_FAILED, "host %s: cannot tell it the job, of %zu bytes: %s", host_of(launcher, which)->name,
+             length, strerror(errno));
     free(text);
 }
 
@@ -130,7 +130,8 @@ static void tell_meeting(struct launcher *launcher, int which)
     char text[2 * NET_TEXT + 80];
     if (child->state != ANSWERED || !launcher->met || launcher->stopping)
         return;
-    int length = snprintf(text, sizeof text, "at %s %s %s %d\ngo\n", meeting->id, meeting->nonce, meeting->address, meeting->port);
+    int length = snprintf(text, sizeof text, "at %s %s %s %d\ngo\n", meeting->id, meeting->nonce, meeting->address,
+                          meeting->port);
     order(child, text, (size_t)length);
     child->state = RUNNING;
 }
@@ -140,7 +141,8 @@ static void tell_meeting(struct launcher *launcher, int which)
 static void take_meeting(struct launcher *launcher, const char *text)
 {
     struct meeting *meeting = &launcher->meeting;
-    if (launcher->met || sscanf(text, "%63s %32s %63s %d", meeting->id, meeting->nonce, meeting->address, &meeting->port) != 4)
+    if (launcher->met ||
+        sscanf(text, "%63s %32s %63s %d", meeting->id, meeting->nonce, meeting->address, &meeting->port) != 4)
         return;
     launcher->met = true;
     for (int i = 0; i < launcher->job->size; i++)
@@ -255,7 +257,8 @@ static int reach(struct launcher *launcher, int which)
         return why;
     }
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
-    pid_t pid = launch_spawn(&job, NULL, &launcher->keeper, which, ends[0], &child->streams[0].fd, &child->streams[1].fd);
+    pid_t pid =
+        launch_spawn(&job, NULL, &launcher->keeper, which, ends[0], &child->streams[0].fd, &child->streams[1].fd);
     child->orders = ends[1];
     child->pid = pid > 0 ? pid : 0;
     launcher->alive += pid > 0;
@@ -312,5 +315,6 @@ void cluster_remind(struct launcher *launcher)
 {
     for (int i = 0; i < launcher->job->size; i++)
         if (launcher->children[i].pid && launcher->children[i].state == SILENT)
-            fprintf(stderr, "tutti %s: host %s has not answered yet\n", launcher->job->command, host_of(launcher, i)->name);
+            fprintf(stderr, "tutti %s: host %s has not answered yet\n", launcher->job->command,
+                    host_of(launcher, i)->name);
 }

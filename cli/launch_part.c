@@ -2,9 +2,9 @@
 /*
  * The launcher of one host's ranks, in a job of several hosts: told on standard input, in lines, what to do.
  *
- * It greets with a line, reads the job up to "go", and then orders: "S n" is a signal for the ranks. It says: "O r text"
- * and "E r text", a line of rank r's output; "M address:port nonce address port", where all ranks meet; "F code sentence",
- * the first failure; "P", that it lives, so that the system notices a lost connection; "D code", the end.
+ * It greets with a line, reads the job up to "go", and then orders: "S n" is a signal for the ranks. It says: "O r
+ * text" and "E r text", a line of rank r's output; "M address:port nonce address port", where all ranks meet; "F code
+ * sentence", the first failure; "P", that it lives, so that the system notices a lost connection; "D code", the end.
  */
 #include "cli.h"
 #include "launch.h"
@@ -102,8 +102,9 @@ static bool add_word(struct words *words, const char *text)
 
 static bool take_ranks(struct told *told, const char *text)
 {
-    return sscanf(text, "%d %d %d", &told->part.first, &told->job.size, &told->part.total) == 3 && told->part.first >= 0 &&
-           told->job.size > 0 && told->job.size <= MOST_SLOTS && told->part.total >= told->job.size && told->part.first <= told->part.total - told->job.size;
+    return sscanf(text, "%d %d %d", &told->part.first, &told->job.size, &told->part.total) == 3 &&
+           told->part.first >= 0 && told->job.size > 0 && told->job.size <= MOST_SLOTS &&
+           told->part.total >= told->job.size && told->part.first <= told->part.total - told->job.size;
 }
 
 static bool take_meeting(struct meeting *meeting, const char *text)
@@ -191,7 +192,8 @@ static int run(struct told *told)
 {
     char sentence[PATH_MAX + HOST_NAME + 128];
     if (told->folder && chdir(told->folder) != 0) {
-        snprintf(sentence, sizeof sentence, "host %s: cannot enter the folder %s: %s", told->part.host, told->folder, strerror(errno));
+        snprintf(sentence, sizeof sentence, "host %s: cannot enter the folder %s: %s", told->part.host, told->folder,
+                 strerror(errno));
         part_failed(EXIT_FAILED, sentence);
         return EXIT_FAILED;
     }
@@ -210,7 +212,8 @@ static void forget(struct words *words)
 
 int cmd_run_part(void)
 {
-    struct told told = {.code = EXIT_FAILED, .job = {.command = "run", .tag = true, .line = part_line}, .part.meeting.held = {-1, -1}};
+    struct told told = {
+        .code = EXIT_FAILED, .job = {.command = "run", .tag = true, .line = part_line}, .part.meeting.held = {-1, -1}};
     char end[16];
     signal(SIGPIPE, SIG_IGN);
     if (!output_line(PART_GREETING, false, "", 0))

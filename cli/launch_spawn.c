@@ -78,7 +78,8 @@ static void set_environment(const struct launch *job, const struct meeting *meet
                                            {"TUTTI_SIZE", "WORLD_SIZE"},
                                            {"TUTTI_LOCAL_RANK", "LOCAL_RANK"},
                                            {"TUTTI_LOCAL_SIZE", "LOCAL_WORLD_SIZE"}};
-    const int values[] = {rank + (job->part ? job->part->first : 0), job->part ? job->part->total : job->size, rank, job->size};
+    const int values[] = {rank + (job->part ? job->part->first : 0), job->part ? job->part->total : job->size, rank,
+                          job->size};
     for (int i = 0; i < 8; i++)
         set_number(names[i / 2][i % 2], values[i / 2]);
     setenv("TUTTI_ID", meeting->id, 1);

@@ -32,7 +32,8 @@ static const struct command commands[] = {
     {"top", cmd_top, "Watch what all processes do, on a screen"},
     {"diagnose", cmd_diagnose, "Name the culprit of a hang or a slow job"},
     {"agent", NULL, "Tell the master of a job about this host", "libcurl and libprotobuf-c"},
-    {"master", NULL, "Listen to agents, name who is to blame, act on it", "libcurl, libmicrohttpd, libprotobuf-c and sqlite3"},
+    {"master", NULL, "Listen to agents, name who is to blame, act on it",
+     "libcurl, libmicrohttpd, libprotobuf-c and sqlite3"},
     {"export", cmd_export, "Serve metrics of all processes for Prometheus"},
     {"version", cmd_version, "Print the version"},
     {"help", cmd_help, "Explain a command"},
@@ -98,7 +99,8 @@ static int dispatch(int argc, char **argv)
         return command->run(argc, argv);
     exec_external(argv[0], argv);
     if (command)
-        return failure(argv[0], "it is not beside this program or in PATH: it is built where there are %s", command->needs);
+        return failure(argv[0], "it is not beside this program or in PATH: it is built where there are %s",
+                       command->needs);
     return unknown(argv[0]);
 }
 

@@ -18,8 +18,10 @@
 
 static const char help[] =
     "Usage: tutti master --token FILE [OPTION...]\n"
-    "Listens to the agents of a job (tutti agent), one on each host, looks at all processes once a second, and names who is to\n"
-    "blame when the job hangs or is slow. One for each job. Runs until it is ended. With the token of the job, it serves / as\n"
+    "Listens to the agents of a job (tutti agent), one on each host, looks at all processes once a second, and names "
+    "who is to\n"
+    "blame when the job hangs or is slow. One for each job. Runs until it is ended. With the token of the job, it "
+    "serves / as\n"
     "text, /verdicts and /history as JSON, and /metrics for Prometheus.\n"
     "\n"
     "  -t, --token FILE        the secret of the job: the first line, 16 to 256 characters\n"
@@ -29,16 +31,30 @@ static const char help[] =
     "      --client-ca FILE    who comes must show a certificate that one of these (PEM) has made, besides the token\n"
     "      --plain             serve HTTP, too, where others may listen\n"
     "      --stuck TIME        a rank that is in the same step for so long stands still (default 5s)\n"
-    "      --history FILE      keep all verdicts in this file of SQLite, or, given postgresql://USER@HOST/DATABASE, there\n"
+    "      --history FILE      keep all verdicts in this file of SQLite, or, given postgresql://USER@HOST/DATABASE, "
+    "there\n"
     "      --job NAME          how this job is called there, where several share a database (default \"job\")\n"
-    "      --hook COMMAND      for a verdict, as sh -c does: TUTTI_VERDICT, TUTTI_VERDICT_KIND, _CONFIDENCE, _HOST, _PID and _RANK\n"
+    "      --hook COMMAND      for a verdict, as sh -c does: TUTTI_VERDICT, TUTTI_VERDICT_KIND, _CONFIDENCE, _HOST, "
+    "_PID and _RANK\n"
     "                          are set, and the verdict is on standard input as JSON\n"
     "      --webhook URL       for a verdict: POST its JSON there\n"
     "      --act               run hooks; without, only say what would be run\n"
     "      --sure WORD         certain, likely (default) or possible: enough for a hook\n"
     "  -h, --help              this text\n";
 
-enum { OPTION_CERTIFICATE = 256, OPTION_KEY, OPTION_CLIENT_CA, OPTION_PLAIN, OPTION_STUCK, OPTION_HISTORY, OPTION_JOB, OPTION_HOOK, OPTION_WEBHOOK, OPTION_ACT, OPTION_SURE };
+enum {
+    OPTION_CERTIFICATE = 256,
+    OPTION_KEY,
+    OPTION_CLIENT_CA,
+    OPTION_PLAIN,
+    OPTION_STUCK,
+    OPTION_HISTORY,
+    OPTION_JOB,
+    OPTION_HOOK,
+    OPTION_WEBHOOK,
+    OPTION_ACT,
+    OPTION_SURE
+};
 
 static const struct option options[] = {
     {"token", required_argument, NULL, 't'},

@@ -79,9 +79,10 @@ extern const char *const op_names[OP_ROWS];
 /* Data repeats with a prime period, so that blocks that go to a wrong place show. */
 enum { DATA_PERIOD = 16381, DATA_REDUCED = -1 };
 
-/* Writes what data_fill() and data_wrong() read for these elements, out of one period of rank's input, or of the reduction of all inputs
- * (DATA_REDUCED), such that any order of reducing gives the same bits. For collectives that do not reduce, any bits. A whole period of a
- * reduction of hundreds of ranks takes longer than all else that a short measurement does. */
+/* Writes what data_fill() and data_wrong() read for these elements, out of one period of rank's input, or of the
+ * reduction of all inputs (DATA_REDUCED), such that any order of reducing gives the same bits. For collectives that do
+ * not reduce, any bits. A whole period of a reduction of hundreds of ranks takes longer than all else that a short
+ * measurement does. */
 void data_table(void *out, const struct shape *shape, int rank, size_t start, size_t count);
 /* Element i of out is that of the period at start + i. */
 void data_fill(void *out, const void *table, size_t element, size_t start, size_t count);
@@ -138,8 +139,8 @@ struct perf {
     int first_on_host;      /* of the ranks of its host, which one its first is */
     bool one_host;          /* all processes have one clock */
     const struct place *place;
-    tutti_comm_t world;     /* one rank a process; NULL if there is one process */
-    bool world_is_own;      /* world is not the communicator that is measured */
+    tutti_comm_t world; /* one rank a process; NULL if there is one process */
+    bool world_is_own;  /* world is not the communicator that is measured */
     tutti_unique_id_t id;
     pthread_barrier_t barrier;
     struct worker *workers;

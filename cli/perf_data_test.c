@@ -252,8 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_order_is_exact), cmocka_unit_test(most_ranks_contribute),
         cmocka_unit_test(known_bits),           cmocka_unit_test(differences_are_found),
-        cmocka_unit_test(ranks_differ), cmocka_unit_test(parts_of_the_period), cmocka_unit_test(names_of_collectives),
-        cmocka_unit_test(uneven_parts_fit),
+        cmocka_unit_test(ranks_differ),         cmocka_unit_test(parts_of_the_period),
+        cmocka_unit_test(names_of_collectives), cmocka_unit_test(uneven_parts_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

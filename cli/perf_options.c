@@ -16,7 +16,8 @@ static const char help[] =
     "  tutti perf allreduce -t 4 -b 8 -e 64M -f 2      4 threads of one process\n"
     "  tutti perf allreduce -g 4 -b 8 -e 64M -f 2      4 ranks of one thread\n"
     "  tutti perf allreduce -np 4 --gpu -b 8 -e 1G -f 2  4 processes, each with a GPU\n"
-    "Collectives: allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv barrier,\n"
+    "Collectives: allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter sendrecv "
+    "barrier,\n"
     "and their names in nccl-tests: all_reduce, all_reduce_perf. A barrier has one row: it carries nothing.\n"
     "\n"
     "  -b, --minbytes N        smallest size (default 32M); K, M and G are powers of 1024\n"
@@ -38,7 +39,8 @@ static const char help[] =
     "  -G, --cudagraph N       with --gpu: capture the timed iterations in a graph, replay it N times (default 0)\n"
     "  -p, --parallel_init 0|1 1: each thread makes its own communicators (default 0)\n"
     "  -a, --average 0..3      time of rank 0, average, least, greatest over processes (default 1)\n"
-    "  -T, --timeout N         give up, with exit status 1, when a size is not done after N seconds (default 0: never)\n"
+    "  -T, --timeout N         give up, with exit status 1, when a size is not done after N seconds (default 0: "
+    "never)\n"
     "  -C, --report_cputime 0|1 1: time of the calls alone, without waiting for the end (default 0)\n"
     "  -R, --local_register 0|1 1: buffers of tutti_mem_alloc, registered (default 0)\n"
     "      --rotate 0|1        1: move through the largest buffer from call to call, as nccl-tests does (default 0)\n"
@@ -222,7 +224,8 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
     argv[0] = name;
     optind = 1;
     spell_np(argc, argv);
-    while ((option = getopt_long(argc, argv, "b:e:i:f:n:w:m:c:o:d:r:z:t:g:p:a:T:C:R:G:J:h", long_options, &which)) != -1) {
+    while ((option = getopt_long(argc, argv, "b:e:i:f:n:w:m:c:o:d:r:z:t:g:p:a:T:C:R:G:J:h", long_options, &which)) !=
+           -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return EXIT_OK;

@@ -160,8 +160,8 @@ static void write_json_row(struct report *report, const struct shape *shape, con
 {
     const struct type_row *type = &type_rows[shape->type];
     fprintf(report->json, "%s\n  {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"root\": %d",
-            report->rows ? "," : "", shape->count * type->size, shape->count, type_column(shape),
-            op_column(shape), root_column(shape));
+            report->rows ? "," : "", shape->count * type->size, shape->count, type_column(shape), op_column(shape),
+            root_column(shape));
     write_measure(report->json, "out_of_place", &results[0]);
     write_measure(report->json, "in_place", &results[1]);
     fprintf(report->json, "}");

@@ -334,7 +334,8 @@ static void doze(void)
     nanosleep(&a_while, NULL);
 }
 
-/* One thread of all comes late: how many went on, by the clock that all share, before that one came. 0 but on the thread that counts. */
+/* One thread of all comes late: how many went on, by the clock that all share, before that one came. 0 but on the
+ * thread that counts. */
 static int64_t meet_late(struct worker *worker, int late)
 {
     struct perf *perf = worker->perf;

@@ -17,7 +17,8 @@ static const char help[] =
     "  -n, --np N           number of ranks; with hosts, all their slots if it is not given\n"
     "  -H, --hosts LIST     hosts and the ranks that each has room for (slots): a:2,b:2; one if there is no number\n"
     "      --hostfile FILE  the same as lines: \"a slots=2\" or \"a:2\"; # begins a comment\n"
-    "      --rsh COMMAND    what runs a command on a host: COMMAND HOST TUTTI run --part; default: ssh, and nothing for "
+    "      --rsh COMMAND    what runs a command on a host: COMMAND HOST TUTTI run --part; default: ssh, and nothing "
+    "for "
     "localhost\n"
     "      --tutti PATH     this program on the hosts; default: the path it has here\n"
     "  -x NAME=VALUE        set a variable for the ranks (may be repeated); NAME alone passes it on unchanged\n"
@@ -30,20 +31,31 @@ static const char help[] =
     "Each rank finds TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE, TUTTI_ID and TUTTI_NONCE in its\n"
     "environment, and for programs of torch.distributed RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR "
     "and MASTER_PORT.\n"
-    "On several hosts the folder must be there on all, variables that begin with TUTTI_ or NCCL_ go along, others by -x, and\n"
-    "ranks have no standard input; TUTTI_SOCKET_IFNAME says by which network they meet. A host whose connection is lost ends "
+    "On several hosts the folder must be there on all, variables that begin with TUTTI_ or NCCL_ go along, others by "
+    "-x, and\n"
+    "ranks have no standard input; TUTTI_SOCKET_IFNAME says by which network they meet. A host whose connection is "
+    "lost ends "
     "its ranks.\n"
-    "Rank 0 reads standard input on this host alone. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the ranks; "
+    "Rank 0 reads standard input on this host alone. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed "
+    "on to the ranks; "
     "the\n"
     "second SIGINT or SIGTERM kills them. Exit status: 0, or that of the first rank that failed (128 + signal if "
     "killed).\n";
 
 enum { MOST_RANKS = 4096, MOST_SETS = 256 };
-enum { OPTION_TIMEOUT = 256, OPTION_BIND, OPTION_TAG, OPTION_NO_TAG, OPTION_HOSTFILE, OPTION_RSH, OPTION_TUTTI, OPTION_PART };
+enum {
+    OPTION_TIMEOUT = 256,
+    OPTION_BIND,
+    OPTION_TAG,
+    OPTION_NO_TAG,
+    OPTION_HOSTFILE,
+    OPTION_RSH,
+    OPTION_TUTTI,
+    OPTION_PART
+};
 
 /* ssh asks nothing, and notices a host that is gone. */
 #define SSH "ssh -x -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15"
-
 
 static const struct option options[] = {
     {"np", required_argument, NULL, 'n'},
@@ -92,7 +104,8 @@ static int take_hosts(struct request *request, bool file)
     char why[1024];
     if (request->hosts.count)
         return usage_error("run", "give hosts once, by --hosts or --hostfile");
-    bool good = file ? hosts_file(&request->hosts, optarg, why, sizeof why) : hosts_list(&request->hosts, optarg, why, sizeof why);
+    bool good = file ? hosts_file(&request->hosts, optarg, why, sizeof why)
+                     : hosts_list(&request->hosts, optarg, why, sizeof why);
     return good ? EXIT_OK : usage_error("run", "%s", why);
 }
 
@@ -149,7 +162,8 @@ static int check_program(const char *path)
 
 static int run_cluster(struct request *request)
 {
-    char here[PATH_MAX] = "", words[] = SSH, *copy = strdup(request->rsh ? request->rsh : words), *reach[64], *rest = copy, *word;
+    char here[PATH_MAX] = "", words[] = SSH, *copy = strdup(request->rsh ? request->rsh : words), *reach[64],
+         *rest = copy, *word;
     int count = 0, slots = 0;
     for (int i = 0; i < request->hosts.count; i++)
         slots += request->hosts.all[i].slots;

@@ -19,30 +19,31 @@
 
 enum { OK, FAILED, USAGE };
 
-static const char help[] = "Usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
-                           "       tutti schedule COLLECTIVE --plan BYTES [options]\n"
-                           "       tutti schedule --list\n"
-                           "\n"
-                           "Prints what each rank does in each round of a collective, or draws it.\n"
-                           "\n"
-                           "  -n, --ranks N        number of ranks (8)\n"
-                           "  -r, --rank R         print this rank only\n"
-                           "      --hosts LIST     ranks of each host, one host behind the other: 4,4,2; or how many hosts share N evenly: 3\n"
-                           "      --root R         root of a rooted collective (0)\n"
-                           "      --svg FILE       draw it in FILE (- is standard output, without the table)\n"
-                           "      --quiet          do not print the table\n"
-                           "      --check          prove it: in place and not\n"
-                           "      --cost BYTES     price a vector of BYTES (64K, 1M, ...)\n"
-                           "      --alpha S        latency of a round in seconds (5e-6)\n"
-                           "      --overhead S     seconds for each message (5e-7)\n"
-                           "      --beta S         seconds per byte sent (1e-10)\n"
-                           "      --gamma S        seconds per byte reduced (2e-11)\n"
-                           "      --slices N       slices in a pipeline (1)\n"
-                           "      --plan BYTES     the algorithm that GPUs take for so many bytes of a call, kernel and grid\n"
-                           "      --where PLACE    of GPUs: processes (a process each), process (one), mixed, host (windows there)\n"
-                           "      --captured       the call is captured in a graph\n"
-                           "      --list           list collectives and algorithms\n"
-                           "  -h, --help           this text\n";
+static const char help[] =
+    "Usage: tutti schedule COLLECTIVE ALGORITHM [options]\n"
+    "       tutti schedule COLLECTIVE --plan BYTES [options]\n"
+    "       tutti schedule --list\n"
+    "\n"
+    "Prints what each rank does in each round of a collective, or draws it.\n"
+    "\n"
+    "  -n, --ranks N        number of ranks (8)\n"
+    "  -r, --rank R         print this rank only\n"
+    "      --hosts LIST     ranks of each host, one host behind the other: 4,4,2; or how many hosts share N evenly: 3\n"
+    "      --root R         root of a rooted collective (0)\n"
+    "      --svg FILE       draw it in FILE (- is standard output, without the table)\n"
+    "      --quiet          do not print the table\n"
+    "      --check          prove it: in place and not\n"
+    "      --cost BYTES     price a vector of BYTES (64K, 1M, ...)\n"
+    "      --alpha S        latency of a round in seconds (5e-6)\n"
+    "      --overhead S     seconds for each message (5e-7)\n"
+    "      --beta S         seconds per byte sent (1e-10)\n"
+    "      --gamma S        seconds per byte reduced (2e-11)\n"
+    "      --slices N       slices in a pipeline (1)\n"
+    "      --plan BYTES     the algorithm that GPUs take for so many bytes of a call, kernel and grid\n"
+    "      --where PLACE    of GPUs: processes (a process each), process (one), mixed, host (windows there)\n"
+    "      --captured       the call is captured in a graph\n"
+    "      --list           list collectives and algorithms\n"
+    "  -h, --help           this text\n";
 
 struct request {
     const struct algorithm *algorithm;
@@ -196,7 +197,8 @@ static int read_names(struct request *request, int argc, char **argv)
     request->shape.coll = schedule_coll_find(coll, strlen(coll));
     if (request->shape.coll == COLL_COUNT)
         return usage_error("no such collective", coll);
-    if (plan && !schedule_plan(request->shape.coll, request->shape.nranks, (uint64_t)request->plan, request->where, request->captured, &name))
+    if (plan && !schedule_plan(request->shape.coll, request->shape.nranks, (uint64_t)request->plan, request->where,
+                               request->captured, &name))
         return usage_error("no such place, or more than 8 GPUs", request->where);
     request->algorithm = algorithm_find(request->shape.coll, name, strlen(name));
     if (!request->algorithm) {
@@ -242,7 +244,9 @@ static int read_hosts(struct request *request)
     if (!request->hosts)
         return OK;
     uint64_t *host = calloc((size_t)n, sizeof *host);
-    int status = host && place_ranks(request->hosts, n, host) ? OK : usage_error("--hosts wants a number of hosts, or sizes whose sum is -n", request->hosts);
+    int status = host && place_ranks(request->hosts, n, host)
+                     ? OK
+                     : usage_error("--hosts wants a number of hosts, or sizes whose sum is -n", request->hosts);
     if (status == OK && levels_make(host, n, &request->levels) != TUTTI_SUCCESS) {
         fprintf(stderr, "tutti schedule: %s\n", error_last());
         status = FAILED;

@@ -52,8 +52,8 @@ bool schedule_plan(enum coll coll, int nranks, uint64_t bytes, const char *where
     plan_rules(facts.zero, &rules);
     struct plan plan = plan_call(&rules, &facts, coll, bytes, captured);
     *way = way_name(plan.way)->text;
-    printf("%s of %llu bytes, %d GPUs, %s%s: %s", schedule_coll_name(coll), (unsigned long long)bytes, nranks, places[place].text,
-           captured ? ", in a graph" : "", *way);
+    printf("%s of %llu bytes, %d GPUs, %s%s: %s", schedule_coll_name(coll), (unsigned long long)bytes, nranks,
+           places[place].text, captured ? ", in a graph" : "", *way);
     if (plan.launch.kernel != KERNEL_NONE)
         printf(", kernel %s", plan_kernel_name(plan.launch.kernel));
     if (plan.launch.blocks)

@@ -112,7 +112,8 @@ static void proof_and_price(void **state)
 
 static void plans(void **state)
 {
-    expect(0, "allreduce --plan 64K -n 4 --quiet", "4 GPUs, a process each: one-shot, kernel reduce_one, 16 blocks of 512 threads");
+    expect(0, "allreduce --plan 64K -n 4 --quiet",
+           "4 GPUs, a process each: one-shot, kernel reduce_one, 16 blocks of 512 threads");
     expect(0, "allreduce --plan 1M -n 4 --where process --quiet --check", "peer-load, kernel reduce_peer");
     assert_non_null(strstr(output, "proved in place"));
     expect(0, "allreduce --plan 256M -n 4 --captured --quiet", "in a graph: bulk, kernel reduce_bulk");
@@ -126,13 +127,15 @@ static void plans(void **state)
 
 static void hosts(void **state)
 {
-    expect(0, "allreduce two-level -n 8 --hosts 2 -r 0 --check --cost 1M", "busiest host's link: 2 rounds, 8 messages, 1 vectors sent");
+    expect(0, "allreduce two-level -n 8 --hosts 2 -r 0 --check --cost 1M",
+           "busiest host's link: 2 rounds, 8 messages, 1 vectors sent");
     assert_non_null(strstr(output, "two-level: 8 ranks, 4 rounds"));
     assert_non_null(strstr(output, "proved in place"));
     expect(0, "allreduce ring -n 8 --hosts 4,3,1 --quiet --check --cost 1M", "busiest host's link: 14 rounds");
     expect(0, "allreduce ring -n 8 --quiet --cost 1M", "busiest rank");
     assert_null(strstr(output, "host"));
-    static const char *const bad[] = {"0", "9", "4,3", "4,,4", "4,4,4", "8,", "x", "-1", "4,-4,8", "99999999999999999999,1"};
+    static const char *const bad[] = {"0",  "9", "4,3", "4,,4",   "4,4,4",
+                                      "8,", "x", "-1",  "4,-4,8", "99999999999999999999,1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char line[100];
         snprintf(line, sizeof line, "allreduce ring -n 8 --quiet --hosts %s", bad[i]);
@@ -181,9 +184,13 @@ static void what_cannot_be_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_and_drawing), cmocka_unit_test(proof_and_price),        cmocka_unit_test(lists),
-        cmocka_unit_test(plans),             cmocka_unit_test(hosts),
-        cmocka_unit_test(wrong_use),         cmocka_unit_test(what_cannot_be_written),
+        cmocka_unit_test(table_and_drawing),
+        cmocka_unit_test(proof_and_price),
+        cmocka_unit_test(lists),
+        cmocka_unit_test(plans),
+        cmocka_unit_test(hosts),
+        cmocka_unit_test(wrong_use),
+        cmocka_unit_test(what_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

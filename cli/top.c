@@ -166,9 +166,12 @@ static int once(const struct order *order)
 int cmd_top(int argc, char **argv)
 {
     struct view_past past = {0};
-    struct order order = {
-        .options = {.past = &past, .command = "top", .dir = param_string(PARAM_TRACE_DIR), .stuck = 2 * NS_PER_S, .quiet = true},
-        .interval_ms = INTERVAL_MS};
+    struct order order = {.options = {.past = &past,
+                                      .command = "top",
+                                      .dir = param_string(PARAM_TRACE_DIR),
+                                      .stuck = 2 * NS_PER_S,
+                                      .quiet = true},
+                          .interval_ms = INTERVAL_MS};
     int code = parse(argc, argv, &order);
     if (code >= 0)
         return code;

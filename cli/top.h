@@ -18,8 +18,8 @@ struct top_look {
     struct view_set set;
     struct process_facts *facts;
     struct findings findings;
-    uint64_t at;   /* CLOCK_MONOTONIC */
-    time_t clock;  /* of day */
+    uint64_t at;  /* CLOCK_MONOTONIC */
+    time_t clock; /* of day */
 };
 
 /* False, after a sentence on stderr: the boxes could not be looked for. */
@@ -31,9 +31,9 @@ struct top_row {
     const struct blackbox *box;
     const struct blackbox_comm *world; /* NULL: it has no communicator */
     char program[32];
-    bool measured;                    /* it was there at the look before: the rates hold */
-    double operations, moved;         /* a second; bytes a second, on links and in shared memory */
-    double bus; /* mean bus bandwidth of what has ended since, GB/s; 0: nothing with a measured time */
+    bool measured;            /* it was there at the look before: the rates hold */
+    double operations, moved; /* a second; bytes a second, on links and in shared memory */
+    double bus;               /* mean bus bandwidth of what has ended since, GB/s; 0: nothing with a measured time */
     const struct blackbox_comm *comm; /* of the current operation */
     const struct blackbox_op *op;     /* the oldest that is not done; NULL: none */
     uint64_t waits;                   /* ns that it has waited, 0: it does not */

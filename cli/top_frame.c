@@ -13,8 +13,8 @@
 #include <time.h>
 
 #define FINDINGS_SHOWN 3
-#define FINDING_LINES  3   /* of a long sentence */
-#define LANES_PART     3   /* one of so many lines is kept for lanes */
+#define FINDING_LINES  3              /* of a long sentence */
+#define LANES_PART     3              /* one of so many lines is kept for lanes */
 #define LANE_QUIET     (2 * NS_PER_S) /* without a segment for so long, a lane carries nothing */
 
 /* ---- lines ---- */

@@ -47,17 +47,29 @@ static struct {
 static bool load(void)
 {
     static const struct load_symbol symbols[] = {
-        {&nc.newterm, "newterm"}, {&nc.tigetstr, "tigetstr"},       {&nc.endwin, "endwin"},
-        {&nc.newwin, "newwin"},         {&nc.cbreak, "cbreak"},
-        {&nc.noecho, "noecho"},         {&nc.nonl, "nonl"},
-        {&nc.keypad, "keypad"},         {&nc.wtimeout, "wtimeout"},
-        {&nc.curs_set, "curs_set"},     {&nc.has_colors, "has_colors"},
-        {&nc.start_color, "start_color"}, {&nc.use_default_colors, "use_default_colors"},
-        {&nc.init_pair, "init_pair"},   {&nc.wattr_set, "wattr_set"},
-        {&nc.wmove, "wmove"},           {&nc.waddnstr, "waddnstr"},
-        {&nc.werase, "werase"},         {&nc.wclrtoeol, "wclrtoeol"},
-        {&nc.wrefresh, "wrefresh"},     {&nc.wgetch, "wgetch"},
-        {&nc.width, "getmaxx"},       {&nc.height, "getmaxy"},
+        {&nc.newterm, "newterm"},
+        {&nc.tigetstr, "tigetstr"},
+        {&nc.endwin, "endwin"},
+        {&nc.newwin, "newwin"},
+        {&nc.cbreak, "cbreak"},
+        {&nc.noecho, "noecho"},
+        {&nc.nonl, "nonl"},
+        {&nc.keypad, "keypad"},
+        {&nc.wtimeout, "wtimeout"},
+        {&nc.curs_set, "curs_set"},
+        {&nc.has_colors, "has_colors"},
+        {&nc.start_color, "start_color"},
+        {&nc.use_default_colors, "use_default_colors"},
+        {&nc.init_pair, "init_pair"},
+        {&nc.wattr_set, "wattr_set"},
+        {&nc.wmove, "wmove"},
+        {&nc.waddnstr, "waddnstr"},
+        {&nc.werase, "werase"},
+        {&nc.wclrtoeol, "wclrtoeol"},
+        {&nc.wrefresh, "wrefresh"},
+        {&nc.wgetch, "wgetch"},
+        {&nc.width, "getmaxx"},
+        {&nc.height, "getmaxy"},
     };
     return load_library(SCREEN_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
 }
@@ -87,8 +99,8 @@ static const struct {
     attr_t attributes;
     short colour; /* -1: the terminal's own */
 } styles[TOP_STYLES] = {
-    [TOP_PLAIN] = {A_NORMAL, -1},   [TOP_TITLE] = {A_BOLD, -1},          [TOP_WELL] = {A_NORMAL, COLOR_GREEN},
-    [TOP_BAD] = {A_BOLD, COLOR_RED}, [TOP_HEAD] = {A_REVERSE, -1},       [TOP_WAITS] = {A_NORMAL, COLOR_YELLOW},
+    [TOP_PLAIN] = {A_NORMAL, -1},    [TOP_TITLE] = {A_BOLD, -1},   [TOP_WELL] = {A_NORMAL, COLOR_GREEN},
+    [TOP_BAD] = {A_BOLD, COLOR_RED}, [TOP_HEAD] = {A_REVERSE, -1}, [TOP_WAITS] = {A_NORMAL, COLOR_YELLOW},
     [TOP_DIM] = {A_DIM, -1},
 };
 

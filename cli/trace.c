@@ -23,12 +23,14 @@ static const char help[] =
     "  -a, --all-ops               every operation and event that is remembered, not only the last\n"
     "  -p, --pid PID               only this process\n"
     "  -c, --comm NAME|ID          only this communicator\n"
-    "  -d, --dead                  dead processes, too, after the living; else only those that living ones have to do with\n"
+    "  -d, --dead                  dead processes, too, after the living; else only those that living ones have to do "
+    "with\n"
     "      --stuck TIME            unfinished for so long is a hang (default 1s)\n"
     "  -s, --summary               the verdict first, then one line for each communicator\n"
     "  -f, --follow                print operations and events as they happen, until the processes end\n"
     "  -j, --json                  everything, for programs\n"
-    "      --lanes                 bandwidth of the lanes to other processes, and why it is low; again and again with --follow\n"
+    "      --lanes                 bandwidth of the lanes to other processes, and why it is low; again and again with "
+    "--follow\n"
     "      --plot FILE             with --lanes: a picture of it over time, as SVG\n"
     "      --counters              what the processes counted\n"
     "      --perfetto FILE         a timeline for ui.perfetto.dev or chrome://tracing\n"
@@ -39,7 +41,8 @@ static const char help[] =
     "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
     "  -h, --help                  this text\n"
     "\n"
-    "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no such process,\n"
+    "Exit status: 0 shown, 1 a file named cannot be read or an output not be written, 2 wrong options, 3 no such "
+    "process,\n"
     "communicator or file, 4 nothing to show, 5 with --summary: something stands still or has failed.\n";
 
 enum { OPT_STUCK = 256, OPT_COUNTERS, OPT_PERFETTO, OPT_RECORDER, OPT_PICKLE, OPT_CLEAN, OPT_DIR, OPT_LANES, OPT_PLOT };
@@ -214,8 +217,9 @@ static void tell_of_the_dead(const struct view_set *set)
         fprintf(stderr, "%zu dead process%s not shown: --dead shows, --clean removes\n", set->hidden,
                 set->hidden == 1 ? " is" : "es are");
     if (set->deserted)
-        fprintf(stderr, "%zu dead process%s left a box that cannot be read, damaged or of another version: --clean removes %s "
-                        "after a day\n",
+        fprintf(stderr,
+                "%zu dead process%s left a box that cannot be read, damaged or of another version: --clean removes %s "
+                "after a day\n",
                 set->deserted, set->deserted == 1 ? " has" : "es have", set->deserted == 1 ? "it" : "them");
 }
 

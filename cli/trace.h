@@ -31,8 +31,8 @@ struct view_options {
     int64_t pid;      /* 0: all */
     const char *comm; /* name or hexadecimal id, NULL: all */
     uint64_t stuck;   /* unfinished for so long: a hang */
-    bool quiet; /* boxes that cannot be read are only counted */
-    bool dead; /* dead processes that no living one has to do with, too */
+    bool quiet;       /* boxes that cannot be read are only counted */
+    bool dead;        /* dead processes that no living one has to do with, too */
     bool all_ops, json, follow, counters, clean, pickle, summary, lanes;
     const char *perfetto, *recorder, *plot;
     struct view_past *past; /* of who looks again and again; NULL: nothing is known */
@@ -41,12 +41,13 @@ struct view_options {
 struct view_set {
     struct blackbox **boxes; /* the living first */
     size_t count;
-    size_t hidden;  /* dead, and not asked for */
-    size_t missing; /* files named that are not there */
-    size_t broken;  /* files named that cannot be read */
+    size_t hidden;     /* dead, and not asked for */
+    size_t missing;    /* files named that are not there */
+    size_t broken;     /* files named that cannot be read */
     size_t read;       /* at this look: without those that are known to be past */
     size_t unreadable; /* of all */
-    size_t deserted;   /* of these, in the folder, of dead processes: many may be of another version, and nobody is told of each */
+    size_t deserted;   /* of these, in the folder, of dead processes: many may be of another version, and nobody is told
+                          of each */
 };
 
 enum view_status { VIEW_SHOWN, VIEW_FAILED, VIEW_WRONG, VIEW_MISSING, VIEW_NOTHING, VIEW_HANGS, VIEW_SLOW };

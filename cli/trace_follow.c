@@ -191,7 +191,8 @@ static struct blackbox *look_at(struct follow *follow, struct watched *watched)
 }
 
 /* What matters most stands first: a window may be narrow. */
-static void print_running(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
+static void print_running(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm,
+                          const struct blackbox_op *op)
 {
     char wait[96] = "runs";
     uint64_t since = op->wait_since && op->wait_since < box->now ? box->now - op->wait_since : 0;
@@ -199,10 +200,12 @@ static void print_running(FILE *out, const struct blackbox *box, const struct bl
         snprintf(wait, sizeof wait, "waits for rank %d, %s", op->wait_peer, word_time(since).text);
     else if (op->wait_since)
         snprintf(wait, sizeof wait, "waits for no peer, %s", word_time(since).text);
-    fprintf(out, "%7u rank %-4d %-28s %s of %s", box->header.pid, comm->rank, wait, word_call(op).text, word_name(comm));
+    fprintf(out, "%7u rank %-4d %-28s %s of %s", box->header.pid, comm->rank, wait, word_call(op).text,
+            word_name(comm));
     if (op->wait_since && op->rounds)
         fprintf(out, ", round %" PRIu32 "/%" PRIu32, op->wait_round + 1, op->rounds);
-    fprintf(out, ", %" PRIu64 " %s, %s\n", op->count, blackbox_type_name(op->type), *op->algorithm ? op->algorithm : "-");
+    fprintf(out, ", %" PRIu64 " %s, %s\n", op->count, blackbox_type_name(op->type),
+            *op->algorithm ? op->algorithm : "-");
 }
 
 /* One line for each running operation, as text that ends with a newline each. Freed by the caller. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti trace on communicators whose operations GPUs carry out: nobody says whom a GPU waits for, the others' calls tell. */
+/* tutti trace on communicators whose operations GPUs carry out: nobody says whom a GPU waits for, the others' calls
+ * tell. */
 #include "trace_stage.h"
 
 static const struct wire_name by_kernel = {"one-shot"}, by_copy = {"copy"};
@@ -26,10 +27,11 @@ static void done_until(struct trace_comm *comm, uint64_t seq)
 
 static void group(struct trace_comm *comm, uint64_t seq, uint64_t sends, uint64_t receives)
 {
-    trace_op_issued(trace_op_call(comm, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, sends | receives << 32), &by_copy, 0, 0);
+    trace_op_issued(trace_op_call(comm, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, sends | receives << 32), &by_copy,
+                    0, 0);
 }
 
-/* ---- Collectives --------------------------------------------------------------------------------------------------- */
+/* ---- Collectives ---- */
 
 /* Rank 1 is one call behind, rank 3 two. */
 static void two_behind(struct trace *trace, struct trace_comm *world, int rank)
@@ -120,7 +122,8 @@ static void test_not_traced(void **state)
     stage_kill(0);
     assert_int_equal(stage_run("--clean"), 0);
     assert_int_equal(stage_run("--stuck 0"), 0);
-    assert_shows("VERDICT: rank 0 (no black box here: on another host, not traced, or never started) is waited for by ranks 1 2");
+    assert_shows("VERDICT: rank 0 (no black box here: on another host, not traced, or never started) is waited for by "
+                 "ranks 1 2");
 }
 
 /* Rank 0 has called so much that its ring holds the oldest only: it is not behind. */
@@ -155,7 +158,8 @@ static void test_head_of_a_queue(void **state)
     assert_int_equal(stage_run("--json --stuck 0"), 0);
     json_t *all = json_loads(stage_output, 0, NULL);
     json_t *ops = json_object_get(
-        json_array_get(json_object_get(json_array_get(json_object_get(all, "processes"), 0), "communicators"), 0), "operations");
+        json_array_get(json_object_get(json_array_get(json_object_get(all, "processes"), 0), "communicators"), 0),
+        "operations");
     json_int_t called = json_integer_value(json_object_get(json_array_get(ops, 1), "begin_ns"));
     json_int_t over = json_integer_value(json_object_get(json_array_get(ops, 0), "end_ns"));
     json_int_t head = json_integer_value(json_object_get(json_array_get(ops, 1), "head_ns"));
@@ -163,7 +167,7 @@ static void test_head_of_a_queue(void **state)
     json_decref(all);
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------------ */
+/* ---- Messages ---- */
 
 /* A ring of 4, which rank 3 has not joined. */
 static void open_ring(struct trace *trace, struct trace_comm *world, int rank)
@@ -185,7 +189,8 @@ static void test_ring(void **state)
 static void done_in_part(struct trace *trace, struct trace_comm *world, int rank)
 {
     for (uint64_t seq = 1; seq <= (rank == 2 ? 1 : 2); seq++) {
-        struct trace_op *op = trace_op_call(world, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18, 1ull << (rank + 1) % 3 | 1ull << ((rank + 2) % 3 + 32));
+        struct trace_op *op = trace_op_call(world, seq, WIRE_GROUP, TUTTI_INT8, -1, -1, 9, 18,
+                                            1ull << (rank + 1) % 3 | 1ull << ((rank + 2) % 3 + 32));
         trace_op_issued(op, &by_copy, 0, 0);
         if (rank || seq == 1)
             trace_op_seen_done(op, TUTTI_SUCCESS);
@@ -220,7 +225,7 @@ static void test_chain(void **state)
     assert_hides("VERDICT: rank 2");
 }
 
-/* ---- Several communicators ----------------------------------------------------------------------------------------- */
+/* ---- Several communicators ---- */
 
 /* Rank 1's GPU cannot come to the call of "world": its stream is in that of "pair", for which rank 0 has not called. */
 static void crossed(struct trace *trace, struct trace_comm *world, int rank)
@@ -240,7 +245,7 @@ static void test_busy_elsewhere(void **state)
     assert_shows(" in allreduce #1 of communicator world");
 }
 
-/* ---- The listing --------------------------------------------------------------------------------------------------- */
+/* ---- The listing ---- */
 
 static void life(struct trace *trace, struct trace_comm *world, int rank)
 {
@@ -259,7 +264,8 @@ static void test_listing(void **state)
 {
     stage_play(1, life);
     assert_int_equal(stage_run("--all-ops --stuck 0"), 0);
-    assert_shows("    memory: device 7.0 MiB (window 4.0 MiB, bulk 3.0 MiB), pinned 2.0 KiB (mailbox 2.0 KiB), host 0 B\n");
+    assert_shows(
+        "    memory: device 7.0 MiB (window 4.0 MiB, bulk 3.0 MiB), pinned 2.0 KiB (mailbox 2.0 KiB), host 0 B\n");
     assert_shows("captured          -");
     assert_shows("3 calls went into graphs, whose launches are not seen");
     assert_shows("failed");
@@ -274,8 +280,10 @@ static void test_json(void **state)
     stage_play(1, life);
     assert_int_equal(stage_run("--json"), 0);
     json_t *all = json_loads(stage_output, 0, NULL);
-    json_t *comm = json_array_get(json_object_get(json_array_get(json_object_get(all, "processes"), 0), "communicators"), 0);
-    json_t *device = json_object_get(json_object_get(comm, "memory"), "device"), *op = json_array_get(json_object_get(comm, "operations"), 4);
+    json_t *comm =
+        json_array_get(json_object_get(json_array_get(json_object_get(all, "processes"), 0), "communicators"), 0);
+    json_t *device = json_object_get(json_object_get(comm, "memory"), "device"),
+           *op = json_array_get(json_object_get(comm, "operations"), 4);
     assert_int_equal(json_integer_value(json_object_get(device, "bytes")), 7 << 20);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(device, "for"), "bulk")), 3 << 20);
     assert_int_equal(json_integer_value(json_object_get(comm, "captured")), 3);
@@ -289,11 +297,21 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_furthest_behind), CASE(test_nothing_wrong_yet), CASE(test_dead),
-        CASE(test_gpu_that_has_not_come), CASE(test_call_that_does_not_return), CASE(test_nobody_to_blame),
-        CASE(test_not_traced), CASE(test_unrecorded_calls_count), CASE(test_head_of_a_queue),
-        CASE(test_ring), CASE(test_ring_that_one_has_done), CASE(test_chain), CASE(test_busy_elsewhere),
-        CASE(test_listing), CASE(test_json),
+        CASE(test_furthest_behind),
+        CASE(test_nothing_wrong_yet),
+        CASE(test_dead),
+        CASE(test_gpu_that_has_not_come),
+        CASE(test_call_that_does_not_return),
+        CASE(test_nobody_to_blame),
+        CASE(test_not_traced),
+        CASE(test_unrecorded_calls_count),
+        CASE(test_head_of_a_queue),
+        CASE(test_ring),
+        CASE(test_ring_that_one_has_done),
+        CASE(test_chain),
+        CASE(test_busy_elsewhere),
+        CASE(test_listing),
+        CASE(test_json),
     };
     return cmocka_run_group_tests_name("cli trace gpu", tests, NULL, NULL);
 }

@@ -86,8 +86,8 @@ static json_t *comm_json(const struct blackbox *box, const struct blackbox_comm 
     json_t *ops = json_array();
     for (size_t i = 0; i < comm->op_count; i++)
         json_array_append_new(ops, op_json(box, comm, &comm->ops[i]));
-    return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", hex_json(comm->id), "name",
-                     view_text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
+    return json_pack("{s:o, s:o, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", hex_json(comm->id),
+                     "name", view_text_json(comm->name), "rank", comm->rank, "nranks", comm->nranks, "state",
                      view_comm_state(box, comm), "result", comm->result, "culprit", rank_json(comm->culprit),
                      "sentence", view_text_json(comm->sentence), "opened_ns", time_json(box, comm->opened), "closed_ns",
                      time_json(box, comm->closed), "unrecorded", (json_int_t)comm->unrecorded, "captured",

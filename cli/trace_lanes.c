@@ -56,7 +56,8 @@ static void print_causes(FILE *out, const struct view_lane_sum *sum)
 {
     for (int cause = 0; cause < WINDOW_CAUSES; cause++)
         if (sum->all && sum->time[cause] * 100 / sum->all)
-            fprintf(out, " %s %" PRIu64 "%%", window_cause_name((enum window_cause)cause), sum->time[cause] * 100 / sum->all);
+            fprintf(out, " %s %" PRIu64 "%%", window_cause_name((enum window_cause)cause),
+                    sum->time[cause] * 100 / sum->all);
 }
 
 static void print_window(FILE *out, const struct blackbox *box, const struct lane_window *window)
@@ -112,7 +113,8 @@ static void print_lane(FILE *out, const struct blackbox *box, size_t index)
     fprintf(out, "  lane %u %s to process %u, interface ", lane->index, lane->transport, lane->peer_pid);
     print_interface(out, lane);
     print_limit(out, lane);
-    fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", lane_state(lane), is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
+    fprintf(out, ", %s%s: %zu segments remembered, %zu under way\n", lane_state(lane),
+            is_backup(lane) ? ", backup" : "", lane->segment_count, under_way);
     if (sum.windows)
         fprintf(out, "    GB/s: last %.3f, all %.3f, best %.3f; %zu of %zu windows slow; time:", sum.last / 1e9,
                 sum.busy ? (double)sum.bytes / (double)sum.busy : 0, sum.best / 1e9, sum.slow, sum.windows);
@@ -132,13 +134,14 @@ static void print_boxes(FILE *out, const struct view_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct blackbox *box = set->boxes[i];
-        fprintf(out, "process %u (%s) on %s: %zu lanes to other processes\n", box->header.pid, view_box_state(box), box->header.host, box->lane_count);
+        fprintf(out, "process %u (%s) on %s: %zu lanes to other processes\n", box->header.pid, view_box_state(box),
+                box->header.host, box->lane_count);
         for (size_t j = 0; j < box->lane_count; j++)
             print_lane(out, box, j);
     }
 }
 
-/* ---- Drawing ------------------------------------------------------------------------------------------------------- */
+/* ---- Drawing ---- */
 
 enum { LEFT = 170, WIDTH = 900, ROW = 60, TOP = 40, GAP = 22 };
 
@@ -166,24 +169,35 @@ static void draw(FILE *out, const struct plot *plot, int row, const struct lane_
     double scale = WIDTH / (double)(plot->end - plot->begin + 1);
     for (size_t i = 0; i < count; i++) {
         const struct lane_window *window = &windows[i];
-        double x = LEFT + (double)(window->begin - plot->begin) * scale, width = (double)(window->end - window->begin) * scale;
+        double x = LEFT + (double)(window->begin - plot->begin) * scale,
+               width = (double)(window->end - window->begin) * scale;
         double height = window->segments ? ROW * window_rate(window) / plot->most : 6;
-        fprintf(out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"%s><title>%s, %.3f GB/s, %s%s</title></rect>\n", x,
-                TOP + row * (ROW + GAP) + ROW - height, width < 0.3 ? 0.3 : width, height, colors[window->cause],
-                window->slow ? " stroke=\"#c00\"" : "", word_time(window->end - window->begin).text, window_rate(window) / 1e9,
-                window_cause_name(window->cause), window->slow ? ", slow" : "");
+        fprintf(out,
+                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"%s><title>%s, %.3f GB/s, "
+                "%s%s</title></rect>\n",
+                x, TOP + row * (ROW + GAP) + ROW - height, width < 0.3 ? 0.3 : width, height, colors[window->cause],
+                window->slow ? " stroke=\"#c00\"" : "", word_time(window->end - window->begin).text,
+                window_rate(window) / 1e9, window_cause_name(window->cause), window->slow ? ", slow" : "");
     }
 }
 
 static void draw_frame(FILE *out, const struct plot *plot)
 {
     int height = TOP + plot->rows * (ROW + GAP) + 40;
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"11\">\n", LEFT + WIDTH + 20, height);
-    fprintf(out, "<text x=\"8\" y=\"16\">bandwidth of lanes, %d segments a window; the top of each row is %.3f GB/s; %s from left to right</text>\n",
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+            "font-size=\"11\">\n",
+            LEFT + WIDTH + 20, height);
+    fprintf(out,
+            "<text x=\"8\" y=\"16\">bandwidth of lanes, %d segments a window; the top of each row is %.3f GB/s; %s "
+            "from left to right</text>\n",
             WINDOW_SEGMENTS, plot->most / 1e9, word_time(plot->end - plot->begin).text);
     for (int cause = 0; cause < WINDOW_CAUSES; cause++)
-        fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\" stroke=\"#888\"/><text x=\"%d\" y=\"%d\">%s</text>\n", LEFT + cause * 110,
-                height - 24, colors[cause], LEFT + cause * 110 + 14, height - 15, window_cause_name((enum window_cause)cause));
+        fprintf(out,
+                "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\" stroke=\"#888\"/><text x=\"%d\" "
+                "y=\"%d\">%s</text>\n",
+                LEFT + cause * 110, height - 24, colors[cause], LEFT + cause * 110 + 14, height - 15,
+                window_cause_name((enum window_cause)cause));
 }
 
 static void draw_boxes(FILE *out, const struct view_set *set)
@@ -201,8 +215,8 @@ static void draw_boxes(FILE *out, const struct view_set *set)
                     measure(&plot, windows, count);
                 if (pass && count) {
                     const struct blackbox_lane *lane = &set->boxes[i]->lanes[j];
-                    fprintf(out, "<text x=\"8\" y=\"%d\">%u to %u, lane %u</text>\n", TOP + row * (ROW + GAP) + ROW, set->boxes[i]->header.pid, lane->peer_pid,
-                            lane->index);
+                    fprintf(out, "<text x=\"8\" y=\"%d\">%u to %u, lane %u</text>\n", TOP + row * (ROW + GAP) + ROW,
+                            set->boxes[i]->header.pid, lane->peer_pid, lane->index);
                     draw(out, &plot, row++, windows, count);
                 }
                 free(windows);

@@ -43,8 +43,9 @@ json_t *view_memory_json(const struct blackbox_comm *comm)
         for (size_t row = 0; row < WIRE_BOX_MEMORY; row++)
             if (is_in(row, places[i]) && comm->memory[row])
                 json_object_set_new(rows, blackbox_memory_row(row)->name, json_integer((json_int_t)comm->memory[row]));
-        json_object_set_new(out, places[i],
-                            json_pack("{s:I, s:o}", "bytes", (json_int_t)blackbox_memory(comm, places[i]), "for", rows));
+        json_object_set_new(
+            out, places[i],
+            json_pack("{s:I, s:o}", "bytes", (json_int_t)blackbox_memory(comm, places[i]), "for", rows));
     }
     return out;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What looks before have found to be of no interest: who looks every second does not read thousands of old boxes again. */
+/* What looks before have found to be of no interest: who looks every second does not read thousands of old boxes again.
+ */
 #include "trace.h"
 
 #include "wire/boxfile.h"
@@ -26,8 +27,8 @@ static int by_path(const void *left, const void *right)
 
 static bool same_file(const struct view_gone *gone, const struct stat *info)
 {
-    return info->st_dev == gone->device && info->st_ino == gone->inode && info->st_mtim.tv_sec == gone->written.tv_sec &&
-           info->st_mtim.tv_nsec == gone->written.tv_nsec;
+    return info->st_dev == gone->device && info->st_ino == gone->inode &&
+           info->st_mtim.tv_sec == gone->written.tv_sec && info->st_mtim.tv_nsec == gone->written.tv_nsec;
 }
 
 bool view_is_past(struct view_past *past, const char *path, bool *unreadable)

@@ -41,8 +41,8 @@ static void add_name(struct timeline *line, const char *what, const struct black
                                                   text ? text : json_string("?")));
 }
 
-/* Operations that end at once have no length of their own: up to the next begin, at most a microsecond. A GPU's are drawn up to the
- * next call. */
+/* Operations that end at once have no length of their own: up to the next begin, at most a microsecond. A GPU's are
+ * drawn up to the next call. */
 static uint64_t end_of(const struct blackbox *box, const struct blackbox_comm *comm, size_t index)
 {
     const struct blackbox_op *op = &comm->ops[index];

@@ -84,7 +84,8 @@ static char *slurp(const char *path, size_t *size)
         if ((got = read(fd, bytes + *size, (size_t)info.st_size - *size)) > 0)
             *size += (size_t)got;
     if (!bytes)
-        error_note(TUTTI_SYSTEM_ERROR, "reading %s: no file that can be read, or longer than %u MiB", path, DUMP_MOST >> 20);
+        error_note(TUTTI_SYSTEM_ERROR, "reading %s: no file that can be read, or longer than %u MiB", path,
+                   DUMP_MOST >> 20);
     if (fd >= 0)
         close(fd);
     return bytes;
@@ -95,7 +96,8 @@ static bool has_magic(const char *path)
 {
     uint64_t magic = 0;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    bool has = fd >= 0 && read(fd, &magic, sizeof magic) == sizeof magic && (magic == WIRE_BOX_MAGIC || magic == __builtin_bswap64(WIRE_BOX_MAGIC));
+    bool has = fd >= 0 && read(fd, &magic, sizeof magic) == sizeof magic &&
+               (magic == WIRE_BOX_MAGIC || magic == __builtin_bswap64(WIRE_BOX_MAGIC));
     if (fd >= 0)
         close(fd);
     return has;
@@ -108,7 +110,9 @@ static bool keep(struct view_set *set, struct blackbox *box, const struct view_o
         blackbox_free(box);
         return true;
     }
-    struct blackbox **more = set->count & (set->count - 1) ? set->boxes : realloc(set->boxes, (set->count ? 2 * set->count : 1) * sizeof *more);
+    struct blackbox **more = set->count & (set->count - 1)
+                                 ? set->boxes
+                                 : realloc(set->boxes, (set->count ? 2 * set->count : 1) * sizeof *more);
     if (!more) {
         blackbox_free(box);
         return false;
@@ -165,7 +169,8 @@ static bool meet(const struct blackbox *one, const struct blackbox *other)
 }
 
 /* The dead that share a communicator with a living process tell what it waits for. */
-static bool wanted_dead(const struct view_set *set, size_t living, const struct blackbox *dead, const struct view_options *options)
+static bool wanted_dead(const struct view_set *set, size_t living, const struct blackbox *dead,
+                        const struct view_options *options)
 {
     bool wanted = options->dead || options->pid || options->file_count;
     for (size_t i = 0; i < living && !wanted; i++)

@@ -46,13 +46,13 @@ int stage_run(const char *arguments);
 
 #define assert_shows(text)                                                                                             \
     do {                                                                                                               \
-        if (!strstr(stage_output, text))                                                                                     \
-            fail_msg("\"%s\" is not in:\n%s", text, stage_output);                                                           \
+        if (!strstr(stage_output, text))                                                                               \
+            fail_msg("\"%s\" is not in:\n%s", text, stage_output);                                                     \
     } while (0)
 #define assert_hides(text)                                                                                             \
     do {                                                                                                               \
-        if (strstr(stage_output, text))                                                                                      \
-            fail_msg("\"%s\" is in:\n%s", text, stage_output);                                                               \
+        if (strstr(stage_output, text))                                                                                \
+            fail_msg("\"%s\" is in:\n%s", text, stage_output);                                                         \
     } while (0)
 
 #endif

@@ -66,7 +66,8 @@ static struct word time_text(const struct blackbox *box, const struct blackbox_o
 
 static const char *op_heading = "    %8s %-14s %12s %-8s %-6s %5s %-14s %-10s %-8s %10s %9s%s%s\n";
 
-static void print_op(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm, const struct blackbox_op *op)
+static void print_op(FILE *out, const struct blackbox *box, const struct blackbox_comm *comm,
+                     const struct blackbox_op *op)
 {
     char stage[48], waiting[80], bandwidth[24] = "-", root[16] = "-";
     double busbw = view_busbw(op, comm->nranks);
@@ -80,8 +81,7 @@ static void print_op(FILE *out, const struct blackbox *box, const struct blackbo
         snprintf(waiting, sizeof waiting, "%s", error_name((tutti_result_t)op->result));
     fprintf(out, op_heading, word_number(op->seq).text, blackbox_collective_name(op->collective),
             word_number(op->count).text, blackbox_type_name(op->type), blackbox_op_name(op->op), root,
-            *op->algorithm ? op->algorithm : "-", stage, word_state(op),
-            time_text(box, op).text, bandwidth,
+            *op->algorithm ? op->algorithm : "-", stage, word_state(op), time_text(box, op).text, bandwidth,
             *waiting ? "  " : "", waiting);
 }
 
@@ -177,7 +177,9 @@ void view_table(FILE *out, const struct view_options *options, const struct view
 {
     if (!set->count)
         fprintf(out, "no black box%s\n",
-                options->file_count ? "" : set->hidden ? " of a living process here" : " of this user's processes here");
+                options->file_count ? ""
+                : set->hidden       ? " of a living process here"
+                                    : " of this user's processes here");
     for (size_t i = 0; i < set->count; i++)
         print_box(out, set->boxes[i], options->all_ops);
     struct findings findings = view_findings(options, set);
@@ -202,8 +204,10 @@ static void print_group(FILE *out, const struct view_member *members, size_t cou
         least = calls < least ? calls : least;
         most = calls > most ? calls : most;
     }
-    fprintf(out, "%s: %zu of %d ranks here, %zu alive, %zu in a call, %zu failed; calls %" PRIu64 " to %" PRIu64 "; id %016" PRIx64 "\n", word_name(comm),
-            count, comm->nranks, living, running, failed, least, most, comm->id);
+    fprintf(out,
+            "%s: %zu of %d ranks here, %zu alive, %zu in a call, %zu failed; calls %" PRIu64 " to %" PRIu64
+            "; id %016" PRIx64 "\n",
+            word_name(comm), count, comm->nranks, living, running, failed, least, most, comm->id);
 }
 
 bool view_summary(FILE *out, const struct view_options *options, const struct view_set *set)

@@ -142,7 +142,8 @@ static void test_failed_rank(void **state)
     assert_int_equal(stage_run("--stuck 0"), 0);
     assert_shows("world: rank 0 of 2, failed");
     assert_shows("remote error: rank 2 was silent (rank 2)");
-    assert_shows("VERDICT: rank 2 (no black box here) was named as the cause: communicator world failed: rank 2 was silent");
+    assert_shows(
+        "VERDICT: rank 2 (no black box here) was named as the cause: communicator world failed: rank 2 was silent");
     assert_int_equal(occurrences("VERDICT"), 1);
 }
 
@@ -541,7 +542,8 @@ static void test_summary(void **state)
 {
     stage_play(4, three_wait_for_one);
     assert_int_equal(stage_run("--summary --stuck 60m"), 0);
-    assert_shows("world: 4 of 4 ranks here, 4 alive, 3 in a call, 0 failed; calls 7 to 8; id 0000000000abcdef\n4 processes, nothing stands still");
+    assert_shows("world: 4 of 4 ranks here, 4 alive, 3 in a call, 0 failed; calls 7 to 8; id 0000000000abcdef\n4 "
+                 "processes, nothing stands still");
     assert_int_equal(stage_run("--summary --stuck 0"), 5);
     assert_int_equal(strncmp(stage_output, "VERDICT: rank 3 (process", 24), 0);
 }

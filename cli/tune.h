@@ -53,8 +53,8 @@ struct tune_run {
     int rows; /* that are expected */
 };
 
-/* The least times of `rounds` runs, the first one verified, with `count` settings "NAME=VALUE". False, and a sentence on
- * stderr, if one fails. */
+/* The least times of `rounds` runs, the first one verified, with `count` settings "NAME=VALUE". False, and a sentence
+ * on stderr, if one fails. */
 bool tune_least(const struct tune_run *run, char *const *settings, int count, int rounds, double *us);
 
 /* One sweep over the sizes by processes of this program, with settings "NAME=VALUE". us[k] is the time at sizes[k], 0

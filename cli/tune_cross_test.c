@@ -35,7 +35,8 @@ static void small_gains_change_nothing(void **state)
 static void cases_are_weighed(void **state)
 {
     /* two cases at the same sizes: what one loses at 4 the other gains twice */
-    const struct tune_point points[] = {{1, {1, 2}}, {4, {10, 11}}, {16, {20, 10}}, {1, {1, 2}}, {4, {14, 10}}, {16, {20, 10}}};
+    const struct tune_point points[] = {{1, {1, 2}}, {4, {10, 11}}, {16, {20, 10}},
+                                        {1, {1, 2}}, {4, {14, 10}}, {16, {20, 10}}};
     assert_int_equal(tune_cross(points, 6, TUNE_NEVER), 4);
 }
 
@@ -47,8 +48,10 @@ static void no_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(second_way_takes_over),      cmocka_unit_test(always_and_never),
-        cmocka_unit_test(small_gains_change_nothing), cmocka_unit_test(cases_are_weighed),
+        cmocka_unit_test(second_way_takes_over),
+        cmocka_unit_test(always_and_never),
+        cmocka_unit_test(small_gains_change_nothing),
+        cmocka_unit_test(cases_are_weighed),
         cmocka_unit_test(no_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

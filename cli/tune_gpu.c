@@ -20,7 +20,11 @@ enum { FACTOR = 4, MOST_POINTS = 1024, BLOCK_ROWS = 5, SETTING = 64 };
 enum { PROCESSES = 1, PROCESS = 2 }; /* ranks are processes; ranks of one process */
 
 /* What a parameter compares with the bytes of the vector. */
-enum unit { VECTOR, MESSAGE /* of alltoall: to each peer */, HALF /* the same, halved: of collectives messages twice as long count (src/executor/gpu/exchange.c) */ };
+enum unit {
+    VECTOR,
+    MESSAGE /* of alltoall: to each peer */,
+    HALF /* the same, halved: of collectives messages twice as long count (src/executor/gpu/exchange.c) */
+};
 
 /* Two ways, and the parameter that says at which size the second one begins. */
 struct duel {
@@ -36,35 +40,115 @@ struct duel {
     int64_t least, most; /* units */
 };
 
-#define K 1024ll
-#define M (1024 * K)
-#define G (1024 * M)
+#define K       1024ll
+#define M       (1024 * K)
+#define G       (1024 * M)
 #define CHAINED "TUTTI_CHAIN_FROM=1"
 
 /* In this order: each is measured with what was found for those before. */
 static const struct duel duels[] = {
-    {.id = PARAM_PLAIN_FROM, .ways = {"flags", "plain"}, .values = {"1T", "1"}, .collectives = {"alltoall", "allgather"}, .with = "TUTTI_LINES_TO=0",
-     .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .least = 4 * K, .most = 1 * M},
-    {.id = PARAM_LINES_FROM, .ways = {"flags", "lines"}, .values = {"1T", "1"}, .collectives = {"alltoall", "allgather"},
-     .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .least = 1 * K, .most = 1 * M},
-    {.id = PARAM_LINES_TO, .ways = {"lines", "plain"}, .values = {"1T", "0"}, .collectives = {"sendrecv", "alltoall"}, .with = "TUTTI_COPY_FROM=0",
-     .unit = MESSAGE, .kinds = PROCESSES, .least_ranks = 2, .never = "1T", .least = 256 * K, .most = 64 * M},
-    {.id = PARAM_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"0", "4K"}, .collectives = {"sendrecv", "alltoall"},
-     .unit = HALF, .kinds = PROCESSES | PROCESS, .least_ranks = 2, .least = 64 * K, .most = 64 * M},
-    {.id = PARAM_REDUCE_LINES_FROM, .ways = {"flags", "lines"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
-     .kinds = PROCESSES, .least_ranks = 2, .least = 64 * K, .most = 4 * M},
-    {.id = PARAM_REDUCE_LINES_TO, .ways = {"lines", "plain"}, .values = {"1T", "0"}, .collectives = {"allreduce"},
-     .kinds = PROCESSES, .least_ranks = 2, .never = "1T", .least = 1 * M, .most = 256 * M},
-    {.id = PARAM_PEER_FROM, .ways = {"windows", "direct"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
-     .kinds = PROCESS, .least_ranks = 2, .least = 64 * K, .most = 16 * M},
-    {.id = PARAM_GATHER_FROM, .ways = {"kernel", "gather"}, .values = {"1T", "1"}, .collectives = {"allreduce"},
-     .kinds = PROCESSES | PROCESS, .least_ranks = 2, .never = "1T", .least = 64 * M, .most = 1 * G},
-    {.id = PARAM_CHAIN_FAN, .ways = {"fan", "chain"}, .values = {"1T", "0"}, .collectives = {"broadcast"}, .with = CHAINED,
-     .kinds = PROCESSES | PROCESS, .least_ranks = 3, .largest = true, .never = "1T", .least = 1 * M, .most = 1 * G},
-    {.id = PARAM_CHAIN_COPY_FROM, .ways = {"kernel", "copies"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
-     .with = CHAINED, .kinds = PROCESSES | PROCESS, .least_ranks = 3, .never = "1T", .least = 4 * M, .most = 1 * G},
-    {.id = PARAM_CHAIN_FROM, .ways = {"exchange", "chain"}, .values = {"1T", "1"}, .collectives = {"broadcast"},
-     .kinds = PROCESSES | PROCESS, .least_ranks = 3, .least = 64 * K, .most = 16 * M},
+    {.id = PARAM_PLAIN_FROM,
+     .ways = {"flags", "plain"},
+     .values = {"1T", "1"},
+     .collectives = {"alltoall", "allgather"},
+     .with = "TUTTI_LINES_TO=0",
+     .unit = MESSAGE,
+     .kinds = PROCESSES,
+     .least_ranks = 2,
+     .least = 4 * K,
+     .most = 1 * M},
+    {.id = PARAM_LINES_FROM,
+     .ways = {"flags", "lines"},
+     .values = {"1T", "1"},
+     .collectives = {"alltoall", "allgather"},
+     .unit = MESSAGE,
+     .kinds = PROCESSES,
+     .least_ranks = 2,
+     .least = 1 * K,
+     .most = 1 * M},
+    {.id = PARAM_LINES_TO,
+     .ways = {"lines", "plain"},
+     .values = {"1T", "0"},
+     .collectives = {"sendrecv", "alltoall"},
+     .with = "TUTTI_COPY_FROM=0",
+     .unit = MESSAGE,
+     .kinds = PROCESSES,
+     .least_ranks = 2,
+     .never = "1T",
+     .least = 256 * K,
+     .most = 64 * M},
+    {.id = PARAM_COPY_FROM,
+     .ways = {"kernel", "copies"},
+     .values = {"0", "4K"},
+     .collectives = {"sendrecv", "alltoall"},
+     .unit = HALF,
+     .kinds = PROCESSES | PROCESS,
+     .least_ranks = 2,
+     .least = 64 * K,
+     .most = 64 * M},
+    {.id = PARAM_REDUCE_LINES_FROM,
+     .ways = {"flags", "lines"},
+     .values = {"1T", "1"},
+     .collectives = {"allreduce"},
+     .kinds = PROCESSES,
+     .least_ranks = 2,
+     .least = 64 * K,
+     .most = 4 * M},
+    {.id = PARAM_REDUCE_LINES_TO,
+     .ways = {"lines", "plain"},
+     .values = {"1T", "0"},
+     .collectives = {"allreduce"},
+     .kinds = PROCESSES,
+     .least_ranks = 2,
+     .never = "1T",
+     .least = 1 * M,
+     .most = 256 * M},
+    {.id = PARAM_PEER_FROM,
+     .ways = {"windows", "direct"},
+     .values = {"1T", "1"},
+     .collectives = {"allreduce"},
+     .kinds = PROCESS,
+     .least_ranks = 2,
+     .least = 64 * K,
+     .most = 16 * M},
+    {.id = PARAM_GATHER_FROM,
+     .ways = {"kernel", "gather"},
+     .values = {"1T", "1"},
+     .collectives = {"allreduce"},
+     .kinds = PROCESSES | PROCESS,
+     .least_ranks = 2,
+     .never = "1T",
+     .least = 64 * M,
+     .most = 1 * G},
+    {.id = PARAM_CHAIN_FAN,
+     .ways = {"fan", "chain"},
+     .values = {"1T", "0"},
+     .collectives = {"broadcast"},
+     .with = CHAINED,
+     .kinds = PROCESSES | PROCESS,
+     .least_ranks = 3,
+     .largest = true,
+     .never = "1T",
+     .least = 1 * M,
+     .most = 1 * G},
+    {.id = PARAM_CHAIN_COPY_FROM,
+     .ways = {"kernel", "copies"},
+     .values = {"1T", "1"},
+     .collectives = {"broadcast"},
+     .with = CHAINED,
+     .kinds = PROCESSES | PROCESS,
+     .least_ranks = 3,
+     .never = "1T",
+     .least = 4 * M,
+     .most = 1 * G},
+    {.id = PARAM_CHAIN_FROM,
+     .ways = {"exchange", "chain"},
+     .values = {"1T", "1"},
+     .collectives = {"broadcast"},
+     .kinds = PROCESSES | PROCESS,
+     .least_ranks = 3,
+     .least = 64 * K,
+     .most = 16 * M},
 };
 enum { DUELS = sizeof duels / sizeof *duels };
 
@@ -79,7 +163,7 @@ struct job {
     char *settings[DUELS + 2]; /* found so far, and those that are tried */
     char texts[DUELS][SETTING];
     int settled;
-    bool failed; /* a way of the duel at hand has */
+    bool failed;      /* a way of the duel at hand has */
     char blocks[200]; /* the advice */
     bool any;
 };

@@ -51,9 +51,12 @@ static void words(const struct tune_run *run, char *program, char numbers[6][24]
     const int64_t values[6] = {run->first, run->last, run->factor, run->iterations, run->ranks, verify};
     for (int i = 0; i < 6; i++)
         snprintf(numbers[i], 24, "%lld", (long long)values[i]);
-    char *const common[] = {program, "perf",     (char *)run->collective, "-b", numbers[0], "-e", numbers[1],
-                            "-f",    numbers[2], "-n", numbers[3],        "-g", numbers[4], "-c", numbers[5],
-                            "-a",    "3"};
+    char *const common[] = {program,    "perf",     (char *)run->collective,
+                            "-b",       numbers[0], "-e",
+                            numbers[1], "-f",       numbers[2],
+                            "-n",       numbers[3], "-g",
+                            numbers[4], "-c",       numbers[5],
+                            "-a",       "3"};
     char *const host[] = {"-z", "1", "-w", "3"}, *const gpu[] = {"--gpu"};
     size_t count = sizeof common / sizeof *common, more = run->gpu ? 1 : 4;
     memcpy(argv, common, sizeof common);

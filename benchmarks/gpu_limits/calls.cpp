@@ -8,7 +8,8 @@
 #include <atomic>
 #include <thread>
 
-namespace {
+namespace
+{
 
 constexpr int BURST = 50, BURSTS = 12;
 constexpr int COUNT = 200, COUNT_BUSY = 60, FIRST = 10; /* few behind a gate: the queue of a stream has an end */
@@ -114,7 +115,8 @@ CUresult attributes(unsigned count)
     int ordinal;
     unsigned type;
     unsigned long long id;
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_BUFFER_ID};
     void *values[] = {&type, &ordinal, &id};
     return cuPointerGetAttributes(count, which, values, bench.gpu->in);
 }
@@ -140,7 +142,11 @@ const Call calls[] = {
     {"cuEventRecord", [] { return cuEventRecord(bench.event, bench.stream); }},
     {"cuEventQuery, done", [] { return query(bench.past); }},
     {"cuEventQuery, last recorded in the stream", [] { return query(bench.event); }},
-    {"cuStreamQuery", [] { CUresult r = cuStreamQuery(bench.stream); return r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r; }},
+    {"cuStreamQuery",
+     [] {
+         CUresult r = cuStreamQuery(bench.stream);
+         return r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r;
+     }},
     {"cuStreamIsCapturing", is_capturing},
     {"cuStreamGetCaptureInfo", capture_info},
     {"cuCtxPushCurrent, cuCtxPopCurrent", push_pop},
@@ -151,13 +157,16 @@ const Call calls[] = {
     {"cuStreamWaitEvent, done", [] { return cuStreamWaitEvent(bench.stream, bench.past, 0); }},
     {"cuStreamWaitValue32, own memory",
      [] { return cuStreamWaitValue32(bench.stream, bench.gpu->words, 0, CU_STREAM_WAIT_VALUE_GEQ); }},
-    {"cuStreamWaitValue32, host memory", [] { return cuStreamWaitValue32(bench.stream, host_word(8), 0, CU_STREAM_WAIT_VALUE_GEQ); }},
-    {"cuStreamWriteValue32, own memory", [] { return cuStreamWriteValue32(bench.stream, bench.gpu->words + 64, 0, 0); }},
+    {"cuStreamWaitValue32, host memory",
+     [] { return cuStreamWaitValue32(bench.stream, host_word(8), 0, CU_STREAM_WAIT_VALUE_GEQ); }},
+    {"cuStreamWriteValue32, own memory",
+     [] { return cuStreamWriteValue32(bench.stream, bench.gpu->words + 64, 0, 0); }},
     {"cuStreamWriteValue32, host memory", [] { return cuStreamWriteValue32(bench.stream, host_word(9), 0, 0); }},
     {"cuStreamBatchMemOp, write and wait", batch},
     {"cuMemcpyDtoDAsync, 4 KiB, own memory",
      [] { return cuMemcpyDtoDAsync(bench.gpu->out, bench.gpu->in, 4 * KIB, bench.stream); }},
-    {"cuMemcpyDtoDAsync, 4 KiB, to a peer", [] { return cuMemcpyDtoDAsync(bench.peer, bench.gpu->in, 4 * KIB, bench.stream); }},
+    {"cuMemcpyDtoDAsync, 4 KiB, to a peer",
+     [] { return cuMemcpyDtoDAsync(bench.peer, bench.gpu->in, 4 * KIB, bench.stream); }},
     {"cuGraphLaunch, 1 kernel", [] { return cuGraphLaunch(bench.graph, bench.stream); }},
 };
 
@@ -205,8 +214,9 @@ CUresult launch_on(const Gpu &gpu, CUstream stream)
 }
 
 /* Threads that call the driver again and again, meanwhile. */
-class Others {
-public:
+class Others
+{
+  public:
     ~Others()
     {
         stop = true;
@@ -222,7 +232,7 @@ public:
         });
     }
 
-private:
+  private:
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
 };
@@ -241,9 +251,11 @@ void launch_some(const Gpu &gpu)
 
 void costs()
 {
-    Table table = {"Nanoseconds of a call on GPU 0, medians (busy: behind a kernel that waits; poller: a second thread calls cuEventQuery there; "
+    Table table = {"Nanoseconds of a call on GPU 0, medians (busy: behind a kernel that waits; poller: a second thread "
+                   "calls cuEventQuery there; "
                    "launchers: a thread for each other GPU launches there)",
-                   {"call", "idle", "busy", "idle, poller", "busy, poller", "idle, launchers", "busy, launchers"}, {}};
+                   {"call", "idle", "busy", "idle, poller", "busy, poller", "idle, launchers", "busy, launchers"},
+                   {}};
     for (const Call &call : calls) {
         if (!bench.peer && std::string(call.name).find("peer") != std::string::npos)
             continue;
@@ -340,9 +352,11 @@ void launching()
     for (CUstream stream : bench.gpu->streams)
         shared.push_back({bench.gpu, stream, 0, ""});
     table.rows.push_back({"one thread, one GPU", text("%.0f", in_threads({own[0]}))});
-    table.rows.push_back({text("one thread, %d GPUs in turns, with cuCtxSetCurrent", gpu_count()), text("%.0f", in_turns())});
+    table.rows.push_back(
+        {text("one thread, %d GPUs in turns, with cuCtxSetCurrent", gpu_count()), text("%.0f", in_turns())});
     table.rows.push_back({text("%d threads, a GPU each, the slowest", gpu_count()), text("%.0f", in_threads(own))});
-    table.rows.push_back({text("%d threads, streams of one GPU, the slowest", STREAMS), text("%.0f", in_threads(shared))});
+    table.rows.push_back(
+        {text("%d threads, streams of one GPU, the slowest", STREAMS), text("%.0f", in_threads(shared))});
     set_current(*bench.gpu);
     report_table(table);
 }

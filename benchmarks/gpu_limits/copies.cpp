@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-namespace {
+namespace
+{
 
 Pairs moved;
 
@@ -163,7 +164,9 @@ struct Between {
     void (*before)(const Gpu &gpu), (*after)(const Gpu &gpu);
 };
 
-void none(const Gpu &) {}
+void none(const Gpu &)
+{
+}
 
 void wait_own(const Gpu &gpu)
 {
@@ -240,7 +243,9 @@ double copy_time(const Between &between, size_t bytes)
 
 void pauses()
 {
-    Table table = {"Pause of a stream at each copy of a ring, by what stands between copies, microseconds", {"between copies"}, {}};
+    Table table = {"Pause of a stream at each copy of a ring, by what stands between copies, microseconds",
+                   {"between copies"},
+                   {}};
     std::vector<double> alone;
     std::vector<size_t> sizes;
     std::vector<std::string> first = {"nothing (time of a copy)"};

@@ -123,7 +123,8 @@ std::vector<double> together(int streams, const std::function<void(Gpu &)> &queu
     return times;
 }
 
-namespace {
+namespace
+{
 
 uint32_t seed_of(const Gpu &gpu)
 {
@@ -168,10 +169,12 @@ void check_moved(const std::string &what, const Pairs &moved, size_t bytes)
         uint32_t wrong = 0;
         set_current(gpu);
         OK(cuMemsetD8Async(gpu.words, 0, 4, gpu.streams[0]));
-        launch(gpu, CHECK, BLOCKS, THREADS, gpu.streams[0], 0, place(gpu, other), (uint64_t)bytes / 4, seed_of(other), gpu.words);
+        launch(gpu, CHECK, BLOCKS, THREADS, gpu.streams[0], 0, place(gpu, other), (uint64_t)bytes / 4, seed_of(other),
+               gpu.words);
         OK(cuStreamSynchronize(gpu.streams[0]));
         OK(cuMemcpyDtoH(&wrong, gpu.words, sizeof(wrong)));
         if (wrong)
-            complain(text("%s, %zu bytes from GPU %d to GPU %d: %u words are wrong", what.c_str(), bytes, from, to, wrong));
+            complain(
+                text("%s, %zu bytes from GPU %d to GPU %d: %u words are wrong", what.c_str(), bytes, from, to, wrong));
     }
 }

@@ -2,7 +2,8 @@
 /* gpu_limits: the kernels. Each one that waits gives up after the patience it was given, and says so in its result. */
 #include "kernels.h"
 
-namespace {
+namespace
+{
 
 __device__ __forceinline__ uint64_t now()
 {
@@ -75,7 +76,8 @@ extern "C" __global__ void __launch_bounds__(MOVE_THREADS) limits_move(const __g
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-namespace {
+namespace
+{
 
 __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
@@ -123,7 +125,8 @@ extern "C" __global__ void limits_bulk(const __grid_constant__ Moves m)
     extern __shared__ __align__(128) unsigned char buffer[];
     __shared__ __align__(8) uint64_t bars[BULK_STAGES];
     constexpr uint32_t AHEAD = BULK_STAGES / 2;
-    uint32_t items = (uint32_t)(m.bytes / BULK_PIECE) * m.peers, mine = blockIdx.x < items ? (items - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+    uint32_t items = (uint32_t)(m.bytes / BULK_PIECE) * m.peers,
+             mine = blockIdx.x < items ? (items - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
     Bulk b = {buffer, bars};
     if (threadIdx.x)
         return;
@@ -133,7 +136,8 @@ extern "C" __global__ void limits_bulk(const __grid_constant__ Moves m)
     for (uint32_t k = 0; k < mine && k < AHEAD; k++)
         bulk_load(b, m, k);
     for (uint32_t k = 0; k < mine; k++) {
-        if (k + AHEAD < mine) { /* into the stage that was stored AHEAD rounds ago: only the last AHEAD - 1 stores may still read */
+        if (k + AHEAD <
+            mine) { /* into the stage that was stored AHEAD rounds ago: only the last AHEAD - 1 stores may still read */
             asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(AHEAD - 1) : "memory");
             bulk_load(b, m, k + AHEAD);
         }
@@ -142,7 +146,9 @@ extern "C" __global__ void limits_bulk(const __grid_constant__ Moves m)
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 #else
-extern "C" __global__ void limits_bulk(const __grid_constant__ Moves) {}
+extern "C" __global__ void limits_bulk(const __grid_constant__ Moves)
+{
+}
 #endif
 
 extern "C" __global__ void limits_flags(const __grid_constant__ Talk t)
@@ -163,19 +169,24 @@ extern "C" __global__ void limits_flags(const __grid_constant__ Talk t)
     ((uint64_t *)t.result)[1] = good;
 }
 
-namespace {
+namespace
+{
 
 /* Data and flag twice in 16 bytes, which arrive as one. */
 __device__ __forceinline__ void send_packet(void *to, uint32_t i)
 {
-    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %2};" ::"l"(to), "r"(i * 3), "r"(i), "r"(i * 5) : "memory");
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %2};" ::"l"(to), "r"(i * 3), "r"(i), "r"(i * 5)
+                 : "memory");
 }
 
 __device__ __forceinline__ bool take_packet(const void *at, uint32_t i, uint64_t until)
 {
     uint32_t a, b, c, d, polls = 0;
     do {
-        asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(at) : "memory");
+        asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                     : "l"(at)
+                     : "memory");
         if (!(++polls & 1023) && now() > until)
             return false;
     } while (b != i || d != i);
@@ -218,7 +229,8 @@ extern "C" __global__ void limits_fence(const __grid_constant__ Fence f)
         *(uint64_t *)f.result = now() - began;
 }
 
-namespace {
+namespace
+{
 
 __device__ __forceinline__ uint32_t *slot(const Team &t, uint32_t of, uint32_t block, uint32_t from)
 {
@@ -261,7 +273,8 @@ extern "C" __global__ void limits_meet(const __grid_constant__ Team t)
     say(t, began, good);
 }
 
-/* All blocks of all GPUs: they count themselves, the first block meets those of the other GPUs and tells the rest. All must run at once. */
+/* All blocks of all GPUs: they count themselves, the first block meets those of the other GPUs and tells the rest. All
+ * must run at once. */
 extern "C" __global__ void limits_barrier(const __grid_constant__ Team t)
 {
     uint32_t *counter = (uint32_t *)(t.words[t.me] + TEAM_COUNTER), *told = (uint32_t *)(t.words[t.me] + TEAM_ROUND);

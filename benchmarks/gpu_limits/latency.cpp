@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-namespace {
+namespace
+{
 
 constexpr size_t RESULTS = WORDS - 4096; /* in a GPU's words; flags lie below */
 constexpr int ROUNDS = 500;
@@ -39,14 +40,20 @@ double talk(Kernel kernel, const Gpu &a, const Gpu &b, const char *what)
     const Gpu *ends[] = {&a, &b};
     clear_words();
     for (int i = 0; i < 2; i++) {
-        Talk t = {ends[i]->words + 4096 * i, ends[!i]->words + 4096 * !i, ends[i]->words + RESULTS + 16 * i, PATIENCE_NS, ROUNDS, i == 0};
+        Talk t = {ends[i]->words + 4096 * i,
+                  ends[!i]->words + 4096 * !i,
+                  ends[i]->words + RESULTS + 16 * i,
+                  PATIENCE_NS,
+                  ROUNDS,
+                  i == 0};
         set_current(*ends[i]);
         launch(*ends[i], kernel, 1, 1, ends[i]->streams[i], 0, t);
     }
     synchronize_all();
     for (int i = 0; i < 2; i++)
         if (result_of(*ends[i], i).state != 1)
-            complain(text("%s between GPUs %d and %d: a message did not come, or not as it was sent", what, a.index, b.index));
+            complain(text("%s between GPUs %d and %d: a message did not come, or not as it was sent", what, a.index,
+                          b.index));
     return result_of(a).ns / (2.0 * ROUNDS);
 }
 
@@ -54,7 +61,8 @@ void talks()
 {
     Table table = {"A message from kernel to kernel, one way, nanoseconds", {"by", "within a GPU", "to a peer"}, {}};
     const Gpu &a = machine.gpus[0];
-    const std::pair<const char *, Kernel> ways[] = {{"flag: st.release.sys, ld.acquire.sys", FLAGS}, {"packet: 16 volatile bytes", PACKETS}};
+    const std::pair<const char *, Kernel> ways[] = {{"flag: st.release.sys, ld.acquire.sys", FLAGS},
+                                                    {"packet: 16 volatile bytes", PACKETS}};
     for (const auto &[name, kernel] : ways) {
         std::string away = gpu_count() > 1 ? text("%.0f", talk(kernel, a, gpu_after(a, 1), name)) : "-";
         table.rows.push_back({name, text("%.0f", talk(kernel, a, a, name)), away});
@@ -75,12 +83,15 @@ double fence(const Gpu &gpu, CUdeviceptr to, unsigned threads, uint32_t stores)
 
 void fences()
 {
-    Table table = {"__threadfence_system and __syncthreads after stores of 16 bytes, nanoseconds", {"threads x stores", "own memory", "a peer's"}, {}};
+    Table table = {"__threadfence_system and __syncthreads after stores of 16 bytes, nanoseconds",
+                   {"threads x stores", "own memory", "a peer's"},
+                   {}};
     const std::pair<unsigned, uint32_t> loads[] = {{1, 0}, {512, 0}, {1, 1}, {32, 1}, {512, 1}, {512, 8}};
     const Gpu &gpu = machine.gpus[0];
     for (const auto &[threads, stores] : loads) {
         std::string away = gpu_count() > 1 ? text("%.0f", fence(gpu, gpu_after(gpu, 1).out, threads, stores)) : "-";
-        table.rows.push_back({text("%u x %u", threads, stores), text("%.0f", fence(gpu, gpu.out, threads, stores)), away});
+        table.rows.push_back(
+            {text("%u x %u", threads, stores), text("%.0f", fence(gpu, gpu.out, threads, stores)), away});
     }
     report_table(table);
 }
@@ -112,7 +123,9 @@ double barrier(Kernel kernel, unsigned blocks, int count)
 
 void barriers()
 {
-    Table table = {"A barrier of running kernels, nanoseconds", {"GPUs", "blocks", "each block with its namesakes", "all blocks of all"}, {}};
+    Table table = {"A barrier of running kernels, nanoseconds",
+                   {"GPUs", "blocks", "each block with its namesakes", "all blocks of all"},
+                   {}};
     for (int count = 1; count <= gpu_count(); count *= 2)
         for (unsigned blocks : {1, 16, 64})
             table.rows.push_back({text("%d", count), text("%u", blocks), text("%.0f", barrier(MEET, blocks, count)),
@@ -176,7 +189,8 @@ double launch_and_wait(const Gpu &gpu, unsigned blocks, unsigned threads)
 void launches()
 {
     Table table = {"Kernels that do nothing, microseconds each",
-                   {"blocks x threads", "graph of 20", "20 queued", "launch and synchronize"}, {}};
+                   {"blocks x threads", "graph of 20", "20 queued", "launch and synchronize"},
+                   {}};
     const Gpu &gpu = machine.gpus[0];
     const std::pair<unsigned, unsigned> grids[] = {{1, 32}, {1, 512}, {16, 512}, {64, 512}, {128, 512}};
     for (const auto &grid : grids) {

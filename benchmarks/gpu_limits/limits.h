@@ -42,8 +42,8 @@ struct Gpu {
 
 struct Machine {
     std::vector<Gpu> gpus;
-    std::vector<char> image; /* the kernels as the driver loads them */
-    size_t most = 256 * MIB; /* the longest copy */
+    std::vector<char> image;  /* the kernels as the driver loads them */
+    size_t most = 256 * MIB;  /* the longest copy */
     uint32_t *host = nullptr; /* HOST_WORDS bytes of pinned memory that all GPUs see at this address, too */
     std::string name;
     int driver = 0;
@@ -71,7 +71,9 @@ std::vector<char> load_image(); /* of this program's kernels */
 void load_kernels(Gpu &gpu);
 CUfunction function_of(const Gpu &gpu, Kernel kernel);
 
-template <class... A> void launch(const Gpu &gpu, Kernel kernel, unsigned blocks, unsigned threads, CUstream stream, unsigned shared, A... values)
+template <class... A>
+void launch(const Gpu &gpu, Kernel kernel, unsigned blocks, unsigned threads, CUstream stream, unsigned shared,
+            A... values)
 {
     void *params[] = {&values...};
     OK(cuLaunchKernel(function_of(gpu, kernel), blocks, 1, 1, threads, 1, 1, shared, stream, params, nullptr));
@@ -79,9 +81,11 @@ template <class... A> void launch(const Gpu &gpu, Kernel kernel, unsigned blocks
 
 /* ---- gate.cpp ---- */
 
-/* Holds streams back until all is queued. A kernel waits in them and gives up by itself: a full queue cannot hold the host for ever. */
-class Gate {
-public:
+/* Holds streams back until all is queued. A kernel waits in them and gives up by itself: a full queue cannot hold the
+ * host for ever. */
+class Gate
+{
+  public:
     explicit Gate(int word = 0);
     ~Gate();
     Gate(const Gate &) = delete;
@@ -89,27 +93,31 @@ public:
     void close(const Gpu &gpu, CUstream stream);
     void open();
 
-private:
+  private:
     int word;
 };
 
-/* Work under way on a GPU, in a stream that nothing else uses, until this object goes: a stream that waits for host memory, or a kernel that does. */
-class Blocker {
-public:
+/* Work under way on a GPU, in a stream that nothing else uses, until this object goes: a stream that waits for host
+ * memory, or a kernel that does. */
+class Blocker
+{
+  public:
     Blocker(const Gpu &gpu, bool kernel);
     ~Blocker();
     bool holds(); /* it still does */
 
-private:
+  private:
     static constexpr int WORD = 2;
     const Gpu &gpu;
     Gate gate;
 };
 
-/* Runs what queue(gpu) puts into the first `streams` streams of each GPU: all begin when all is queued. Microseconds of each GPU. */
+/* Runs what queue(gpu) puts into the first `streams` streams of each GPU: all begin when all is queued. Microseconds of
+ * each GPU. */
 std::vector<double> together(int streams, const std::function<void(Gpu &)> &queue);
 
-/* Numbers that tell where they come from, in `in` of all GPUs. What `moved` names must then be found in `out` of the second, in the first one's place. */
+/* Numbers that tell where they come from, in `in` of all GPUs. What `moved` names must then be found in `out` of the
+ * second, in the first one's place. */
 using Pairs = std::set<std::pair<int, int>>;
 void fill_all(size_t bytes);
 void clear_all(size_t bytes);
@@ -145,8 +153,9 @@ void part_waits();
 /* ---- second.cpp ---- */
 
 /* A process of its own with memory on a GPU, and with a blocker there at will. */
-class Second {
-public:
+class Second
+{
+  public:
     explicit Second(int ordinal);
     ~Second();
     Second(const Second &) = delete;
@@ -155,7 +164,7 @@ public:
     void release();
     CUipcMemHandle memory = {};
 
-private:
+  private:
     void ask(char command);
     void end();
     int to = -1, from = -1, pid = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_limits: its own kernels. The compiler has put them into a section of this program; the driver loads them from there, without the runtime
- * library, so that they can be loaded again while loading is what is looked at. */
+/* gpu_limits: its own kernels. The compiler has put them into a section of this program; the driver loads them from
+ * there, without the runtime library, so that they can be loaded again while loading is what is looked at. */
 #include "limits.h"
 
 #include <elf.h>
@@ -10,10 +10,12 @@
 #include <cstring>
 #include <memory>
 
-const char *const kernel_names[KERNELS] = {"limits_spin",    "limits_fill",  "limits_check", "limits_move",    "limits_bulk",   "limits_flags",
-                                           "limits_packets", "limits_fence", "limits_meet",  "limits_barrier", "limits_nothing"};
+const char *const kernel_names[KERNELS] = {"limits_spin", "limits_fill",    "limits_check",   "limits_move",
+                                           "limits_bulk", "limits_flags",   "limits_packets", "limits_fence",
+                                           "limits_meet", "limits_barrier", "limits_nothing"};
 
-namespace {
+namespace
+{
 
 constexpr char SECTION[] = ".nv_fatbin"; /* CUDA's <fatbinary_section.h> */
 constexpr uint32_t MAGIC = 0xba55ed50;
@@ -74,7 +76,8 @@ std::vector<char> load_image()
     return longest(section_of(file.get()));
 }
 
-/* All at once, before anything waits on the GPU: loading may have to wait for what runs. What is missing is said where it is used. */
+/* All at once, before anything waits on the GPU: loading may have to wait for what runs. What is missing is said where
+ * it is used. */
 void load_kernels(Gpu &gpu)
 {
     OK(cuModuleLoadData(&gpu.module, machine.image.data()));

@@ -11,7 +11,8 @@
 
 Machine machine;
 
-namespace {
+namespace
+{
 
 struct Part {
     const char *name, *what;
@@ -43,7 +44,8 @@ void help(FILE *to)
                 "  --gpus N         1 to 4, those of least number (4, or as many as there are)\n"
                 "  --most BYTES     the longest copy; K, M, G may follow (256M)\n"
                 "  --limit SECONDS  the program ends then, whatever it is doing (120)\n\n"
-                "Exit status: 0 all went well, 1 a check failed, a part could not go on, or there is no GPU, 2 wrong arguments.\n");
+                "Exit status: 0 all went well, 1 a check failed, a part could not go on, or there is no GPU, 2 wrong "
+                "arguments.\n");
 }
 
 [[noreturn]] void usage(const std::string &said)
@@ -234,7 +236,8 @@ int main(int argc, char **argv)
     if (!saved)
         fprintf(stderr, "gpu_limits: %s could not be written\n", options.json.c_str());
     int failed = report_complaints();
-    printf("\n%s after %.1f s\n", failed ? text("%d checks or parts FAILED", failed).c_str() : "all went well", (now_us() - began) * 1e-6);
+    printf("\n%s after %.1f s\n", failed ? text("%d checks or parts FAILED", failed).c_str() : "all went well",
+           (now_us() - began) * 1e-6);
     fflush(stdout);
     _exit(failed || !saved); /* what may still wait on a GPU does not hold the end up */
 }

@@ -9,7 +9,8 @@
 #include <list>
 #include <mutex>
 
-namespace {
+namespace
+{
 
 struct Part {
     std::string name;
@@ -35,8 +36,10 @@ std::string quoted(const std::string &value)
 /* Numbers as such. */
 std::string cell(const std::string &value)
 {
-    bool plain = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos && value[0] != '.' && value.back() != '.';
-    bool number = plain && std::count(value.begin(), value.end(), '.') < 2 && (value[0] != '0' || value.size() == 1 || value[1] == '.');
+    bool plain = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos && value[0] != '.' &&
+                 value.back() != '.';
+    bool number = plain && std::count(value.begin(), value.end(), '.') < 2 &&
+                  (value[0] != '0' || value.size() == 1 || value[1] == '.');
     return number ? value : quoted(value);
 }
 
@@ -53,7 +56,8 @@ std::string table_json(const Table &table)
     std::string rows;
     for (const auto &row : table.rows)
         rows += (rows.empty() ? "" : ",\n    ") + list(row, cell);
-    return "{\"title\": " + quoted(table.title) + ", \"heads\": " + list(table.heads, quoted) + ", \"rows\": [\n    " + rows + "]}";
+    return "{\"title\": " + quoted(table.title) + ", \"heads\": " + list(table.heads, quoted) + ", \"rows\": [\n    " +
+           rows + "]}";
 }
 
 std::string part_json(const Part &part)
@@ -61,8 +65,9 @@ std::string part_json(const Part &part)
     std::string tables;
     for (const Table &table : part.tables)
         tables += (tables.empty() ? "" : ",\n   ") + table_json(table);
-    return "{\"part\": " + quoted(part.name) + text(", \"seconds\": %.2f", part.seconds) + ", \"notes\": " + list(part.notes, quoted) +
-           ", \"complaints\": " + list(part.complaints, quoted) + ", \"tables\": [\n   " + tables + "]}";
+    return "{\"part\": " + quoted(part.name) + text(", \"seconds\": %.2f", part.seconds) +
+           ", \"notes\": " + list(part.notes, quoted) + ", \"complaints\": " + list(part.complaints, quoted) +
+           ", \"tables\": [\n   " + tables + "]}";
 }
 
 /* Letters, not bytes: all is plain ASCII here. */

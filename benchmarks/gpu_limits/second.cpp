@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_limits waits: a second process, whose memory the first one maps. It does what its standard input says, a letter at a time. */
+/* gpu_limits waits: a second process, whose memory the first one maps. It does what its standard input says, a letter
+ * at a time. */
 #include "limits.h"
 
 #include <cerrno>
@@ -16,7 +17,8 @@
 
 extern char **environ;
 
-namespace {
+namespace
+{
 
 constexpr char STREAM = 'w', KERNEL = 'k', RELEASE = 'r', DONE = 'y';
 

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-namespace {
+namespace
+{
 
 struct Way {
     const char *name;
@@ -15,8 +16,8 @@ struct Way {
 };
 
 const Way ways[] = {
-    {"stores, 1 peer", MOVE, false, false}, {"stores, all", MOVE, false, true},  {"bulk, 1 peer", BULK, false, false},
-    {"bulk, all", BULK, false, true},       {"loads, 1 peer", MOVE, true, false}, {"loads, all", MOVE, true, true},
+    {"stores, 1 peer", MOVE, false, false}, {"stores, all", MOVE, false, true},    {"bulk, 1 peer", BULK, false, false},
+    {"bulk, all", BULK, false, true},       {"loads, 1 peer", MOVE, true, false},  {"loads, all", MOVE, true, true},
     {"bulk loads, 1", BULK, true, false},   {"bulk loads, all", BULK, true, true},
 };
 
@@ -47,7 +48,8 @@ double measure(const Way &way, unsigned blocks, size_t bytes)
     clear_all(bytes);
     for (int time = 0; time < 4; time++) {
         Pairs moved;
-        std::vector<double> us = together(1, [&](Gpu &gpu) { start(gpu, way, blocks, moves_of(gpu, way, bytes, moved)); });
+        std::vector<double> us =
+            together(1, [&](Gpu &gpu) { start(gpu, way, blocks, moves_of(gpu, way, bytes, moved)); });
         std::vector<double> each;
         for (double t : us)
             each.push_back((way.every ? gpu_count() - 1 : 1) * (double)bytes / t * 1e-3);
@@ -63,7 +65,8 @@ void allow_shared_memory()
 {
     for (const Gpu &gpu : machine.gpus) {
         set_current(gpu);
-        OK(cuFuncSetAttribute(function_of(gpu, BULK), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, BULK_STAGES * BULK_PIECE));
+        OK(cuFuncSetAttribute(function_of(gpu, BULK), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                              BULK_STAGES * BULK_PIECE));
     }
 }
 
@@ -74,7 +77,8 @@ void part_stores()
     if (gpu_count() < 2)
         return report_note("stores to peers need two GPUs");
     size_t bytes = std::min(machine.most, 256 * MIB); /* many pieces: no block is left with one more */
-    Table table = {text("GB/s of each GPU by kernels, %zu MiB a peer, %d GPUs", bytes / MIB, gpu_count()), {"blocks"}, {}};
+    Table table = {
+        text("GB/s of each GPU by kernels, %zu MiB a peer, %d GPUs", bytes / MIB, gpu_count()), {"blocks"}, {}};
     if (machine.bulk)
         allow_shared_memory();
     else

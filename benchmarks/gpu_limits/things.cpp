@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_limits waits: the calls that are tried. Each finds and leaves what it works on in one place, so that one sweep cleans up after all. */
+/* gpu_limits waits: the calls that are tried. Each finds and leaves what it works on in one place, so that one sweep
+ * cleans up after all. */
 #include "things.h"
 
 #include "kernels.h"
@@ -8,7 +9,8 @@
 #include <cstring>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 constexpr size_t SIZE = 32 * MIB, HOST_SIZE = 4 * MIB;
 
@@ -148,7 +150,8 @@ CUresult create_export()
 
 CUresult import_fd()
 {
-    return cuMemImportFromShareableHandle(&things.imported, (void *)(uintptr_t)things.fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    return cuMemImportFromShareableHandle(&things.imported, (void *)(uintptr_t)things.fd,
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
 CUresult load()
@@ -240,9 +243,11 @@ const std::vector<Trial> &trials()
         {"cuMemHostUnregister", host_register, [] { return gone(cuMemHostUnregister(pages), things.registered); }, 0},
         {"cuIpcGetMemHandle", allocate, get_handle, 0},
         {"cuIpcOpenMemHandle", nullptr, open_handle, NEEDS_SECOND},
-        {"cuIpcCloseMemHandle", open_handle, [] { return gone(cuIpcCloseMemHandle(things.opened), things.opened); }, NEEDS_SECOND},
+        {"cuIpcCloseMemHandle", open_handle, [] { return gone(cuIpcCloseMemHandle(things.opened), things.opened); },
+         NEEDS_SECOND},
         {"cuIpcOpenMemHandle, the owner is busy", nullptr, open_handle, NEEDS_SECOND | IN_SECOND},
-        {"cuIpcCloseMemHandle, the owner is busy", open_handle, [] { return gone(cuIpcCloseMemHandle(things.opened), things.opened); }, NEEDS_SECOND | IN_SECOND},
+        {"cuIpcCloseMemHandle, the owner is busy", open_handle,
+         [] { return gone(cuIpcCloseMemHandle(things.opened), things.opened); }, NEEDS_SECOND | IN_SECOND},
         {"cuMemCreate", nullptr, create, 0},
         {"cuMemAddressReserve", nullptr, reserve, 0},
         {"cuMemMap", create_reserve, map, 0},
@@ -258,7 +263,8 @@ const std::vector<Trial> &trials()
         {"cuModuleUnload", load_get, [] { return gone(cuModuleUnload(things.module), things.module); }, 0},
         {"cuLibraryLoadData", nullptr, load_library, 0},
         {"cuLibraryGetKernel, cuKernelGetFunction", load_library, library_function, 0},
-        {"cuGraphInstantiate, 1 kernel", make_graph, [] { return cuGraphInstantiateWithFlags(&things.exec, things.graph, 0); }, 0},
+        {"cuGraphInstantiate, 1 kernel", make_graph,
+         [] { return cuGraphInstantiateWithFlags(&things.exec, things.graph, 0); }, 0},
         {"cuStreamCreate", nullptr, [] { return cuStreamCreate(&things.stream, CU_STREAM_NON_BLOCKING); }, 0},
         {"cuStreamDestroy", [] { return cuStreamCreate(&things.stream, CU_STREAM_NON_BLOCKING); },
          [] { return gone(cuStreamDestroy(things.stream), things.stream); }, 0},

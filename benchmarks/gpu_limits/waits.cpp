@@ -9,13 +9,16 @@
 #include <memory>
 #include <thread>
 
-namespace {
+namespace
+{
 
-constexpr int LONG_MS = 200, PROBE_MS = 60; /* later than this a call counts as waiting; earlier others are tried beside it */
+constexpr int LONG_MS = 200,
+              PROBE_MS = 60; /* later than this a call counts as waiting; earlier others are tried beside it */
 
 /* A call by a thread of its own, whose context is current before anything is under way. */
-class Attempt {
-public:
+class Attempt
+{
+  public:
     Attempt(CUcontext context, std::function<CUresult()> call) : thread([this, context, call] { run(context, call); })
     {
         while (state == STARTING)
@@ -40,7 +43,7 @@ public:
     double us = 0;
     CUresult result = CUDA_SUCCESS;
 
-private:
+  private:
     enum { STARTING, READY, GO, DONE, CANCELLED };
     void run(CUcontext context, const std::function<CUresult()> &call)
     {
@@ -90,8 +93,9 @@ std::vector<Probe> make_probes()
 /* Where work is under way. */
 enum Beside { STREAM, KERNEL, PEER, BESIDES };
 
-class Busy {
-public:
+class Busy
+{
+  public:
     Busy(Second *second, Beside beside) : second(second)
     {
         if (second)
@@ -114,7 +118,7 @@ public:
         return !own || own->holds();
     }
 
-private:
+  private:
     Second *second;
     std::unique_ptr<Blocker> own;
 };
@@ -160,7 +164,8 @@ Outcome attempt(const Trial &trial, Second *second, Beside beside)
                 probe.attempt->go();
         done = caller.done_by(until);
         for (Probe &probe : probes)
-            if (!done && !probe.attempt->done_by(until) && !probe.attempt->done_by(until + LONG_MS * 1e3)) /* its thread may have begun late */
+            if (!done && !probe.attempt->done_by(until) &&
+                !probe.attempt->done_by(until + LONG_MS * 1e3)) /* its thread may have begun late */
                 held += (held.empty() ? "" : ", ") + std::string(probe.name);
         if (done && !busy.holds())
             complain(std::string(trial.name) + ": what was under way ended by itself");
@@ -190,7 +195,8 @@ std::vector<std::string> line(const Trial &trial, Second *second)
         }
         things_sweep();
         if (trial.flags & MUST_WAIT && beside != PEER && !outcome.waits)
-            complain(std::string(trial.name) + " came back while work was under way: the rest of this table cannot be believed");
+            complain(std::string(trial.name) +
+                     " came back while work was under way: the rest of this table cannot be believed");
         row.push_back(outcome.cell);
         if (outcome.waits && others == "-")
             others = "yes";
@@ -206,8 +212,10 @@ std::vector<std::string> line(const Trial &trial, Second *second)
 void part_waits()
 {
     const Gpu &gpu = machine.gpus[0];
-    Table table = {text("Driver calls of GPU 0: milliseconds, or WAITS if not done within %d ms", LONG_MS),
-                   {"call", "beside a waiting stream", "beside a kernel", "beside a peer's kernel", "others get through"}, {}};
+    Table table = {
+        text("Driver calls of GPU 0: milliseconds, or WAITS if not done within %d ms", LONG_MS),
+        {"call", "beside a waiting stream", "beside a kernel", "beside a peer's kernel", "others get through"},
+        {}};
     std::unique_ptr<Second> second;
     for (const Gpu &each : machine.gpus) {
         function_of(each, NOTHING);

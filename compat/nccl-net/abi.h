@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface by which NCCL loads a network: one table of calls for each version, found by its name. Order, types and values
- * are NVIDIA's; all else here is ours. What several versions have alike, and in one piece, is one struct: it lies in the
- * tables as its members would.
+ * The interface by which NCCL loads a network: one table of calls for each version, found by its name. Order, types and
+ * values are NVIDIA's; all else here is ours. What several versions have alike, and in one piece, is one struct: it
+ * lies in the tables as its members would.
  */
 #ifndef TUTTI_NCCL_NET_ABI_H
 #define TUTTI_NCCL_NET_ABI_H
@@ -10,11 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NET_HANDLE       128 /* bytes of a handle, which NCCL carries from the receiver to the sender */
-#define NET_REQUESTS     32  /* sends, or receives, of one connection that NCCL has under way at most; 8 in its older releases */
-#define NET_FUSED        4   /* devices that make one virtual device, at most */
-#define NET_NO_CLASS     (-1) /* of traffic: none was asked for */
-#define NET_ANY_ENDING   ((void *)1) /* of a request: the receiver finds the end by itself, in the data */
+#define NET_HANDLE 128 /* bytes of a handle, which NCCL carries from the receiver to the sender */
+#define NET_REQUESTS                                                                                                   \
+    32 /* sends, or receives, of one connection that NCCL has under way at most; 8 in its older releases */
+#define NET_FUSED      4           /* devices that make one virtual device, at most */
+#define NET_NO_CLASS   (-1)        /* of traffic: none was asked for */
+#define NET_ANY_ENDING ((void *)1) /* of a request: the receiver finds the end by itself, in the data */
 
 enum net_result {
     NET_SUCCESS = 0,
@@ -30,7 +31,8 @@ enum net_pointer { NET_HOST_MEMORY = 1, NET_CUDA_MEMORY = 2, NET_DMABUF = 4 }; /
 enum net_level { NET_LOG_WARN = 2, NET_LOG_INFO = 3 };
 enum net_subsystem { NET_LOG_INIT = 1, NET_LOG_NET = 16 }; /* as bits */
 
-typedef void net_log_fn(enum net_level level, unsigned long subsystems, const char *file, int line, const char *format, ...);
+typedef void net_log_fn(enum net_level level, unsigned long subsystems, const char *file, int line, const char *format,
+                        ...);
 typedef enum net_result net_profile_fn(void **event, int type, void *parent, int64_t plugin, void *data);
 
 struct net_fused {
@@ -45,16 +47,16 @@ struct net_wishes {
 
 struct net_properties_8 {
     char *name;
-    char *pci_path;       /* a folder of /sys; NULL: it has none */
-    uint64_t guid;        /* of the adapter */
-    int pointers;         /* enum net_pointer */
-    int global_memory;    /* what is registered holds for all connections */
-    int speed;            /* Mbit/s */
+    char *pci_path;    /* a folder of /sys; NULL: it has none */
+    uint64_t guid;     /* of the adapter */
+    int pointers;      /* enum net_pointer */
+    int global_memory; /* what is registered holds for all connections */
+    int speed;         /* Mbit/s */
     int port;
-    float latency;        /* us; 0: unknown */
+    float latency; /* us; 0: unknown */
     int most_connections;
-    int most_grouped;     /* receives that one call takes */
-    int device_type;      /* 0: the processor drives the network */
+    int most_grouped; /* receives that one call takes */
+    int device_type;  /* 0: the processor drives the network */
     int device_version;
 };
 
@@ -73,8 +75,8 @@ struct net_properties_9 {
     int most_grouped;
     int device_type;
     int device_version;
-    struct net_fused fused;  /* the physical devices of this one */
-    size_t most_bytes;       /* of one send; of a collective's: */
+    struct net_fused fused; /* the physical devices of this one */
+    size_t most_bytes;      /* of one send; of a collective's: */
     size_t most_collective_bytes;
 };
 
@@ -91,7 +93,7 @@ struct net_hints {
     uint32_t op, algorithm, protocol;
 };
 
-/* ---- What all versions have ---------------------------------------------------------------------------------------- */
+/* ---- What all versions have ---- */
 
 struct net_memory_calls {
     enum net_result (*accept)(void *listener, void **connection, void **device);
@@ -113,13 +115,15 @@ struct net_end_calls {
 
 typedef enum net_result net_fuse_fn(int *device, struct net_fused *parts);
 typedef enum net_result net_connect_fn(int device, void *handle, void **connection, void **on_device);
-typedef enum net_result net_connect_as_fn(int device, struct net_wishes *wishes, void *handle, void **connection, void **on_device);
+typedef enum net_result net_connect_as_fn(int device, struct net_wishes *wishes, void *handle, void **connection,
+                                          void **on_device);
 typedef enum net_result net_connect_in_fn(void *context, int device, void *handle, void **connection, void **on_device);
-typedef enum net_result net_send_fn(void *connection, void *data, size_t size, int tag, void *memory, void *event, void **request);
+typedef enum net_result net_send_fn(void *connection, void *data, size_t size, int tag, void *memory, void *event,
+                                    void **request);
 typedef enum net_result net_receive_fn(void *connection, int n, void **data, size_t *sizes, int *tags, void **memory,
-                                    void **events, void **request);
+                                       void **events, void **request);
 
-/* ---- The tables ---------------------------------------------------------------------------------------------------- */
+/* ---- The tables ---- */
 
 struct net_table_8 {
     const char *name;
@@ -130,7 +134,8 @@ struct net_table_8 {
     net_connect_fn *connect;
     struct net_memory_calls memory;
     enum net_result (*send)(void *connection, void *data, int size, int tag, void *memory, void **request);
-    enum net_result (*receive)(void *connection, int n, void **data, int *sizes, int *tags, void **memory, void **request);
+    enum net_result (*receive)(void *connection, int n, void **data, int *sizes, int *tags, void **memory,
+                               void **request);
     struct net_end_calls end;
 };
 
@@ -143,7 +148,8 @@ struct net_table_9 {
     net_connect_fn *connect;
     struct net_memory_calls memory;
     enum net_result (*send)(void *connection, void *data, size_t size, int tag, void *memory, void **request);
-    enum net_result (*receive)(void *connection, int n, void **data, size_t *sizes, int *tags, void **memory, void **request);
+    enum net_result (*receive)(void *connection, int n, void **data, size_t *sizes, int *tags, void **memory,
+                               void **request);
     struct net_end_calls end;
     net_fuse_fn *fuse; /* NULL: devices are not made into others */
 };

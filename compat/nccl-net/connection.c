@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of one connection. A communicator runs one operation after another, so what is posted while one runs goes together
- * as the next: a group of a head, which says how many payloads follow and how long each is, and of these. A receiver asks for
- * a head only when it has buffers, so that a connection without requests has nothing under way and can be closed in peace.
+ * Requests of one connection. A communicator runs one operation after another, so what is posted while one runs goes
+ * together as the next: a group of a head, which says how many payloads follow and how long each is, and of these. A
+ * receiver asks for a head only when it has buffers, so that a connection without requests has nothing under way and
+ * can be closed in peace.
  */
 #include "net.h"
 
@@ -39,7 +40,8 @@ struct connection {
 struct connection *connection_open(tutti_comm_t comm, int rank)
 {
     struct connection *connection = calloc(1, sizeof *connection);
-    if (!connection || log_result(tutti_stream_create(&connection->stream), comm, "opening a connection") != NET_SUCCESS) {
+    if (!connection ||
+        log_result(tutti_stream_create(&connection->stream), comm, "opening a connection") != NET_SUCCESS) {
         free(connection);
         return NULL;
     }
@@ -67,7 +69,7 @@ void connection_close(struct connection *connection)
     free(connection);
 }
 
-/* ---- Operations ------------------------------------------------------------------------------------------------------ */
+/* ---- Operations ---- */
 
 static struct request *at(struct connection *connection, uint64_t position)
 {
@@ -192,13 +194,14 @@ static void progress(struct connection *connection)
     }
 }
 
-/* ---- Requests -------------------------------------------------------------------------------------------------------- */
+/* ---- Requests ---- */
 
 enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size, struct request **out)
 {
     *out = NULL;
     if (connection->rank != rank || size > NET_MOST_BYTES) {
-        LOG_WARN("rank %d of a connection is asked to %s %zu bytes", connection->rank, rank == NET_SENDER ? "send" : "receive", size);
+        LOG_WARN("rank %d of a connection is asked to %s %zu bytes", connection->rank,
+                 rank == NET_SENDER ? "send" : "receive", size);
         return NET_INTERNAL_ERROR;
     }
     pthread_mutex_lock(&connection->lock);
@@ -242,14 +245,15 @@ enum net_result connection_test(struct request *request, int *done, int *size)
     return result;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 enum net_result connection_register(struct connection *connection, void *data, size_t size, void **memory)
 {
     *memory = NULL;
     if (!size)
         return NET_SUCCESS;
-    return log_result(tutti_comm_register(connection->comm, data, size, memory), connection->comm, "registering memory");
+    return log_result(tutti_comm_register(connection->comm, data, size, memory), connection->comm,
+                      "registering memory");
 }
 
 enum net_result connection_deregister(struct connection *connection, void *memory)

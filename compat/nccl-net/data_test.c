@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes arrive through the plugin as they were sent: all versions of the interface, sizes, orders of posting, many connections,
- * lanes that are cut meanwhile. Whatever TUTTI_ says of transports applies. Usage: data_test [TESTS], a pattern, or -PATTERN: all but these.
+ * Bytes arrive through the plugin as they were sent: all versions of the interface, sizes, orders of posting, many
+ * connections, lanes that are cut meanwhile. Whatever TUTTI_ says of transports applies. Usage: data_test [TESTS], a
+ * pattern, or -PATTERN: all but these.
  */
 #include "flow.h"
 
@@ -20,8 +21,13 @@ static void exchange(struct end *end, int pairs, int count, int cut_every, size_
     CHECK(flows);
     for (int i = 0; i < pairs; i++) {
         struct flow *out = &flows[2 * i], *in = &flows[2 * i + 1];
-        *out = (struct flow){.end = end, .sends = true, .seed = (uint64_t)(i * 2 + end->side), .room = i ? 1 << 18 : room,
-                             .window = i ? 8 : 3, .count = count, .cut_every = cut_every};
+        *out = (struct flow){.end = end,
+                             .sends = true,
+                             .seed = (uint64_t)(i * 2 + end->side),
+                             .room = i ? 1 << 18 : room,
+                             .window = i ? 8 : 3,
+                             .count = count,
+                             .cut_every = cut_every};
         *in = *out;
         in->sends = false;
         in->cut_every = 0;
@@ -32,7 +38,7 @@ static void exchange(struct end *end, int pairs, int count, int cut_every, size_
     }
     flow_run(flows, 2 * pairs);
     CHECK(!cut_every || flows[0].cut);
-    end_meet(end); /* who is through would not wait long for lanes that are cut */
+    end_meet(end);                      /* who is through would not wait long for lanes that are cut */
     for (int i = 0; i < 2 * pairs; i++) /* the sends first here, the receives first there */
         flow_close(&flows[i ^ end->side]);
     free(flows);
@@ -69,7 +75,7 @@ static void test_many_connections(void **state)
     assert_true(driver_pair(11, exchange_over_many, exchange_over_many));
 }
 
-/* ---- Who posts first ------------------------------------------------------------------------------------------------- */
+/* ---- Who posts first ---- */
 
 static struct flow one_flow(struct end *end, bool sends, int window, int count)
 {
@@ -109,10 +115,22 @@ static void post_last(struct end *end, bool sends)
     flow_close(&flow);
 }
 
-static void receive_first(struct end *end) { post_first(end, false); }
-static void receive_last(struct end *end) { post_last(end, false); }
-static void send_first(struct end *end) { post_first(end, true); }
-static void send_last(struct end *end) { post_last(end, true); }
+static void receive_first(struct end *end)
+{
+    post_first(end, false);
+}
+static void receive_last(struct end *end)
+{
+    post_last(end, false);
+}
+static void send_first(struct end *end)
+{
+    post_first(end, true);
+}
+static void send_last(struct end *end)
+{
+    post_last(end, true);
+}
 
 static void test_receives_first(void **state)
 {
@@ -124,7 +142,7 @@ static void test_sends_first(void **state)
     assert_true(driver_pair(10, send_first, receive_last));
 }
 
-/* ---- Other shapes ---------------------------------------------------------------------------------------------------- */
+/* ---- Other shapes ---- */
 
 /* Both ends of a connection in one process, in one thread. */
 static void loop_back(struct end *end)
@@ -141,7 +159,8 @@ static void loop_back(struct end *end)
     CHECK_CALL(end->net.end->close_listen(listener));
     struct flow flows[2];
     for (int i = 0; i < 2; i++) {
-        flows[i] = (struct flow){.end = end, .connection = ends[i], .sends = i, .room = 1 << 20, .window = 8, .count = 30};
+        flows[i] =
+            (struct flow){.end = end, .connection = ends[i], .sends = i, .room = 1 << 20, .window = 8, .count = 30};
         flow_open(&flows[i]);
     }
     flow_run(flows, 2);
@@ -200,9 +219,10 @@ static void test_two_threads(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),         cmocka_unit_test(test_receives_first), cmocka_unit_test(test_sends_first),
-        cmocka_unit_test(test_many_connections), cmocka_unit_test(test_one_process),    cmocka_unit_test(test_two_threads),
-        cmocka_unit_test(test_loaded_again),     cmocka_unit_test(test_cut_lanes),
+        cmocka_unit_test(test_versions),     cmocka_unit_test(test_receives_first),
+        cmocka_unit_test(test_sends_first),  cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_one_process),  cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_loaded_again), cmocka_unit_test(test_cut_lanes),
     };
     if (argc > 1 && argv[1][0] == '-')
         cmocka_set_skip_filter(argv[1] + 1);

@@ -14,7 +14,7 @@
 int driver_side, driver_runs;
 static _Atomic unsigned warnings;
 
-/* ---- Ends are processes ---------------------------------------------------------------------------------------------- */
+/* ---- Ends are processes ---- */
 
 static pid_t start(int side, int version, end_fn *function, const int sockets[2])
 {
@@ -44,7 +44,8 @@ static bool ended_well(pid_t child)
     if (child < 0 || waitpid(child, &status, 0) != child)
         return false;
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-        fprintf(stderr, "an end died of signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+        fprintf(stderr, "an end died of signal %d%s\n", WTERMSIG(status),
+                WTERMSIG(status) == SIGALRM ? ": it hung" : "");
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : !WEXITSTATUS(status);
 }
 
@@ -66,10 +67,10 @@ bool driver_alone(int version, end_fn *only)
     return driver_pair(version, only, NULL);
 }
 
-/* ---- Loading --------------------------------------------------------------------------------------------------------- */
+/* ---- Loading ---- */
 
-static __attribute__((format(printf, 5, 6))) void hear(enum net_level level, unsigned long subsystems, const char *file, int line,
-                                                       const char *format, ...)
+static __attribute__((format(printf, 5, 6))) void hear(enum net_level level, unsigned long subsystems, const char *file,
+                                                       int line, const char *format, ...)
 {
     va_list arguments;
     if (level == NET_LOG_WARN)
@@ -107,7 +108,10 @@ void net_load(struct net *net, int version)
     net->v9 = version == 9 ? table : NULL;
     net->v10 = version == 10 ? table : NULL;
     net->v11 = version == 11 ? table : NULL;
-    net->memory = net->v8 ? &net->v8->memory : net->v9 ? &net->v9->memory : net->v10 ? &net->v10->memory : &net->v11->memory;
+    net->memory = net->v8    ? &net->v8->memory
+                  : net->v9  ? &net->v9->memory
+                  : net->v10 ? &net->v10->memory
+                             : &net->v11->memory;
     net->end = net->v8 ? &net->v8->end : net->v9 ? &net->v9->end : net->v10 ? &net->v10->end : &net->v11->end;
 }
 
@@ -128,9 +132,22 @@ static struct net_properties_11 properties(const struct net *net)
     memset(&all, 0x5a, sizeof all);
     if (net->v8) {
         CHECK_CALL(net->v8->properties(0, &few));
-        all.common = (struct net_properties_9){few.name, few.pci_path, few.guid, few.pointers, few.global_memory, 0, few.speed,
-                                               few.port, few.latency, few.most_connections, few.most_grouped, few.device_type,
-                                               few.device_version, {1, {0}}, 1, 1};
+        all.common = (struct net_properties_9){few.name,
+                                               few.pci_path,
+                                               few.guid,
+                                               few.pointers,
+                                               few.global_memory,
+                                               0,
+                                               few.speed,
+                                               few.port,
+                                               few.latency,
+                                               few.most_connections,
+                                               few.most_grouped,
+                                               few.device_type,
+                                               few.device_version,
+                                               {1, {0}},
+                                               1,
+                                               1};
     } else if (!net->v11) {
         CHECK_CALL(net->v9 ? net->v9->properties(0, &all.common) : net->v10->properties(0, &all.common));
     } else {
@@ -143,9 +160,10 @@ static struct net_properties_11 properties(const struct net *net)
 void net_check_device(struct net *net)
 {
     int count = 0;
-    CHECK_CALL(net->v8   ? net->v8->devices(&count)
-               : net->v9 ? net->v9->devices(&count)
-                         : net->v10 ? net->v10->devices(&count) : net->v11->devices(&count));
+    CHECK_CALL(net->v8    ? net->v8->devices(&count)
+               : net->v9  ? net->v9->devices(&count)
+               : net->v10 ? net->v10->devices(&count)
+                          : net->v11->devices(&count));
     struct net_properties_9 device = properties(net).common;
     CHECK(count == 1 && !strcmp(device.name, "tutti") && device.pointers == NET_HOST_MEMORY && device.speed > 0);
     CHECK(device.most_connections > 1000 && device.most_grouped == 1 && !device.device_type && device.latency >= 0);
@@ -174,7 +192,7 @@ void *net_symbol(const char *name)
     return symbol;
 }
 
-/* ---- Calls that differ ----------------------------------------------------------------------------------------------- */
+/* ---- Calls that differ ---- */
 
 enum net_result net_listen(const struct net *net, int device, void *handle, void **listener)
 {
@@ -182,7 +200,8 @@ enum net_result net_listen(const struct net *net, int device, void *handle, void
         return net->v8->listen(device, handle, listener);
     if (net->v9)
         return net->v9->listen(device, handle, listener);
-    return net->v10 ? net->v10->listen(device, handle, listener) : net->v11->listen(net->context, device, handle, listener);
+    return net->v10 ? net->v10->listen(device, handle, listener)
+                    : net->v11->listen(net->context, device, handle, listener);
 }
 
 enum net_result net_connect(const struct net *net, int device, void *handle, void **connection)
@@ -206,7 +225,8 @@ enum net_result net_send(const struct net *net, void *connection, void *data, si
     return (net->v10 ? net->v10->send : net->v11->send)(connection, data, size, 3, memory, NULL, request);
 }
 
-enum net_result net_receive_grouped(const struct net *net, void *connection, int n, void **data, size_t *sizes, void **request)
+enum net_result net_receive_grouped(const struct net *net, void *connection, int n, void **data, size_t *sizes,
+                                    void **request)
 {
     int tags[8] = {3, 4, 5, 6, 7, 8, 9, 10}, few[8];
     void *memory[8] = {NULL}, *events[8] = {NULL};
@@ -217,15 +237,17 @@ enum net_result net_receive_grouped(const struct net *net, void *connection, int
         return net->v8->receive(connection, n, data, few, tags, memory, request);
     if (net->v9)
         return net->v9->receive(connection, n, data, sizes, tags, memory, request);
-    return (net->v10 ? net->v10->receive : net->v11->receive)(connection, n, data, sizes, tags, memory, events, request);
+    return (net->v10 ? net->v10->receive : net->v11->receive)(connection, n, data, sizes, tags, memory, events,
+                                                              request);
 }
 
-enum net_result net_receive(const struct net *net, void *connection, void *data, size_t size, void *memory, void **request)
+enum net_result net_receive(const struct net *net, void *connection, void *data, size_t size, void *memory,
+                            void **request)
 {
     return net_receive_grouped(net, connection, 1, &data, &size, request);
 }
 
-/* ---- Two ends -------------------------------------------------------------------------------------------------------- */
+/* ---- Two ends ---- */
 
 void end_tell(const struct end *end, const void *data, size_t size)
 {
@@ -281,7 +303,7 @@ enum net_result end_wait(const struct end *end, void *request, int *size)
     return result;
 }
 
-/* ---- Payloads -------------------------------------------------------------------------------------------------------- */
+/* ---- Payloads ---- */
 
 static uint64_t mixed(uint64_t x)
 {

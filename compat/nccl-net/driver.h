@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives the plugin as NCCL does: loads it by dlopen(), finds the table of a version by its name, connects by calling again and
- * again in one thread, and sends and receives in another. Each test has two ends, which are processes of their own.
+ * Drives the plugin as NCCL does: loads it by dlopen(), finds the table of a version by its name, connects by calling
+ * again and again in one thread, and sends and receives in another. Each test has two ends, which are processes of
+ * their own.
  */
 #ifndef TUTTI_NCCL_NET_DRIVER_H
 #define TUTTI_NCCL_NET_DRIVER_H
@@ -17,12 +18,12 @@
 #define DRIVER_PATIENCE 120 /* seconds, after which an end has hung */
 
 /* In an end, which is no place for the test library's assertions. */
-#define CHECK(condition)                                                                                 \
-    do {                                                                                                 \
-        if (!(condition)) {                                                                              \
-            fprintf(stderr, "%s:%d: end %d: not so: %s\n", __FILE__, __LINE__, driver_side, #condition); \
-            _exit(1);                                                                                    \
-        }                                                                                                \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: end %d: not so: %s\n", __FILE__, __LINE__, driver_side, #condition);               \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
     } while (0)
 #define CHECK_CALL(call) CHECK((call) == NET_SUCCESS)
 
@@ -66,10 +67,13 @@ void *net_symbol(const char *name);
 
 enum net_result net_listen(const struct net *net, int device, void *handle, void **listener);
 enum net_result net_connect(const struct net *net, int device, void *handle, void **connection);
-enum net_result net_send(const struct net *net, void *connection, void *data, size_t size, void *memory, void **request);
-enum net_result net_receive(const struct net *net, void *connection, void *data, size_t size, void *memory, void **request);
+enum net_result net_send(const struct net *net, void *connection, void *data, size_t size, void *memory,
+                         void **request);
+enum net_result net_receive(const struct net *net, void *connection, void *data, size_t size, void *memory,
+                            void **request);
 /* n in one call. */
-enum net_result net_receive_grouped(const struct net *net, void *connection, int n, void **data, size_t *sizes, void **request);
+enum net_result net_receive_grouped(const struct net *net, void *connection, int n, void **data, size_t *sizes,
+                                    void **request);
 
 /* `size` bytes to, and from, the other end. */
 void end_tell(const struct end *end, const void *data, size_t size);

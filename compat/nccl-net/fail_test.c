@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong is an error of the right call, never a hang: peers that die, stop, leave or lie, and calls that are refused. */
+/* What goes wrong is an error of the right call, never a hang: peers that die, stop, leave or lie, and calls that are
+ * refused. */
 #include "driver.h"
 #include "net.h"
 
@@ -81,7 +82,7 @@ static void receive_until_failed(struct end *end)
     close_failed(end, connection, false);
 }
 
-/* ---- Peers that die or stop ------------------------------------------------------------------------------------------- */
+/* ---- Peers that die or stop ---- */
 
 static void send_and_die(struct end *end)
 {
@@ -134,7 +135,7 @@ static void test_stopped(void **state)
     unsetenv("TUTTI_TIMEOUT");
 }
 
-/* ---- Peers that leave ------------------------------------------------------------------------------------------------- */
+/* ---- Peers that leave ---- */
 
 static void receive_and_close(struct end *end)
 {
@@ -210,7 +211,7 @@ static void test_last_message(void **state)
     assert_true(driver_pair(11, receive_last, send_last));
 }
 
-/* ---- Connections that are not made ------------------------------------------------------------------------------------ */
+/* ---- Connections that are not made ---- */
 
 static void listen_and_close(struct end *end)
 {
@@ -322,13 +323,14 @@ static void test_one_place(void **state)
     assert_true(driver_alone(0, refuse_second_place));
 }
 
-/* ---- Calls that are refused ------------------------------------------------------------------------------------------- */
+/* ---- Calls that are refused ---- */
 
 static void check_memory(struct end *end, void *connection)
 {
     void *memory = end;
     CHECK(end->net.memory->register_memory(connection, data, BIG, NET_CUDA_MEMORY, &memory) == NET_INTERNAL_ERROR);
-    CHECK(end->net.memory->register_dmabuf(connection, data, BIG, NET_CUDA_MEMORY, 0, -1, &memory) == NET_INTERNAL_ERROR);
+    CHECK(end->net.memory->register_dmabuf(connection, data, BIG, NET_CUDA_MEMORY, 0, -1, &memory) ==
+          NET_INTERNAL_ERROR);
     CHECK_CALL(end->net.memory->register_memory(connection, data, 0, NET_HOST_MEMORY, &memory));
     CHECK_CALL(end->net.memory->deregister_memory(connection, memory));
     CHECK(end->net.memory->register_memory(connection, NULL, 10, NET_HOST_MEMORY, &memory) == NET_INVALID_ARGUMENT);
@@ -340,8 +342,8 @@ static void check_requests(struct end *end, void *connection, bool sends)
     struct net *net = &end->net;
     size_t sizes[2] = {1, 1};
     void *request = end, *buffers[2] = {data, data}, *memory[2] = {NULL, NULL};
-    CHECK((sends ? net_receive(net, connection, data, 1, NULL, &request) : net_send(net, connection, data, 1, NULL, &request)) ==
-          NET_INTERNAL_ERROR);
+    CHECK((sends ? net_receive(net, connection, data, 1, NULL, &request)
+                 : net_send(net, connection, data, 1, NULL, &request)) == NET_INTERNAL_ERROR);
     CHECK(!request);
     if (sends) {
         size_t most = net->v8 ? (size_t)UINT_MAX : ((size_t)1 << 30) + 1;
@@ -404,7 +406,7 @@ static void test_too_small(void **state)
     assert_true(driver_pair(11, receive_too_little, send_too_much));
 }
 
-/* ---- Peers that lie ---------------------------------------------------------------------------------------------------- */
+/* ---- Peers that lie ---- */
 
 struct head {
     uint32_t mark, count;
@@ -413,7 +415,11 @@ struct head {
 
 #define MARK 0x7475746e
 static const struct head lies[] = {
-    {MARK + 1, 1, {1}}, {MARK, 0, {1}}, {MARK, NET_REQUESTS + 1, {1}}, {MARK, 1, {(uint64_t)BIG + 1}}, {MARK, UINT32_MAX, {UINT64_MAX}},
+    {MARK + 1, 1, {1}},
+    {MARK, 0, {1}},
+    {MARK, NET_REQUESTS + 1, {1}},
+    {MARK, 1, {(uint64_t)BIG + 1}},
+    {MARK, UINT32_MAX, {UINT64_MAX}},
     {MARK, 2, {0, UINT64_MAX}},
 };
 static const struct head *lie;
@@ -423,8 +429,10 @@ static void say(struct end *end)
 {
     tutti_unique_id_t id;
     tutti_comm_t comm;
-    tutti_result_t (*join)(tutti_comm_t *, int, const tutti_unique_id_t *, int, const tutti_config_t *) = net_symbol("tutti_comm_init_rank");
-    tutti_result_t (*speak)(const void *, size_t, tutti_type_t, int, tutti_comm_t, tutti_stream_t) = net_symbol("tutti_send");
+    tutti_result_t (*join)(tutti_comm_t *, int, const tutti_unique_id_t *, int, const tutti_config_t *) =
+        net_symbol("tutti_comm_init_rank");
+    tutti_result_t (*speak)(const void *, size_t, tutti_type_t, int, tutti_comm_t, tutti_stream_t) =
+        net_symbol("tutti_send");
     tutti_result_t (*leave)(tutti_comm_t) = net_symbol("tutti_comm_destroy");
     end_hear(end, id.bytes, sizeof id.bytes);
     CHECK(join(&comm, 2, &id, NET_SENDER, NULL) == TUTTI_SUCCESS);
@@ -447,7 +455,7 @@ static void test_lies(void **state)
         assert_true(driver_pair(11, hear_lies, say));
 }
 
-/* ---- The device -------------------------------------------------------------------------------------------------------- */
+/* ---- The device ---- */
 
 static void put(const char *folder, const char *name, const char *file, const char *text)
 {

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GUARD 0xa5
+#define GUARD   0xa5
 #define GUARDED 16 /* bytes behind a payload that must stay as they are */
 
 static const size_t sizes[] = {8, 0, 1 << 16, 1, 131, 1 << 20, 4099, (8 << 20), 65537, 0, 262144 - 3, 1 << 19};
@@ -24,7 +24,8 @@ void flow_open(struct flow *flow)
         struct flow_slot *slot = &flow->slot[i];
         slot->buffer = malloc(flow->room + GUARDED);
         CHECK(slot->buffer);
-        CHECK_CALL(flow->end->net.memory->register_memory(flow->connection, slot->buffer, flow->room, NET_HOST_MEMORY, &slot->memory));
+        CHECK_CALL(flow->end->net.memory->register_memory(flow->connection, slot->buffer, flow->room, NET_HOST_MEMORY,
+                                                          &slot->memory));
     }
 }
 
@@ -45,7 +46,8 @@ static bool is_lane(int fd)
     int kind = 0;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &kind_size) != 0 || kind != SOCK_STREAM)
         return false;
-    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+           (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
 }
 
 /* Ends a TCP connection of this process, as a network does that fails. False: there is none just now. */

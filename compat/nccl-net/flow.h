@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many messages over one connection, one way, as many under way as NCCL has: what a channel of its proxy thread does. */
+/* Many messages over one connection, one way, as many under way as NCCL has: what a channel of its proxy thread does.
+ */
 #ifndef TUTTI_NCCL_NET_FLOW_H
 #define TUTTI_NCCL_NET_FLOW_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ranks meet: the handle is the communicator's unique id, whoever listens is rank 0, and whoever connects rank 1. */
+/* Two ranks meet: the handle is the communicator's unique id, whoever listens is rank 0, and whoever connects rank 1.
+ */
 #include "net.h"
 
 #include <pthread.h>
@@ -84,7 +85,7 @@ static enum net_result look(struct joining *joining, struct connection **out)
     return said;
 }
 
-/* ---- The receiver --------------------------------------------------------------------------------------------------- */
+/* ---- The receiver ---- */
 
 /* NCCL_COMM_ID may also stand in a file that NCCL reads: then ids come twice. */
 static enum net_result new_id(tutti_unique_id_t *out)
@@ -135,7 +136,7 @@ void meet_close(struct listener *listener)
     free(listener);
 }
 
-/* ---- The sender ------------------------------------------------------------------------------------------------------ */
+/* ---- The sender ---- */
 
 /* Where it is linked in; what it points to is NULL if it is not. */
 static struct connecting **find(const void *context, const unsigned char *handle)

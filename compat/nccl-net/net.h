@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tables of all versions call. A connection of NCCL's, which goes one way, is a communicator of two ranks: rank 0
- * receives, rank 1 sends. docs/nccl-net.md.
+ * What the tables of all versions call. A connection of NCCL's, which goes one way, is a communicator of two ranks:
+ * rank 0 receives, rank 1 sends. docs/nccl-net.md.
  *
  * Threads: any, for every call; a connection has a lock of its own. No call waits for the peer, but that a close of a
  * connection with requests under way may last until the peer has heard of it, half a second at most.
@@ -14,25 +14,25 @@
 
 #include <stdbool.h>
 
-#define NET_RECEIVER 0
-#define NET_SENDER   1
+#define NET_RECEIVER   0
+#define NET_SENDER     1
 #define NET_MOST_BYTES ((size_t)1 << 30) /* of one send: sizes are told as int */
 
 struct connection;
 struct listener;
 struct request;
 
-/* ---- device.c: the one device, which stands for all lanes ----------------------------------------------------------- */
+/* ---- device.c: the one device, which stands for all lanes ---- */
 
 struct device {
-    int speed; /* Mbit/s */
+    int speed;      /* Mbit/s */
     char *pci_path; /* NULL: none; never freed */
 };
 
 /* The fastest network interface of those below `folder` (/sys/class/net) that is an adapter and up. */
 void device_look(const char *folder, struct device *out);
 
-/* ---- meet.c: connections are made without waiting -------------------------------------------------------------------- */
+/* ---- meet.c: connections are made without waiting ---- */
 
 /* May connections be made here? False: the log says why not. */
 bool meet_possible(void);
@@ -44,7 +44,7 @@ void meet_close(struct listener *listener);
 /* Gives up what the context still connects. */
 void meet_give_up(const void *context);
 
-/* ---- connection.c --------------------------------------------------------------------------------------------------- */
+/* ---- connection.c ---- */
 
 /* Takes the communicator. NULL: no memory. */
 struct connection *connection_open(tutti_comm_t comm, int rank);
@@ -55,10 +55,11 @@ enum net_result connection_test(struct request *request, int *done, int *size);
 enum net_result connection_register(struct connection *connection, void *data, size_t size, void **memory);
 enum net_result connection_deregister(struct connection *connection, void *memory);
 
-/* ---- log.c: by NCCL's logger ------------------------------------------------------------------------------------------ */
+/* ---- log.c: by NCCL's logger ---- */
 
 void log_open(net_log_fn *logger);
-__attribute__((format(printf, 4, 5))) void log_line(enum net_level level, const char *file, int line, const char *format, ...);
+__attribute__((format(printf, 4, 5))) void log_line(enum net_level level, const char *file, int line,
+                                                    const char *format, ...);
 /* As NCCL names a result of ours; a failure is logged, with the sentence that tutti has for it. comm: NULL for none. */
 enum net_result log_result(tutti_result_t result, tutti_comm_t comm, const char *what);
 

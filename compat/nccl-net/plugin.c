@@ -8,7 +8,7 @@
 
 static const char plugin_name[] = "tutti";
 
-/* ---- Calls that all versions have ------------------------------------------------------------------------------------ */
+/* ---- Calls that all versions have ---- */
 
 static struct device device;
 
@@ -82,14 +82,15 @@ static enum net_result deregister_memory(void *connection, void *memory)
     return connection_deregister(connection, memory);
 }
 
-static enum net_result send(void *connection, void *data, size_t size, int tag, void *memory, void *event, void **request)
+static enum net_result send(void *connection, void *data, size_t size, int tag, void *memory, void *event,
+                            void **request)
 {
     return connection_post(connection, NET_SENDER, data, size, (struct request **)request);
 }
 
 /* Tags tell apart what one call groups, which is one receive here. */
-static enum net_result receive(void *connection, int n, void **data, size_t *sizes, int *tags, void **memory, void **events,
-                               void **request)
+static enum net_result receive(void *connection, int n, void **data, size_t *sizes, int *tags, void **memory,
+                               void **events, void **request)
 {
     if (n == 1)
         return connection_post(connection, NET_RECEIVER, data[0], sizes[0], (struct request **)request);
@@ -121,10 +122,16 @@ static enum net_result close_listen(void *listener)
     return NET_SUCCESS;
 }
 
-#define MEMORY_CALLS {accept, register_memory, register_dmabuf, deregister_memory}
-#define END_CALLS    {flush, test, close_connection, close_connection, close_listen, NULL, NULL}
+#define MEMORY_CALLS                                                                                                   \
+    {                                                                                                                  \
+        accept, register_memory, register_dmabuf, deregister_memory                                                    \
+    }
+#define END_CALLS                                                                                                      \
+    {                                                                                                                  \
+        flush, test, close_connection, close_connection, close_listen, NULL, NULL                                      \
+    }
 
-/* ---- Properties ------------------------------------------------------------------------------------------------------ */
+/* ---- Properties ---- */
 
 static enum net_result properties_8(int index, struct net_properties_8 *out)
 {
@@ -163,20 +170,21 @@ static enum net_result properties_11(int index, struct net_properties_11 *out)
     return result;
 }
 
-/* ---- Version 8 ------------------------------------------------------------------------------------------------------- */
+/* ---- Version 8 ---- */
 
 static enum net_result send_int(void *connection, void *data, int size, int tag, void *memory, void **request)
 {
     return send(connection, data, (size_t)size, tag, memory, NULL, request); /* a negative one is too large */
 }
 
-static enum net_result receive_int(void *connection, int n, void **data, int *sizes, int *tags, void **memory, void **request)
+static enum net_result receive_int(void *connection, int n, void **data, int *sizes, int *tags, void **memory,
+                                   void **request)
 {
     size_t size = (size_t)sizes[0];
     return receive(connection, n, data, &size, tags, memory, NULL, request);
 }
 
-/* ---- Version 9 ------------------------------------------------------------------------------------------------------- */
+/* ---- Version 9 ---- */
 
 static enum net_result send_plainly(void *connection, void *data, size_t size, int tag, void *memory, void **request)
 {
@@ -189,7 +197,7 @@ static enum net_result receive_plainly(void *connection, int n, void **data, siz
     return receive(connection, n, data, sizes, tags, memory, NULL, request);
 }
 
-/* ---- Versions 10 and 11: communicators with wishes ------------------------------------------------------------------- */
+/* ---- Versions 10 and 11: communicators with wishes ---- */
 
 static void note_class(const struct net_wishes *wishes)
 {
@@ -202,7 +210,8 @@ static enum net_result init_profiled(net_log_fn *logger, net_profile_fn *profile
     return init(logger);
 }
 
-static enum net_result connect_as(int index, struct net_wishes *wishes, void *handle, void **connection, void **on_device)
+static enum net_result connect_as(int index, struct net_wishes *wishes, void *handle, void **connection,
+                                  void **on_device)
 {
     enum net_result result = connect(index, handle, connection, on_device);
     if (result == NET_SUCCESS && *connection)
@@ -211,8 +220,8 @@ static enum net_result connect_as(int index, struct net_wishes *wishes, void *ha
 }
 
 /* A context tells whose unfinished connects there are to be given up. */
-static enum net_result init_context(void **context, uint64_t communicator, struct net_wishes *wishes, net_log_fn *logger,
-                                    net_profile_fn *profiler)
+static enum net_result init_context(void **context, uint64_t communicator, struct net_wishes *wishes,
+                                    net_log_fn *logger, net_profile_fn *profiler)
 {
     enum net_result result = init(logger);
     if (result != NET_SUCCESS)
@@ -240,7 +249,7 @@ static enum net_result hint(void *context, struct net_hints *hints)
     return NET_SUCCESS;
 }
 
-/* ---- The tables ------------------------------------------------------------------------------------------------------ */
+/* ---- The tables ---- */
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -249,11 +258,13 @@ EXPORT const struct net_table_8 ncclNetPlugin_v8 = {
     plugin_name, init, devices, properties_8, listen, connect, MEMORY_CALLS, send_int, receive_int, END_CALLS,
 };
 EXPORT const struct net_table_9 ncclNetPlugin_v9 = {
-    plugin_name, init, devices, properties_9, listen, connect, MEMORY_CALLS, send_plainly, receive_plainly, END_CALLS, NULL,
+    plugin_name,  init,         devices,         properties_9, listen, connect,
+    MEMORY_CALLS, send_plainly, receive_plainly, END_CALLS,    NULL,
 };
 EXPORT const struct net_table_10 ncclNetPlugin_v10 = {
     plugin_name, init_profiled, devices, properties_9, listen, connect_as, MEMORY_CALLS, send, receive, END_CALLS, NULL,
 };
 EXPORT const struct net_table_11 ncclNetPlugin_v11 = {
-    plugin_name, init_context, devices, properties_11, listen_in, connect_in, MEMORY_CALLS, send, receive, END_CALLS, NULL, finalize, hint,
+    plugin_name, init_context, devices,   properties_11, listen_in, connect_in, MEMORY_CALLS,
+    send,        receive,      END_CALLS, NULL,          finalize,  hint,
 };

@@ -39,28 +39,29 @@ static tutti_stream_t on(const struct ncclComm *handle, cudaStream_t stream)
 }
 
 /* Runs tutti's `function` with the arguments, then the communicator and the stream. */
-#define ISSUE(function, ...)                                                                                                  \
-    do {                                                                                                                      \
-        struct ncclComm *at;                                                                                                  \
-        ncclResult_t begun = begin(comm, &at);                                                                                \
-        return begun == ncclSuccess ? finish(at, function(__VA_ARGS__, at->comm, on(at, stream))) : begun;                    \
+#define ISSUE(function, ...)                                                                                           \
+    do {                                                                                                               \
+        struct ncclComm *at;                                                                                           \
+        ncclResult_t begun = begin(comm, &at);                                                                         \
+        return begun == ncclSuccess ? finish(at, function(__VA_ARGS__, at->comm, on(at, stream))) : begun;             \
     } while (0)
 
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                           cudaStream_t stream)
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream)
 {
     ISSUE(tutti_allreduce, send, recv, count, (tutti_type_t)type, (tutti_op_t)op);
 }
 TWIN(ncclAllReduce);
 
-ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
-                        cudaStream_t stream)
+ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream)
 {
     ISSUE(tutti_reduce, send, recv, count, (tutti_type_t)type, (tutti_op_t)op, root);
 }
 TWIN(ncclReduce);
 
-ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
 {
     ISSUE(tutti_broadcast, send, recv, count, (tutti_type_t)type, root);
 }
@@ -72,14 +73,15 @@ ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root
 }
 TWIN(ncclBcast);
 
-ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                               cudaStream_t stream)
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
 {
     ISSUE(tutti_reduce_scatter, send, recv, count, (tutti_type_t)type, (tutti_op_t)op);
 }
 TWIN(ncclReduceScatter);
 
-ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream)
 {
     ISSUE(tutti_allgather, send, recv, count, (tutti_type_t)type);
 }
@@ -92,7 +94,8 @@ static size_t size_of(ncclDataType_t type)
 }
 
 /* In place the result is undefined with NCCL, but the call is legal, and nccl-tests makes it. */
-static ncclResult_t alltoall_in_place(void *buffer, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t alltoall_in_place(void *buffer, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                      cudaStream_t stream)
 {
     int ranks = 0;
     size_t bytes = count * size_of(type);
@@ -109,7 +112,8 @@ static ncclResult_t alltoall_in_place(void *buffer, size_t count, ncclDataType_t
     return result == ncclSuccess ? ended : result;
 }
 
-ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream)
 {
     if (send == recv && send && count)
         return alltoall_in_place(recv, count, type, comm, stream);
@@ -117,19 +121,22 @@ ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataTy
 }
 TWIN(ncclAlltoAll);
 
-ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream)
 {
     ISSUE(tutti_gather, send, recv, count, (tutti_type_t)type, root);
 }
 TWIN(ncclGather);
 
-ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                         cudaStream_t stream)
 {
     ISSUE(tutti_scatter, send, recv, count, (tutti_type_t)type, root);
 }
 TWIN(ncclScatter);
 
-ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
 {
     ISSUE(tutti_send, send, count, (tutti_type_t)type, peer);
 }
@@ -141,59 +148,59 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, n
 }
 TWIN(ncclRecv);
 
-/* ---- The calls of 2.31 with advice: it is advice on how NCCL's kernels run, and is not looked at ------------------- */
+/* ---- The calls of 2.31 with advice: it is advice on how NCCL's kernels run, and is not looked at ---- */
 
-ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                                 cudaStream_t stream, const void *advice)
+ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                 ncclComm_t comm, cudaStream_t stream, const void *advice)
 {
     return ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
 TWIN(ncclAllReduceConfig);
 
-ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
-                              cudaStream_t stream, const void *advice)
+ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                              ncclComm_t comm, cudaStream_t stream, const void *advice)
 {
     return ncclReduce(send, recv, count, type, op, root, comm, stream);
 }
 TWIN(ncclReduceConfig);
 
-ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                                 cudaStream_t stream, const void *advice)
+ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                 ncclComm_t comm, cudaStream_t stream, const void *advice)
 {
     return ncclBroadcast(send, recv, count, type, root, comm, stream);
 }
 TWIN(ncclBroadcastConfig);
 
-ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                                     cudaStream_t stream, const void *advice)
+ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream, const void *advice)
 {
     return ncclReduceScatter(send, recv, count, type, op, comm, stream);
 }
 TWIN(ncclReduceScatterConfig);
 
-ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
-                                 const void *advice)
+ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                 cudaStream_t stream, const void *advice)
 {
     return ncclAllGather(send, recv, count, type, comm, stream);
 }
 TWIN(ncclAllGatherConfig);
 
-ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
-                                const void *advice)
+ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                cudaStream_t stream, const void *advice)
 {
     return ncclAlltoAll(send, recv, count, type, comm, stream);
 }
 TWIN(ncclAlltoAllConfig);
 
-ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                              cudaStream_t stream, const void *advice)
+ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                              ncclComm_t comm, cudaStream_t stream, const void *advice)
 {
     return ncclGather(send, recv, count, type, root, comm, stream);
 }
 TWIN(ncclGatherConfig);
 
-ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                               cudaStream_t stream, const void *advice)
+ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                               ncclComm_t comm, cudaStream_t stream, const void *advice)
 {
     return ncclScatter(send, recv, count, type, root, comm, stream);
 }

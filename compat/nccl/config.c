@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ncclConfig_t has grown from 24 to 120 bytes. The caller's size says how much of it there is, its version which fields it
- * knew: whatever is newer holds nothing, even where the size would include it.
+ * ncclConfig_t has grown from 24 to 120 bytes. The caller's size says how much of it there is, its version which fields
+ * it knew: whatever is newer holds nothing, even where the size would include it.
  */
 #include "internal.h"
 
@@ -36,8 +36,11 @@ static const struct {
     int least, most; /* of an int that is looked at; least > most: any value is taken */
     const char *name;
 } fields[] = {
-#define FIELD(member, since, least, most, name)                                                                               \
-    {offsetof(struct known, member), offsetof(struct known, member) + sizeof((struct known *)0)->member, since, least, most, name}
+#define FIELD(member, since, least, most, name)                                                                        \
+    {                                                                                                                  \
+        offsetof(struct known, member), offsetof(struct known, member) + sizeof((struct known *)0)->member, since,     \
+            least, most, name                                                                                          \
+    }
     FIELD(blocking, 21400, 0, 1, "blocking"),
     FIELD(cluster, 21700, 0, 8, "cgaClusterSize"),
     FIELD(least_ctas, 21700, 1, INT_MAX, "minCTAs"),
@@ -84,11 +87,13 @@ static ncclResult_t check_values(const struct known *known)
             continue;
         memcpy(&value, (const unsigned char *)known + fields[i].from, sizeof value);
         if (value != NCCL_CONFIG_UNDEF_INT && (value < fields[i].least || value > fields[i].most))
-            return result_fail(ncclInvalidArgument, "config: %s is %d; want %d to %d, or NCCL_CONFIG_UNDEF_INT", fields[i].name, value,
-                               fields[i].least, fields[i].most);
+            return result_fail(ncclInvalidArgument, "config: %s is %d; want %d to %d, or NCCL_CONFIG_UNDEF_INT",
+                               fields[i].name, value, fields[i].least, fields[i].most);
     }
-    if (known->least_ctas != NCCL_CONFIG_UNDEF_INT && known->most_ctas != NCCL_CONFIG_UNDEF_INT && known->least_ctas > known->most_ctas)
-        return result_fail(ncclInvalidArgument, "config: minCTAs is %d, more than maxCTAs, %d", known->least_ctas, known->most_ctas);
+    if (known->least_ctas != NCCL_CONFIG_UNDEF_INT && known->most_ctas != NCCL_CONFIG_UNDEF_INT &&
+        known->least_ctas > known->most_ctas)
+        return result_fail(ncclInvalidArgument, "config: minCTAs is %d, more than maxCTAs, %d", known->least_ctas,
+                           known->most_ctas);
     return ncclSuccess;
 }
 
@@ -101,7 +106,8 @@ static const char *variable(const char *own, const char *of_nccl)
     return text && *text ? text : NULL;
 }
 
-/* More blocks than tutti's own number are of no use to it: there is no least one. The environment comes first, as with NCCL. */
+/* More blocks than tutti's own number are of no use to it: there is no least one. The environment comes first, as with
+ * NCCL. */
 static int blocks_of(const struct known *known)
 {
     if (known->most_ctas == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_BLOCKS", "NCCL_MAX_CTAS"))
@@ -126,12 +132,14 @@ ncclResult_t config_read(const void *user, struct config *out)
         return ncclSuccess;
     memcpy(&size, user, sizeof size);
     if (size < LEAST_SIZE || size > LARGEST)
-        return result_fail(ncclInvalidArgument, "config: its size is %zu; was it set from NCCL_CONFIG_INITIALIZER?", size);
+        return result_fail(ncclInvalidArgument, "config: its size is %zu; was it set from NCCL_CONFIG_INITIALIZER?",
+                           size);
     for (size_t i = 0; i < FIELDS; i++)
         undefine(&known, i);
     memcpy(&known, user, size < sizeof known ? size : sizeof known);
     if (known.magic != MAGIC)
-        return result_fail(ncclInvalidArgument, "config: its magic is 0x%x; set it from NCCL_CONFIG_INITIALIZER", known.magic);
+        return result_fail(ncclInvalidArgument, "config: its magic is 0x%x; set it from NCCL_CONFIG_INITIALIZER",
+                           known.magic);
     for (size_t i = 0; i < FIELDS; i++)
         if (known.version < fields[i].since || fields[i].to > size)
             undefine(&known, i);

@@ -36,7 +36,8 @@ static _Atomic uint32_t *make_held(void **held)
     return go;
 }
 
-/* Operations of a communicator follow one another on different streams, too, also if the first is held up and its stream is gone. */
+/* Operations of a communicator follow one another on different streams, too, also if the first is held up and its
+ * stream is gone. */
 void test_change_of_stream(void **state)
 {
     void *held[MOST];
@@ -45,8 +46,8 @@ void test_change_of_stream(void **state)
     for (int turn = 0; turn < 3; turn++) {
         good(ncclGroupStart());
         for (int i = 0; i < n; i++)
-            good(ncclAllReduce(turn ? rank[i].recv : rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, rank[i].comm,
-                               turn == 1 ? rank[i].stream : held[i]));
+            good(ncclAllReduce(turn ? rank[i].recv : rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum,
+                               rank[i].comm, turn == 1 ? rank[i].stream : held[i]));
         good(ncclGroupEnd());
     }
     good(ncclGroupStart());
@@ -113,7 +114,7 @@ void test_long_group_by_gpu(void **state)
     fill();
     many_by_gpu(NULL);
     if (getenv("TUTTI_COPY_FROM")) /* kernels have room for more than that */
-        many_by_gpu((void *)2); /* CU_STREAM_PER_THREAD */
+        many_by_gpu((void *)2);    /* CU_STREAM_PER_THREAD */
     for (int i = 0; i < n; i++) {
         select_device(i);
         done(cu.StreamSynchronize((void *)2));
@@ -166,7 +167,8 @@ void test_messages_around_collective(void **state)
         assert_float_equal(result_of(0, 2 * COUNT)[COUNT + 7 * i + 3], value_of(i, COUNT + 3), 0);
 }
 
-/* One operation on several streams, which differ from rank to rank. The messages are longer than what waits in a window. */
+/* One operation on several streams, which differ from rank to rank. The messages are longer than what waits in a
+ * window. */
 void test_messages_on_streams(void **state)
 {
     void *beside[MOST];
@@ -181,7 +183,8 @@ void test_messages_on_streams(void **state)
         good(ncclGroupStart());
         for (int i = 0; i < n; i++) {
             good(ncclSend(data[i], LONG, ncclFloat, (i + 1) % n, rank[i].comm, i % 2 ? beside[i] : rank[i].stream));
-            good(ncclRecv(data[i] + LONG, LONG, ncclFloat, (i + n - 1) % n, rank[i].comm, i % 2 ? rank[i].stream : beside[i]));
+            good(ncclRecv(data[i] + LONG, LONG, ncclFloat, (i + n - 1) % n, rank[i].comm,
+                          i % 2 ? rank[i].stream : beside[i]));
         }
         good(ncclGroupEnd());
     }
@@ -197,7 +200,8 @@ void test_messages_on_streams(void **state)
     }
 }
 
-/* Collectives of a group on several streams are one operation: none begins before all streams have come to it, and all go on behind it. */
+/* Collectives of a group on several streams are one operation: none begins before all streams have come to it, and all
+ * go on behind it. */
 void test_collectives_on_streams(void **state)
 {
     void *held[MOST];
@@ -234,7 +238,8 @@ void test_collectives_on_streams(void **state)
     done(cu.MemFreeHost((void *)go));
 }
 
-/* One communicator's operation waits behind another's, which waits for ranks that do not come: all of a group are told before one is waited for. */
+/* One communicator's operation waits behind another's, which waits for ranks that do not come: all of a group are told
+ * before one is waited for. */
 static void give_up_together(ncclResult_t (*how)(ncclComm_t comm, int), ncclComm_t other)
 {
     good(ncclGroupStart());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's calls on device memory: what a program of one process and several GPUs does. Runs on whatever libcuda.so.1 is found:
- * the stand-in of emulation/cuda, or GPUs.
+ * NCCL's calls on device memory: what a program of one process and several GPUs does. Runs on whatever libcuda.so.1 is
+ * found: the stand-in of emulation/cuda, or GPUs.
  */
 #include "device_testing.h"
 
@@ -155,7 +155,8 @@ static void test_registration_in_group(void **state)
     for (int i = 0; i < n; i++) {
         select_device(i);
         good(ncclCommRegister(rank[i].comm, rank[i].send, COUNT * sizeof(float), &handle[i]));
-        good(ncclCommWindowRegister(rank[i].comm, rank[i].recv, COUNT * sizeof(float), &window[i], NCCL_WIN_COLL_SYMMETRIC));
+        good(ncclCommWindowRegister(rank[i].comm, rank[i].recv, COUNT * sizeof(float), &window[i],
+                                    NCCL_WIN_COLL_SYMMETRIC));
     }
     good(ncclGroupEnd());
     test_allreduce(state);
@@ -215,8 +216,8 @@ static void test_devices_by_list(void **state)
     }
 }
 
-
-/* A driver's call fails for one of the ranks: the group's end says so, the others hear of it, and nothing waits for ever. */
+/* A driver's call fails for one of the ranks: the group's end says so, the others hear of it, and nothing waits for
+ * ever. */
 static void test_failing_groups(void **state)
 {
     ncclResult_t result = ncclSuccess;
@@ -251,16 +252,24 @@ static int run_faults(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),       cmocka_unit_test(test_allreduce),
-        cmocka_unit_test(test_many_in_a_group), cmocka_unit_test(test_change_of_stream),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_allreduce),
+        cmocka_unit_test(test_many_in_a_group),
+        cmocka_unit_test(test_change_of_stream),
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_long_broadcasts),
-        cmocka_unit_test(test_device_scalar), cmocka_unit_test(test_registration_in_group),
-        cmocka_unit_test(test_split_in_group), cmocka_unit_test(test_devices_by_list),
-        cmocka_unit_test(test_quick_groups),  cmocka_unit_test(test_long_group),
-        cmocka_unit_test(test_many_messages), cmocka_unit_test(test_long_group_by_gpu),
-        cmocka_unit_test(test_messages_around_collective), cmocka_unit_test(test_messages_on_streams),
-        cmocka_unit_test(test_collectives_on_streams), cmocka_unit_test(test_aborts_in_a_group),
+        cmocka_unit_test(test_device_scalar),
+        cmocka_unit_test(test_registration_in_group),
+        cmocka_unit_test(test_split_in_group),
+        cmocka_unit_test(test_devices_by_list),
+        cmocka_unit_test(test_quick_groups),
+        cmocka_unit_test(test_long_group),
+        cmocka_unit_test(test_many_messages),
+        cmocka_unit_test(test_long_group_by_gpu),
+        cmocka_unit_test(test_messages_around_collective),
+        cmocka_unit_test(test_messages_on_streams),
+        cmocka_unit_test(test_collectives_on_streams),
+        cmocka_unit_test(test_aborts_in_a_group),
     };
     if (load_driver()) {
         print_message("no libcuda.so.1 with devices\n");

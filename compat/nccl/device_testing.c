@@ -37,12 +37,13 @@ static void release(float *memory, bool managed)
 int load_driver(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) &&
-                   LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) && LOAD(StreamWaitValue32_v2) &&
-                   LOAD(StreamQuery) && LOAD(MemHostAlloc) && LOAD(MemFreeHost) && LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) &&
-                   LOAD(MemAllocManaged) && LOAD(MemFree_v2) && LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) &&
-                   LOAD(GraphInstantiateWithFlags) && LOAD(GraphLaunch) && LOAD(GraphExecDestroy) && LOAD(GraphDestroy) &&
-                   !cu.Init(0) && !cu.DeviceGetCount(&n)
+    return driver && LOAD(Init) && LOAD(DeviceGetCount) && LOAD(DeviceGet) && LOAD(DevicePrimaryCtxRetain) &&
+                   LOAD(CtxSetCurrent) && LOAD(StreamCreate) && LOAD(StreamSynchronize) && LOAD(StreamDestroy_v2) &&
+                   LOAD(StreamWaitValue32_v2) && LOAD(StreamQuery) && LOAD(MemHostAlloc) && LOAD(MemFreeHost) &&
+                   LOAD(MemcpyHtoD_v2) && LOAD(MemcpyDtoH_v2) && LOAD(MemAllocManaged) && LOAD(MemFree_v2) &&
+                   LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) && LOAD(GraphInstantiateWithFlags) &&
+                   LOAD(GraphLaunch) && LOAD(GraphExecDestroy) && LOAD(GraphDestroy) && !cu.Init(0) &&
+                   !cu.DeviceGetCount(&n)
                ? 0
                : -1;
 }

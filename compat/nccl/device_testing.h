@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of one process and all GPUs, a communicator of them and buffers: what the tests of NCCL's calls on device memory share. */
+/* A program of one process and all GPUs, a communicator of them and buffers: what the tests of NCCL's calls on device
+ * memory share. */
 #ifndef TUTTI_COMPAT_DEVICE_TESTING_H
 #define TUTTI_COMPAT_DEVICE_TESTING_H
 

@@ -21,7 +21,8 @@ static ncclResult_t use(ncclComm_t *comms)
     ncclResult_t result = ncclGroupStart();
     for (int rank = 0; rank < PAIR; rank++) {
         for (int i = 0; i < WINDOWS; i++)
-            result = first(result, ncclCommWindowRegister(comms[rank], &value[rank], sizeof value[rank], &windows[rank][i], 0));
+            result = first(result,
+                           ncclCommWindowRegister(comms[rank], &value[rank], sizeof value[rank], &windows[rank][i], 0));
         result = first(result, ncclAllReduce(&value[rank], &value[rank], 1, ncclFloat, ncclSum, comms[rank], NULL));
     }
     result = first(result, ncclGroupEnd());

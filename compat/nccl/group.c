@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups. tutti's own group of the thread carries the inits and the collectives; here is kept what NCCL does besides at a
- * group's end: handles that are filled, windows, communicators that end, and on host memory the wait.
+ * Groups. tutti's own group of the thread carries the inits and the collectives; here is kept what NCCL does besides at
+ * a group's end: handles that are filled, windows, communicators that end, and on host memory the wait.
  */
 #include "internal.h"
 
@@ -98,7 +98,7 @@ ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle)
     return add((struct note){.kind = how == GROUP_FINALIZE ? NOTE_FINALIZE : NOTE_DESTROY, .handle = handle});
 }
 
-/* ---- The end ------------------------------------------------------------------------------------------------------- */
+/* ---- The end ---- */
 
 static ncclResult_t worse(ncclResult_t so_far, ncclResult_t next)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles lie in slabs that are never given back: whether a pointer is one, and what it is now, can be asked at any time, by
- * any thread, without a lock. A call enters the communicator and leaves it; who closes it waits for the others to leave.
+ * Handles lie in slabs that are never given back: whether a pointer is one, and what it is now, can be asked at any
+ * time, by any thread, without a lock. A call enters the communicator and leaves it; who closes it waits for the others
+ * to leave.
  */
 #include "internal.h"
 
@@ -45,7 +46,8 @@ static bool add_slab(void)
     return slab;
 }
 
-/* With the lock held. Goes round, so that an old pointer stays wrong for long instead of meaning the next communicator. */
+/* With the lock held. Goes round, so that an old pointer stays wrong for long instead of meaning the next communicator.
+ */
 static struct ncclComm *take(void)
 {
     for (size_t i = 0; i < held * SLAB; i++) {
@@ -73,7 +75,8 @@ struct ncclComm *handle_new(enum handle_kind kind)
     }
     pthread_mutex_unlock(&lock);
     if (!handle)
-        result_fail(ncclSystemError, "no memory for a handle, or %d communicators and windows are alive already", SLAB * SLABS);
+        result_fail(ncclSystemError, "no memory for a handle, or %d communicators and windows are alive already",
+                    SLAB * SLABS);
     return handle;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* id_test: processes that share nothing but NCCL_COMM_ID each ask for the id and meet there, several times. On host memory. */
+/* id_test: processes that share nothing but NCCL_COMM_ID each ask for the id and meet there, several times. On host
+ * memory. */
 #define NCCL_WITHOUT_CUDA_HEADERS 1
 #include "nccl.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of libnccl.so.2 share. Everything below the exported names stands on tutti.h alone. docs/compat-nccl.md. */
+/* What the files of libnccl.so.2 share. Everything below the exported names stands on tutti.h alone.
+ * docs/compat-nccl.md. */
 #ifndef TUTTI_COMPAT_NCCL_INTERNAL_H
 #define TUTTI_COMPAT_NCCL_INTERNAL_H
 
@@ -50,8 +51,8 @@ void place_config(tutti_config_t *config, bool host, int device);
 tutti_result_t place_device(tutti_comm_t comm, bool host, int told, int *device);
 tutti_result_t place_alloc(void **pointer, size_t size);
 tutti_result_t place_free(void *pointer);
-tutti_result_t place_premul(tutti_op_t *op, const void *scalar, ncclScalarResidence_t residence, tutti_type_t type, tutti_comm_t comm,
-                            bool host);
+tutti_result_t place_premul(tutti_op_t *op, const void *scalar, ncclScalarResidence_t residence, tutti_type_t type,
+                            tutti_comm_t comm, bool host);
 tutti_result_t place_memory(tutti_comm_t comm, bool host, size_t *device_bytes);
 
 /* ---- handle.c: what the opaque pointers point at ---- */
@@ -59,19 +60,19 @@ tutti_result_t place_memory(tutti_comm_t comm, bool host, size_t *device_bytes);
 enum handle_kind { HANDLE_FREE, HANDLE_COMM, HANDLE_WINDOW, HANDLE_CLOSING };
 
 /*
- * A communicator or a window. The memory of handles is never given back to the system, so that any pointer can be looked at
- * safely: a wild, an old or a NULL one is told from a living one without touching what it points at.
+ * A communicator or a window. The memory of handles is never given back to the system, so that any pointer can be
+ * looked at safely: a wild, an old or a NULL one is told from a living one without touching what it points at.
  */
 struct ncclComm {
     _Atomic int kind;
     _Atomic int users; /* calls inside, and groups that hold work of it: it is freed when they are gone */
     tutti_comm_t comm;
-    int rank, nranks;  /* -1, 0: ask tutti */
-    int device;        /* what the caller named, for host memory */
+    int rank, nranks; /* -1, 0: ask tutti */
+    int device;       /* what the caller named, for host memory */
     int blocking;
     bool host;
     _Atomic bool revoked;
-    bool aborted; /* but not waited for */
+    bool aborted;   /* but not waited for */
     uint64_t group; /* the last group that noted it */
     /* Of a window: */
     struct ncclComm *owner;

@@ -2,13 +2,14 @@
 /* Names that are refused, and those of the device interface that only count ranks. */
 #include "later.h"
 
-/* The arguments do not matter to a call that is refused; every convention lets a function take none of those it is given. */
-#define REFUSE(name, reason)                                                                                                  \
-    __attribute__((visibility("default"))) ncclResult_t name(void);                                                           \
-    ncclResult_t name(void)                                                                                                   \
-    {                                                                                                                         \
-        return group_note(result_fail(ncclInvalidUsage, #name ": " reason));                                                  \
-    }                                                                                                                         \
+/* The arguments do not matter to a call that is refused; every convention lets a function take none of those it is
+ * given. */
+#define REFUSE(name, reason)                                                                                           \
+    __attribute__((visibility("default"))) ncclResult_t name(void);                                                    \
+    ncclResult_t name(void)                                                                                            \
+    {                                                                                                                  \
+        return group_note(result_fail(ncclInvalidUsage, #name ": " reason));                                           \
+    }                                                                                                                  \
     TWIN(name)
 
 #define NO_KERNELS "tutti has no interface for communication inside kernels; run without device implementations"
@@ -31,7 +32,8 @@ REFUSE(ncclPutSignal, NO_SIGNALS);
 REFUSE(ncclSignal, NO_SIGNALS);
 REFUSE(ncclWaitSignal, NO_SIGNALS);
 
-#define NO_GROWTH "tutti's communicators do not grow; make a new one with ncclGetUniqueId() and ncclCommInitRankConfig()"
+#define NO_GROWTH                                                                                                      \
+    "tutti's communicators do not grow; make a new one with ncclGetUniqueId() and ncclCommInitRankConfig()"
 REFUSE(ncclCommGetUniqueId, NO_GROWTH);
 REFUSE(ncclCommGrow, NO_GROWTH);
 
@@ -61,7 +63,8 @@ void ncclParamDumpAll(void)
 }
 TWIN(ncclParamDumpAll);
 
-/* ---- Teams: arithmetic that needs no kernel. No peer's memory can be loaded from, so a rank is alone in its LSA team. */
+/* ---- Teams: arithmetic that needs no kernel. No peer's memory can be loaded from, so a rank is alone in its LSA team.
+ */
 
 struct team ncclTeamWorld(ncclComm_t comm)
 {

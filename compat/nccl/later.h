@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names that came after 2.28.9, and the host side of the device interface. nccl.h does not declare them; loaders look them
- * up all the same. What can be done is done, the rest is refused with a sentence.
+ * Names that came after 2.28.9, and the host side of the device interface. nccl.h does not declare them; loaders look
+ * them up all the same. What can be done is done, the rest is refused with a sentence.
  */
 #ifndef TUTTI_COMPAT_NCCL_LATER_H
 #define TUTTI_COMPAT_NCCL_LATER_H
@@ -24,22 +24,22 @@ void ncclParamDumpAll(void);
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t which, void **pointer);
 ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value);
 
-ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                 ncclComm_t comm, cudaStream_t stream, const void *advice);
+ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                              ncclComm_t comm, cudaStream_t stream, const void *advice);
+ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                 ncclComm_t comm, cudaStream_t stream, const void *advice);
+ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream, const void *advice);
+ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                                  cudaStream_t stream, const void *advice);
-ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
-                              cudaStream_t stream, const void *advice);
-ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                                 cudaStream_t stream, const void *advice);
-ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                                     cudaStream_t stream, const void *advice);
-ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
-                                 const void *advice);
-ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
-                                const void *advice);
-ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                              cudaStream_t stream, const void *advice);
-ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                               cudaStream_t stream, const void *advice);
+ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                cudaStream_t stream, const void *advice);
+ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                              ncclComm_t comm, cudaStream_t stream, const void *advice);
+ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                               ncclComm_t comm, cudaStream_t stream, const void *advice);
 
 #pragma GCC visibility pop
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints every number of the nccl.h it is compiled with. Compiled with ours and, where it is installed, with NVIDIA's, it
- * must print the same. The functions' types are compared with one list, by the compiler.
+ * Prints every number of the nccl.h it is compiled with. Compiled with ours and, where it is installed, with NVIDIA's,
+ * it must print the same. The functions' types are compared with one list, by the compiler.
  */
 #include <nccl.h>
 
 #include <stdio.h>
 
-#define SAME(name, ...) _Static_assert(_Generic(&name, ncclResult_t (*)(__VA_ARGS__): 1, default: 0), #name); \
-    _Static_assert(_Generic(&p##name, ncclResult_t (*)(__VA_ARGS__): 1, default: 0), "p" #name)
+#define SAME(name, ...)                                                                                                \
+    _Static_assert(_Generic(&name, ncclResult_t(*)(__VA_ARGS__) : 1, default : 0), #name);                             \
+    _Static_assert(_Generic(&p##name, ncclResult_t(*)(__VA_ARGS__) : 1, default : 0), "p" #name)
 #define MOVE const void *, void *, size_t, ncclDataType_t
 
 SAME(ncclGetVersion, int *);
@@ -49,9 +50,9 @@ SAME(ncclRecv, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 SAME(ncclGroupStart, void);
 SAME(ncclGroupEnd, void);
 SAME(ncclGroupSimulateEnd, ncclSimInfo_t *);
-_Static_assert(_Generic(&ncclGetErrorString, const char *(*)(ncclResult_t): 1, default: 0), "ncclGetErrorString");
-_Static_assert(_Generic(&ncclGetLastError, const char *(*)(ncclComm_t): 1, default: 0), "ncclGetLastError");
-_Static_assert(_Generic(&ncclResetDebugInit, void (*)(void): 1, default: 0), "ncclResetDebugInit");
+_Static_assert(_Generic(&ncclGetErrorString, const char *(*)(ncclResult_t) : 1, default : 0), "ncclGetErrorString");
+_Static_assert(_Generic(&ncclGetLastError, const char *(*)(ncclComm_t) : 1, default : 0), "ncclGetLastError");
+_Static_assert(_Generic(&ncclResetDebugInit, void (*)(void) : 1, default : 0), "ncclResetDebugInit");
 
 #define SHOW(value)     printf("%s %lld\n", #value, (long long)(value))
 #define FIELD(type, at) printf("%s.%s %zu %zu\n", #type, #at, offsetof(type, at), sizeof((type *)0)->at)
@@ -101,10 +102,12 @@ static void show_values(void)
 {
     SHOW(NCCL_MAJOR), SHOW(NCCL_MINOR), SHOW(NCCL_PATCH), SHOW(NCCL_VERSION_CODE);
     SHOW(NCCL_VERSION(2, 28, 9)), SHOW(NCCL_VERSION(2, 8, 4)), SHOW(NCCL_VERSION(2, 9, 0)), SHOW(NCCL_VERSION(3, 0, 1));
-    SHOW(ncclSuccess), SHOW(ncclUnhandledCudaError), SHOW(ncclSystemError), SHOW(ncclInternalError), SHOW(ncclInvalidArgument);
+    SHOW(ncclSuccess), SHOW(ncclUnhandledCudaError), SHOW(ncclSystemError), SHOW(ncclInternalError),
+        SHOW(ncclInvalidArgument);
     SHOW(ncclInvalidUsage), SHOW(ncclRemoteError), SHOW(ncclInProgress), SHOW(ncclNumResults);
     SHOW(ncclInt8), SHOW(ncclChar), SHOW(ncclUint8), SHOW(ncclInt32), SHOW(ncclInt), SHOW(ncclUint32), SHOW(ncclInt64);
-    SHOW(ncclUint64), SHOW(ncclFloat16), SHOW(ncclHalf), SHOW(ncclFloat32), SHOW(ncclFloat), SHOW(ncclFloat64), SHOW(ncclDouble);
+    SHOW(ncclUint64), SHOW(ncclFloat16), SHOW(ncclHalf), SHOW(ncclFloat32), SHOW(ncclFloat), SHOW(ncclFloat64),
+        SHOW(ncclDouble);
     SHOW(ncclBfloat16), SHOW(ncclFloat8e4m3), SHOW(ncclFloat8e5m2), SHOW(ncclNumTypes);
     SHOW(ncclSum), SHOW(ncclProd), SHOW(ncclMax), SHOW(ncclMin), SHOW(ncclAvg), SHOW(ncclNumOps), SHOW(ncclMaxRedOp);
     SHOW(ncclScalarDevice), SHOW(ncclScalarHostImmediate);

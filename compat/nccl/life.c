@@ -34,7 +34,9 @@ static struct ncclComm *prepare(const struct order *order, tutti_config_t *confi
 static ncclResult_t hand_out(struct ncclComm *made, ncclComm_t *out, tutti_result_t begun, tutti_comm_t parent)
 {
     bool early = begun == TUTTI_IN_PROGRESS && !made->comm;
-    ncclResult_t result = early ? result_fail(ncclInvalidArgument, "the parent is still being made; ask ncclCommGetAsyncError()") : result_of(begun, parent);
+    ncclResult_t result =
+        early ? result_fail(ncclInvalidArgument, "the parent is still being made; ask ncclCommGetAsyncError()")
+              : result_of(begun, parent);
     if (result == ncclSuccess && group_open())
         result = group_made(made, out);
     if (result == ncclSuccess || result == ncclInProgress) {
@@ -59,7 +61,7 @@ static ncclResult_t join(ncclComm_t *out, const struct order *order, const ncclU
     return hand_out(made, out, tutti_comm_init_rank(&made->comm, order->nranks, &where, order->rank, &config), NULL);
 }
 
-/* ---- Begin --------------------------------------------------------------------------------------------------------- */
+/* ---- Begin ---- */
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
@@ -92,10 +94,12 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int
 TWIN(ncclCommInitRank);
 
 /* tutti's ranks meet at one place however many there are (docs/bootstrap.md); the first is as good as all. */
-ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int count, ncclUniqueId *ids, ncclConfig_t *config)
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int count, ncclUniqueId *ids,
+                                      ncclConfig_t *config)
 {
     if (count < 1 || !ids)
-        return group_note(result_fail(ncclInvalidArgument, "ncclCommInitRankScalable: nId is %d, commIds %p", count, (void *)ids));
+        return group_note(
+            result_fail(ncclInvalidArgument, "ncclCommInitRankScalable: nId is %d, commIds %p", count, (void *)ids));
     return ncclCommInitRankConfig(comm, nranks, ids[0], rank, config);
 }
 TWIN(ncclCommInitRankScalable);
@@ -133,7 +137,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 }
 TWIN(ncclCommInitAll);
 
-/* ---- Divide -------------------------------------------------------------------------------------------------------- */
+/* ---- Divide ---- */
 
 static ncclResult_t enter_parent(ncclComm_t comm, struct ncclComm **parent, bool revoked_too)
 {
@@ -151,7 +155,8 @@ static ncclResult_t enter_parent(ncclComm_t comm, struct ncclComm **parent, bool
     return result;
 }
 
-static ncclResult_t prepare_child(struct ncclComm *parent, const ncclConfig_t *user, struct ncclComm **made, tutti_config_t *out)
+static ncclResult_t prepare_child(struct ncclComm *parent, const ncclConfig_t *user, struct ncclComm **made,
+                                  tutti_config_t *out)
 {
     struct config config;
     ncclResult_t result = config_read(user, &config);
@@ -180,23 +185,27 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
         return group_note(result);
     if (color == NCCL_SPLIT_NOCOLOR) {
         config.blocking = parent->blocking;
-        result = group_note(result_of(tutti_comm_split(parent->comm, TUTTI_SPLIT_NOCOLOR, key, &nobody, &config), parent->comm));
+        result = group_note(
+            result_of(tutti_comm_split(parent->comm, TUTTI_SPLIT_NOCOLOR, key, &nobody, &config), parent->comm));
     } else {
         result = group_note(prepare_child(parent, user, &made, &config));
         if (result == ncclSuccess)
-            result = hand_out(made, newcomm, tutti_comm_split(parent->comm, color, key, &made->comm, &config), parent->comm);
+            result =
+                hand_out(made, newcomm, tutti_comm_split(parent->comm, color, key, &made->comm, &config), parent->comm);
     }
     handle_leave(parent);
     return result;
 }
 TWIN(ncclCommSplit);
 
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *newcomm, ncclConfig_t *user, int flags)
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *newcomm, ncclConfig_t *user,
+                            int flags)
 {
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     struct ncclComm *parent, *made;
     if (!newcomm || (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT))
-        return group_note(result_fail(ncclInvalidArgument, "ncclCommShrink: newcomm is %p, shrinkFlags %d", (void *)newcomm, flags));
+        return group_note(
+            result_fail(ncclInvalidArgument, "ncclCommShrink: newcomm is %p, shrinkFlags %d", (void *)newcomm, flags));
     *newcomm = NULL;
     ncclResult_t result = enter_parent(comm, &parent, true);
     if (result != ncclSuccess)
@@ -205,13 +214,14 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
     if (result == ncclSuccess && flags == NCCL_SHRINK_ABORT)
         tutti_comm_abort(parent->comm);
     if (result == ncclSuccess)
-        result = hand_out(made, newcomm, tutti_comm_shrink(parent->comm, excluded, count, &made->comm, &config), parent->comm);
+        result = hand_out(made, newcomm, tutti_comm_shrink(parent->comm, excluded, count, &made->comm, &config),
+                          parent->comm);
     handle_leave(parent);
     return result;
 }
 TWIN(ncclCommShrink);
 
-/* ---- End ----------------------------------------------------------------------------------------------------------- */
+/* ---- End ---- */
 
 ncclResult_t life_finalize(struct ncclComm *handle)
 {
@@ -290,7 +300,8 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
     struct ncclComm *handle;
     if (flags != NCCL_REVOKE_DEFAULT)
-        return group_note(result_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d; want NCCL_REVOKE_DEFAULT", flags));
+        return group_note(
+            result_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d; want NCCL_REVOKE_DEFAULT", flags));
     if (!comm)
         return ncclSuccess;
     ncclResult_t result = handle_enter(comm, &handle);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- One thread for each rank -------------------------------------------------------------------------------------- */
+/* ---- One thread for each rank ---- */
 
 static ncclUniqueId meeting;
 static pthread_barrier_t all_here;
@@ -37,10 +37,10 @@ static ncclResult_t join(ncclComm_t *comm, int rank, int blocking)
 }
 
 /* Each returns NULL, or what went wrong. */
-#define CHECK(condition)                                                                                                      \
-    do {                                                                                                                      \
-        if (!(condition))                                                                                                     \
-            return #condition;                                                                                                \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return #condition;                                                                                         \
     } while (0)
 
 static void *with_blocking(void *argument)
@@ -232,7 +232,7 @@ static void test_abort(void **state)
         run_ranks(aborted);
 }
 
-/* ---- One thread for all -------------------------------------------------------------------------------------------- */
+/* ---- One thread for all ---- */
 
 static void make_in_group(ncclComm_t *comms, int blocking, ncclResult_t expected)
 {
@@ -318,11 +318,16 @@ static int prepare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocking),       cmocka_unit_test(test_not_blocking),
-        cmocka_unit_test(test_scalable),       cmocka_unit_test(test_split),
-        cmocka_unit_test(test_shrink),         cmocka_unit_test(test_revoke),
-        cmocka_unit_test(test_abort),          cmocka_unit_test(test_group_of_inits),
-        cmocka_unit_test(test_group_of_inits_that_fails), cmocka_unit_test(test_abort_in_group),
+        cmocka_unit_test(test_blocking),
+        cmocka_unit_test(test_not_blocking),
+        cmocka_unit_test(test_scalable),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_shrink),
+        cmocka_unit_test(test_revoke),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_group_of_inits),
+        cmocka_unit_test(test_group_of_inits_that_fails),
+        cmocka_unit_test(test_abort_in_group),
         cmocka_unit_test(test_environment_beats_config),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);

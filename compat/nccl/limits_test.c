@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of ncclConfig_t that shape the work on GPUs, seen in what a captured reduction would launch. Needs the stand-in driver. */
+/* Fields of ncclConfig_t that shape the work on GPUs, seen in what a captured reduction would launch. Needs the
+ * stand-in driver. */
 #include "nccl_testing.h"
 
 #include <dlfcn.h>
@@ -38,9 +39,9 @@ static float *memory[GPUS];
 static int load(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    return driver && LOAD(Init) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) && LOAD(StreamCreate) && LOAD(StreamDestroy_v2) &&
-                   LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) && LOAD(GraphGetNodes) && LOAD(GraphKernelNodeGetParams_v2) &&
-                   LOAD(GraphDestroy) && !cu.Init(0)
+    return driver && LOAD(Init) && LOAD(DevicePrimaryCtxRetain) && LOAD(CtxSetCurrent) && LOAD(StreamCreate) &&
+                   LOAD(StreamDestroy_v2) && LOAD(StreamBeginCapture_v2) && LOAD(StreamEndCapture) &&
+                   LOAD(GraphGetNodes) && LOAD(GraphKernelNodeGetParams_v2) && LOAD(GraphDestroy) && !cu.Init(0)
                ? 0
                : -1;
 }
@@ -208,7 +209,8 @@ static void test_ranks_must_agree(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_most_blocks), cmocka_unit_test(test_environment_comes_first),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_most_blocks),
+                                       cmocka_unit_test(test_environment_comes_first),
                                        cmocka_unit_test(test_ranks_must_agree)};
     if (load()) {
         print_message("no libcuda.so.1 that knows all of these calls\n");

@@ -38,7 +38,8 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, 
 {
     struct ncclComm *handle;
     ncclResult_t result = enter_made(comm, &handle);
-    return result == ncclSuccess ? leave(handle, tutti_comm_register(handle->comm, buffer, size, registration)) : group_note(result);
+    return result == ncclSuccess ? leave(handle, tutti_comm_register(handle->comm, buffer, size, registration))
+                                 : group_note(result);
 }
 TWIN(ncclCommRegister);
 
@@ -52,11 +53,12 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *registration)
 }
 TWIN(ncclCommDeregister);
 
-/* ---- Windows ------------------------------------------------------------------------------------------------------- */
+/* ---- Windows ---- */
 
 ncclResult_t memory_window(struct ncclComm *owner, struct ncclComm *window)
 {
-    return result_of(tutti_comm_register(owner->comm, window->buffer, window->size, &window->registration), owner->comm);
+    return result_of(tutti_comm_register(owner->comm, window->buffer, window->size, &window->registration),
+                     owner->comm);
 }
 
 static void drop_window(struct ncclComm *owner, struct ncclComm *window)
@@ -97,7 +99,8 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, 
 {
     struct ncclComm *owner;
     if (!out || !buffer || !size)
-        return group_note(result_fail(ncclInvalidArgument, "ncclCommWindowRegister: buff is %p, size %zu, win %p", buffer, size, (void *)out));
+        return group_note(result_fail(ncclInvalidArgument, "ncclCommWindowRegister: buff is %p, size %zu, win %p",
+                                      buffer, size, (void *)out));
     *out = NULL;
     ncclResult_t result = enter_made(comm, &owner);
     if (result != ncclSuccess)
@@ -136,13 +139,15 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t which, void **point
     if (window && window->owner == owner && pointer)
         *pointer = window->buffer;
     else
-        result = result_fail(ncclInvalidArgument, "ncclWinGetUserPtr: win is %p, outUserPtr %p", (void *)which, (void *)pointer);
+        result = result_fail(ncclInvalidArgument, "ncclWinGetUserPtr: win is %p, outUserPtr %p", (void *)which,
+                             (void *)pointer);
     handle_leave(owner);
     return result;
 }
 TWIN(ncclWinGetUserPtr);
 
-/* Which of the four numbers of 2.29.7: what could be suspended, whether it is, what could not, all. Nothing can here. */
+/* Which of the four numbers of 2.29.7: what could be suspended, whether it is, what could not, all. Nothing can here.
+ */
 ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value)
 {
     struct ncclComm *handle;
@@ -159,19 +164,22 @@ ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value)
 }
 TWIN(ncclCommMemStats);
 
-/* ---- Operators ----------------------------------------------------------------------------------------------------- */
+/* ---- Operators ---- */
 
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence, ncclComm_t comm)
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm)
 {
     struct ncclComm *handle;
     tutti_op_t made;
     if (!op || !scalar || (residence != ncclScalarDevice && residence != ncclScalarHostImmediate))
-        return group_note(result_fail(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: op is %p, scalar %p, residence %d", (void *)op, scalar,
+        return group_note(result_fail(ncclInvalidArgument,
+                                      "ncclRedOpCreatePreMulSum: op is %p, scalar %p, residence %d", (void *)op, scalar,
                                       (int)residence));
     ncclResult_t result = enter_made(comm, &handle);
     if (result != ncclSuccess)
         return group_note(result);
-    result = result_of(place_premul(&made, scalar, residence, (tutti_type_t)type, handle->comm, handle->host), handle->comm);
+    result =
+        result_of(place_premul(&made, scalar, residence, (tutti_type_t)type, handle->comm, handle->host), handle->comm);
     if (result == ncclSuccess)
         *op = (ncclRedOp_t)made;
     handle_leave(handle);

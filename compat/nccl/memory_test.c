@@ -120,7 +120,7 @@ static void test_memory_statistics(void **state)
     fails(ncclCommMemStats(comms[0], 0, NULL), ncclInvalidArgument);
 }
 
-/* ---- Configs ------------------------------------------------------------------------------------------------------- */
+/* ---- Configs ---- */
 
 /* As a caller of that size and version has it: every field undefined, and behind its end what is not its own. */
 static void *config_of(size_t size, unsigned version, int blocking)
@@ -165,8 +165,8 @@ static void test_configs(void **state)
     static const struct {
         size_t size;
         unsigned version;
-    } callers[] = {{24, 21405}, {40, 21701}, {48, 21805}, {48, 22602}, {72, 22707}, {80, 22809}, {88, 22902}, {96, 23007}, {112, 23102},
-                   {120, 23203}, {200, 24000}};
+    } callers[] = {{24, 21405}, {40, 21701}, {48, 21805},  {48, 22602},  {72, 22707}, {80, 22809},
+                   {88, 22902}, {96, 23007}, {112, 23102}, {120, 23203}, {200, 24000}};
     good(make_with(NULL));
     for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
         good(make_with(config_of(callers[i].size, callers[i].version, NCCL_CONFIG_UNDEF_INT)));
@@ -212,15 +212,16 @@ static void test_wrong_configs(void **state)
     said("maxCTAs");
 }
 
-/* ---- Names --------------------------------------------------------------------------------------------------------- */
+/* ---- Names ---- */
 
 static void test_refused_names(void **state)
 {
-    static const char *const names[] = {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclCommGrow", "ncclCommGetUniqueId", "ncclPutSignal",
-                                        "ncclCommSuspend", "ncclSetEncryption", "ncclParamBind", "pncclParamGetStr",
-                                        "ncclCommQueryProperties"};
+    static const char *const names[] = {
+        "ncclDevCommCreate", "ncclDevCommDestroy", "ncclCommGrow",  "ncclCommGetUniqueId", "ncclPutSignal",
+        "ncclCommSuspend",   "ncclSetEncryption",  "ncclParamBind", "pncclParamGetStr",    "ncclCommQueryProperties"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ncclResult_t (*function)(void *, void *, void *, void *) = (ncclResult_t(*)(void *, void *, void *, void *))dlsym(RTLD_DEFAULT, names[i]);
+        ncclResult_t (*function)(void *, void *, void *, void *) =
+            (ncclResult_t(*)(void *, void *, void *, void *))dlsym(RTLD_DEFAULT, names[i]);
         assert_non_null(function);
         fails(function(comms[0], NULL, NULL, NULL), ncclInvalidUsage);
         said(names[i][0] == 'p' ? names[i] + 1 : names[i]);
@@ -230,7 +231,8 @@ static void test_refused_names(void **state)
 
 static void test_calls_with_advice(void **state)
 {
-    ncclResult_t (*function)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t, const void *);
+    ncclResult_t (*function)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t,
+                             const void *);
     int value[RANKS] = {1, 2, 3, 4};
     *(void **)&function = dlsym(RTLD_DEFAULT, "ncclAllReduceConfig");
     assert_non_null(function);
@@ -267,11 +269,16 @@ static void test_teams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),          cmocka_unit_test(test_registration_in_group),
-        cmocka_unit_test(test_windows),         cmocka_unit_test(test_windows_that_end),
-        cmocka_unit_test(test_memory_statistics), cmocka_unit_test(test_configs),
-        cmocka_unit_test(test_newer_fields),    cmocka_unit_test(test_wrong_configs),
-        cmocka_unit_test(test_refused_names),   cmocka_unit_test(test_calls_with_advice),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_registration_in_group),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_windows_that_end),
+        cmocka_unit_test(test_memory_statistics),
+        cmocka_unit_test(test_configs),
+        cmocka_unit_test(test_newer_fields),
+        cmocka_unit_test(test_wrong_configs),
+        cmocka_unit_test(test_refused_names),
+        cmocka_unit_test(test_calls_with_advice),
         cmocka_unit_test(test_teams),
     };
     return cmocka_run_group_tests(tests, make_all, destroy_all);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs and calls of one communicator at once, on several streams: GPUs carry them out in the order in which the host issues them, though one GPU's
- * stream comes to the first much later. All are equally long, so that otherwise one would be taken for another.
+ * Graphs and calls of one communicator at once, on several streams: GPUs carry them out in the order in which the host
+ * issues them, though one GPU's stream comes to the first much later. All are equally long, so that otherwise one would
+ * be taken for another.
  */
 #include "device_testing.h"
 
@@ -28,7 +29,8 @@ static uint32_t *word, expected;
 static int load_more(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    return load_driver() || !LOAD(EventCreate) || !LOAD(EventRecord) || !LOAD(StreamWaitEvent) || !LOAD(EventDestroy_v2);
+    return load_driver() || !LOAD(EventCreate) || !LOAD(EventRecord) || !LOAD(StreamWaitEvent) ||
+           !LOAD(EventDestroy_v2);
 }
 
 static int prepare(void **state)
@@ -92,7 +94,8 @@ static void check_data(void)
 static void call(int who, int way)
 {
     select_device(who);
-    good(ncclAllReduce(data[who][way], data[who][way], FLOATS, ncclFloat, ncclSum, rank[who].comm, stream_of(who, way)));
+    good(
+        ncclAllReduce(data[who][way], data[who][way], FLOATS, ncclFloat, ncclSum, rank[who].comm, stream_of(who, way)));
 }
 
 static void *instantiate(void *stream)
@@ -213,8 +216,9 @@ static void test_branches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_call_before_first_capture), cmocka_unit_test(test_graph_and_call),
-                                       cmocka_unit_test(test_two_graphs), cmocka_unit_test(test_branches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_call_before_first_capture),
+                                       cmocka_unit_test(test_graph_and_call), cmocka_unit_test(test_two_graphs),
+                                       cmocka_unit_test(test_branches)};
     if (load_more()) {
         print_message("no libcuda.so.1 with devices, or one without these calls\n");
         return 77;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nccl.h: the host interface of NCCL 2.28.9, as tutti's libnccl.so.2 offers it. The names, the numbers and the layouts are
- * those that compiled programs rely on; docs/compat-nccl.md says what each call does here.
+ * nccl.h: the host interface of NCCL 2.28.9, as tutti's libnccl.so.2 offers it. The names, the numbers and the layouts
+ * are those that compiled programs rely on; docs/compat-nccl.md says what each call does here.
  *
- * There is no <nccl_device.h>: communication from inside a kernel of the program's own is not offered. A program that includes
- * <nccl_device.h> when the header says 2.28 or newer (nccl-tests) is compiled with -DNCCL_WITHOUT_DEVICE_API: the header then
- * says 2.27.7, of which <nccl_device.h> was no part. The library answers 2.28.9 all the same.
+ * There is no <nccl_device.h>: communication from inside a kernel of the program's own is not offered. A program that
+ * includes <nccl_device.h> when the header says 2.28 or newer (nccl-tests) is compiled with -DNCCL_WITHOUT_DEVICE_API:
+ * the header then says 2.27.7, of which <nccl_device.h> was no part. The library answers 2.28.9 all the same.
  *
  * Every function has a twin with the prefix p, for tools that put themselves in front of the calls.
  */
@@ -40,8 +40,8 @@ typedef struct CUstream_st *cudaStream_t;
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
 #endif
-#define NCCL_SUFFIX        ""
-#define NCCL_VERSION(X, Y, Z) ((X) > 2 || (Y) > 8 ? (X) * 10000 + (Y) * 100 + (Z) : (X) * 1000 + (Y) * 100 + (Z))
+#define NCCL_SUFFIX           ""
+#define NCCL_VERSION(X, Y, Z) ((X) > 2 || (Y) > 8 ? (X)*10000 + (Y)*100 + (Z) : (X)*1000 + (Y)*100 + (Z))
 #define NCCL_VERSION_CODE     (NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH)
 
 #ifdef __cplusplus
@@ -140,12 +140,12 @@ typedef struct ncclConfig_v22800 {
     int nvlinkCentricSched;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                                               \
-    {                                                                                                                         \
-        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                    \
-            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,                       \
-            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                       \
-            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                        \
+#define NCCL_CONFIG_INITIALIZER                                                                                        \
+    {                                                                                                                  \
+        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,             \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,                \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                 \
     }
 
 typedef struct ncclSimInfo_v22200 {
@@ -155,33 +155,34 @@ typedef struct ncclSimInfo_v22200 {
     float estimatedTime;
 } ncclSimInfo_t;
 
-#define NCCL_SIM_INFO_INITIALIZER                                                                                             \
-    {                                                                                                                         \
-        sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT                                                \
+#define NCCL_SIM_INFO_INITIALIZER                                                                                      \
+    {                                                                                                                  \
+        sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT                                         \
     }
 
 /* Declares a function and its twin. */
-#define NCCL_CALL(type, name, parameters)                                                                                     \
-    type name parameters;                                                                                                     \
+#define NCCL_CALL(type, name, parameters)                                                                              \
+    type name parameters;                                                                                              \
     type p##name parameters
 
-/* ---- Library ------------------------------------------------------------------------------------------------------- */
+/* ---- Library ---- */
 
 NCCL_CALL(ncclResult_t, ncclGetVersion, (int *version));
 NCCL_CALL(const char *, ncclGetErrorString, (ncclResult_t result));
 NCCL_CALL(const char *, ncclGetLastError, (ncclComm_t comm));
 NCCL_CALL(void, ncclResetDebugInit, (void));
 
-/* ---- Life of a communicator ---------------------------------------------------------------------------------------- */
+/* ---- Life of a communicator ---- */
 
-NCCL_CALL(ncclResult_t, ncclGetUniqueId, (ncclUniqueId *uniqueId));
-NCCL_CALL(ncclResult_t, ncclCommInitRank, (ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank));
+NCCL_CALL(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * uniqueId));
+NCCL_CALL(ncclResult_t, ncclCommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank));
 NCCL_CALL(ncclResult_t, ncclCommInitRankConfig,
-          (ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config));
+          (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config));
 NCCL_CALL(ncclResult_t, ncclCommInitRankScalable,
-          (ncclComm_t *newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, ncclConfig_t *config));
-NCCL_CALL(ncclResult_t, ncclCommInitAll, (ncclComm_t *comm, int ndev, const int *devlist));
-NCCL_CALL(ncclResult_t, ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config));
+          (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, ncclConfig_t *config));
+NCCL_CALL(ncclResult_t, ncclCommInitAll, (ncclComm_t * comm, int ndev, const int *devlist));
+NCCL_CALL(ncclResult_t, ncclCommSplit,
+          (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config));
 NCCL_CALL(ncclResult_t, ncclCommShrink,
           (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm, ncclConfig_t *config,
            int shrinkFlags));
@@ -195,22 +196,23 @@ NCCL_CALL(ncclResult_t, ncclCommCount, (const ncclComm_t comm, int *count));
 NCCL_CALL(ncclResult_t, ncclCommCuDevice, (const ncclComm_t comm, int *device));
 NCCL_CALL(ncclResult_t, ncclCommUserRank, (const ncclComm_t comm, int *rank));
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 NCCL_CALL(ncclResult_t, ncclMemAlloc, (void **ptr, size_t size));
 NCCL_CALL(ncclResult_t, ncclMemFree, (void *ptr));
 NCCL_CALL(ncclResult_t, ncclCommRegister, (const ncclComm_t comm, void *buff, size_t size, void **handle));
 NCCL_CALL(ncclResult_t, ncclCommDeregister, (const ncclComm_t comm, void *handle));
-NCCL_CALL(ncclResult_t, ncclCommWindowRegister, (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags));
+NCCL_CALL(ncclResult_t, ncclCommWindowRegister,
+          (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags));
 NCCL_CALL(ncclResult_t, ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win));
 
-/* ---- Operators ----------------------------------------------------------------------------------------------------- */
+/* ---- Operators ---- */
 
 NCCL_CALL(ncclResult_t, ncclRedOpCreatePreMulSum,
-          (ncclRedOp_t *op, void *scalar, ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm));
+          (ncclRedOp_t * op, void *scalar, ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm));
 NCCL_CALL(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
 
-/* ---- Collectives --------------------------------------------------------------------------------------------------- */
+/* ---- Collectives ---- */
 
 NCCL_CALL(ncclResult_t, ncclReduce,
           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
@@ -224,13 +226,14 @@ NCCL_CALL(ncclResult_t, ncclAllReduce,
           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
            cudaStream_t stream));
 NCCL_CALL(ncclResult_t, ncclReduceScatter,
-          (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-           cudaStream_t stream));
+          (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
+           ncclComm_t comm, cudaStream_t stream));
 NCCL_CALL(ncclResult_t, ncclAllGather,
           (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
            cudaStream_t stream));
 NCCL_CALL(ncclResult_t, ncclAlltoAll,
-          (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream));
+          (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+           cudaStream_t stream));
 NCCL_CALL(ncclResult_t, ncclGather,
           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
            cudaStream_t stream));
@@ -238,15 +241,16 @@ NCCL_CALL(ncclResult_t, ncclScatter,
           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
            cudaStream_t stream));
 NCCL_CALL(ncclResult_t, ncclSend,
-          (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t stream));
+          (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+           cudaStream_t stream));
 NCCL_CALL(ncclResult_t, ncclRecv,
           (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t stream));
 
-/* ---- Groups -------------------------------------------------------------------------------------------------------- */
+/* ---- Groups ---- */
 
 NCCL_CALL(ncclResult_t, ncclGroupStart, (void));
 NCCL_CALL(ncclResult_t, ncclGroupEnd, (void));
-NCCL_CALL(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t *simInfo));
+NCCL_CALL(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo));
 
 #undef NCCL_CALL
 

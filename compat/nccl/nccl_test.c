@@ -186,7 +186,8 @@ static void test_premul(void **state)
         ncclRedOp_t op;
         scalar[rank] = (float)rank;
         value[rank] = 10;
-        good(ncclRedOpCreatePreMulSum(&op, &scalar[rank], ncclFloat, rank % 2 ? ncclScalarDevice : ncclScalarHostImmediate, comms[rank]));
+        good(ncclRedOpCreatePreMulSum(&op, &scalar[rank], ncclFloat,
+                                      rank % 2 ? ncclScalarDevice : ncclScalarHostImmediate, comms[rank]));
         assert_true(op >= ncclNumOps);
         good(ncclAllReduce(&value[rank], &value[rank], 1, ncclFloat, op, comms[rank], NULL));
         good(ncclRedOpDestroy(op, comms[rank]));
@@ -308,12 +309,18 @@ static void test_what_is_no_communicator(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),      cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_moves),        cmocka_unit_test(test_rooted),
-        cmocka_unit_test(test_ring_of_sends), cmocka_unit_test(test_many_in_a_group),
-        cmocka_unit_test(test_zero_counts),  cmocka_unit_test(test_premul),
-        cmocka_unit_test(test_group_that_fails), cmocka_unit_test(test_simulate),
-        cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_what_is_no_communicator),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_rooted),
+        cmocka_unit_test(test_ring_of_sends),
+        cmocka_unit_test(test_many_in_a_group),
+        cmocka_unit_test(test_zero_counts),
+        cmocka_unit_test(test_premul),
+        cmocka_unit_test(test_group_that_fails),
+        cmocka_unit_test(test_simulate),
+        cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_what_is_no_communicator),
     };
     return cmocka_run_group_tests(tests, make_all, destroy_all);
 }

@@ -13,7 +13,7 @@
 /* after those above */
 #include <cmocka.h>
 
-#define RANKS 4
+#define RANKS              4
 #define good(call)         assert_int_equal((call), ncclSuccess)
 #define fails(call, error) assert_int_equal((call), (error))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where buffers lie: in the memory of CUDA devices, or, with TUTTI_NCCL_HOST=1, in host memory, so that NCCL programs run on
- * machines without one. The only file that knows the difference.
+ * Where buffers lie: in the memory of CUDA devices, or, with TUTTI_NCCL_HOST=1, in host memory, so that NCCL programs
+ * run on machines without one. The only file that knows the difference.
  */
 #include "internal.h"
 
@@ -37,8 +37,8 @@ tutti_result_t place_free(void *pointer)
     return place_host() ? tutti_mem_free(pointer) : tutti_device_mem_free(pointer);
 }
 
-tutti_result_t place_premul(tutti_op_t *op, const void *scalar, ncclScalarResidence_t residence, tutti_type_t type, tutti_comm_t comm,
-                            bool host)
+tutti_result_t place_premul(tutti_op_t *op, const void *scalar, ncclScalarResidence_t residence, tutti_type_t type,
+                            tutti_comm_t comm, bool host)
 {
     if (residence == ncclScalarDevice && !host)
         return tutti_op_create_premul_sum_device(op, scalar, type, comm);

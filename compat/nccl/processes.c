@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * processes FILE: one process for each rank, as MPI and torch programs do it. Rank 0 makes the id and hands it to the others
- * through FILE, which must not exist. Started by `tutti run`. Exits with 0 when every result was right.
+ * processes FILE: one process for each rank, as MPI and torch programs do it. Rank 0 makes the id and hands it to the
+ * others through FILE, which must not exist. Started by `tutti run`. Exits with 0 when every result was right.
  */
 #define NCCL_WITHOUT_CUDA_HEADERS 1
 #include "nccl.h"

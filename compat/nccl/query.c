@@ -68,7 +68,8 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
     ncclResult_t result = enter(comm, device, &handle);
     if (result != ncclSuccess)
         return result;
-    result = not_made(handle->comm ? place_device(handle->comm, handle->host, handle->device, device) : TUTTI_IN_PROGRESS, handle);
+    result = not_made(
+        handle->comm ? place_device(handle->comm, handle->host, handle->device, device) : TUTTI_IN_PROGRESS, handle);
     handle_leave(handle);
     return result;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All streams of a GPU share one hardware queue, as CUDA_DEVICE_MAX_CONNECTIONS=1 has it: what is posted ahead and waits for a peer must not hold up
- * what that peer waits for. Needs the stand-in driver, with TUTTI_EMULATED_CONNECTIONS=1.
+ * All streams of a GPU share one hardware queue, as CUDA_DEVICE_MAX_CONNECTIONS=1 has it: what is posted ahead and
+ * waits for a peer must not hold up what that peer waits for. Needs the stand-in driver, with
+ * TUTTI_EMULATED_CONNECTIONS=1.
  */
 #include "device_testing.h"
 
@@ -67,8 +68,8 @@ static void check(int who, int which, float value)
 }
 
 /*
- * GPU 0 posts a receive, and then sends on another stream and communicator. GPU 1 sends only when it has received that. sends_first: of the
- * second message GPU 0's end comes first, and copies nothing.
+ * GPU 0 posts a receive, and then sends on another stream and communicator. GPU 1 sends only when it has received that.
+ * sends_first: of the second message GPU 0's end comes first, and copies nothing.
  */
 static void receive_ahead(bool sends_first)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that only its own GPU addresses, in a process with several: of pools, as cudaMallocAsync makes it, and mapped pieces to which nobody
- * else was given access. Large messages go by copy engines.
+ * Memory that only its own GPU addresses, in a process with several: of pools, as cudaMallocAsync makes it, and mapped
+ * pieces to which nobody else was given access. Large messages go by copy engines.
  */
 #include "device_testing.h"
 
@@ -32,8 +32,9 @@ static float *data[MOST][2];
 static int load_more(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    return load_driver() || !LOAD(MemAllocAsync) || !LOAD(MemFreeAsync) || !LOAD(MemAddressReserve) || !LOAD(MemAddressFree) || !LOAD(MemCreate) ||
-           !LOAD(MemMap) || !LOAD(MemSetAccess) || !LOAD(MemUnmap) || !LOAD(MemRelease);
+    return load_driver() || !LOAD(MemAllocAsync) || !LOAD(MemFreeAsync) || !LOAD(MemAddressReserve) ||
+           !LOAD(MemAddressFree) || !LOAD(MemCreate) || !LOAD(MemMap) || !LOAD(MemSetAccess) || !LOAD(MemUnmap) ||
+           !LOAD(MemRelease);
 }
 
 static float *map(int device)

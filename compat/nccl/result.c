@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results map one to one; the sentence of the last failure is kept for each thread and, for watchdogs, for the process. */
+/* Results map one to one; the sentence of the last failure is kept for each thread and, for watchdogs, for the process.
+ */
 #include "internal.h"
 
 #include <pthread.h>
@@ -51,8 +52,14 @@ const char *result_sentence(void)
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
-    static const char *const words[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument",
-                                        "invalid usage", "remote process exited or there was a network error", "operation in progress"};
+    static const char *const words[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "operation in progress"};
     return (unsigned)result < ncclNumResults ? words[result] : "unknown result code";
 }
 TWIN(ncclGetErrorString);
@@ -69,8 +76,8 @@ const char *ncclGetLastError(ncclComm_t comm)
         memcpy(mine, before, sizeof mine);
         return result_sentence();
     }
-    bool failed = handle->comm && tutti_comm_get_async_error(handle->comm, &state) == TUTTI_SUCCESS && state != TUTTI_SUCCESS &&
-                  state != TUTTI_IN_PROGRESS;
+    bool failed = handle->comm && tutti_comm_get_async_error(handle->comm, &state) == TUTTI_SUCCESS &&
+                  state != TUTTI_SUCCESS && state != TUTTI_IN_PROGRESS;
     if (failed)
         snprintf(shown, sizeof shown, "%s", tutti_get_last_error(handle->comm));
     handle_leave(handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of several communicators on GPUs of few processors: each waits for its peers there, so that all that one GPU can be given at a time
- * must fit on it. Needs the stand-in driver, with TUTTI_EMULATED_PROCESSORS.
+ * Kernels of several communicators on GPUs of few processors: each waits for its peers there, so that all that one GPU
+ * can be given at a time must fit on it. Needs the stand-in driver, with TUTTI_EMULATED_PROCESSORS.
  */
 #include "device_testing.h"
 
@@ -129,7 +129,8 @@ static void test_opposite_orders(void **state)
             in_opposite_orders(all[a], all[b]);
 }
 
-/* The ends of a pair have other messages beside it, and so other numbers of blocks for it; and not all come in one order. */
+/* The ends of a pair have other messages beside it, and so other numbers of blocks for it; and not all come in one
+ * order. */
 static ncclResult_t uneven(int who, ncclComm_t comm, void *stream)
 {
     float *mine = data[who][0], *theirs = data[who][1];

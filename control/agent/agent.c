@@ -15,7 +15,7 @@
 #define EVERY_NS   NS_PER_S
 #define ALARM_MS   100 /* from one look for alarms to the next */
 #define PAUSE_MOST 30  /* seconds between two tries */
-#define GATHER_MS  50 /* that the reports of others wait for more of them */
+#define GATHER_MS  50  /* that the reports of others wait for more of them */
 #define NICE       10
 
 static volatile bool ended;
@@ -60,8 +60,8 @@ static void say_delivered(struct agent *agent)
     if (agent->heard && !agent->failures)
         return;
     size_t count = watch_count(agent->watch);
-    printf("%s %s: %zu process%s of host %s\n", agent->heard ? "Reporting again to" : "Reporting to", agent->options->sender.url, count,
-           count == 1 ? "" : "es", agent->options->host);
+    printf("%s %s: %zu process%s of host %s\n", agent->heard ? "Reporting again to" : "Reporting to",
+           agent->options->sender.url, count, count == 1 ? "" : "es", agent->options->host);
     fflush(stdout);
     *agent->said = 0;
 }
@@ -128,7 +128,8 @@ static bool report(struct agent *agent, bool own)
 static uint64_t pause_ns(const struct agent *agent)
 {
     uint64_t part = 500 + (uint64_t)(clock_ns() / 1000 % 500); /* agents of many hosts shall not come at once */
-    unsigned retry = sender_retry(agent->sender), seconds = agent->failures > 5 ? PAUSE_MOST : 1u << (agent->failures - 1);
+    unsigned retry = sender_retry(agent->sender),
+             seconds = agent->failures > 5 ? PAUSE_MOST : 1u << (agent->failures - 1);
     if (retry)
         return retry * NS_PER_S + (part - 500) * NS_PER_MS;
     return (seconds > PAUSE_MOST ? PAUSE_MOST : seconds) * part * NS_PER_MS;
@@ -211,7 +212,8 @@ static bool open_relay(struct agent *agent)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
     if (!(agent->relay = relay_open(&relay)))
         return false;
-    printf("Agents report to http%s://%s\n", options->door->certificate ? "s" : "", net_format(&options->door->at, text));
+    printf("Agents report to http%s://%s\n", options->door->certificate ? "s" : "",
+           net_format(&options->door->at, text));
     fflush(stdout);
     return true;
 }

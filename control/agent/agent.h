@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent of a host: looks at its black boxes once a second, and tells the master of the job what has changed. Processes are not
- * asked and not disturbed. Nothing is kept for a master that is away: the next one hears how things are then.
+ * The agent of a host: looks at its black boxes once a second, and tells the master of the job what has changed.
+ * Processes are not asked and not disturbed. Nothing is kept for a master that is away: the next one hears how things
+ * are then.
  */
 #ifndef TUTTI_AGENT_AGENT_H
 #define TUTTI_AGENT_AGENT_H
@@ -17,7 +18,8 @@ struct watch;
 /* `host`: how this one is called in reports. NULL: no memory. */
 struct watch *watch_open(const char *dir, const char *host);
 void watch_close(struct watch *watch);
-/* Looks, and says in bytes what has changed since the last report; `whole`: everything. The caller's; NULL after error_note. */
+/* Looks, and says in bytes what has changed since the last report; `whole`: everything. The caller's; NULL after
+ * error_note. */
 uint8_t *watch_report(struct watch *watch, bool whole, size_t *size);
 /* Has a process died, or lost a peer or a communicator, since the last report? Costs two system calls a process. */
 bool watch_is_alarmed(struct watch *watch);
@@ -46,7 +48,8 @@ void sender_close(struct sender *sender);
 /* NOT_DELIVERED after error_note. Takes some seconds at most. */
 enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size);
 /* A bundle of `count` reports: an answer for each. False after error_note: nobody knows what arrived. */
-bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers, size_t count);
+bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers,
+                        size_t count);
 /* What one of these answers means; NOT_DELIVERED after error_note. */
 enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer);
 /* In so many seconds one should try again, as was said after the latest failure; 0: nothing was said. */
@@ -55,8 +58,8 @@ unsigned sender_retry(const struct sender *sender);
 /* ---- relay.c: the reports of other agents ---- */
 
 /*
- * Takes reports, and keeps those that say them waiting until the agent has passed them on: what one is answered comes from the
- * master. Nothing is kept for later. relay_... are for the agent's thread.
+ * Takes reports, and keeps those that say them waiting until the agent has passed them on: what one is answered comes
+ * from the master. Nothing is kept for later. relay_... are for the agent's thread.
  */
 struct relay;
 
@@ -73,12 +76,13 @@ struct relay *relay_open(const struct relay_options *options);
 void relay_close(struct relay *relay);
 /* Readable while there is something to pass on. */
 int relay_fd(const struct relay *relay);
-/* Adds what waits to reports[0..count), which has BUNDLE_REPORTS, as long as there is room. Returns how many there are then. The bytes stay until
- * relay_settle or relay_fail, one of which must follow. */
+/* Adds what waits to reports[0..count), which has BUNDLE_REPORTS, as long as there is room. Returns how many there are
+ * then. The bytes stay until relay_settle or relay_fail, one of which must follow. */
 size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count);
 /* Answers what was collected, in the same order. */
 void relay_settle(struct relay *relay, const struct bundle_answer *answers);
-/* The master cannot be reached: answers what was collected, and until `until` everything that comes, by this sentence. */
+/* The master cannot be reached: answers what was collected, and until `until` everything that comes, by this sentence.
+ */
 void relay_fail(struct relay *relay, const char *sentence, uint64_t until);
 /* The latest refusal, for the master. */
 void relay_complaint(struct relay *relay, char out[BUNDLE_SENTENCE]);
@@ -89,7 +93,7 @@ struct agent_options {
     struct sender_options sender;
     const char *dir, *host;
     struct serve_door *door; /* where other agents report to; NULL: nowhere */
-    bool once; /* one report */
+    bool once;               /* one report */
 };
 
 /* Until SIGINT or SIGTERM. Says on standard output and error what changes. False: it cannot begin, or --once failed. */

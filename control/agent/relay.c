@@ -19,8 +19,8 @@
 struct waiting {
     struct serve_request *request;
     struct bundle bundle; /* of a single report: nothing */
-    bool single, failed; /* failed: the way to the master did */
-    size_t count, open;  /* reports; those without an answer */
+    bool single, failed;  /* failed: the way to the master did */
+    size_t count, open;   /* reports; those without an answer */
     struct bundle_answer *answers;
 };
 
@@ -111,7 +111,8 @@ static bool judge(struct relay *relay, const struct relayed *relayed, const char
     }
     if (report.agent == relay->options.agent || relayed->hops >= BUNDLE_HOPS) {
         out->status = 508;
-        snprintf(out->sentence, sizeof out->sentence, "agents report in a circle: what host %s tells has come to host %s before", report.host,
+        snprintf(out->sentence, sizeof out->sentence,
+                 "agents report in a circle: what host %s tells has come to host %s before", report.host,
                  relay->options.host);
     } else {
         out->status = sources_admit(relay->sources, from, report.host, clock_ns(), out->sentence);
@@ -120,7 +121,8 @@ static bool judge(struct relay *relay, const struct relayed *relayed, const char
     return !out->status;
 }
 
-static struct item *make_item(struct relay *relay, struct waiting *waiting, size_t at, const struct relayed *report, const char *from)
+static struct item *make_item(struct relay *relay, struct waiting *waiting, size_t at, const struct relayed *report,
+                              const char *from)
 {
     struct item *item = calloc(1, sizeof *item);
     if (!item)
@@ -141,7 +143,8 @@ static void enqueue(struct relay *relay, struct item *item)
         return; /* it is readable already */
 }
 
-static void take_one(struct relay *relay, struct waiting *waiting, size_t at, const struct relayed *report, const char *from)
+static void take_one(struct relay *relay, struct waiting *waiting, size_t at, const struct relayed *report,
+                     const char *from)
 {
     struct bundle_answer answer = {0};
     bool good = judge(relay, report, from, &answer);
@@ -186,8 +189,12 @@ static struct waiting *open_waiting(struct relay *relay, struct serve_request *r
         serve_say(request, 503, "no memory", 0);
         return NULL;
     }
-    *waiting = (struct waiting){
-        .request = request, .bundle = bundle, .single = !post->bundle, .count = count, .open = count + 1, .answers = answers};
+    *waiting = (struct waiting){.request = request,
+                                .bundle = bundle,
+                                .single = !post->bundle,
+                                .count = count,
+                                .open = count + 1,
+                                .answers = answers};
     return waiting;
 }
 

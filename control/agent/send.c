@@ -11,7 +11,7 @@
 
 #define CONNECT_MS 3000L
 #define WHOLE_MS   10000L
-#define RETRY_MOST 60 /* seconds that an answer may ask for */
+#define RETRY_MOST 60  /* seconds that an answer may ask for */
 #define SENTENCE   200 /* letters of what a master says */
 
 struct sender {
@@ -44,8 +44,10 @@ static bool is_private(const char *url)
     char *scheme = NULL, *host = NULL;
     CURLU *parts = curl_url();
     bool private = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-                   curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK && curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-                   (strcmp(scheme, "https") == 0 || strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0);
+                   curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                   curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+                   (strcmp(scheme, "https") == 0 || strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+                    strcmp(host, "[::1]") == 0);
     curl_free(scheme);
     curl_free(host);
     curl_url_cleanup(parts);
@@ -58,7 +60,8 @@ static tutti_result_t check(const struct sender_options *options)
     if (!http || strlen(options->url) > 900)
         return error_note(TUTTI_INVALID_USAGE, "%s: want https://HOST:PORT, or http://", options->url);
     if (!options->plain && !is_private(options->url))
-        return error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want https://, or --plain", options->url);
+        return error_note(TUTTI_INVALID_USAGE, "%s: the token would travel in the clear: want https://, or --plain",
+                          options->url);
     return TUTTI_SUCCESS;
 }
 
@@ -78,11 +81,16 @@ static bool prepare(struct sender *sender, const struct sender_options *options)
         sender->headers = more;
     }
     return curl_easy_setopt(curl, CURLOPT_HTTPHEADER, sender->headers) == CURLE_OK &&
-           curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK && curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-           curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, WHOLE_MS) == CURLE_OK &&
-           curl_easy_setopt(curl, CURLOPT_POST, 1L) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer) == CURLE_OK &&
-           curl_easy_setopt(curl, CURLOPT_WRITEDATA, sender) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
-           curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress) == CURLE_OK && curl_easy_setopt(curl, CURLOPT_XFERINFODATA, sender) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, WHOLE_MS) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_POST, 1L) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_WRITEDATA, sender) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress) == CURLE_OK &&
+           curl_easy_setopt(curl, CURLOPT_XFERINFODATA, sender) == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, sender->error) == CURLE_OK &&
            (!options->certificate || (curl_easy_setopt(curl, CURLOPT_SSLCERT, options->certificate) == CURLE_OK &&
                                       curl_easy_setopt(curl, CURLOPT_SSLKEY, options->key) == CURLE_OK)) &&
@@ -94,7 +102,8 @@ struct sender *sender_open(const struct sender_options *options, const volatile 
     if (check(options) != TUTTI_SUCCESS)
         return NULL;
     struct sender *sender = calloc(1, sizeof *sender);
-    bool fine = sender && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK && (sender->curl = curl_easy_init()) && prepare(sender, options);
+    bool fine = sender && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK && (sender->curl = curl_easy_init()) &&
+                prepare(sender, options);
     if (!fine) {
         sender_close(sender);
         error_note(TUTTI_SYSTEM_ERROR, "libcurl cannot be made ready: no memory, or a version too old");
@@ -153,7 +162,8 @@ static struct bundle_answer as_text(const struct sender *sender, unsigned status
 enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer)
 {
     if (answer->status != 200 && answer->status != 428)
-        error_note(TUTTI_REMOTE_ERROR, "%s: the master refuses (%u): %s", sender->url, answer->status, answer->sentence);
+        error_note(TUTTI_REMOTE_ERROR, "%s: the master refuses (%u): %s", sender->url, answer->status,
+                   answer->sentence);
     return answer->status == 200 ? DELIVERED : answer->status == 428 ? WANTS_ALL : NOT_DELIVERED;
 }
 
@@ -169,7 +179,8 @@ enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t si
     return status ? sender_meaning(sender, &answer) : NOT_DELIVERED;
 }
 
-bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers, size_t count)
+bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers,
+                        size_t count)
 {
     unsigned status = post(sender, "bundle", bytes, size);
     const struct bundle_answer answer = as_text(sender, status);

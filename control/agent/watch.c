@@ -15,9 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TRIES       5      /* looks at a box that cannot be read: it may be in the making */
+/* Looks at a box that cannot be read: it may be in the making. */
+#define TRIES       5
 #define DEAD_NS     (600 * NS_PER_S) /* for so long a process that died is told of */
-#define CALLS_ALL   65536u /* calls told of, but for those that are not done */
+#define CALLS_ALL   65536u           /* calls told of, but for those that are not done */
 #define CALLS_LEAST 4u
 
 /* NEW: not told yet. OVER: of no interest, a box of an earlier job or one that cannot be read. */
@@ -29,9 +30,9 @@ struct entry {
     enum life life;
     bool listed, told, broken;
     int tries;
-    uint64_t print;    /* of what was told */
-    uint64_t report;   /* the number of the latest in which it was told */
-    uint64_t died;     /* when that was seen */
+    uint64_t print;  /* of what was told */
+    uint64_t report; /* the number of the latest in which it was told */
+    uint64_t died;   /* when that was seen */
     uint32_t number;
     struct wire_box_header header; /* as it was read last */
     uint64_t now;
@@ -122,7 +123,8 @@ static bool append(struct watch *watch, char *path)
     struct boxfile name;
     const char *base = strrchr(path, '/');
     size_t count = watch->count;
-    struct entry *more = count & (count - 1) ? watch->entries : realloc(watch->entries, (count ? 2 * count : 1) * sizeof *more);
+    struct entry *more =
+        count & (count - 1) ? watch->entries : realloc(watch->entries, (count ? 2 * count : 1) * sizeof *more);
     if (!more)
         return false;
     watch->entries = more;
@@ -181,7 +183,8 @@ static uint64_t print_of(const struct blackbox *box)
         for (size_t j = 0; j < comm->op_count; j++) {
             const struct blackbox_op *op = &comm->ops[j];
             mix(&print, op->position << 2 | op->state);
-            mix(&print, (uint64_t)op->wait_round << 32 ^ (uint64_t)op->wait_slice << 16 ^ (uint64_t)(uint32_t)op->wait_peer);
+            mix(&print,
+                (uint64_t)op->wait_round << 32 ^ (uint64_t)op->wait_slice << 16 ^ (uint64_t)(uint32_t)op->wait_peer);
         }
     }
     return print;
@@ -231,13 +234,15 @@ static struct blackbox *read_box(struct watch *watch, struct entry *entry)
     return NULL;
 }
 
-static void tell(struct watch *watch, struct report_writer *writer, struct entry *entry, struct blackbox *box, bool whole)
+static void tell(struct watch *watch, struct report_writer *writer, struct entry *entry, struct blackbox *box,
+                 bool whole)
 {
     size_t each = CALLS_ALL / (watch->comms_before + 1);
     size_t calls = each > REPORT_CALLS ? REPORT_CALLS : each < CALLS_LEAST ? CALLS_LEAST : each;
     uint64_t print = print_of(box);
     struct process_facts *facts = process_facts_read(&box, 1);
-    struct report_process process = {.box = box, .box_number = entry->number, .as_before = !whole && entry->told && print == entry->print};
+    struct report_process process = {
+        .box = box, .box_number = entry->number, .as_before = !whole && entry->told && print == entry->print};
     if (facts)
         process.facts = *facts;
     free(facts);
@@ -341,7 +346,8 @@ uint8_t *watch_report(struct watch *watch, bool whole, size_t *size)
 
 static bool is_grave(uint32_t kind)
 {
-    return kind == WIRE_EVENT_COMM_FAILED || kind == WIRE_EVENT_COMM_ABORT || kind == WIRE_EVENT_LINK_LOST || kind == WIRE_EVENT_TIMEOUT;
+    return kind == WIRE_EVENT_COMM_FAILED || kind == WIRE_EVENT_COMM_ABORT || kind == WIRE_EVENT_LINK_LOST ||
+           kind == WIRE_EVENT_TIMEOUT;
 }
 
 /* Events are numbered, and the number tells the place, so the next one is looked for where it will be. */
@@ -351,7 +357,8 @@ static bool has_grave_event(struct entry *entry)
     struct wire_box_event event;
     for (uint32_t i = 0; i < events->count; i++, entry->next_event++) {
         uint64_t at = events->offset + (entry->next_event & (events->count - 1)) * events->bytes;
-        if (pread(entry->fd, &event, sizeof event, (off_t)at) != (ssize_t)sizeof event || event.stamp != entry->next_event + 1)
+        if (pread(entry->fd, &event, sizeof event, (off_t)at) != (ssize_t)sizeof event ||
+            event.stamp != entry->next_event + 1)
             return false;
         if (is_grave(event.kind))
             return true;

@@ -226,7 +226,8 @@ static void report(struct scene *scene, struct findings *findings, struct group 
     struct kind_of_call *odd = &votes.kinds[odd_at], *many = &votes.kinds[many_at];
     struct finding *finding = finding_add(findings, FINDING_MISMATCH, clear ? CERTAIN : LIKELY, odd->first);
     if (!clear || odd->ranks.count > 1)
-        finding->culprit.rank = finding->culprit.world_rank = -1, finding->culprit.pid = 0, finding->culprit.process = 0;
+        finding->culprit.rank = finding->culprit.world_rank = -1, finding->culprit.pid = 0,
+        finding->culprit.process = 0;
     say(finding, "call #%" PRIu64 " of communicator %s is not the same on all ranks: ", seq,
         word_name(group->members->comm));
     say_kind(finding, odd);

@@ -24,7 +24,7 @@ struct process_facts {
     enum process_state state;
     uint32_t tracer; /* the process that stops it by ptrace; 0: unknown */
     char tracer_name[32];
-    uint64_t at; /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
+    uint64_t at;      /* CLOCK_MONOTONIC; 0: nothing is known of its threads */
     uint64_t unheard; /* for so long nobody has told of it: what is known is as old */
     struct thread_facts {
         uint32_t number;
@@ -47,7 +47,8 @@ struct look {
 struct snapshot {
     struct look now, before; /* before.count 0: there is one look only */
     uint64_t stuck;
-    bool watched; /* what is said to be dead is: each was asked for on its own host. Else that holds of this host alone */
+    bool watched; /* what is said to be dead is: each was asked for on its own host. Else that holds of this host alone
+                   */
 };
 
 /* ---- What follows ---- */

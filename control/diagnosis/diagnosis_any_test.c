@@ -72,8 +72,8 @@ static void test_growth(void **state)
 {
     double seconds;
     uint64_t small = steps_of(16, &seconds), large = steps_of(64, &seconds), largest = steps_of(256, &seconds);
-    print_message("1,024 ranks: %lu steps, 4,096: %lu, 16,384: %lu in %.2f s\n", (unsigned long)small, (unsigned long)large, (unsigned long)largest,
-                  seconds);
+    print_message("1,024 ranks: %lu steps, 4,096: %lu, 16,384: %lu in %.2f s\n", (unsigned long)small,
+                  (unsigned long)large, (unsigned long)largest, seconds);
     assert_true(large < 5 * small && largest < 5 * large);
 }
 

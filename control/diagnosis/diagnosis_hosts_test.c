@@ -121,7 +121,8 @@ static void test_millions_are_missing(void **state)
     struct made_job job = made_job(1);
     made_event(job.boxes[0], WIRE_EVENT_JOIN, WORLD, 1, 16000000, 11000000000);
     struct findings found = found_in(&job, true);
-    assert_says(&found.items[0], "ranks 0 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 and 15999983 more have not joined: 1 of 16000000");
+    assert_says(&found.items[0],
+                "ranks 0 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 and 15999983 more have not joined: 1 of 16000000");
     findings_free(&found);
     made_free(&job);
 }
@@ -165,8 +166,12 @@ static void test_blame_each_other(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_number_on_two_hosts), cmocka_unit_test(test_dead_elsewhere),
-                                       cmocka_unit_test(test_silent_host), cmocka_unit_test(test_joining), cmocka_unit_test(test_millions_are_missing),
-                                       cmocka_unit_test(test_left_one_after_another), cmocka_unit_test(test_blame_each_other)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_number_on_two_hosts),
+                                       cmocka_unit_test(test_dead_elsewhere),
+                                       cmocka_unit_test(test_silent_host),
+                                       cmocka_unit_test(test_joining),
+                                       cmocka_unit_test(test_millions_are_missing),
+                                       cmocka_unit_test(test_left_one_after_another),
+                                       cmocka_unit_test(test_blame_each_other)};
     return cmocka_run_group_tests_name("diagnosis of several hosts", tests, NULL, NULL);
 }

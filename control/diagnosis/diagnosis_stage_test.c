@@ -69,15 +69,17 @@ static char *evidence(const struct made_job *job)
 static void test_backward(void **state)
 {
     struct made_job job = training(false);
-    assert_string_equal(evidence(&job),
-                        "by the pattern of its calls: stage 3 of 4 of the pipeline (pipeline); in forward or backward, the iteration began 15.0 s ago");
+    assert_string_equal(evidence(&job), "by the pattern of its calls: stage 3 of 4 of the pipeline (pipeline); in "
+                                        "forward or backward, the iteration began 15.0 s ago");
     made_free(&job);
 }
 
 static void test_between(void **state)
 {
     struct made_job job = training(true);
-    assert_non_null(strstr(evidence(&job), "; between two iterations: optimizer, checkpoint or data loader, the iteration began 15.0 s ago"));
+    assert_non_null(
+        strstr(evidence(&job),
+               "; between two iterations: optimizer, checkpoint or data loader, the iteration began 15.0 s ago"));
     made_free(&job);
 }
 
@@ -107,7 +109,7 @@ static void test_unclear(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward), cmocka_unit_test(test_between), cmocka_unit_test(test_exchange),
-                                       cmocka_unit_test(test_unclear)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward), cmocka_unit_test(test_between),
+                                       cmocka_unit_test(test_exchange), cmocka_unit_test(test_unclear)};
     return cmocka_run_group_tests_name("stages of training", tests, NULL, NULL);
 }

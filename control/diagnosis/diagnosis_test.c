@@ -72,7 +72,9 @@ static void test_stopped_in_a_circle(void **state)
 {
     struct made_job job = ring(6);
     job.facts[3].state = PROCESS_STOPPED;
-    expect(&job, FINDING_STOPPED, 3, "rank 3 (process 1003) is stopped and is waited for by ranks 0 1 2 4 5 in allreduce #2 of communicator world, for 10.0 s");
+    expect(&job, FINDING_STOPPED, 3,
+           "rank 3 (process 1003) is stopped and is waited for by ranks 0 1 2 4 5 in allreduce #2 of communicator "
+           "world, for 10.0 s");
     job = ring(6);
     job.facts[3] = (struct process_facts){.state = PROCESS_TRACED, .tracer = 77, .tracer_name = "gdb"};
     expect(&job, FINDING_TRACED, 3, "is held by process 77 (gdb)");
@@ -85,7 +87,9 @@ static void test_rounds_tell_who_does_not_take(void **state)
     static const uint32_t rounds[] = {2, 3, 4, 5, 5, 1};
     for (int rank = 0; rank < 6; rank++)
         job.boxes[rank]->comms[0].ops[1].wait_round = rounds[rank];
-    expect(&job, FINDING_UNREAD, 5, "rank 5 (process 1005) does not get on, though rank 4, whom it waits for in round 2 of allreduce #2, is in round 6");
+    expect(&job, FINDING_UNREAD, 5,
+           "rank 5 (process 1005) does not get on, though rank 4, whom it waits for in round 2 of allreduce #2, is in "
+           "round 6");
 }
 
 static void test_circle(void **state)
@@ -130,7 +134,8 @@ static void test_behind(void **state)
 {
     struct made_job job = ring(4);
     job.boxes[1]->comms[0].op_count = 1;
-    expect(&job, FINDING_BEHIND, 1, "rank 1 (process 1001) has not called allreduce #2 and is waited for by ranks 0 2 3");
+    expect(&job, FINDING_BEHIND, 1,
+           "rank 1 (process 1001) has not called allreduce #2 and is waited for by ranks 0 2 3");
 }
 
 /* Who was away for as long before may only be saving a checkpoint. */
@@ -177,7 +182,9 @@ static void test_inverted_order(void **state)
         if (rank == 1)
             made_wait(b, 1, 0, 0);
     }
-    expect(&job, FINDING_ORDER, -1, "rank 0 (process 1000) in allreduce #1 of communicator a, rank 1 (process 1001) in allreduce #1 of communicator b");
+    expect(&job, FINDING_ORDER, -1,
+           "rank 0 (process 1000) in allreduce #1 of communicator a, rank 1 (process 1001) in allreduce #1 of "
+           "communicator b");
 }
 
 /* Between two looks somebody moved: nothing stands still. */
@@ -219,8 +226,10 @@ static void test_odd_count(void **state)
 {
     struct made_job job = ring(5);
     job.boxes[2]->comms[0].ops[1].count = 99;
-    expect(&job, FINDING_MISMATCH, 2, "call #2 of communicator world is not the same on all ranks: rank 2 (process 1002) called allreduce of 99 float, sum, "
-                                      "ranks 0 1 3 4 called allreduce of 100 float, sum");
+    expect(&job, FINDING_MISMATCH, 2,
+           "call #2 of communicator world is not the same on all ranks: rank 2 (process 1002) called allreduce of 99 "
+           "float, sum, "
+           "ranks 0 1 3 4 called allreduce of 100 float, sum");
 }
 
 /* One against one: that which was never called before is odd. */
@@ -228,7 +237,8 @@ static void test_odd_of_two(void **state)
 {
     struct made_job job = ring(2);
     job.boxes[0]->comms[0].ops[1].type = TUTTI_INT32;
-    expect(&job, FINDING_MISMATCH, 0, "rank 0 (process 1000) called allreduce of 100 int32, sum, rank 1 (process 1001)");
+    expect(&job, FINDING_MISMATCH, 0,
+           "rank 0 (process 1000) called allreduce of 100 int32, sum, rank 1 (process 1001)");
     job = ring(2);
     for (int i = 0; i < 2; i++)
         job.boxes[i]->comms[0].ops[1].count = 7 + (uint64_t)i;
@@ -278,7 +288,8 @@ static struct made_job after_a_death(void)
 static void test_first_cause(void **state)
 {
     struct made_job job = after_a_death();
-    expect(&job, FINDING_DEAD, 3, "rank 3 (process 1003, dead) ended without a word: communicator world failed: lost rank 3: killed");
+    expect(&job, FINDING_DEAD, 3,
+           "rank 3 (process 1003, dead) ended without a word: communicator world failed: lost rank 3: killed");
 }
 
 /* Those who heard of it call nothing any more, also where nothing failed: no news. */
@@ -324,7 +335,9 @@ static struct made_job steps(int n, int late, uint64_t noise)
 static void test_slow_rank(void **state)
 {
     struct made_job job = steps(5, 4, 5 * NS_PER_MS);
-    expect(&job, FINDING_SLOW, 4, "rank 4 (process 1004) was last in 60 of the last 60 calls of communicator world in which ranks waited; they waited 37");
+    expect(&job, FINDING_SLOW, 4,
+           "rank 4 (process 1004) was last in 60 of the last 60 calls of communicator world in which ranks waited; "
+           "they waited 37");
 }
 
 /* Who waits for nobody is not held up by who comes late. */
@@ -370,7 +383,8 @@ static void test_two_are_late(void **state)
 /* One thread; it ran for 9 ns. */
 static struct process_facts facts(uint64_t at, uint64_t delayed)
 {
-    return (struct process_facts){.state = PROCESS_RUNS, .at = at, .threads = {{.number = 1, .ran = 9, .delayed = delayed}}, .thread_count = 1};
+    return (struct process_facts){
+        .state = PROCESS_RUNS, .at = at, .threads = {{.number = 1, .ran = 9, .delayed = delayed}}, .thread_count = 1};
 }
 
 /* Where all wait for processors, nobody is starved by somebody. */
@@ -441,7 +455,8 @@ static void test_starved(void **state)
 static void test_confirmed(void **state)
 {
     struct made_job job = steps(4, 1, 0), other = steps(4, 2, 0), hang = ring(4);
-    struct findings first = find_by(NULL, &job), second = find_by(NULL, &job), third = find_by(NULL, &other), fourth = find_by(NULL, &hang);
+    struct findings first = find_by(NULL, &job), second = find_by(NULL, &job), third = find_by(NULL, &other),
+                    fourth = find_by(NULL, &hang);
     findings_confirm(&second, &first);
     assert_int_equal(second.count, 1);
     findings_confirm(&third, &second);
@@ -504,7 +519,9 @@ static bool nowhere(int from, int to)
 static void test_delay_matrix(void **state)
 {
     struct made_job job = exchange(from_2_to_1);
-    expect(&job, FINDING_LINK, 2, "what it sends to rank 1 of communicator world takes 30.0 ms, elsewhere messages of that size take 1000.0 us");
+    expect(
+        &job, FINDING_LINK, 2,
+        "what it sends to rank 1 of communicator world takes 30.0 ms, elsewhere messages of that size take 1000.0 us");
     job = exchange(from_2);
     expect(&job, FINDING_SENDER, 2, "what it sends in communicator world takes 30.0 ms");
     job = exchange(to_3);
@@ -516,13 +533,35 @@ static void test_delay_matrix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stopped_in_a_circle), cmocka_unit_test(test_rounds_tell_who_does_not_take),
-        cmocka_unit_test(test_circle), cmocka_unit_test(test_dead), cmocka_unit_test(test_dead_behind_stopped), cmocka_unit_test(test_other_hosts_are_not_dead),
-        cmocka_unit_test(test_behind), cmocka_unit_test(test_long_pauses), cmocka_unit_test(test_training), cmocka_unit_test(test_inverted_order),
-        cmocka_unit_test(test_not_quiet), cmocka_unit_test(test_quiet), cmocka_unit_test(test_joining), cmocka_unit_test(test_odd_count),
-        cmocka_unit_test(test_odd_of_two), cmocka_unit_test(test_skipped_call), cmocka_unit_test(test_first_cause),
-        cmocka_unit_test(test_failure_elsewhere), cmocka_unit_test(test_recovered), cmocka_unit_test(test_slow_rank), cmocka_unit_test(test_nobody_waits),
-        cmocka_unit_test(test_slow_rank_of_another_host), cmocka_unit_test(test_noise_is_healthy), cmocka_unit_test(test_two_are_late), cmocka_unit_test(test_crowded), cmocka_unit_test(test_starved), cmocka_unit_test(test_starved_throughout), cmocka_unit_test(test_starved_still), cmocka_unit_test(test_confirmed),
+        cmocka_unit_test(test_stopped_in_a_circle),
+        cmocka_unit_test(test_rounds_tell_who_does_not_take),
+        cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_dead_behind_stopped),
+        cmocka_unit_test(test_other_hosts_are_not_dead),
+        cmocka_unit_test(test_behind),
+        cmocka_unit_test(test_long_pauses),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_inverted_order),
+        cmocka_unit_test(test_not_quiet),
+        cmocka_unit_test(test_quiet),
+        cmocka_unit_test(test_joining),
+        cmocka_unit_test(test_odd_count),
+        cmocka_unit_test(test_odd_of_two),
+        cmocka_unit_test(test_skipped_call),
+        cmocka_unit_test(test_first_cause),
+        cmocka_unit_test(test_failure_elsewhere),
+        cmocka_unit_test(test_recovered),
+        cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_nobody_waits),
+        cmocka_unit_test(test_slow_rank_of_another_host),
+        cmocka_unit_test(test_noise_is_healthy),
+        cmocka_unit_test(test_two_are_late),
+        cmocka_unit_test(test_crowded),
+        cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_starved_throughout),
+        cmocka_unit_test(test_starved_still),
+        cmocka_unit_test(test_confirmed),
         cmocka_unit_test(test_delay_matrix),
     };
     return cmocka_run_group_tests_name("diagnosis", tests, NULL, NULL);

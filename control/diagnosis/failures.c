@@ -88,7 +88,8 @@ static struct finding *same_cause(struct findings *findings, const struct member
 static const struct member *blamed_by(const struct scene *scene, const struct member *member)
 {
     for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
-        bool blames = at->comm->state == WIRE_COMM_FAILED && at->comm->culprit >= 0 && at->comm->culprit != at->comm->rank;
+        bool blames =
+            at->comm->state == WIRE_COMM_FAILED && at->comm->culprit >= 0 && at->comm->culprit != at->comm->rank;
         const struct member *other = blames ? scene_find(at->group, at->comm->culprit) : NULL;
         if (other && other->process != member->process)
             return other;

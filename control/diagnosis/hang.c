@@ -365,7 +365,8 @@ static void describe(struct finding *finding, const struct chain *chain)
 static bool told(const struct scene *scene, const struct findings *findings, const struct victim *victim)
 {
     for (size_t i = 0; i < findings->count && of_process(victim->ending); i++)
-        if (findings->items[i].culprit.process == process_key(victim->end->box) && finding_is_hang(findings->items[i].kind))
+        if (findings->items[i].culprit.process == process_key(victim->end->box) &&
+            finding_is_hang(findings->items[i].kind))
             return true;
     /* one that has heard of a failure calls no more, in other communicators either */
     for (const struct member *at = scene->of_process[victim->end->process]; at && !of_process(victim->ending);

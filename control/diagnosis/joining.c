@@ -38,8 +38,8 @@ static size_t gather(const struct blackbox *box, struct joiner *joiners)
         bool sane = event->value1 > 0 && event->value1 < 1 << 24 && event->peer_rank >= 0 &&
                     (uint64_t)event->peer_rank < event->value1;
         if (event->kind == WIRE_EVENT_JOIN && sane && !is_over(box, i))
-            joiners[count++] =
-                (struct joiner){event->comm, box->now > event->time ? box->now - event->time : 0, event->peer_rank, (int)event->value1};
+            joiners[count++] = (struct joiner){event->comm, box->now > event->time ? box->now - event->time : 0,
+                                               event->peer_rank, (int)event->value1};
     }
     return count;
 }

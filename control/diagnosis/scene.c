@@ -172,7 +172,8 @@ static bool is_dead(const struct scene *scene, const struct group *group, const 
 {
     if (member->box->alive || member->comm->state != WIRE_COMM_OPEN)
         return false;
-    return living ? scene->snapshot->watched || same_boot(member->box, living) : group->one_clock && member->box->now + DEAD_BEFORE_NS < last;
+    return living ? scene->snapshot->watched || same_boot(member->box, living)
+                  : group->one_clock && member->box->now + DEAD_BEFORE_NS < last;
 }
 
 static void find_dead(const struct scene *scene, struct group *group)

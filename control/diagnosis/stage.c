@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in an iteration of training a process is, by the pattern of its calls (ICCL section 6): a broadcast in the tensor group begins it, the
- * pipeline's group only sends and receives, and the data group scatters and gathers after the last backward. It is said only of a process that has
- * one communicator of each kind, as evidence; nothing rests on it.
+ * Where in an iteration of training a process is, by the pattern of its calls (ICCL section 6): a broadcast in the
+ * tensor group begins it, the pipeline's group only sends and receives, and the data group scatters and gathers after
+ * the last backward. It is said only of a process that has one communicator of each kind, as evidence; nothing rests on
+ * it.
  */
 #include "diagnosis/scene.h"
 #include "diagnosis/words.h"
@@ -61,6 +62,8 @@ void prove_stage(struct finding *finding, const struct blackbox *box)
     const char *where = exchange       ? "in the exchange of gradients, after its last backward"
                         : data > begun ? "between two iterations: optimizer, checkpoint or data loader"
                                        : "in forward or backward";
-    prove(finding, "by the pattern of its calls: stage %d of %d of the pipeline (%s); %s%s%s%s", found[PIPELINE]->rank + 1, found[PIPELINE]->nranks,
-          word_name(found[PIPELINE]), where, begun && box->now > begun ? ", the iteration began " : "", begun && box->now > begun ? word_time(box->now - begun).text : "", begun && box->now > begun ? " ago" : "");
+    prove(finding, "by the pattern of its calls: stage %d of %d of the pipeline (%s); %s%s%s%s",
+          found[PIPELINE]->rank + 1, found[PIPELINE]->nranks, word_name(found[PIPELINE]), where,
+          begun && box->now > begun ? ", the iteration began " : "",
+          begun && box->now > begun ? word_time(box->now - begun).text : "", begun && box->now > begun ? " ago" : "");
 }

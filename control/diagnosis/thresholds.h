@@ -28,7 +28,8 @@
 #define DELAY_MESSAGES  5                 /* of equal size between two ranks, to be compared */
 #define DELAY_LINKS     4                 /* compared, at least */
 #define DELAY_LINE      0.75              /* of a row or column, the part that is slow, to blame its rank */
-#define UNHEARD_NS      (3 * NS_PER_S)    /* an agent tells every second: one that is silent for so long tells nothing new */
-#define FINDINGS_MOST   64                /* more are counted only */
+/* An agent tells every second: one that is silent for so long tells nothing new. */
+#define UNHEARD_NS    (3 * NS_PER_S)
+#define FINDINGS_MOST 64 /* more are counted only */
 
 #endif

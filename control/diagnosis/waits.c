@@ -75,7 +75,8 @@ static size_t messages(const struct member *from, const struct member *to, bool 
     int other = as_sender ? to->comm->rank : from->comm->rank;
     size_t count = 0;
     for (size_t i = 0; i < comm->op_count && other < 32; i++)
-        count += is_message(&comm->ops[i]) && (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
+        count +=
+            is_message(&comm->ops[i]) && (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
     return count;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCLX's ncclCommDumpAll(): of each communicator of a process, by its hash, the calls that are over, under way and still to come. It hands out texts
- * of JSON; a file of them may hold the texts, or what is in them. Nobody says for whom a rank waits: the others' dumps tell.
+ * NCCLX's ncclCommDumpAll(): of each communicator of a process, by its hash, the calls that are over, under way and
+ * still to come. It hands out texts of JSON; a file of them may hold the texts, or what is in them. Nobody says for
+ * whom a rank waits: the others' dumps tell.
  */
 #include "dumps/dumps.h"
 
@@ -16,12 +17,27 @@
 static const struct kind {
     const char *name;
     int number;
-} kinds[] = {{"AllReduce", WIRE_ALLREDUCE},  {"Broadcast", WIRE_BROADCAST}, {"Reduce", WIRE_REDUCE},     {"AllGather", WIRE_ALLGATHER},
-             {"ReduceScatter", WIRE_REDUCE_SCATTER}, {"AllToAll", WIRE_ALLTOALL},   {"AllToAllv", WIRE_ALLTOALLV}, {"Gather", WIRE_GATHER},
-             {"Scatter", WIRE_SCATTER},      {"Barrier", WIRE_BARRIER}},
-  types[] = {{"ncclInt8", TUTTI_INT8},       {"ncclUint8", TUTTI_UINT8},       {"ncclInt32", TUTTI_INT32},     {"ncclUint32", TUTTI_UINT32},
-             {"ncclInt64", TUTTI_INT64},     {"ncclUint64", TUTTI_UINT64},     {"ncclFloat16", TUTTI_FLOAT16}, {"ncclFloat32", TUTTI_FLOAT32},
-             {"ncclFloat64", TUTTI_FLOAT64}, {"ncclBfloat16", TUTTI_BFLOAT16}, {"ncclFloat8e4m3", TUTTI_FLOAT8_E4M3},
+} kinds[] = {{"AllReduce", WIRE_ALLREDUCE},
+             {"Broadcast", WIRE_BROADCAST},
+             {"Reduce", WIRE_REDUCE},
+             {"AllGather", WIRE_ALLGATHER},
+             {"ReduceScatter", WIRE_REDUCE_SCATTER},
+             {"AllToAll", WIRE_ALLTOALL},
+             {"AllToAllv", WIRE_ALLTOALLV},
+             {"Gather", WIRE_GATHER},
+             {"Scatter", WIRE_SCATTER},
+             {"Barrier", WIRE_BARRIER}},
+  types[] = {{"ncclInt8", TUTTI_INT8},
+             {"ncclUint8", TUTTI_UINT8},
+             {"ncclInt32", TUTTI_INT32},
+             {"ncclUint32", TUTTI_UINT32},
+             {"ncclInt64", TUTTI_INT64},
+             {"ncclUint64", TUTTI_UINT64},
+             {"ncclFloat16", TUTTI_FLOAT16},
+             {"ncclFloat32", TUTTI_FLOAT32},
+             {"ncclFloat64", TUTTI_FLOAT64},
+             {"ncclBfloat16", TUTTI_BFLOAT16},
+             {"ncclFloat8e4m3", TUTTI_FLOAT8_E4M3},
              {"ncclFloat8e5m2", TUTTI_FLOAT8_E5M2}};
 
 #define FIND(table, name, otherwise) find(table, sizeof table / sizeof *table, name, otherwise)
@@ -34,7 +50,8 @@ static int find(const struct kind *table, size_t count, const char *name, int ot
     return otherwise;
 }
 
-/* What a member is, or what the text that it is says. Freed by the caller; NULL: there is none, or the text is no JSON. */
+/* What a member is, or what the text that it is says. Freed by the caller; NULL: there is none, or the text is no JSON.
+ */
 static json_t *part(const json_t *comm, const char *name)
 {
     json_t *value = json_object_get(comm, name);
@@ -102,7 +119,8 @@ static bool add_call(struct blackbox *box, struct blackbox_comm *comm, const jso
 }
 
 /* One call, or a list of them. */
-static bool add_calls(struct blackbox *box, struct blackbox_comm *comm, const json_t *from, const char *name, enum wire_op_state state)
+static bool add_calls(struct blackbox *box, struct blackbox_comm *comm, const json_t *from, const char *name,
+                      enum wire_op_state state)
 {
     json_t *calls = part(from, name), *call;
     size_t at;
@@ -117,13 +135,16 @@ static bool add_calls(struct blackbox *box, struct blackbox_comm *comm, const js
 static bool add_comm(struct blackbox *box, const json_t *from)
 {
     json_t *hash = part(from, "commHash"), *name = part(from, "commDesc");
-    const char *text = json_is_string(hash) ? json_string_value(hash) : "", *called = json_is_string(name) ? json_string_value(name) : "";
+    const char *text = json_is_string(hash) ? json_string_value(hash) : "",
+               *called = json_is_string(name) ? json_string_value(name) : "";
     uint64_t id = json_is_integer(hash) ? (uint64_t)json_integer_value(hash) : strtoull(text, NULL, 16);
     uint64_t rank = number_of(from, "rank"), nranks = number_of(from, "nRanks");
     bool sane = nranks >= 1 && nranks <= RANKS_MOST && rank < nranks;
     struct blackbox_comm *comm = sane ? dump_comm(box, id, *called ? called : text, (int)rank, (int)nranks) : NULL;
-    bool fine = !sane || (comm && add_calls(box, comm, from, "CT_pastColls", WIRE_OP_DONE) && add_calls(box, comm, from, "CT_currentColl", WIRE_OP_RUNNING) &&
-                          add_calls(box, comm, from, "CT_currentColls", WIRE_OP_RUNNING) && add_calls(box, comm, from, "CT_pendingColls", WIRE_OP_ENQUEUED));
+    bool fine = !sane || (comm && add_calls(box, comm, from, "CT_pastColls", WIRE_OP_DONE) &&
+                          add_calls(box, comm, from, "CT_currentColl", WIRE_OP_RUNNING) &&
+                          add_calls(box, comm, from, "CT_currentColls", WIRE_OP_RUNNING) &&
+                          add_calls(box, comm, from, "CT_pendingColls", WIRE_OP_ENQUEUED));
     json_decref(hash);
     json_decref(name);
     return fine;

@@ -13,13 +13,16 @@
 
 #include <cmocka.h>
 
-#define CALL(name, number, count)                                                                                                                    \
-    "{\\\"opName\\\":\\\"" name "\\\",\\\"opCount\\\":" #number ",\\\"count\\\":" #count ",\\\"dataType\\\":\\\"ncclFloat32\\\"," \
+#define CALL(name, number, count)                                                                                      \
+    "{\\\"opName\\\":\\\"" name "\\\",\\\"opCount\\\":" #number ",\\\"count\\\":" #count                               \
+    ",\\\"dataType\\\":\\\"ncclFloat32\\\","                                                                           \
     "\\\"enqueueTs\\\":1700000000000000,\\\"startTs\\\":1700000000000100,\\\"latencyMs\\\":2.5}"
 /* As the library hands it out: texts of JSON. */
-#define COMM(rank, past, current)                                                                                                      \
-    "{\"0xfeed\": {\"commHash\": \"\\\"0xfeed\\\"\", \"commDesc\": \"\\\"tensor\\\"\", \"rank\": \"" #rank "\", \"nRanks\": \"3\", "      \
-    "\"CT_pastColls\": \"[" past "]\", \"CT_currentColls\": \"[" current "]\", \"CT_pendingColls\": \"[]\"}, \"GlobalInfo\": {\"x\": \"1\"}}"
+#define COMM(rank, past, current)                                                                                      \
+    "{\"0xfeed\": {\"commHash\": \"\\\"0xfeed\\\"\", \"commDesc\": \"\\\"tensor\\\"\", \"rank\": \"" #rank             \
+    "\", \"nRanks\": \"3\", "                                                                                          \
+    "\"CT_pastColls\": \"[" past "]\", \"CT_currentColls\": \"[" current                                               \
+    "]\", \"CT_pendingColls\": \"[]\"}, \"GlobalInfo\": {\"x\": \"1\"}}"
 
 static struct blackbox *boxes[16];
 static size_t count;
@@ -52,8 +55,10 @@ static void expect(enum finding_kind kind, int rank, const char *words)
 {
     struct findings findings = found();
     assert_int_equal(findings.count, 1);
-    if (findings.items->kind != kind || findings.items->culprit.rank != rank || !strstr(findings.items->sentence, words))
-        fail_msg("%s, rank %d: %s", finding_row(findings.items->kind)->name, findings.items->culprit.rank, findings.items->sentence);
+    if (findings.items->kind != kind || findings.items->culprit.rank != rank ||
+        !strstr(findings.items->sentence, words))
+        fail_msg("%s, rank %d: %s", finding_row(findings.items->kind)->name, findings.items->culprit.rank,
+                 findings.items->sentence);
     findings_free(&findings);
 }
 
@@ -62,7 +67,8 @@ static void test_behind(void **state)
     add(COMM(0, CALL("AllReduce", 7, 100), CALL("AllReduce", 8, 100)));
     add(COMM(1, CALL("AllReduce", 7, 100), ""));
     add(COMM(2, CALL("AllReduce", 7, 100), CALL("AllReduce", 8, 100)));
-    expect(FINDING_BEHIND, 1, "rank 1 has not called allreduce #8 and is waited for by ranks 0 2 in allreduce #8 of communicator tensor");
+    expect(FINDING_BEHIND, 1,
+           "rank 1 has not called allreduce #8 and is waited for by ranks 0 2 in allreduce #8 of communicator tensor");
     assert_int_equal(boxes[0]->comms->id, 0xfeed);
     assert_int_equal(boxes[0]->comms->ops[0].type, TUTTI_FLOAT32);
     assert_int_equal(boxes[0]->comms->ops[0].end - boxes[0]->comms->ops[0].start, 2500000);
@@ -88,7 +94,8 @@ static void test_healthy(void **state)
 /* What is in the texts, and a current call that is not in a list. */
 static void test_plain(void **state)
 {
-    add("{\"a\": {\"commHash\": 257, \"rank\": 2, \"nRanks\": 4, \"CT_pastColls\": [], \"CT_currentColl\": {\"opName\": \"Send\", \"opCount\": 3}}}");
+    add("{\"a\": {\"commHash\": 257, \"rank\": 2, \"nRanks\": 4, \"CT_pastColls\": [], \"CT_currentColl\": "
+        "{\"opName\": \"Send\", \"opCount\": 3}}}");
     assert_int_equal(boxes[0]->comms->id, 257);
     assert_int_equal(boxes[0]->comms->op_count, 1);
     assert_int_equal(boxes[0]->comms->ops->collective, WIRE_GROUP);
@@ -99,8 +106,10 @@ static void test_senseless(void **state)
 {
     static const char *const texts[] = {
         "{\"a\": {\"commHash\": null, \"rank\": -1, \"nRanks\": 99999999999, \"CT_pastColls\": 7}}",
-        "{\"a\": {\"commHash\": \"[[[\", \"rank\": \"x\", \"nRanks\": \"2\", \"CT_pastColls\": \"[{]\", \"CT_pendingColls\": [1, \"x\", null, {}]}}",
-        "{\"a\": {\"commHash\": [], \"rank\": 4, \"nRanks\": 4, \"CT_pastColls\": [{\"startTs\": 9223372036854775807, \"latencyMs\": 1e300}]}}",
+        "{\"a\": {\"commHash\": \"[[[\", \"rank\": \"x\", \"nRanks\": \"2\", \"CT_pastColls\": \"[{]\", "
+        "\"CT_pendingColls\": [1, \"x\", null, {}]}}",
+        "{\"a\": {\"commHash\": [], \"rank\": 4, \"nRanks\": 4, \"CT_pastColls\": [{\"startTs\": 9223372036854775807, "
+        "\"latencyMs\": 1e300}]}}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         add(texts[i]);
@@ -114,6 +123,7 @@ static void test_senseless(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(test_behind), CASE(test_mismatch), CASE(test_healthy), CASE(test_plain), CASE(test_senseless)};
+    const struct CMUnitTest tests[] = {CASE(test_behind), CASE(test_mismatch), CASE(test_healthy), CASE(test_plain),
+                                       CASE(test_senseless)};
     return cmocka_run_group_tests_name("dumps of NCCLX", tests, NULL, NULL);
 }

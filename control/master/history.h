@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every verdict in a file of SQLite, or in PostgreSQL, for those who ask later. A history that cannot be written costs nothing else. PostgreSQL is
- * written by a thread of its own: what it does not take now waits in memory.
+ * Every verdict in a file of SQLite, or in PostgreSQL, for those who ask later. A history that cannot be written costs
+ * nothing else. PostgreSQL is written by a thread of its own: what it does not take now waits in memory.
  */
 #ifndef TUTTI_MASTER_HISTORY_H
 #define TUTTI_MASTER_HISTORY_H
@@ -17,8 +17,8 @@ struct history;
 #define HISTORY_WAITING 4096 /* things to write that wait for PostgreSQL; then the oldest are lost, and counted */
 
 /*
- * `where`: a file, or postgresql://, where many masters share a table and `job` tells theirs apart. Verdicts of an earlier master that were not
- * over are over now. NULL after error_note.
+ * `where`: a file, or postgresql://, where many masters share a table and `job` tells theirs apart. Verdicts of an
+ * earlier master that were not over are over now. NULL after error_note.
  */
 struct history *history_open(const char *where, const char *job);
 void history_close(struct history *history);

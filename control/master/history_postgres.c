@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PostgreSQL: what is to be written goes into a queue, and from there, by a thread of its own, to a server that may be away. Each verdict has a
- * number that is drawn here, so what is written twice, because nobody knows whether the first time succeeded, is there once.
+ * PostgreSQL: what is to be written goes into a queue, and from there, by a thread of its own, to a server that may be
+ * away. Each verdict has a number that is drawn here, so what is written twice, because nobody knows whether the first
+ * time succeeded, is there once.
  */
 #include "master/history_way.h"
 #include "master/postgres.h"
@@ -19,7 +20,7 @@
 
 #define LATEST     1000 /* verdicts that are kept here, too, for those who ask */
 #define VALUES     8
-#define PAUSE_MOST 10 /* seconds between two tries */
+#define PAUSE_MOST 10             /* seconds between two tries */
 #define CLOSE_NS   (3 * NS_PER_S) /* at the end, for what waits */
 
 static const char begin_text[] = "INSERT INTO tutti_verdicts(id, job, began, kind, confidence, host, rank, verdict)"
@@ -98,7 +99,10 @@ static void push(struct postgres_history *history, struct write *write)
 static char *seconds(uint64_t day)
 {
     char *text = NULL;
-    return asprintf(&text, "%llu.%06llu", (unsigned long long)(day / NS_PER_S), (unsigned long long)(day % NS_PER_S / NS_PER_US)) < 0 ? NULL : text;
+    return asprintf(&text, "%llu.%06llu", (unsigned long long)(day / NS_PER_S),
+                    (unsigned long long)(day % NS_PER_S / NS_PER_US)) < 0
+               ? NULL
+               : text;
 }
 
 static char *number(int64_t value)
@@ -204,7 +208,8 @@ static int64_t begin(struct history *base, const struct verdict *verdict)
     return id;
 }
 
-static bool change(struct postgres_history *history, int64_t id, const char *text, char *value, const char *name, json_t *json)
+static bool change(struct postgres_history *history, int64_t id, const char *text, char *value, const char *name,
+                   json_t *json)
 {
     char *const values[] = {number(id), value};
     struct write *write = make_write(text, values, 2, -1);
@@ -260,12 +265,15 @@ static void take_row(void *context, const char *const *values)
 static enum postgres_outcome greet(void *context, struct postgres *server)
 {
     static const char make[] = "DO $$ BEGIN IF to_regclass('tutti_verdicts') IS NULL THEN"
-                               " CREATE TABLE tutti_verdicts(id BIGINT PRIMARY KEY, job TEXT NOT NULL, began TIMESTAMPTZ NOT NULL, ended TIMESTAMPTZ,"
-                               " kind TEXT NOT NULL, confidence TEXT NOT NULL, host TEXT NOT NULL, rank INTEGER, verdict JSONB NOT NULL, hook TEXT);"
+                               " CREATE TABLE tutti_verdicts(id BIGINT PRIMARY KEY, job TEXT NOT NULL, began "
+                               "TIMESTAMPTZ NOT NULL, ended TIMESTAMPTZ,"
+                               " kind TEXT NOT NULL, confidence TEXT NOT NULL, host TEXT NOT NULL, rank INTEGER, "
+                               "verdict JSONB NOT NULL, hook TEXT);"
                                " CREATE INDEX tutti_verdicts_of_job ON tutti_verdicts(job, began); END IF; END $$";
     static const char over[] = "UPDATE tutti_verdicts SET ended = now() WHERE job = $1 AND ended IS NULL";
-    static const char before[] = "SELECT id, extract(epoch FROM began), extract(epoch FROM ended), verdict, hook FROM tutti_verdicts"
-                                 " WHERE job = $1 ORDER BY began DESC LIMIT 1000";
+    static const char before[] =
+        "SELECT id, extract(epoch FROM began), extract(epoch FROM ended), verdict, hook FROM tutti_verdicts"
+        " WHERE job = $1 ORDER BY began DESC LIMIT 1000";
     struct postgres_history *history = context;
     const char *const job[] = {history->job};
     enum postgres_outcome outcome = postgres_do(server, make, NULL, 0, NULL, NULL);
@@ -293,7 +301,8 @@ static unsigned conclude(struct postgres_history *history, enum postgres_outcome
         history->lost++;
     }
     if (failures)
-        fprintf(stderr, "tutti master: the history at %s is written again: %zu waited, %zu were lost\n", name, history->waiting + 1, history->lost);
+        fprintf(stderr, "tutti master: the history at %s is written again: %zu waited, %zu were lost\n", name,
+                history->waiting + 1, history->lost);
     return 0;
 }
 
@@ -311,8 +320,9 @@ static void pause_after(struct postgres_history *history, unsigned failures)
 static enum postgres_outcome try_it(struct postgres_history *history, const struct write *write)
 {
     pthread_mutex_unlock(&history->lock);
-    enum postgres_outcome outcome = write ? postgres_do(history->server, write->text, (const char *const *)write->values, write->count, NULL, NULL)
-                                          : postgres_do(history->server, "SELECT 1", NULL, 0, NULL, NULL);
+    enum postgres_outcome outcome =
+        write ? postgres_do(history->server, write->text, (const char *const *)write->values, write->count, NULL, NULL)
+              : postgres_do(history->server, "SELECT 1", NULL, 0, NULL, NULL);
     pthread_mutex_lock(&history->lock);
     return outcome;
 }
@@ -380,7 +390,8 @@ static void close_all(struct history *base)
     pthread_join(history->thread, NULL);
     history->lost += history->waiting;
     if (history->lost)
-        fprintf(stderr, "tutti master: of what the history at %s was to hold, %zu are lost\n", postgres_name(history->server), history->lost);
+        fprintf(stderr, "tutti master: of what the history at %s was to hold, %zu are lost\n",
+                postgres_name(history->server), history->lost);
     dispose(history);
 }
 

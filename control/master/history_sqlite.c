@@ -13,9 +13,11 @@
 #define BUSY_MS 1000 /* that another reader may hold the file */
 
 /* Times are seconds since 1970; `verdict` is what `tutti diagnose --json` says of a finding. */
-static const char schema[] = "PRAGMA journal_mode=WAL; PRAGMA user_version=1;"
-                             "CREATE TABLE IF NOT EXISTS verdicts(id INTEGER PRIMARY KEY, began REAL NOT NULL, ended REAL, kind TEXT NOT NULL,"
-                             " confidence TEXT NOT NULL, host TEXT NOT NULL, rank INTEGER, text TEXT NOT NULL, verdict TEXT NOT NULL, hook TEXT);";
+static const char schema[] =
+    "PRAGMA journal_mode=WAL; PRAGMA user_version=1;"
+    "CREATE TABLE IF NOT EXISTS verdicts(id INTEGER PRIMARY KEY, began REAL NOT NULL, ended REAL, kind TEXT NOT NULL,"
+    " confidence TEXT NOT NULL, host TEXT NOT NULL, rank INTEGER, text TEXT NOT NULL, verdict TEXT NOT NULL, hook "
+    "TEXT);";
 
 struct sqlite_history {
     struct history base;
@@ -62,7 +64,8 @@ static int64_t begin(struct history *base, const struct verdict *verdict)
     json_t *whole = verdict_json(finding);
     char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
     sqlite3_stmt *statement =
-        prepare(history, "INSERT INTO verdicts(began, kind, confidence, host, rank, text, verdict) VALUES(?, ?, ?, ?, ?, ?, ?)");
+        prepare(history,
+                "INSERT INTO verdicts(began, kind, confidence, host, rank, text, verdict) VALUES(?, ?, ?, ?, ?, ?, ?)");
     if (statement) {
         sqlite3_bind_double(statement, 1, seconds(verdict->began));
         sqlite3_bind_text(statement, 2, finding_row(finding->kind)->name, -1, SQLITE_STATIC);
@@ -103,12 +106,16 @@ static bool note(struct history *base, int64_t row, const char *outcome)
 
 static json_t *row_json(sqlite3_stmt *statement)
 {
-    const char *verdict = (const char *)sqlite3_column_text(statement, 2), *hook = (const char *)sqlite3_column_text(statement, 3);
+    const char *verdict = (const char *)sqlite3_column_text(statement, 2),
+               *hook = (const char *)sqlite3_column_text(statement, 3);
     json_t *row = json_loads(verdict ? verdict : "{}", 0, NULL);
     if (!row)
         row = json_object();
     json_object_set_new(row, "began", json_real(sqlite3_column_double(statement, 0)));
-    json_object_set_new(row, "ended", sqlite3_column_type(statement, 1) == SQLITE_NULL ? json_null() : json_real(sqlite3_column_double(statement, 1)));
+    json_object_set_new(row, "ended",
+                        sqlite3_column_type(statement, 1) == SQLITE_NULL
+                            ? json_null()
+                            : json_real(sqlite3_column_double(statement, 1)));
     json_object_set_new(row, "hook", hook ? json_string(hook) : json_null());
     return row;
 }
@@ -118,7 +125,8 @@ static json_t *latest(struct history *base, int most)
     struct sqlite_history *history = of(base);
     json_t *rows = json_array();
     int step = SQLITE_ROW;
-    sqlite3_stmt *statement = prepare(history, "SELECT began, ended, verdict, hook FROM verdicts ORDER BY id DESC LIMIT ?");
+    sqlite3_stmt *statement =
+        prepare(history, "SELECT began, ended, verdict, hook FROM verdicts ORDER BY id DESC LIMIT ?");
     if (!statement) {
         json_decref(rows);
         return NULL;
@@ -147,15 +155,19 @@ struct history *history_sqlite_open(const char *path)
         return NULL;
     }
     history->base.way = &way;
-    bool fine = sqlite3_open_v2(path, &history->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, NULL) == SQLITE_OK &&
-                sqlite3_busy_timeout(history->database, BUSY_MS) == SQLITE_OK && sqlite3_exec(history->database, schema, NULL, NULL, NULL) == SQLITE_OK;
+    bool fine =
+        sqlite3_open_v2(path, &history->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
+                        NULL) == SQLITE_OK &&
+        sqlite3_busy_timeout(history->database, BUSY_MS) == SQLITE_OK &&
+        sqlite3_exec(history->database, schema, NULL, NULL, NULL) == SQLITE_OK;
     sqlite3_stmt *statement = fine ? prepare(history, "UPDATE verdicts SET ended=? WHERE ended IS NULL") : NULL;
     if (statement)
         sqlite3_bind_double(statement, 1, (double)time(NULL));
     fine = fine && carry_out(history, statement);
     if (fine)
         return &history->base;
-    error_note(TUTTI_SYSTEM_ERROR, "opening the history %s: %s", path, history->database ? sqlite3_errmsg(history->database) : "no memory");
+    error_note(TUTTI_SYSTEM_ERROR, "opening the history %s: %s", path,
+               history->database ? sqlite3_errmsg(history->database) : "no memory");
     close_file(&history->base);
     return NULL;
 }

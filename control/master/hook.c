@@ -92,7 +92,8 @@ static void await(struct hook *hook, pid_t pid, char *outcome)
     if (ended == 0) {
         kill(-pid, SIGKILL);
         waitpid(pid, &status, 0);
-        snprintf(outcome, HOOK_OUTCOME, clock_passed(deadline) ? "killed after %d seconds" : "killed, as the master ends", HOOK_SECONDS);
+        snprintf(outcome, HOOK_OUTCOME,
+                 clock_passed(deadline) ? "killed after %d seconds" : "killed, as the master ends", HOOK_SECONDS);
     } else if (WIFEXITED(status)) {
         snprintf(outcome, HOOK_OUTCOME, "exit status %d", WEXITSTATUS(status));
     } else {
@@ -214,7 +215,8 @@ struct hook *hook_open(const struct hook_options *options)
         pthread_mutex_init(&hook->lock, NULL);
         pthread_cond_init(&hook->more, NULL);
     }
-    if (hook && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK && pthread_create(&hook->thread, NULL, work, hook) == 0)
+    if (hook && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK &&
+        pthread_create(&hook->thread, NULL, work, hook) == 0)
         return hook;
     free(hook);
     error_note(TUTTI_SYSTEM_ERROR, "the thread of the hook cannot be started");
@@ -270,8 +272,10 @@ static struct task *task_of(const struct verdict *verdict)
         task->json = json ? json_dumps(json, JSON_COMPACT) : NULL;
     }
     json_decref(json);
-    if (task && task->json && add_text(task, 0, "", finding->sentence) && add_text(task, 1, "_KIND", finding_row(finding->kind)->name) &&
-        add_text(task, 2, "_CONFIDENCE", confidence_name(finding->confidence)) && add_text(task, 3, "_HOST", finding->culprit.host) &&
+    if (task && task->json && add_text(task, 0, "", finding->sentence) &&
+        add_text(task, 1, "_KIND", finding_row(finding->kind)->name) &&
+        add_text(task, 2, "_CONFIDENCE", confidence_name(finding->confidence)) &&
+        add_text(task, 3, "_HOST", finding->culprit.host) &&
         add_number(task, 4, "_PID", finding->culprit.pid, finding->culprit.pid) &&
         add_number(task, 5, "_RANK", finding->culprit.world_rank, finding->culprit.world_rank >= 0))
         return task;
@@ -293,6 +297,7 @@ void hook_push(struct hook *hook, const struct verdict *verdict)
     pthread_mutex_unlock(&hook->lock);
     if (room)
         return;
-    hook->options.outcome(hook->options.context, verdict->number, verdict->row, task ? "left out: too many wait" : "left out: no memory");
+    hook->options.outcome(hook->options.context, verdict->number, verdict->row,
+                          task ? "left out: too many wait" : "left out: no memory");
     free_task(task);
 }

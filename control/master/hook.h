@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done about a verdict: a command or a web hook, one after another in a thread of its own, so that none holds up the master. */
+/* What is done about a verdict: a command or a web hook, one after another in a thread of its own, so that none holds
+ * up the master. */
 #ifndef TUTTI_MASTER_HOOK_H
 #define TUTTI_MASTER_HOOK_H
 

@@ -15,7 +15,8 @@
 #define SAY_CONFLICT   409
 #define SAY_ALL        428
 
-static unsigned take(struct master *master, struct report *report, const struct job_origin *origin, char sentence[SERVE_SENTENCE])
+static unsigned take(struct master *master, struct report *report, const struct job_origin *origin,
+                     char sentence[SERVE_SENTENCE])
 {
     pthread_mutex_lock(&master->lock);
     size_t hosts = master->job.count;
@@ -46,7 +47,8 @@ void master_refusal(void *context, const char *from, const char *sentence)
     pthread_mutex_unlock(&master->lock);
 }
 
-static unsigned take_bytes(struct master *master, const void *bytes, size_t size, const struct job_origin *origin, char sentence[SERVE_SENTENCE])
+static unsigned take_bytes(struct master *master, const void *bytes, size_t size, const struct job_origin *origin,
+                           char sentence[SERVE_SENTENCE])
 {
     struct report report;
     if (report_read(bytes, size, &report) != TUTTI_SUCCESS) {
@@ -73,7 +75,8 @@ static void write_way(char way[JOB_WAY], const struct relayed *relayed, const ch
         used += (size_t)snprintf(way + used, JOB_WAY - used, "%s%s", i ? " " : " over ", relayed->via[i]);
 }
 
-static void take_bundle(struct master *master, struct serve_request *request, const struct bundle *bundle, const char *source)
+static void take_bundle(struct master *master, struct serve_request *request, const struct bundle *bundle,
+                        const char *source)
 {
     struct bundle_answer *answers = calloc(bundle->count + 1, sizeof *answers);
     uint8_t *bytes = NULL;
@@ -82,7 +85,8 @@ static void take_bundle(struct master *master, struct serve_request *request, co
         char way[JOB_WAY];
         const struct job_origin origin = {source, way};
         write_way(way, &bundle->reports[i], source);
-        answers[i].status = take_bytes(master, bundle->reports[i].bytes, bundle->reports[i].size, &origin, answers[i].sentence);
+        answers[i].status =
+            take_bytes(master, bundle->reports[i].bytes, bundle->reports[i].size, &origin, answers[i].sentence);
     }
     if (answers)
         bytes = answers_write(answers, bundle->count, &size);

@@ -74,8 +74,8 @@ static struct job_process *find_process(struct job_host *host, size_t hint, cons
     for (size_t i = 0; i < host->count; i++) { /* most often in the same place */
         struct job_process *process = &host->processes[(hint + i) % host->count];
         const struct wire_box_header *known = &process->told->box->header;
-        if (known->pid == header->pid && known->start_time == header->start_time && known->pid_namespace == header->pid_namespace &&
-            process->box_number == wanted->box_number)
+        if (known->pid == header->pid && known->start_time == header->start_time &&
+            known->pid_namespace == header->pid_namespace && process->box_number == wanted->box_number)
             return process;
     }
     return NULL;
@@ -99,11 +99,13 @@ static size_t bytes_of(const struct blackbox *box)
 }
 
 /* What this report makes of a host, and what there is already, must not be more than memory is meant for. */
-static bool has_memory(const struct job *job, struct job_host *host, const struct report *report, const struct job_origin *origin)
+static bool has_memory(const struct job *job, struct job_host *host, const struct report *report,
+                       const struct job_origin *origin)
 {
     size_t need = report->count * sizeof(struct job_process), all = 0, same = 0;
     for (size_t i = 0; i < report->count; i++)
-        need += report->processes[i].as_before ? find_process(host, i, &report->processes[i])->told->bytes : bytes_of(report->processes[i].box);
+        need += report->processes[i].as_before ? find_process(host, i, &report->processes[i])->told->bytes
+                                               : bytes_of(report->processes[i].box);
     for (size_t i = 0; i < job->count; i++) {
         all += &job->hosts[i] == host ? 0 : job->hosts[i].bytes;
         same += &job->hosts[i] == host || strcmp(job->hosts[i].source, origin->source) != 0 ? 0 : job->hosts[i].bytes;
@@ -133,7 +135,10 @@ static bool replace(struct job_host *host, struct report *report, uint64_t now)
         struct report_process *process = &report->processes[i];
         const struct job_process *known = find_process(host, i, process);
         struct job_process *made = &processes[next.count++];
-        *made = (struct job_process){.facts = process->facts, .box_number = process->box_number, .alive = process->box->alive, .now = process->box->now};
+        *made = (struct job_process){.facts = process->facts,
+                                     .box_number = process->box_number,
+                                     .alive = process->box->alive,
+                                     .now = process->box->now};
         made->died = made->alive ? 0 : known && known->died ? known->died : now;
         fine = (made->told = box_of(process, known)) != NULL;
         next.bytes += sizeof *made + (fine ? made->told->bytes : 0);
@@ -152,15 +157,19 @@ static bool is_welcome(const struct job_host *host, const struct report *report,
 {
     bool other = host && host->agent != report->agent;
     if (other && now < host->heard + JOB_SILENT_NS)
-        error_note(TUTTI_INVALID_USAGE, "another agent calls its host %s, and reports from %s: give each host a name of its own", report->host, host->way);
+        error_note(TUTTI_INVALID_USAGE,
+                   "another agent calls its host %s, and reports from %s: give each host a name of its own",
+                   report->host, host->way);
     else if (host && !other && report->number <= host->number)
-        error_note(TUTTI_INVALID_USAGE, "report %llu of host %s has come before", (unsigned long long)report->number, report->host);
+        error_note(TUTTI_INVALID_USAGE, "report %llu of host %s has come before", (unsigned long long)report->number,
+                   report->host);
     else
         return true;
     return false;
 }
 
-static void note(struct job_host *host, const struct report *report, const struct job_origin *origin, uint64_t now, uint64_t day)
+static void note(struct job_host *host, const struct report *report, const struct job_origin *origin, uint64_t now,
+                 uint64_t day)
 {
     int64_t clock = (int64_t)(day - report->realtime);
     if (host->agent != report->agent)
@@ -176,7 +185,8 @@ static void note(struct job_host *host, const struct report *report, const struc
     snprintf(host->way, sizeof host->way, "%s", origin->way);
 }
 
-enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now, uint64_t day)
+enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now,
+                         uint64_t day)
 {
     struct job_host *host = find_host(job, report->host);
     if (!is_welcome(host, report, now))
@@ -184,7 +194,8 @@ enum job_answer job_take(struct job *job, struct report *report, const struct jo
     if (!knows_all(host && host->agent == report->agent ? host : NULL, report))
         return JOB_WANTS_ALL;
     if (!has_memory(job, host, report, origin)) {
-        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of so much", report->host, origin->source);
+        error_note(TUTTI_SYSTEM_ERROR, "no memory for what host %s tells: %s has told of so much", report->host,
+                   origin->source);
         return JOB_REFUSES;
     }
     if (!host && !(host = add_host(job, report->host))) {
@@ -250,7 +261,8 @@ static struct living find_living(const struct job *job)
     return living;
 }
 
-/* The dead that share a communicator with a living process tell what it waits for, and those of a moment ago what has happened. */
+/* The dead that share a communicator with a living process tell what it waits for, and those of a moment ago what has
+ * happened. */
 static bool is_looked_at(const struct job_process *process, const struct living *living, uint64_t now)
 {
     const struct blackbox *box = process->told->box;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All processes of a job, as the agents of its hosts have told of them: reports go in, looks for the rules come out. The time is an
- * argument, nothing is asked. Not for two threads at once, but a look may be used and freed beside a report that is taken.
+ * All processes of a job, as the agents of its hosts have told of them: reports go in, looks for the rules come out.
+ * The time is an argument, nothing is asked. Not for two threads at once, but a look may be used and freed beside a
+ * report that is taken.
  */
 #ifndef TUTTI_MASTER_JOB_H
 #define TUTTI_MASTER_JOB_H
@@ -13,8 +14,8 @@
 #define JOB_HOSTS     4096u
 #define JOB_SOURCE    64
 #define JOB_WAY       160
-#define JOB_BYTES     (2048ull << 20) /* of memory for what all hosts tell */
-#define JOB_FROM_ONE  (512ull << 20)  /* for what comes from one address */
+#define JOB_BYTES     (2048ull << 20)  /* of memory for what all hosts tell */
+#define JOB_FROM_ONE  (512ull << 20)   /* for what comes from one address */
 #define JOB_SILENT_NS (3 * NS_PER_S)   /* from then on a host counts as silent, and another agent may take its name */
 #define JOB_FORGET_NS (600 * NS_PER_S) /* and its processes are forgotten */
 #define JOB_DEAD_NS   (60 * NS_PER_S)  /* for so long a dead process is looked at that no living one has to do with */
@@ -26,7 +27,8 @@ struct job_origin {
 
 struct job_host {
     char name[WIRE_BOX_NAME];
-    char source[JOB_SOURCE]; /* the address that its latest report came from: of an agent that passed it on, if one did */
+    char source[JOB_SOURCE]; /* the address that its latest report came from: of an agent that passed it on, if one did
+                              */
     char way[JOB_WAY];       /* over which addresses and hosts, for people */
     uint64_t agent, number, heard, reports;
     int64_t clock; /* ns that its CLOCK_REALTIME is behind ours, or less: the shortest way of a report is in it */
@@ -42,8 +44,10 @@ struct job {
 
 enum job_answer { JOB_TAKEN, JOB_WANTS_ALL, JOB_REFUSES };
 
-/* Moves what it needs out of the report, which the caller frees. `now`: CLOCK_MONOTONIC, `day`: CLOCK_REALTIME. JOB_REFUSES after error_note. */
-enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now, uint64_t day);
+/* Moves what it needs out of the report, which the caller frees. `now`: CLOCK_MONOTONIC, `day`: CLOCK_REALTIME.
+ * JOB_REFUSES after error_note. */
+enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now,
+                         uint64_t day);
 /* Drops hosts that have been silent for long. */
 void job_forget(struct job *job, uint64_t now);
 void job_free(struct job *job);

@@ -37,7 +37,11 @@ static int end(void **state)
 /* A report of `count` processes, numbered from 1, of communicator 7. */
 static struct report made(const char *host, uint64_t agent, uint64_t number, size_t count)
 {
-    struct report report = {.agent = agent, .number = number, .realtime = DAY - 3 * NS_PER_MS, .count = count, .processes = calloc(count + 1, sizeof *report.processes)};
+    struct report report = {.agent = agent,
+                            .number = number,
+                            .realtime = DAY - 3 * NS_PER_MS,
+                            .count = count,
+                            .processes = calloc(count + 1, sizeof *report.processes)};
     snprintf(report.host, sizeof report.host, "%s", host);
     for (size_t i = 0; i < count; i++) {
         struct blackbox *box = report.processes[i].box = calloc(1, sizeof *box);
@@ -217,7 +221,8 @@ static void on_end(void *context, const struct verdict *verdict)
     ((struct told *)context)->ended++;
 }
 
-static void update_sure(struct ledger *ledger, struct told *told, enum finding_kind kind, uint64_t process, enum confidence confidence)
+static void update_sure(struct ledger *ledger, struct told *told, enum finding_kind kind, uint64_t process,
+                        enum confidence confidence)
 {
     const struct ledger_events events = {told, on_begin, on_end};
     struct finding one = {.kind = kind, .confidence = confidence, .culprit = {.process = process, .peer = -1}};
@@ -302,8 +307,12 @@ static void test_history(void **state)
     char dir[] = "/tmp/tutti-history-XXXXXX", path[64], command[80];
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/history", dir);
-    struct verdict verdict = {.finding = {.kind = FINDING_STOPPED, .confidence = CERTAIN, .culprit = {.world_rank = 3, .rank = 3, .peer = -1, .host = "a"},
-                                          .sentence = "it's \"stopped\""}, .began = DAY, .number = 1};
+    struct verdict verdict = {.finding = {.kind = FINDING_STOPPED,
+                                          .confidence = CERTAIN,
+                                          .culprit = {.world_rank = 3, .rank = 3, .peer = -1, .host = "a"},
+                                          .sentence = "it's \"stopped\""},
+                              .began = DAY,
+                              .number = 1};
     struct history *history = history_open(path, "job");
     assert_true((verdict.row = history_begin(history, &verdict)) > 0);
     assert_true(history_end(history, &verdict, DAY + 2 * SECOND));
@@ -331,8 +340,18 @@ static void test_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_merge), CASE(test_wants_all), CASE(test_refuses), CASE(test_forgets), CASE(test_too_many_hosts), CASE(test_too_much), CASE(test_dead),
-        cmocka_unit_test(test_hang), cmocka_unit_test(test_not_certain), cmocka_unit_test(test_slow), cmocka_unit_test(test_full), cmocka_unit_test(test_history),
+        CASE(test_merge),
+        CASE(test_wants_all),
+        CASE(test_refuses),
+        CASE(test_forgets),
+        CASE(test_too_many_hosts),
+        CASE(test_too_much),
+        CASE(test_dead),
+        cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_not_certain),
+        cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_history),
     };
     return cmocka_run_group_tests_name("master", tests, NULL, NULL);
 }

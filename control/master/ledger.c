@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "master/ledger.h"
 
-/* Another kind of hang of the same culprit is no other verdict: a process that dies fails its communicators a moment later. */
+/* Another kind of hang of the same culprit is no other verdict: a process that dies fails its communicators a moment
+ * later. */
 static bool is_same(const struct finding *a, const struct finding *b)
 {
     return finding_is_hang(a->kind) == finding_is_hang(b->kind) && finding_same_culprit(a, b);
@@ -35,7 +36,8 @@ static bool is_over(const struct verdict *verdict)
     return verdict->missed >= (verdict->number ? LEDGER_OVER : 1);
 }
 
-void ledger_update(struct ledger *ledger, const struct findings *findings, uint64_t day, const struct ledger_events *events)
+void ledger_update(struct ledger *ledger, const struct findings *findings, uint64_t day,
+                   const struct ledger_events *events)
 {
     size_t kept = 0;
     for (size_t i = 0; i < ledger->count; i++)

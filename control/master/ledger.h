@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verdicts that stand: findings of one look after another go in, what begins and what is over comes out. What is not certain must be found in
- * two looks, as hosts tell of what has just happened one after another; what is slow in three, as chance makes another one slow every second.
- * What is found no more for several looks is over.
+ * Verdicts that stand: findings of one look after another go in, what begins and what is over comes out. What is not
+ * certain must be found in two looks, as hosts tell of what has just happened one after another; what is slow in three,
+ * as chance makes another one slow every second. What is found no more for several looks is over.
  */
 #ifndef TUTTI_MASTER_LEDGER_H
 #define TUTTI_MASTER_LEDGER_H
@@ -35,6 +35,7 @@ struct ledger_events {
 };
 
 /* `day`: CLOCK_REALTIME. */
-void ledger_update(struct ledger *ledger, const struct findings *findings, uint64_t day, const struct ledger_events *events);
+void ledger_update(struct ledger *ledger, const struct findings *findings, uint64_t day,
+                   const struct ledger_events *events);
 
 #endif

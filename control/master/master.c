@@ -58,7 +58,8 @@ static void on_end(void *context, const struct verdict *verdict)
     struct master *master = context;
     uint64_t day = master_day();
     print_time(day);
-    printf("verdict %llu is over, after %s\n", (unsigned long long)verdict->number, word_time(day - verdict->began).text);
+    printf("verdict %llu is over, after %s\n", (unsigned long long)verdict->number,
+           word_time(day - verdict->began).text);
     if (verdict->row && !history_end(master->history, verdict, day))
         complain(master);
 }
@@ -90,7 +91,8 @@ static void look(struct master *master)
         return;
     }
     uint64_t begun = clock_ns();
-    const struct snapshot snapshot = {.now = now.look, .before = master->before.look, .stuck = master->options->stuck, .watched = true};
+    const struct snapshot snapshot = {
+        .now = now.look, .before = master->before.look, .stuck = master->options->stuck, .watched = true};
     struct findings findings = master->before.look.count ? diagnosis_find(&snapshot) : (struct findings){0};
     pthread_mutex_lock(&master->lock);
     master->analysis = clock_ns() - begun;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master of a job: takes the reports of all agents, looks at all processes once a second, and at once on an alarm, and says, serves,
- * keeps and acts on what the rules find.
+ * The master of a job: takes the reports of all agents, looks at all processes once a second, and at once on an alarm,
+ * and says, serves, keeps and acts on what the rules find.
  *
  *   agents --HTTPS--> job --look--> rules --findings--> ledger --verdicts--> standard output, history, hook
  *                                                          '---- pages: /, /verdicts, /history, /metrics
@@ -18,10 +18,10 @@
 struct master_options {
     struct serve_door door;
     struct token token;
-    uint64_t stuck;      /* ns */
+    uint64_t stuck;            /* ns */
     const char *history, *job; /* history: file or URL, NULL: none; job: whose it is there */
-    struct hook_options hook; /* without outcome and context */
-    enum confidence sure;     /* enough for the hook */
+    struct hook_options hook;  /* without outcome and context */
+    enum confidence sure;      /* enough for the hook */
 };
 
 /* Until SIGINT or SIGTERM. False after a sentence on standard error. */

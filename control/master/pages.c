@@ -41,14 +41,15 @@ static void write_text(const struct master *master, FILE *out)
     fprintf(out, "%zu verdict%s now, %" PRIu64 " in all\n", count, count == 1 ? "" : "s", master->ledger.total);
     for (size_t i = 0; i < master->ledger.count; i++)
         if (master->ledger.items[i].number) {
-            fprintf(out, "\nverdict %" PRIu64 ", for %s\n", master->ledger.items[i].number, word_time(since(day, master->ledger.items[i].began)).text);
+            fprintf(out, "\nverdict %" PRIu64 ", for %s\n", master->ledger.items[i].number,
+                    word_time(since(day, master->ledger.items[i].began)).text);
             verdict_print(out, &master->ledger.items[i].finding);
         }
     fprintf(out, "\n%-24s %9s %10s %12s  %s\n", "HOST", "PROCESSES", "HEARD", "CLOCK", "NOTES");
     for (size_t i = 0; i < master->job.count; i++) {
         const struct job_host *host = &master->job.hosts[i];
-        fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count, word_time(since(now, host->heard)).text, -(double)host->clock / 1e6,
-                is_silent(host, now) ? " silent," : "");
+        fprintf(out, "%-24s %9zu %10s %+9.1f ms %s", host->name, host->count, word_time(since(now, host->heard)).text,
+                -(double)host->clock / 1e6, is_silent(host, now) ? " silent," : "");
         fprintf(out, " from %s", host->way);
         if (host->unreadable)
             fprintf(out, ", %" PRIu32 " black boxes cannot be read", host->unreadable);
@@ -58,15 +59,17 @@ static void write_text(const struct master *master, FILE *out)
     }
     if (*master->complaint)
         fprintf(out, "Latest refusal: %s\n", master->complaint);
-    fprintf(out, "CLOCK: how far a host's clock is ahead, or more: the way of a report is in it. No rule compares clocks of two hosts.\n");
+    fprintf(out, "CLOCK: how far a host's clock is ahead, or more: the way of a report is in it. No rule compares "
+                 "clocks of two hosts.\n");
 }
 
 /* ---- JSON ---- */
 
 static json_t *host_json(const struct job_host *host, uint64_t now)
 {
-    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "from", host->way, "processes", (json_int_t)host->count, "heard_seconds",
-                     (double)since(now, host->heard) / 1e9, "clock_ahead_seconds", -(double)host->clock / 1e9, "silent", is_silent(host, now), "unreadable",
+    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:b, s:I, s:I}", "name", host->name, "from", host->way, "processes",
+                     (json_int_t)host->count, "heard_seconds", (double)since(now, host->heard) / 1e9,
+                     "clock_ahead_seconds", -(double)host->clock / 1e9, "silent", is_silent(host, now), "unreadable",
                      (json_int_t)host->unreadable, "left_out", (json_int_t)host->left_out);
 }
 
@@ -84,7 +87,8 @@ static json_t *state_json(const struct master *master)
     }
     for (size_t i = 0; i < master->job.count; i++)
         json_array_append_new(hosts, host_json(&master->job.hosts[i], clock_ns()));
-    return json_pack("{s:i, s:I, s:o, s:o}", "version", 1, "total", (json_int_t)master->ledger.total, "verdicts", verdicts, "hosts", hosts);
+    return json_pack("{s:i, s:I, s:o, s:o}", "version", 1, "total", (json_int_t)master->ledger.total, "verdicts",
+                     verdicts, "hosts", hosts);
 }
 
 static char *dump(json_t *value)
@@ -106,13 +110,17 @@ static void write_verdicts(const struct ledger *ledger, FILE *out)
 {
     head(out, "tutti_verdicts", "counter", "Verdicts since the master began");
     for (int kind = 0; kind < FINDING_KINDS; kind++)
-        fprintf(out, "tutti_verdicts_total{kind=\"%s\"} %" PRIu64 "\n", finding_row((enum finding_kind)kind)->name, ledger->by_kind[kind]);
+        fprintf(out, "tutti_verdicts_total{kind=\"%s\"} %" PRIu64 "\n", finding_row((enum finding_kind)kind)->name,
+                ledger->by_kind[kind]);
     head(out, "tutti_verdict_standing", "gauge", "A verdict that holds now");
     for (size_t i = 0; i < ledger->count; i++) {
         const struct verdict *verdict = &ledger->items[i];
         if (verdict->number)
-            fprintf(out, "tutti_verdict_standing{number=\"%" PRIu64 "\",kind=\"%s\",confidence=\"%s\",host=\"%s\",rank=\"%d\"} 1\n", verdict->number,
-                    finding_row(verdict->finding.kind)->name, confidence_name(verdict->finding.confidence), verdict->finding.culprit.host,
+            fprintf(out,
+                    "tutti_verdict_standing{number=\"%" PRIu64
+                    "\",kind=\"%s\",confidence=\"%s\",host=\"%s\",rank=\"%d\"} 1\n",
+                    verdict->number, finding_row(verdict->finding.kind)->name,
+                    confidence_name(verdict->finding.confidence), verdict->finding.culprit.host,
                     verdict->finding.culprit.world_rank);
     }
 }
@@ -126,7 +134,8 @@ static void write_metrics(const struct master *master, FILE *out)
         processes += master->job.hosts[i].count;
     }
     head(out, "tutti_master_hosts", "gauge", "Hosts whose agents have reported");
-    fprintf(out, "tutti_master_hosts{state=\"heard\"} %zu\ntutti_master_hosts{state=\"silent\"} %zu\n", master->job.count - silent, silent);
+    fprintf(out, "tutti_master_hosts{state=\"heard\"} %zu\ntutti_master_hosts{state=\"silent\"} %zu\n",
+            master->job.count - silent, silent);
     head(out, "tutti_master_processes", "gauge", "Processes that agents tell of");
     fprintf(out, "tutti_master_processes %zu\n", processes);
     head(out, "tutti_master_reports", "counter", "Reports taken");

@@ -82,7 +82,9 @@ static bool dial(struct postgres *server)
     if (!server->connection || PQstatus(server->connection) == CONNECTION_BAD)
         state = PGRES_POLLING_FAILED;
     while (state == PGRES_POLLING_WRITING || state == PGRES_POLLING_READING)
-        state = await(server, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline) ? PQconnectPoll(server->connection) : PGRES_POLLING_FAILED;
+        state = await(server, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline)
+                    ? PQconnectPoll(server->connection)
+                    : PGRES_POLLING_FAILED;
     if (state == PGRES_POLLING_OK && PQsetnonblocking(server->connection, 1) == 0)
         return true;
     if (!*server->why)
@@ -117,7 +119,8 @@ static PGresult *next_result(struct postgres *server, uint64_t deadline)
 static enum postgres_outcome judge(struct postgres *server, const PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE), *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE),
+               *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
         return POSTGRES_DONE;
     note_why(server, text ? text : PQresultErrorMessage(result));
@@ -192,9 +195,11 @@ struct postgres *postgres_open(const char *url, postgres_greeting greeting, void
     if (server) {
         server->greeting = greeting;
         server->context = context;
-        snprintf(server->name, sizeof server->name, "%s/%s", value_of(options, "host", "localhost"), value_of(options, "dbname", ""));
+        snprintf(server->name, sizeof server->name, "%s/%s", value_of(options, "host", "localhost"),
+                 value_of(options, "dbname", ""));
     } else {
-        error_note(TUTTI_INVALID_USAGE, "the URL of the history is none: %.*s", why ? (int)strcspn(why, "\n") : 9, why ? why : "no memory");
+        error_note(TUTTI_INVALID_USAGE, "the URL of the history is none: %.*s", why ? (int)strcspn(why, "\n") : 9,
+                   why ? why : "no memory");
     }
     PQconninfoFree(options);
     PQfreemem(why);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server of PostgreSQL that may be away, or stand still: no call takes longer than some seconds. For one thread. Private to the history. */
+/* A server of PostgreSQL that may be away, or stand still: no call takes longer than some seconds. For one thread.
+ * Private to the history. */
 #ifndef TUTTI_MASTER_POSTGRES_H
 #define TUTTI_MASTER_POSTGRES_H
 

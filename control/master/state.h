@@ -25,7 +25,7 @@ struct master {
     pthread_mutex_t lock;    /* of all below */
     struct job job;
     struct ledger ledger;
-    char complaint[SERVE_SENTENCE]; /* the latest refusal, here or by an agent */
+    char complaint[SERVE_SENTENCE];      /* the latest refusal, here or by an agent */
     uint64_t reports, refused, analysis; /* analysis: ns that the latest took */
 };
 

@@ -207,10 +207,9 @@ static void sonic_port(const struct port *port, struct text *out)
 /* What comes from spines is on its way down: steered once more it would go round for ever. */
 static void linux_begin(const struct leaf *leaf)
 {
-    text_add(leaf->out,
-             "nft add table ip tutti\nnft flush table ip tutti\n"
-             "nft 'add chain ip tutti steer { type filter hook prerouting priority mangle; }'\n"
-             "nft 'add set ip tutti hosts { type ifname; }'\n");
+    text_add(leaf->out, "nft add table ip tutti\nnft flush table ip tutti\n"
+                        "nft 'add chain ip tutti steer { type filter hook prerouting priority mangle; }'\n"
+                        "nft 'add set ip tutti hosts { type ifname; }'\n");
     host_ports(leaf, "nft add element ip tutti hosts '{ ", " }'\n");
 }
 

@@ -49,12 +49,10 @@ static bool number(const char *text, long least, long most, long *out)
 
 static bool parse(int argc, char **argv, struct options *options)
 {
-    static const struct option names[] = {{"lanes", required_argument, NULL, 'l'},
-                                          {"dscp", required_argument, NULL, 'd'},
-                                          {"vendor", required_argument, NULL, 'v'},
-                                          {"within", required_argument, NULL, 'w'},
-                                          {"node", required_argument, NULL, 'n'},
-                                          {0}};
+    static const struct option names[] = {
+        {"lanes", required_argument, NULL, 'l'},  {"dscp", required_argument, NULL, 'd'},
+        {"vendor", required_argument, NULL, 'v'}, {"within", required_argument, NULL, 'w'},
+        {"node", required_argument, NULL, 'n'},   {0}};
     int c;
     long value;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {

@@ -12,7 +12,8 @@ static bool bytes_of(const json_t *links, const char *name, double *out)
 {
     size_t i;
     const json_t *link;
-    json_array_foreach(links, i, link) {
+    json_array_foreach(links, i, link)
+    {
         const char *said = json_string_value(json_object_get(link, "name"));
         const json_t *bytes = json_object_get(json_object_get(link, "up"), "bytes");
         if (said && strcmp(said, name) == 0 && json_is_integer(bytes) && json_integer_value(bytes) >= 0) {

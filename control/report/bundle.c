@@ -33,7 +33,8 @@ uint8_t *bundle_write(const struct bundle *bundle, size_t *size)
 {
     Tutti__Bundle message = TUTTI__BUNDLE__INIT;
     size_t most = bundle->count + 1;
-    struct drafts drafts = {calloc(most, sizeof *drafts.reports), calloc(most, sizeof *drafts.places), calloc(most, sizeof *drafts.via)};
+    struct drafts drafts = {calloc(most, sizeof *drafts.reports), calloc(most, sizeof *drafts.places),
+                            calloc(most, sizeof *drafts.via)};
     uint8_t *bytes = NULL;
     if (drafts.reports && drafts.places && drafts.via) {
         for (size_t i = 0; i < bundle->count; i++)
@@ -70,8 +71,9 @@ static bool copy_relayed(struct relayed *out, const Tutti__Relayed *relayed)
 static tutti_result_t copy_bundle(struct bundle *out, const Tutti__Bundle *bundle)
 {
     if (bundle->version != REPORT_VERSION)
-        return error_note(TUTTI_INVALID_USAGE, "a bundle of version %u, want %u: all agents and the master must be of one tutti", bundle->version,
-                          REPORT_VERSION);
+        return error_note(TUTTI_INVALID_USAGE,
+                          "a bundle of version %u, want %u: all agents and the master must be of one tutti",
+                          bundle->version, REPORT_VERSION);
     if (bundle->n_reports > BUNDLE_REPORTS)
         return error_note(TUTTI_INVALID_USAGE, "a bundle of more than %u reports", BUNDLE_REPORTS);
     out->reports = calloc(bundle->n_reports + 1, sizeof *out->reports);
@@ -80,8 +82,11 @@ static tutti_result_t copy_bundle(struct bundle *out, const Tutti__Bundle *bundl
     report_copy_text(out->complaint, sizeof out->complaint, bundle->complaint);
     for (size_t i = 0; i < bundle->n_reports; i++)
         if (!copy_relayed(&out->reports[out->count++], bundle->reports[i]))
-            return error_note(TUTTI_INVALID_USAGE, "a bundle with a report that came over more than %u agents, or over one without a name: do agents report "
-                                                   "in a circle?", BUNDLE_HOPS);
+            return error_note(TUTTI_INVALID_USAGE,
+                              "a bundle with a report that came over more than %u agents, or over one without a name: "
+                              "do agents report "
+                              "in a circle?",
+                              BUNDLE_HOPS);
     return TUTTI_SUCCESS;
 }
 

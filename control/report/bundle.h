@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports that an agent passes on, and what is answered to each. The reports stay bytes: report_read takes them apart one by one. Bytes of a
- * bundle may be as hostile as those of a report.
+ * Reports that an agent passes on, and what is answered to each. The reports stay bytes: report_read takes them apart
+ * one by one. Bytes of a bundle may be as hostile as those of a report.
  */
 #ifndef TUTTI_REPORT_BUNDLE_H
 #define TUTTI_REPORT_BUNDLE_H

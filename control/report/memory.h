@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How bytes from outside are taken apart: within a budget of memory, and texts without control characters. Private to report/. */
+/* How bytes from outside are taken apart: within a budget of memory, and texts without control characters. Private to
+ * report/. */
 #ifndef TUTTI_REPORT_MEMORY_H
 #define TUTTI_REPORT_MEMORY_H
 

@@ -28,9 +28,10 @@ static bool is_time(uint64_t ns)
 
 static bool op_makes_sense(const Tutti__Op *op)
 {
-    return op->state >= WIRE_OP_ENQUEUED && op->state <= WIRE_OP_DONE && op->collective < 256 && op->type < 256 && op->op < 256 &&
-           op->root >= -1 && op->wait_peer >= -1 && op->result >= 0 && op->result < 256 && op->position <= WIRE_OP_POSITION_MAX &&
-           is_time(op->begin) && is_time(op->start) && is_time(op->end) && is_time(op->wait_since) && is_time(op->head_since);
+    return op->state >= WIRE_OP_ENQUEUED && op->state <= WIRE_OP_DONE && op->collective < 256 && op->type < 256 &&
+           op->op < 256 && op->root >= -1 && op->wait_peer >= -1 && op->result >= 0 && op->result < 256 &&
+           op->position <= WIRE_OP_POSITION_MAX && is_time(op->begin) && is_time(op->start) && is_time(op->end) &&
+           is_time(op->wait_since) && is_time(op->head_since);
 }
 
 static bool comm_makes_sense(const Tutti__Comm *comm)
@@ -123,8 +124,8 @@ static bool copy_comm(struct blackbox_comm *out, const Tutti__Comm *comm)
 
 static bool copy_event(struct blackbox_event *out, const Tutti__Event *event)
 {
-    *out = (struct blackbox_event){event->number, event->time, event->kind, event->peer_pid, event->lane, event->peer_rank,
-                                   event->peer_host, event->comm, event->value1, event->value2};
+    *out = (struct blackbox_event){event->number,    event->time,      event->kind, event->peer_pid, event->lane,
+                                   event->peer_rank, event->peer_host, event->comm, event->value1,   event->value2};
     return is_time(event->time);
 }
 
@@ -186,10 +187,11 @@ static tutti_result_t copy_report(struct report *out, const Tutti__Report *repor
         return error_note(TUTTI_INVALID_USAGE, "a report of version %u, want %u: agent and master must be of one tutti",
                           report->version, REPORT_VERSION);
     if (!report_host_fits(report->host))
-        return error_note(TUTTI_INVALID_USAGE, "a report of a host whose name is none: want letters, digits, and .-_: alone");
+        return error_note(TUTTI_INVALID_USAGE,
+                          "a report of a host whose name is none: want letters, digits, and .-_: alone");
     if (!is_small(report))
-        return error_note(TUTTI_INVALID_USAGE, "a report of more than %u processes, %u communicators or %u calls", REPORT_PROCESSES,
-                          REPORT_COMMS, REPORT_OPS);
+        return error_note(TUTTI_INVALID_USAGE, "a report of more than %u processes, %u communicators or %u calls",
+                          REPORT_PROCESSES, REPORT_COMMS, REPORT_OPS);
     report_copy_text(out->host, sizeof out->host, report->host);
     out->agent = report->agent;
     out->number = report->number;
@@ -200,7 +202,8 @@ static tutti_result_t copy_report(struct report *out, const Tutti__Report *repor
     out->processes = calloc(report->n_processes + 1, sizeof *out->processes);
     for (size_t i = 0; out->processes && i < report->n_processes; i++)
         if (!copy_process(&out->processes[out->count++], report->processes[i], out->host))
-            return error_note(TUTTI_INVALID_USAGE, "a report in which process %u makes no sense", report->processes[i]->pid);
+            return error_note(TUTTI_INVALID_USAGE, "a report in which process %u makes no sense",
+                              report->processes[i]->pid);
     return out->processes ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "reading a report: no memory");
 }
 

@@ -10,11 +10,11 @@
 #include "diagnosis/diagnosis.h"
 
 #define REPORT_VERSION   1u
-#define REPORT_PROCESSES 1024u     /* of a host */
-#define REPORT_COMMS     16384u    /* of all processes of a host */
+#define REPORT_PROCESSES 1024u  /* of a host */
+#define REPORT_COMMS     16384u /* of all processes of a host */
 #define REPORT_OPS       131072u
-#define REPORT_CALLS     64u       /* of a communicator, besides those that are not done: more than the rules look at */
-#define REPORT_EVENTS    64u       /* of a process */
+#define REPORT_CALLS     64u /* of a communicator, besides those that are not done: more than the rules look at */
+#define REPORT_EVENTS    64u /* of a process */
 #define REPORT_BYTES     (32u << 20)
 #define REPORT_MEMORY    (128u << 20) /* while one is read */
 
@@ -55,7 +55,8 @@ uint8_t *report_end(struct report_writer *writer, size_t *size);
 
 /* ---- Reading ---- */
 
-/* TUTTI_INVALID_USAGE, after error_note: no report, of another version, or it makes no sense. *out is freed by report_free. */
+/* TUTTI_INVALID_USAGE, after error_note: no report, of another version, or it makes no sense. *out is freed by
+ * report_free. */
 tutti_result_t report_read(const void *bytes, size_t size, struct report *out);
 void report_free(struct report *report);
 

@@ -17,19 +17,51 @@
 #define CALLS 100
 
 static struct blackbox_op calls[CALLS];
-static struct blackbox_comm comm = {.place = 3, .id = 0xfeedbeefcafef00d, .generation = 7, .rank = 1, .nranks = 4, .state = WIRE_COMM_OPEN,
-                                    .culprit = -1, .name = "world", .ops = calls, .op_count = CALLS};
-static struct blackbox_event event = {.number = 9, .time = 5, .kind = WIRE_EVENT_JOIN, .lane = -1, .peer_rank = 2, .comm = 12, .value1 = 4};
-static struct blackbox box = {.header = {.pid = 4711, .start_time = 12, .pid_namespace = 34, .boot_id = "fifteen letters", .state = WIRE_BOX_OPEN, .command = "train"},
-                              .alive = true, .now = 1000, .realtime_offset = -5, .comms = &comm, .comm_count = 1, .events = &event, .event_count = 1};
-static const struct report head = {.host = "node-1.rack", .agent = 0xabcdef0123456789, .number = 3, .realtime = 99, .alarm = true, .unreadable = 1};
+static struct blackbox_comm comm = {.place = 3,
+                                    .id = 0xfeedbeefcafef00d,
+                                    .generation = 7,
+                                    .rank = 1,
+                                    .nranks = 4,
+                                    .state = WIRE_COMM_OPEN,
+                                    .culprit = -1,
+                                    .name = "world",
+                                    .ops = calls,
+                                    .op_count = CALLS};
+static struct blackbox_event event = {
+    .number = 9, .time = 5, .kind = WIRE_EVENT_JOIN, .lane = -1, .peer_rank = 2, .comm = 12, .value1 = 4};
+static struct blackbox box = {.header = {.pid = 4711,
+                                         .start_time = 12,
+                                         .pid_namespace = 34,
+                                         .boot_id = "fifteen letters",
+                                         .state = WIRE_BOX_OPEN,
+                                         .command = "train"},
+                              .alive = true,
+                              .now = 1000,
+                              .realtime_offset = -5,
+                              .comms = &comm,
+                              .comm_count = 1,
+                              .events = &event,
+                              .event_count = 1};
+static const struct report head = {
+    .host = "node-1.rack", .agent = 0xabcdef0123456789, .number = 3, .realtime = 99, .alarm = true, .unreadable = 1};
 
 /* Calls 0 to 97 are done, 98 waits, 99 has not begun. */
 static int make_calls(void **state)
 {
     for (int i = 0; i < CALLS; i++)
-        calls[i] = (struct blackbox_op){.position = (uint64_t)i, .seq = (uint64_t)i + 1, .count = 10, .bytes = 40, .begin = 100, .start = 110, .end = 120,
-                                        .collective = WIRE_ALLGATHER, .type = 7, .op = WIRE_OP_NONE, .root = -1, .state = WIRE_OP_DONE, .wait_peer = -1,
+        calls[i] = (struct blackbox_op){.position = (uint64_t)i,
+                                        .seq = (uint64_t)i + 1,
+                                        .count = 10,
+                                        .bytes = 40,
+                                        .begin = 100,
+                                        .start = 110,
+                                        .end = 120,
+                                        .collective = WIRE_ALLGATHER,
+                                        .type = 7,
+                                        .op = WIRE_OP_NONE,
+                                        .root = -1,
+                                        .state = WIRE_OP_DONE,
+                                        .wait_peer = -1,
                                         .algorithm = "ring"};
     calls[98].state = WIRE_OP_RUNNING;
     calls[98].wait_peer = 3;
@@ -52,14 +84,21 @@ static uint8_t *written(const struct report_process *process, size_t copies, siz
 
 static void test_round_trip(void **state)
 {
-    struct report_process process = {.box = &box, .box_number = 2, .facts = {.state = PROCESS_TRACED, .tracer = 8, .tracer_name = "gdb", .at = 77, .thread_count = 1,
-                                                                             .threads = {{.number = 4, .ready = true, .ran = 5, .delayed = 6}}}};
+    struct report_process process = {.box = &box,
+                                     .box_number = 2,
+                                     .facts = {.state = PROCESS_TRACED,
+                                               .tracer = 8,
+                                               .tracer_name = "gdb",
+                                               .at = 77,
+                                               .thread_count = 1,
+                                               .threads = {{.number = 4, .ready = true, .ran = 5, .delayed = 6}}}};
     struct report report;
     size_t size;
     uint8_t *bytes = written(&process, 1, 10, &size);
     assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
     assert_string_equal(report.host, "node-1.rack");
-    assert_true(report.agent == head.agent && report.number == 3 && report.realtime == 99 && report.alarm && report.unreadable == 2 && report.count == 1);
+    assert_true(report.agent == head.agent && report.number == 3 && report.realtime == 99 && report.alarm &&
+                report.unreadable == 2 && report.count == 1);
     const struct report_process *got = report.processes;
     assert_false(got->as_before);
     assert_memory_equal(&got->facts, &process.facts, sizeof got->facts);
@@ -70,7 +109,8 @@ static void test_round_trip(void **state)
     assert_true(got->box->alive && got->box->now == 1000 && got->box->realtime_offset == -5);
     assert_memory_equal(&got->box->events[0], &event, sizeof event);
     const struct blackbox_comm *read = got->box->comms;
-    assert_true(read->id == comm.id && read->generation == 7 && read->rank == 1 && read->nranks == 4 && read->culprit == -1);
+    assert_true(read->id == comm.id && read->generation == 7 && read->rank == 1 && read->nranks == 4 &&
+                read->culprit == -1);
     assert_string_equal(read->name, "world");
     assert_int_equal(read->op_count, 10);
     for (size_t i = 0; i < read->op_count; i++)
@@ -102,7 +142,8 @@ static void test_as_before(void **state)
     assert_in_range(size, 1, 150);
     assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
     assert_int_equal(report.count, 2);
-    assert_true(report.processes[1].as_before && report.processes[1].box->header.pid == 4711 && report.processes[1].box->comm_count == 0);
+    assert_true(report.processes[1].as_before && report.processes[1].box->header.pid == 4711 &&
+                report.processes[1].box->comm_count == 0);
     report_free(&report);
     free(bytes);
 }
@@ -149,7 +190,8 @@ static void test_cut_short(void **state)
 static void test_garbage(void **state)
 {
     static const char text[] = "POST /report HTTP/1.1";
-    static const uint8_t version[] = {0x08, 2, 0x12, 1, 'a'}, name[] = {0x08, 1, 0x12, 3, 'a', ' ', 'b'}, nameless[] = {0x08, 1};
+    static const uint8_t version[] = {0x08, 2, 0x12, 1, 'a'}, name[] = {0x08, 1, 0x12, 3, 'a', ' ', 'b'},
+                         nameless[] = {0x08, 1};
     assert_refused(text, sizeof text, "no report");
     assert_refused(version, sizeof version, "a report of version 2, want 1");
     assert_refused(name, sizeof name, "whose name is none");
@@ -253,7 +295,8 @@ static void test_token(void **state)
 
 static void test_bundle(void **state)
 {
-    struct relayed reports[] = {{(const uint8_t *)"one", 3, "10.0.0.1", {"row", "hall"}, 2}, {(const uint8_t *)"", 0, "", {""}, 0}};
+    struct relayed reports[] = {{(const uint8_t *)"one", 3, "10.0.0.1", {"row", "hall"}, 2},
+                                {(const uint8_t *)"", 0, "", {""}, 0}};
     const struct bundle wanted = {.reports = reports, .count = 2, .complaint = "no\n\x1b[31mgood"};
     struct bundle got;
     size_t size;
@@ -318,12 +361,18 @@ static void test_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_round_trip, make_calls),     cmocka_unit_test_setup(test_calls_not_done_are_told, make_calls),
-        cmocka_unit_test_setup(test_as_before, make_calls),      cmocka_unit_test_setup(test_no_room, make_calls),
-        cmocka_unit_test_setup(test_cut_short, make_calls),      cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_bombs),                            cmocka_unit_test_setup(test_lies, make_calls),
-        cmocka_unit_test_setup(test_control_characters, make_calls), cmocka_unit_test(test_token),
-        cmocka_unit_test(test_bundle),                           cmocka_unit_test(test_bundle_makes_no_sense),
+        cmocka_unit_test_setup(test_round_trip, make_calls),
+        cmocka_unit_test_setup(test_calls_not_done_are_told, make_calls),
+        cmocka_unit_test_setup(test_as_before, make_calls),
+        cmocka_unit_test_setup(test_no_room, make_calls),
+        cmocka_unit_test_setup(test_cut_short, make_calls),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_bombs),
+        cmocka_unit_test_setup(test_lies, make_calls),
+        cmocka_unit_test_setup(test_control_characters, make_calls),
+        cmocka_unit_test(test_token),
+        cmocka_unit_test(test_bundle),
+        cmocka_unit_test(test_bundle_makes_no_sense),
         cmocka_unit_test(test_answers),
     };
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);

@@ -28,7 +28,8 @@ tutti_result_t token_load(const char *path, struct token *out)
     line[strcspn(line, "\r\n")] = 0;
     size_t length = strlen(line);
     if (!got || length < TOKEN_LEAST || length > TOKEN_MOST || !is_plain(line))
-        return error_note(TUTTI_INVALID_USAGE, "the first line of %s is no token: want %d to %d characters without spaces", path,
+        return error_note(TUTTI_INVALID_USAGE,
+                          "the first line of %s is no token: want %d to %d characters without spaces", path,
                           TOKEN_LEAST, TOKEN_MOST);
     memcpy(out->text, line, length + 1);
     return TUTTI_SUCCESS;

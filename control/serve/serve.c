@@ -42,7 +42,8 @@ struct serve_request {
 
 /* ---- Answers ---- */
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body, size_t size, unsigned retry)
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body,
+                              size_t size, unsigned retry)
 {
     char seconds[16];
     struct MHD_Response *response = body ? MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -66,7 +67,8 @@ static enum MHD_Result say(struct serve_request *request, unsigned status, const
 {
     char *body = NULL;
     int length = asprintf(&body, "%s\n", sentence);
-    return length < 0 ? MHD_NO : answer(request->connection, status, "text/plain; charset=utf-8", body, (size_t)length, 0);
+    return length < 0 ? MHD_NO
+                      : answer(request->connection, status, "text/plain; charset=utf-8", body, (size_t)length, 0);
 }
 
 static enum MHD_Result refuse(struct serve_request *request, unsigned status, const char *sentence)
@@ -123,7 +125,8 @@ static bool may_speak(const struct server *server, struct MHD_Connection *connec
 {
     static const char scheme[] = "Bearer ";
     const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0 && is_token(given + sizeof scheme - 1, server->options->token);
+    return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0 &&
+           is_token(given + sizeof scheme - 1, server->options->token);
 }
 
 static const char *why_not(unsigned status)
@@ -137,7 +140,8 @@ static const char *why_not(unsigned status)
     return "The certificate does not hold";
 }
 
-/* NULL: it holds, or none is asked for. The handshake goes on without one, so that the answer can say what is missing. */
+/* NULL: it holds, or none is asked for. The handshake goes on without one, so that the answer can say what is missing.
+ */
 static const char *judge_certificate(const struct server *server, struct MHD_Connection *connection)
 {
     unsigned status = 0;
@@ -146,13 +150,15 @@ static const char *judge_certificate(const struct server *server, struct MHD_Con
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     int code = info ? gnutls_certificate_verify_peers2(info->tls_session, &status) : GNUTLS_E_INTERNAL_ERROR;
     if (code == GNUTLS_E_NO_CERTIFICATE_FOUND)
-        return "This wants a certificate of the one that comes, besides the token: --certificate and --key of tutti agent";
+        return "This wants a certificate of the one that comes, besides the token: --certificate and --key of tutti "
+               "agent";
     return code < 0 || status ? why_not(code < 0 ? 0 : status) : NULL;
 }
 
 static void name_sender(struct serve_request *request)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info ? info->client_addr : NULL;
     const void *bytes = NULL;
     if (address && address->sa_family == AF_INET)
@@ -164,7 +170,8 @@ static void name_sender(struct serve_request *request)
 }
 
 /* What the head of a request says is enough to refuse it, before its body has come. */
-static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *url, const char *method, void **state)
+static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection, const char *url,
+                             const char *method, void **state)
 {
     bool post = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
@@ -173,7 +180,8 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     *state = request;
     if (!request)
         return MHD_NO;
-    *request = (struct serve_request){.server = server, .connection = connection, .is_post = post, .is_bundle = strcmp(url, "/bundle") == 0};
+    *request = (struct serve_request){
+        .server = server, .connection = connection, .is_post = post, .is_bundle = strcmp(url, "/bundle") == 0};
     name_sender(request);
     const char *doubt = judge_certificate(server, connection);
     if (doubt)
@@ -225,7 +233,8 @@ static void take(struct server *server, struct serve_request *request, const cha
 /* Who answers later finds the connection suspended, or not yet: then this finds the answer. */
 static enum MHD_Result hand_over(struct server *server, struct serve_request *request)
 {
-    const struct serve_post post = {request->from, request->is_bundle, request->used ? request->body : "", request->used};
+    const struct serve_post post = {request->from, request->is_bundle, request->used ? request->body : "",
+                                    request->used};
     if (!request->handed) {
         request->handed = true;
         server->options->on_post(server->options->context, request, &post);
@@ -239,7 +248,8 @@ static enum MHD_Result hand_over(struct server *server, struct serve_request *re
         return MHD_YES;
     char *body = request->answer;
     request->answer = NULL;
-    return answer(request->connection, request->status, "text/plain; charset=utf-8", body, request->answer_size, request->retry);
+    return answer(request->connection, request->status, "text/plain; charset=utf-8", body, request->answer_size,
+                  request->retry);
 }
 
 static enum MHD_Result finish_post(struct server *server, struct serve_request *request)
@@ -260,11 +270,12 @@ static enum MHD_Result finish(struct server *server, const char *url, struct ser
     char *body = options->on_page ? options->on_page(options->context, url, &type) : NULL;
     if (body)
         return answer(request->connection, MHD_HTTP_OK, type, body, strlen(body), 0);
-    return say(request, type ? MHD_HTTP_INTERNAL_SERVER_ERROR : MHD_HTTP_NOT_FOUND, type ? "This cannot be made now" : options->pages);
+    return say(request, type ? MHD_HTTP_INTERNAL_SERVER_ERROR : MHD_HTTP_NOT_FOUND,
+               type ? "This cannot be made now" : options->pages);
 }
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
-                                  const char *upload, size_t *upload_size, void **state)
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **state)
 {
     struct server *server = context;
     if (!*state)
@@ -321,15 +332,17 @@ static struct MHD_Daemon *start(struct server *server)
     const struct serve_options *options = server->options;
     const struct serve_door *door = options->door;
     bool tls = door->certificate;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0) | (door->at.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0) |
+                     (door->at.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     struct MHD_OptionItem pem[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, door->certificate},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, door->key},
                                    {door->client_ca ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, door->client_ca},
                                    {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_SOCK_ADDR, &door->at.any, MHD_OPTION_CONNECTION_LIMIT,
-                            connections(), MHD_OPTION_PER_IP_CONNECTION_LIMIT, FROM_ONE, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE,
-                            MHD_OPTION_NOTIFY_COMPLETED, on_end, server, MHD_OPTION_ARRAY, tls ? pem : none, MHD_OPTION_END);
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_SOCK_ADDR, &door->at.any,
+                            MHD_OPTION_CONNECTION_LIMIT, connections(), MHD_OPTION_PER_IP_CONNECTION_LIMIT, FROM_ONE,
+                            MHD_OPTION_CONNECTION_TIMEOUT, SILENCE, MHD_OPTION_NOTIFY_COMPLETED, on_end, server,
+                            MHD_OPTION_ARRAY, tls ? pem : none, MHD_OPTION_END);
 }
 
 struct server *serve_open(const struct serve_options *options)
@@ -347,7 +360,9 @@ struct server *serve_open(const struct serve_options *options)
         server->daemon = start(server);
     if (!server->daemon) {
         error_note(TUTTI_SYSTEM_ERROR, "cannot serve at %s: %s", net_format(&options->door->at, text),
-                   errno ? strerror(errno) : options->door->certificate ? "the certificates and the key are none, or do not fit" : "libmicrohttpd does not start");
+                   errno                        ? strerror(errno)
+                   : options->door->certificate ? "the certificates and the key are none, or do not fit"
+                                                : "libmicrohttpd does not start");
         serve_close(server);
         return NULL;
     }

@@ -23,8 +23,8 @@ struct serve_door {
 struct serve_request;
 
 struct serve_post {
-    const char *from; /* the address of the one that sends it, without a port */
-    bool bundle;      /* else a report */
+    const char *from;  /* the address of the one that sends it, without a port */
+    bool bundle;       /* else a report */
     const void *bytes; /* stay until it is answered, as `from` does */
     size_t size;
 };
@@ -36,7 +36,8 @@ struct serve_options {
     void *context;
     /* Called by the one thread. serve_answer() must follow once for each, at once or later. */
     void (*on_post)(void *context, struct serve_request *request, const struct serve_post *post);
-    /* What is to be read at `url`, made by malloc, and its type. NULL: nothing, or it cannot be made; *type tells, by NULL. */
+    /* What is to be read at `url`, made by malloc, and its type. NULL: nothing, or it cannot be made; *type tells, by
+     * NULL. */
     char *(*on_page)(void *context, const char *url, const char **type);
     const char *pages; /* which there are, for those who ask for another */
     /* Somebody was refused, by the one thread. */

@@ -68,7 +68,8 @@ static uint64_t key_of(const char *from, const char *host)
 static struct told *find(struct sources *sources, uint64_t key, const char *from, const char *host)
 {
     for (size_t i = 0; i < sources->count; i++)
-        if (sources->told[i].key == key && strcmp(sources->told[i].from, from) == 0 && strcmp(sources->told[i].host, host) == 0)
+        if (sources->told[i].key == key && strcmp(sources->told[i].from, from) == 0 &&
+            strcmp(sources->told[i].host, host) == 0)
             return &sources->told[i];
     return NULL;
 }
@@ -119,7 +120,8 @@ static unsigned spend(struct told *told, uint64_t now, char sentence[SERVE_SENTE
     return 0;
 }
 
-unsigned sources_admit(struct sources *sources, const char *from, const char *host, uint64_t now, char sentence[SERVE_SENTENCE])
+unsigned sources_admit(struct sources *sources, const char *from, const char *host, uint64_t now,
+                       char sentence[SERVE_SENTENCE])
 {
     uint64_t key = key_of(from, host);
     struct told *told = find(sources, key, from, host);
@@ -128,7 +130,8 @@ unsigned sources_admit(struct sources *sources, const char *from, const char *ho
     if (sources->count >= SOURCES_HOSTS || named_by(sources, from) >= SOURCES_FROM_ONE)
         forget(sources, now);
     if (named_by(sources, from) >= SOURCES_FROM_ONE)
-        snprintf(sentence, SERVE_SENTENCE, "%s has named %u hosts, and host %s is one too many", from, SOURCES_FROM_ONE, host);
+        snprintf(sentence, SERVE_SENTENCE, "%s has named %u hosts, and host %s is one too many", from, SOURCES_FROM_ONE,
+                 host);
     else if (sources->count >= SOURCES_HOSTS || !(told = add(sources, key, from, host)))
         snprintf(sentence, SERVE_SENTENCE, "no room for host %s: %zu have been named", host, sources->count);
     return told ? spend(told, now, sentence) : 403;
@@ -170,8 +173,8 @@ void sources_refused(struct sources *sources, const char *from, const char *sent
     culprit->refusals++;
     if (!may_be_said(sources, culprit, now))
         return;
-    snprintf(sources->complaint, sizeof sources->complaint, "%s was refused, %llu times so far: %s", from, (unsigned long long)culprit->refusals,
-             sentence);
+    snprintf(sources->complaint, sizeof sources->complaint, "%s was refused, %llu times so far: %s", from,
+             (unsigned long long)culprit->refusals, sentence);
     complain(sources);
 }
 

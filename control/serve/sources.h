@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who speaks: which hosts an address has named, how often it tells of each, and what of it was refused. One that floods, or invents hosts, is
- * bounded and named; the others go on. The time is an argument. For one thread.
+ * Who speaks: which hosts an address has named, how often it tells of each, and what of it was refused. One that
+ * floods, or invents hosts, is bounded and named; the others go on. The time is an argument. For one thread.
  */
 #ifndef TUTTI_SERVE_SOURCES_H
 #define TUTTI_SERVE_SOURCES_H
@@ -21,7 +21,8 @@ struct sources;
 struct sources *sources_open(const char *program);
 void sources_close(struct sources *sources);
 /* May this address tell of this host now? 0, or the HTTP status to refuse it with, and why. */
-unsigned sources_admit(struct sources *sources, const char *from, const char *host, uint64_t now, char sentence[SERVE_SENTENCE]);
+unsigned sources_admit(struct sources *sources, const char *from, const char *host, uint64_t now,
+                       char sentence[SERVE_SENTENCE]);
 /* Says so on standard error: once a minute of an address, once a second in all. */
 void sources_refused(struct sources *sources, const char *from, const char *sentence, uint64_t now);
 /* Says what an agent complains of, as often, and once: an agent repeats it in each bundle. */

@@ -116,7 +116,9 @@ static void test_said(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_flood, begin, end), cmocka_unit_test_setup_teardown(test_invented_hosts, begin, end),
-                                       cmocka_unit_test_setup_teardown(test_all_invent, begin, end), cmocka_unit_test_setup_teardown(test_said, begin, end)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_flood, begin, end),
+                                       cmocka_unit_test_setup_teardown(test_invented_hosts, begin, end),
+                                       cmocka_unit_test_setup_teardown(test_all_invent, begin, end),
+                                       cmocka_unit_test_setup_teardown(test_said, begin, end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,11 +32,12 @@ json_t *verdict_json(const struct finding *finding)
     snprintf(id, sizeof id, "%016" PRIx64, culprit->comm);
     for (size_t i = 0; i < finding->evidence_count; i++)
         json_array_append_new(evidence, text_json(finding->evidence[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "kind", finding_row(finding->kind)->name, "class",
-                     finding_class_name(finding_row(finding->kind)->class), "confidence", confidence_name(finding->confidence), "comm", id, "name",
-                     text_json(culprit->name), "rank", number_json(culprit->rank, culprit->rank >= 0), "world_rank",
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "kind",
+                     finding_row(finding->kind)->name, "class", finding_class_name(finding_row(finding->kind)->class),
+                     "confidence", confidence_name(finding->confidence), "comm", id, "name", text_json(culprit->name),
+                     "rank", number_json(culprit->rank, culprit->rank >= 0), "world_rank",
                      number_json(culprit->world_rank, culprit->world_rank >= 0), "peer",
-                     number_json(culprit->peer, culprit->peer >= 0), "pid", number_json(culprit->pid, culprit->pid), "host",
-                     text_json(culprit->host), "victims", (json_int_t)finding->victims, "text", text_json(finding->sentence), "evidence", evidence,
-                     "remedy", text_json(finding->remedy));
+                     number_json(culprit->peer, culprit->peer >= 0), "pid", number_json(culprit->pid, culprit->pid),
+                     "host", text_json(culprit->host), "victims", (json_int_t)finding->victims, "text",
+                     text_json(finding->sentence), "evidence", evidence, "remedy", text_json(finding->remedy));
 }

@@ -8,7 +8,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static atomic_bool ready; /* cuInit was called, and this is not a child that fork made after it: threads do not survive fork */
+static atomic_bool
+    ready; /* cuInit was called, and this is not a child that fork made after it: threads do not survive fork */
 static _Thread_local bool in_callback;
 
 void state_lock(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every exported call does first, and the one lock of the stand-in. Simple rather than fast: one mutex guards all objects, one condition
- * variable tells of every finished operation. */
+/* What every exported call does first, and the one lock of the stand-in. Simple rather than fast: one mutex guards all
+ * objects, one condition variable tells of every finished operation. */
 #pragma once
 
 #include "cuda_abi.h"
@@ -15,7 +15,8 @@ enum {
     CALL_INIT = 1,    /* cuInit must have been called */
     CALL_CONTEXT = 3, /* a current context that is alive */
     CALL_UNSAFE = 4,  /* not allowed while a stream is being captured, unless relaxed */
-    CALL_BEHIND = 8,  /* comes behind a call that holds the current context (context_hold), as calls that need a context do */
+    CALL_BEHIND =
+        8, /* comes behind a call that holds the current context (context_hold), as calls that need a context do */
 };
 
 /* Injected faults, then the needs. `name` is that of the exported function. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Capturing streams. What is submitted to a captured stream becomes a node behind the stream's front; events carry fronts to other
- * streams, which so join the capture. */
+/* Capturing streams. What is submitted to a captured stream becomes a node behind the stream's front; events carry
+ * fronts to other streams, which so join the capture. */
 #include "graph.h"
 #include "stream.h"
 
@@ -175,8 +175,14 @@ static CUresult begin(CUstream stream, CUgraph graph, CUstreamCaptureMode mode)
             free(own);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *capture = (struct capture){.refs = 2, .id = ++last_id, .graph = own, .own_graph = !graph, .mode = mode, .thread = pthread_self(),
-                                .origin = stream, .next = captures};
+    *capture = (struct capture){.refs = 2,
+                                .id = ++last_id,
+                                .graph = own,
+                                .own_graph = !graph,
+                                .mode = mode,
+                                .thread = pthread_self(),
+                                .origin = stream,
+                                .next = captures};
     captures = capture;
     own->capture = capture;
     stream->capture = capture;
@@ -197,8 +203,8 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mod
     return result;
 }
 
-EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *data,
-                                            size_t count, CUstreamCaptureMode mode)
+EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode *after,
+                                            const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
 {
     CUstream stream;
     CALL(CALL_CONTEXT);

@@ -33,8 +33,8 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *stat
     return result;
 }
 
-static CUresult info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **after,
-                     size_t *count)
+static CUresult info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                     const CUgraphNode **after, size_t *count)
 {
     CUstream stream;
     CUresult result = find(handle, &stream);
@@ -54,8 +54,8 @@ static CUresult info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t 
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                          const CUgraphNode **after, size_t *count)
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                          CUgraph *graph, const CUgraphNode **after, size_t *count)
 {
     CALL(CALL_INIT);
     if (!status)
@@ -66,8 +66,9 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus
     return result;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                          const CUgraphNode **after, const CUgraphEdgeData **data, size_t *count)
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                          CUgraph *graph, const CUgraphNode **after, const CUgraphEdgeData **data,
+                                          size_t *count)
 {
     CALL(CALL_INIT);
     if (!status)
@@ -97,8 +98,8 @@ static CUresult update(CUstream handle, CUgraphNode *after, size_t count, unsign
     return node_set_merge(&stream->front, &more) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *after, const CUgraphEdgeData *data, size_t count,
-                                                     unsigned flags)
+EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *after, const CUgraphEdgeData *data,
+                                                     size_t count, unsigned flags)
 {
     CALL(CALL_INIT);
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !after) || data)

@@ -94,10 +94,16 @@ static void launch_reduce(int r, enum kernel_id kernel)
 {
     struct rank *rank = &ranks[r];
     struct kernel_launch how;
-    struct kernel_reduce what = {.team = team_of(r), .in = AT(rank->in), .out = AT(rank->out), .count = COUNT,
-                                 .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
+    struct kernel_reduce what = {.team = team_of(r),
+                                 .in = AT(rank->in),
+                                 .out = AT(rank->out),
+                                 .count = COUNT,
+                                 .mode = KERNEL_ALLREDUCE,
+                                 .op = TUTTI_SUM};
     follow_reduce(kernel, 0, &what);
-    CUfunction function = kernel == KERNEL_REDUCE_ONE ? rank->one : kernel == KERNEL_REDUCE_TWO ? rank->two : rank->bulk;
+    CUfunction function = kernel == KERNEL_REDUCE_ONE   ? rank->one
+                          : kernel == KERNEL_REDUCE_TWO ? rank->two
+                                                        : rank->bulk;
     kernel_shape_reduce(kernel, COUNT * sizeof(float), kernel_room(132, 0, 0), false, &how);
     what.stripes = how.stripes;
     enter(r);
@@ -155,7 +161,10 @@ static void test_exchange(void **state)
 static void launch_broadcast(int r, int root, int fan)
 {
     struct kernel_launch how;
-    struct kernel_chain what = {.team = team_of(r), .in = AT(ranks[r].in), .out = AT(ranks[r].out), .bytes = COUNT * sizeof(float),
+    struct kernel_chain what = {.team = team_of(r),
+                                .in = AT(ranks[r].in),
+                                .out = AT(ranks[r].out),
+                                .bytes = COUNT * sizeof(float),
                                 .chunk = 512};
     follow_chain(fan ? WAY_FAN : WAY_CHAIN, root, &what);
     kernel_choose_chain(what.bytes * 8, kernel_room(132, 0, 0), &how); /* more blocks than it would have */

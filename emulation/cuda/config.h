@@ -6,19 +6,21 @@
 
 #include <stdbool.h>
 
-#define CONFIG_DEVICES_MAX 16
+#define CONFIG_DEVICES_MAX     16
 #define CONFIG_CONNECTIONS_MAX 32
 
 struct config {
-    int machine; /* devices that it has, as NVML tells */
+    int machine;        /* devices that it has, as NVML tells */
     int devices, first; /* first: of the machine's, which the process sees as number 0 */
-    size_t memory; /* of each device */
-    bool peers;    /* devices reach each other's memory */
-    bool poison;   /* fresh cuMemAlloc memory is not zero */
-    bool block;    /* while a call waits for all work of a context, other calls on that context wait, too; loading code is such a call */
-    bool refuse;   /* an IPC handle, while what its owner had at that address before is still open in the context; freed addresses are used again */
-    int processors; /* blocks that a device runs at a time */
-    bool ipc;      /* IPC handles of other processes can be opened, as they cannot between PID namespaces */
+    size_t memory;      /* of each device */
+    bool peers;         /* devices reach each other's memory */
+    bool poison;        /* fresh cuMemAlloc memory is not zero */
+    bool block;  /* while a call waits for all work of a context, other calls on that context wait, too; loading code is
+                    such a call */
+    bool refuse; /* an IPC handle, while what its owner had at that address before is still open in the context; freed
+                    addresses are used again */
+    int processors;  /* blocks that a device runs at a time */
+    bool ipc;        /* IPC handles of other processes can be opened, as they cannot between PID namespaces */
     int connections; /* hardware queues that a context's streams share; 0: each has its own */
     unsigned jitter_us;
     uint64_t seed;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices and contexts. A context owns its streams; memory belongs to a device and remembers the context it was made in. */
+/* Devices and contexts. A context owns its streams; memory belongs to a device and remembers the context it was made
+ * in. */
 #pragma once
 
 #include "call.h"
@@ -26,7 +27,7 @@ struct device {
 struct device *device_get(CUdevice ordinal);
 int device_number(CUdevice ordinal); /* of the machine's devices; this process may not see all */
 CUdevice device_of_number(int number); /* -1: it does not see it */ /* NULL: there is none */
-CUcontext context_current(void);             /* NULL: there is none */
+CUcontext context_current(void);                                    /* NULL: there is none */
 CUresult context_fail(CUcontext context, CUresult error);
 void context_drain(CUcontext context); /* waits for all its streams; lock held */
 void context_hold(CUcontext context);  /* the same; with TUTTI_EMULATED_BLOCK other calls on it wait meanwhile */

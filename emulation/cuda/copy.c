@@ -25,8 +25,8 @@ void copy_run(const struct work_copy *copy, CUcontext context)
     }
     for (size_t z = 0; z < copy->depth; z++)
         for (size_t y = 0; y < copy->height; y++)
-            memmove(copy->dst + z * copy->dst_slice + y * copy->dst_pitch, from + z * copy->src_slice + y * copy->src_pitch,
-                    copy->width);
+            memmove(copy->dst + z * copy->dst_slice + y * copy->dst_pitch,
+                    from + z * copy->src_slice + y * copy->src_pitch, copy->width);
 }
 
 void set_run(const struct work_set *set)
@@ -58,7 +58,8 @@ static CUresult stage(CUstream stream, struct work *work, bool *wait)
     return CUDA_SUCCESS;
 }
 
-/* Memory of another device: what cuMemAlloc made each reaches, if need be through the host; of a pool, or mapped, what it was given access to. */
+/* Memory of another device: what cuMemAlloc made each reaches, if need be through the host; of a pool, or mapped, what
+ * it was given access to. */
 static bool reaches(int device, const void *address)
 {
     const struct range *range = range_find(address);
@@ -76,7 +77,8 @@ static bool is_of_device(const void *address)
 /* Lock held. A copy between devices by one of them alone. */
 static bool may_copy(int device, const struct work_copy *copy)
 {
-    return !is_of_device(copy->dst) || !is_of_device(copy->src) || (reaches(device, copy->dst) && reaches(device, copy->src));
+    return !is_of_device(copy->dst) || !is_of_device(copy->src) ||
+           (reaches(device, copy->dst) && reaches(device, copy->src));
 }
 
 static CUresult submit_to(CUstream stream, struct work *work, bool wait)
@@ -108,7 +110,12 @@ static CUresult submit(CUstream handle, struct work *work, bool wait)
 static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool wait, bool both)
 {
     struct work work = {.kind = WORK_COPY,
-                        .copy = {.by_both = both, .dst = (char *)(uintptr_t)dst, .src = (char *)(uintptr_t)src, .width = size, .height = 1, .depth = 1}};
+                        .copy = {.by_both = both,
+                                 .dst = (char *)(uintptr_t)dst,
+                                 .src = (char *)(uintptr_t)src,
+                                 .width = size,
+                                 .height = 1,
+                                 .depth = 1}};
     if (!size)
         return CUDA_SUCCESS;
     return dst && src ? submit(stream, &work, wait) : CUDA_ERROR_INVALID_VALUE;
@@ -120,11 +127,13 @@ static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream str
 }
 
 /* Each end by its own context. */
-static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size, CUstream stream, bool wait)
+static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size,
+                          CUstream stream, bool wait)
 {
     state_lock();
     bool live = context_is_live(dst_context) && context_is_live(src_context);
-    bool good = live && reaches(dst_context->device, (void *)(uintptr_t)dst) && reaches(src_context->device, (void *)(uintptr_t)src);
+    bool good = live && reaches(dst_context->device, (void *)(uintptr_t)dst) &&
+                reaches(src_context->device, (void *)(uintptr_t)src);
     state_unlock();
     if (!good)
         return live ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
@@ -155,7 +164,8 @@ EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t size)
     return copy(dst, src, size, NULL, true);
 }
 
-EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size)
+EXPORT CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+                             size_t size)
 {
     CALL(CALL_CONTEXT | CALL_UNSAFE);
     return copy_peer(dst, dst_context, src, src_context, size, NULL, true);
@@ -185,8 +195,8 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t si
     return copy(dst, src, size, stream, false);
 }
 
-EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t size,
-                                  CUstream stream)
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+                                  size_t size, CUstream stream)
 {
     CALL(CALL_CONTEXT);
     return copy_peer(dst, dst_context, src, src_context, size, stream, false);
@@ -198,8 +208,12 @@ CUresult copy_make_3d(const CUDA_MEMCPY3D *p, struct work *work)
         return p ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     const char *src = p->srcMemoryType == CU_MEMORYTYPE_HOST ? p->srcHost : (char *)(uintptr_t)p->srcDevice;
     char *dst = p->dstMemoryType == CU_MEMORYTYPE_HOST ? p->dstHost : (char *)(uintptr_t)p->dstDevice;
-    struct work_copy copy = {.width = p->WidthInBytes, .height = p->Height, .depth = p->Depth, .dst_pitch = p->dstPitch,
-                             .src_pitch = p->srcPitch, .dst_slice = p->dstPitch * p->dstHeight,
+    struct work_copy copy = {.width = p->WidthInBytes,
+                             .height = p->Height,
+                             .depth = p->Depth,
+                             .dst_pitch = p->dstPitch,
+                             .src_pitch = p->srcPitch,
+                             .dst_slice = p->dstPitch * p->dstHeight,
                              .src_slice = p->srcPitch * p->srcHeight};
     if (!src || !dst)
         return CUDA_ERROR_INVALID_VALUE;
@@ -214,10 +228,21 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool wait)
     struct work work;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    CUDA_MEMCPY3D wide = {.srcXInBytes = p->srcXInBytes, .srcY = p->srcY, .srcMemoryType = p->srcMemoryType, .srcHost = p->srcHost,
-                          .srcDevice = p->srcDevice, .srcPitch = p->srcPitch, .dstXInBytes = p->dstXInBytes, .dstY = p->dstY,
-                          .dstMemoryType = p->dstMemoryType, .dstHost = p->dstHost, .dstDevice = p->dstDevice,
-                          .dstPitch = p->dstPitch, .WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = 1};
+    CUDA_MEMCPY3D wide = {.srcXInBytes = p->srcXInBytes,
+                          .srcY = p->srcY,
+                          .srcMemoryType = p->srcMemoryType,
+                          .srcHost = p->srcHost,
+                          .srcDevice = p->srcDevice,
+                          .srcPitch = p->srcPitch,
+                          .dstXInBytes = p->dstXInBytes,
+                          .dstY = p->dstY,
+                          .dstMemoryType = p->dstMemoryType,
+                          .dstHost = p->dstHost,
+                          .dstDevice = p->dstDevice,
+                          .dstPitch = p->dstPitch,
+                          .WidthInBytes = p->WidthInBytes,
+                          .Height = p->Height,
+                          .Depth = 1};
     CUresult result = copy_make_3d(&wide, &work);
     return result ? result : submit(stream, &work, wait);
 }

@@ -10,7 +10,8 @@ static void *look_up(const char *name)
     static const char *const endings[] = {"_v4", "_v3", "_v2", ""};
     char full[128];
     Dl_info own;
-    void *library = dladdr((void *)(uintptr_t)cuInit, &own) ? dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL, *found = NULL;
+    void *library = dladdr((void *)(uintptr_t)cuInit, &own) ? dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL,
+         *found = NULL;
     for (size_t i = 0; library && !found && i < sizeof(endings) / sizeof(*endings); i++) {
         snprintf(full, sizeof(full), "%s%s", name, endings[i]);
         found = dlsym(library, full);
@@ -20,7 +21,8 @@ static void *look_up(const char *name)
     return found;
 }
 
-EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags,
+                                    CUdriverProcAddressQueryResult *status)
 {
     CALL(CALL_PLAIN);
     if (!name || !out)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events. An event is the last operation that was recorded, so that recording anew does not disturb who waits for the old one. */
+/* Events. An event is the last operation that was recorded, so that recording anew does not disturb who waits for the
+ * old one. */
 #include "stream.h"
 
 #include <stdlib.h>

@@ -127,7 +127,7 @@ static void test_jitter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_once, clear),     cmocka_unit_test_teardown(test_sticky, clear),
+        cmocka_unit_test_teardown(test_once, clear),       cmocka_unit_test_teardown(test_sticky, clear),
         cmocka_unit_test_teardown(test_bad_faults, clear), cmocka_unit_test_teardown(test_settings, clear),
         cmocka_unit_test_teardown(test_jitter, clear),
     };

@@ -8,13 +8,17 @@ CUresult set_make(const CUDA_MEMSET_NODE_PARAMS *params, struct work *work)
     if ((element != 1 && element != 2 && element != 4) || !params->dst || params->dst % element)
         return CUDA_ERROR_INVALID_VALUE;
     *work = (struct work){.kind = WORK_SET,
-                          .set = {.dst = (char *)(uintptr_t)params->dst, .pitch = params->pitch, .width = params->width,
-                                  .height = params->height, .value = params->value, .element = element}};
+                          .set = {.dst = (char *)(uintptr_t)params->dst,
+                                  .pitch = params->pitch,
+                                  .width = params->width,
+                                  .height = params->height,
+                                  .value = params->value,
+                                  .element = element}};
     return CUDA_SUCCESS;
 }
 
-static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width, size_t height, CUstream handle,
-                     bool wait)
+static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width, size_t height,
+                     CUstream handle, bool wait)
 {
     CUDA_MEMSET_NODE_PARAMS params = {dst, pitch, value, element, width, height};
     struct work work;
@@ -72,13 +76,15 @@ EXPORT CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count, 
     return fill(dst, 0, value, 4, count, 1, stream, false);
 }
 
-EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream)
+EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
+                                  CUstream stream)
 {
     CALL(CALL_CONTEXT);
     return fill(dst, pitch, value, 1, width, height, stream, false);
 }
 
-EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream)
+EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned value, size_t width, size_t height,
+                                   CUstream stream)
 {
     CALL(CALL_CONTEXT);
     return fill(dst, pitch, value, 4, width, height, stream, false);

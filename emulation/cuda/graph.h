@@ -86,6 +86,7 @@ CUresult capture_await(CUstream stream, CUevent event);
 void capture_unref(struct capture *capture);
 void capture_invalidate(struct capture *capture);
 void capture_end(struct capture *capture);
-bool capture_blocks_legacy(CUcontext context, bool invalidate); /* a stream that synchronises with the legacy one is being captured */
-bool capture_blocks_context(CUcontext context);                 /* any is; invalidates it */
-void capture_leave(CUstream stream);           /* a captured stream goes away */
+bool capture_blocks_legacy(CUcontext context,
+                           bool invalidate);    /* a stream that synchronises with the legacy one is being captured */
+bool capture_blocks_context(CUcontext context); /* any is; invalidates it */
+void capture_leave(CUstream stream);            /* a captured stream goes away */

@@ -46,7 +46,8 @@ EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *after, CUgraphEdgeData *data, size_t *count)
+EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *after, CUgraphEdgeData *data,
+                                              size_t *count)
 {
     CALL(CALL_INIT);
     if (!node || !count)
@@ -83,13 +84,14 @@ EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE
         return CUDA_ERROR_INVALID_VALUE;
     const struct work_kernel *kernel = &node->work.kernel;
     const unsigned *grid = kernel->grid.grid, *block = kernel->grid.block;
-    *out = (CUDA_KERNEL_NODE_PARAMS){(CUfunction)kernel->function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-                                     kernel->grid.shared, kernel->params, NULL, NULL, NULL};
+    *out = (CUDA_KERNEL_NODE_PARAMS){
+        (CUfunction)kernel->function, grid[0],        grid[1], grid[2], block[0], block[1], block[2],
+        kernel->grid.shared,          kernel->params, NULL,    NULL,    NULL};
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
-                                          size_t count)
+EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                          const CUgraphEdgeData *data, size_t count)
 {
     CALL(CALL_INIT);
     if (!graph || (count && (!from || !to)) || data)
@@ -132,7 +134,9 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph)
     if (!out || !graph)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
-    CUresult result = graph->capture ? CUDA_ERROR_ILLEGAL_STATE : has_circle(graph) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    CUresult result = graph->capture      ? CUDA_ERROR_ILLEGAL_STATE
+                      : has_circle(graph) ? CUDA_ERROR_INVALID_VALUE
+                                          : CUDA_SUCCESS;
     if (!result)
         result = graph_instantiate(graph, out);
     state_unlock();
@@ -162,7 +166,8 @@ EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
     return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* A launch follows what the events of its waiting nodes stand for now, and is what those of its recording nodes stand for from now on. */
+/* A launch follows what the events of its waiting nodes stand for now, and is what those of its recording nodes stand
+ * for from now on. */
 static CUresult await_events(CUgraphExec exec, CUstream stream)
 {
     CUresult result = CUDA_SUCCESS;

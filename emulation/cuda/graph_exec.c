@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executable graphs. Branches run side by side, as nodes of different branches may wait for one another: what a node sets free goes to
- * other threads, except the first, which this thread goes on with. */
+/* Executable graphs. Branches run side by side, as nodes of different branches may wait for one another: what a node
+ * sets free goes to other threads, except the first, which this thread goes on with. */
 #include "graph.h"
 #include "pool.h"
 #include "stream.h"
@@ -59,7 +59,8 @@ CUresult graph_instantiate(CUgraph graph, CUgraphExec *out)
     if (!exec)
         return CUDA_ERROR_OUT_OF_MEMORY;
     exec->refs = 1;
-    if (!copy_nodes(exec, graph) || object_copy(&exec->objects, &exec->object_count, graph->objects, graph->object_count)) {
+    if (!copy_nodes(exec, graph) ||
+        object_copy(&exec->objects, &exec->object_count, graph->objects, graph->object_count)) {
         graph_exec_unref(exec);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

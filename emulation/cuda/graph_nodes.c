@@ -16,7 +16,8 @@ static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, s
     return graph_add(graph, work, after, count, out);
 }
 
-static CUresult add_locked(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUresult made, struct work *work)
+static CUresult add_locked(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUresult made,
+                           struct work *work)
 {
     if (made)
         return made;
@@ -82,7 +83,8 @@ EXPORT CUresult cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph graph, const 
     return add_locked(out, graph, after, count, made, &work);
 }
 
-static CUresult add_event(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event, enum work_kind kind)
+static CUresult add_event(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event,
+                          enum work_kind kind)
 {
     struct work work = {.kind = kind, .event = event};
     if (!event)
@@ -93,20 +95,23 @@ static CUresult add_event(CUgraphNode *out, CUgraph graph, const CUgraphNode *af
     return add_locked(out, graph, after, count, CUDA_SUCCESS, &work);
 }
 
-EXPORT CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event)
+EXPORT CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count,
+                                          CUevent event)
 {
     CALL(CALL_CONTEXT);
     return add_event(out, graph, after, count, event, WORK_RECORD);
 }
 
-EXPORT CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUevent event)
+EXPORT CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count,
+                                        CUevent event)
 {
     CALL(CALL_CONTEXT);
     return add_event(out, graph, after, count, event, WORK_AWAIT);
 }
 
 /* The child is copied now; changing it later changes nothing here. */
-EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count, CUgraph child)
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count,
+                                         CUgraph child)
 {
     CUgraphExec exec;
     CALL(CALL_CONTEXT);

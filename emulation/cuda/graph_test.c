@@ -271,8 +271,13 @@ static void test_by_hand(void **state)
     void *params[] = {&words, &value};
     CUDA_KERNEL_NODE_PARAMS kernel = {store, 1, 1, 1, 1, 1, 1, 0, params, NULL, NULL, NULL};
     CUDA_MEMSET_NODE_PARAMS fill = {words + 8, 0, 5, 4, 1, 1};
-    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = words, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = words + 4, .WidthInBytes = 4, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = words,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = words + 4,
+                          .WidthInBytes = 4,
+                          .Height = 1,
+                          .Depth = 1};
     OK(cuEventCreate(&event, 0));
     OK(cuGraphCreate(&child, 0));
     OK(cuGraphAddMemsetNode(&nodes[0], child, NULL, 0, &fill, NULL));
@@ -287,7 +292,8 @@ static void test_by_hand(void **state)
     OK(cuGraphNodeGetType(nodes[1], &type));
     assert_int_equal(type, CU_GRAPH_NODE_TYPE_MEMCPY);
     OK(cuGraphKernelNodeGetParams_v2(nodes[0], &seen));
-    assert_true(seen.func == store && seen.gridDimX == 1 && seen.blockDimZ == 1 && *(uint32_t *)seen.kernelParams[1] == 6);
+    assert_true(seen.func == store && seen.gridDimX == 1 && seen.blockDimZ == 1 &&
+                *(uint32_t *)seen.kernelParams[1] == 6);
     FAILS(cuGraphKernelNodeGetParams_v2(nodes[1], &seen), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuGraphAddEmptyNode(&circle, child, nodes, 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));

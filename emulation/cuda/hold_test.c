@@ -69,7 +69,8 @@ static void nap(void)
 
 static void map_a_piece(void)
 {
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle, again;
@@ -155,15 +156,42 @@ static void finish(struct call *call, bool early)
     assert_int_equal(call->early, early);
 }
 
-static CUresult run_free(struct call *call) { return cuMemFree_v2(call->address); }
-static CUresult run_free_host(struct call *call) { return cuMemFreeHost(call->pointer); }
-static CUresult run_unregister(struct call *call) { return cuMemHostUnregister(call->pointer); }
-static CUresult run_synchronize(struct call *call) { return cuCtxSynchronize(); }
-static CUresult run_load(struct call *call) { return cuModuleLoadData((CUmodule *)&call->pointer, "any image"); }
-static CUresult run_unload(struct call *call) { return cuModuleUnload(call->pointer); }
-static CUresult run_close(struct call *call) { return cuIpcCloseMemHandle(call->address); }
-static CUresult run_write(struct call *call) { return cuStreamWriteValue32_v2(other, (uintptr_t)(word + 1), 7, 0); }
-static CUresult run_alloc(struct call *call) { return cuMemAlloc_v2(&call->address, 64); }
+static CUresult run_free(struct call *call)
+{
+    return cuMemFree_v2(call->address);
+}
+static CUresult run_free_host(struct call *call)
+{
+    return cuMemFreeHost(call->pointer);
+}
+static CUresult run_unregister(struct call *call)
+{
+    return cuMemHostUnregister(call->pointer);
+}
+static CUresult run_synchronize(struct call *call)
+{
+    return cuCtxSynchronize();
+}
+static CUresult run_load(struct call *call)
+{
+    return cuModuleLoadData((CUmodule *)&call->pointer, "any image");
+}
+static CUresult run_unload(struct call *call)
+{
+    return cuModuleUnload(call->pointer);
+}
+static CUresult run_close(struct call *call)
+{
+    return cuIpcCloseMemHandle(call->address);
+}
+static CUresult run_write(struct call *call)
+{
+    return cuStreamWriteValue32_v2(other, (uintptr_t)(word + 1), 7, 0);
+}
+static CUresult run_alloc(struct call *call)
+{
+    return cuMemAlloc_v2(&call->address, 64);
+}
 
 /* The call waits for the stuck stream, and what others hand to the context for the call. */
 static void holds(struct call *call)
@@ -232,8 +260,9 @@ static void owner(int in, int out)
     CUcontext mine;
     CUdeviceptr memory = 0;
     char go;
-    message.result = cuInit(0) || cuDevicePrimaryCtxRetain(&mine, 1) || cuCtxSetCurrent(mine) || cuMemAlloc_v2(&memory, 4096) ||
-                     cuMemsetD8_v2(memory, 0, 4096) || cuIpcGetMemHandle(&message.handle, memory) ||
+    message.result = cuInit(0) || cuDevicePrimaryCtxRetain(&mine, 1) || cuCtxSetCurrent(mine) ||
+                     cuMemAlloc_v2(&memory, 4096) || cuMemsetD8_v2(memory, 0, 4096) ||
+                     cuIpcGetMemHandle(&message.handle, memory) ||
                      cuStreamWaitValue32_v2(NULL, memory, 1, CU_STREAM_WAIT_VALUE_GEQ);
     if (write(out, &message, sizeof message) != sizeof message || read(in, &go, 1) < 0)
         _exit(1);

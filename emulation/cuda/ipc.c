@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of another process of the same user, by 64 bytes: they name the process, its descriptor, and the file that it must still be. */
+/* Memory of another process of the same user, by 64 bytes: they name the process, its descriptor, and the file that it
+ * must still be. */
 #include "memory.h"
 
 #include <errno.h>
@@ -27,10 +28,17 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
     struct range *range = range_find((void *)(uintptr_t)address);
-    CUresult result = range && range->kind == RANGE_DEVICE && !(range->flags & RANGE_POOLED) && !fstat(range->fd, &file) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = range && range->kind == RANGE_DEVICE && !(range->flags & RANGE_POOLED) && !fstat(range->fd, &file)
+                          ? CUDA_SUCCESS
+                          : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
-        struct handle handle = {.magic = MAGIC, .device = (uint32_t)device_number(range->device), .pid = getpid(), .fd = range->fd,
-                                .inode = file.st_ino, .size = range->size, .base = (uintptr_t)range->base};
+        struct handle handle = {.magic = MAGIC,
+                                .device = (uint32_t)device_number(range->device),
+                                .pid = getpid(),
+                                .fd = range->fd,
+                                .inode = file.st_ino,
+                                .size = range->size,
+                                .base = (uintptr_t)range->base};
         memset(out, 0, sizeof(*out));
         memcpy(out, &handle, sizeof(handle));
     }
@@ -85,9 +93,17 @@ static CUresult open_handle(const struct handle *handle, CUdeviceptr *out)
         return CUDA_ERROR_INVALID_VALUE;
     size_t mapped = (handle->size + 4095) & ~(size_t)4095;
     void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    struct range new = {.kind = RANGE_IMPORTED, .base = base, .size = handle->size, .mapped = mapped, .fd = fd, .refs = 1,
-                        .device = device_of_number((int)handle->device), .context = context, .inode = handle->inode,
-                        .origin = handle->base, .owner = handle->pid};
+    struct range new = {.kind = RANGE_IMPORTED,
+                        .base = base,
+                        .size = handle->size,
+                        .mapped = mapped,
+                        .fd = fd,
+                        .refs = 1,
+                        .device = device_of_number((int)handle->device),
+                        .context = context,
+                        .inode = handle->inode,
+                        .origin = handle->base,
+                        .owner = handle->pid};
     if (base != MAP_FAILED && range_add(&new)) {
         held_lock(fd);
         *out = (uintptr_t)base;
@@ -104,7 +120,8 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle given, un
     struct handle handle;
     CALL(CALL_CONTEXT | CALL_UNSAFE);
     memcpy(&handle, &given, sizeof(handle));
-    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC || (handle.pid != getpid() && !config_get()->ipc))
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != MAGIC ||
+        (handle.pid != getpid() && !config_get()->ipc))
         return CUDA_ERROR_INVALID_VALUE;
     if (handle.pid == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;

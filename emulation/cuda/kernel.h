@@ -14,8 +14,10 @@ struct kernel_grid {
 struct kernel_entry {
     const char *name;
     size_t params[KERNEL_PARAMS_MOST + 1]; /* sizes, ended by 0 */
-    /* Runs one block. at: its index in the grid. params: a pointer to each parameter. Called from a thread of its own. */
-    void (*run)(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params);
+    /* Runs one block. at: its index in the grid. params: a pointer to each parameter. Called from a thread of its own.
+     */
+    void (*run)(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3],
+                void *const *params);
     const void *kernel; /* of the library's table */
 };
 

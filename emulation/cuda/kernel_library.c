@@ -4,7 +4,8 @@
 
 #include "cuda/kernels/cuda_kernels.h"
 
-static void run(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3],
+                void *const *params)
 {
     struct cuda_index size = {grid->grid[0], grid->grid[1], grid->grid[2]}, block = {at[0], at[1], at[2]};
     cuda_kernel_run_block(entry->kernel, params[0], size, block);

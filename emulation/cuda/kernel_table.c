@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* at[block] = value: shows grids, parameters, order. */
-static void run_store(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run_store(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3],
+                      void *const *params)
 {
     uint32_t *words = *(uint32_t **)params[0];
     size_t block = at[0] + (size_t)grid->grid[0] * (at[1] + (size_t)grid->grid[1] * at[2]);
@@ -15,7 +16,8 @@ static void run_store(const struct kernel_entry *entry, const struct kernel_grid
 }
 
 /* Every block waits until `count` blocks, of this and other launches, have come to the counter. */
-static void run_meet(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run_meet(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3],
+                     void *const *params)
 {
     uint32_t *counter = *(uint32_t **)params[0], count = *(uint32_t *)params[1];
     __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);
@@ -24,7 +26,8 @@ static void run_meet(const struct kernel_entry *entry, const struct kernel_grid 
 }
 
 /* *word += value, without any protection: shows whether launches follow one another. */
-static void run_add(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3], void *const *params)
+static void run_add(const struct kernel_entry *entry, const struct kernel_grid *grid, const unsigned at[3],
+                    void *const *params)
 {
     **(uint32_t **)params[0] += *(uint32_t *)params[1];
 }

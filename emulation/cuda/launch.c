@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait for one another. A
- * device runs as many at a time as it has processors; blocks begin in the order in which kernels do, as on GPUs.
+ * Kernels: parameters are copied when launched, and each block of the grid runs on a thread of its own, as blocks wait
+ * for one another. A device runs as many at a time as it has processors; blocks begin in the order in which kernels do,
+ * as on GPUs.
  */
 #include "module.h"
 #include "pool.h"
@@ -10,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS_MOST   4096
-#define THREADS_MOST  1024
-#define ALIGNMENT     16u
-#define EXTRA_MOST    8
+#define BLOCKS_MOST  4096
+#define THREADS_MOST 1024
+#define ALIGNMENT    16u
+#define EXTRA_MOST   8
 
 struct launch {
     const struct work_kernel *kernel;
@@ -167,7 +168,8 @@ void launch_run(const struct work_kernel *kernel, CUcontext context)
     free(blocks);
 }
 
-/* The other way of passing parameters: one buffer, laid out like a struct. Only kernels with one parameter take it here. */
+/* The other way of passing parameters: one buffer, laid out like a struct. Only kernels with one parameter take it
+ * here. */
 static CUresult from_buffer(const struct kernel_entry *entry, void **extra, void **param)
 {
     size_t size = 0;
@@ -216,9 +218,11 @@ CUresult launch_make(const CUDA_KERNEL_NODE_PARAMS *p, struct work *work)
     if ((size_t)p->gridDimX * p->gridDimY * p->gridDimZ > BLOCKS_MOST ||
         p->sharedMemBytes > (function->dynamic_shared ? (unsigned)function->dynamic_shared : 49152u))
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    *work = (struct work){.kind = WORK_KERNEL, .context = function->module->context,
+    *work = (struct work){.kind = WORK_KERNEL,
+                          .context = function->module->context,
                           .kernel = {.function = function, .entry = &function->entry}};
-    work->kernel.grid = (struct kernel_grid){{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes};
+    work->kernel.grid = (struct kernel_grid){
+        {p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes};
     return take_params(&work->kernel, p->kernelParams, p->extra);
 }
 
@@ -238,8 +242,8 @@ static CUresult launch(const CUDA_KERNEL_NODE_PARAMS *params, CUstream handle)
     return result;
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                               unsigned shared, CUstream stream, void **params, void **extra)
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
     CALL(CALL_CONTEXT);
     CUDA_KERNEL_NODE_PARAMS all = {f, gx, gy, gz, bx, by, bz, shared, params, extra, NULL, NULL};
@@ -247,8 +251,8 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
 }
 
 /* Cooperative or not: all blocks run at once here. */
-EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                                          unsigned shared, CUstream stream, void **params)
+EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                          unsigned bz, unsigned shared, CUstream stream, void **params)
 {
     CALL(CALL_CONTEXT);
     CUDA_KERNEL_NODE_PARAMS all = {f, gx, gy, gz, bx, by, bz, shared, params, NULL, NULL, NULL};
@@ -263,7 +267,8 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **p
     for (unsigned i = 0; i < c->numAttrs; i++)
         if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
             return CUDA_ERROR_NOT_SUPPORTED;
-    CUDA_KERNEL_NODE_PARAMS all = {f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
-                                   c->sharedMemBytes, params, extra, NULL, NULL};
+    CUDA_KERNEL_NODE_PARAMS all = {
+        f,      c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
+        params, extra,       NULL,        NULL};
     return launch(&all, c->hStream);
 }

@@ -8,7 +8,9 @@
 
 static void *cuda, *nvml;
 
-#define LOAD(library, name) __typeof__(&name) p_##name = (__typeof__(&name))dlsym(library, #name); assert_non_null(p_##name)
+#define LOAD(library, name)                                                                                            \
+    __typeof__(&name) p_##name = (__typeof__(&name))dlsym(library, #name);                                             \
+    assert_non_null(p_##name)
 
 static void test_proc_address(void **state)
 {

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#define YIELDS       200
-#define SLEEP_NS     20000
-#define SLEEP_MOST   1000000
-#define BATCH_MOST   256
-#define WAIT_FLAGS   3u
+#define YIELDS     200
+#define SLEEP_NS   20000
+#define SLEEP_MOST 1000000
+#define BATCH_MOST 256
+#define WAIT_FLAGS 3u
 
 static bool met(uint64_t now, uint64_t value, unsigned flags, bool wide)
 {
@@ -128,7 +128,8 @@ static CUresult submit(CUstream handle, unsigned count, const CUstreamBatchMemOp
     return result;
 }
 
-static CUresult submit_one(CUstream stream, CUstreamBatchMemOpType kind, CUdeviceptr address, uint64_t value, unsigned flags)
+static CUresult submit_one(CUstream stream, CUstreamBatchMemOpType kind, CUdeviceptr address, uint64_t value,
+                           unsigned flags)
 {
     CUstreamBatchMemOpParams op;
     memset(&op, 0, sizeof(op));

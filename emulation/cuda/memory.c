@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is allocated in one call: of a device, pinned, registered, managed. Each allocation is followed by a page that nobody may touch. */
+/* Memory that is allocated in one call: of a device, pinned, registered, managed. Each allocation is followed by a page
+ * that nobody may touch. */
 #include "memory.h"
 #include "stream.h"
 
@@ -34,7 +35,8 @@ static CUresult make(enum range_kind kind, size_t size, unsigned flags, void **o
 {
     CUcontext context = context_current();
     bool charged = kind != RANGE_PINNED, file = kind == RANGE_DEVICE;
-    struct range range = {.kind = kind, .size = size, .device = context->device, .fd = -1, .context = context, .flags = flags};
+    struct range range = {
+        .kind = kind, .size = size, .device = context->device, .fd = -1, .context = context, .flags = flags};
     CUresult result = charged ? memory_charge(range.device, size) : CUDA_SUCCESS;
     if (result)
         return result;
@@ -107,7 +109,8 @@ static CUresult give_back(void *address, unsigned kinds)
 {
     state_lock();
     struct range *range = range_find(address);
-    CUresult result = range && range->base == address && kinds & 1u << range->kind ? range->context->error : CUDA_ERROR_INVALID_VALUE;
+    CUresult result =
+        range && range->base == address && kinds & 1u << range->kind ? range->context->error : CUDA_ERROR_INVALID_VALUE;
     if (!result) {
         context_hold(range->context);
         if ((range = range_find(address)))
@@ -136,8 +139,13 @@ EXPORT CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
         return CUDA_ERROR_INVALID_VALUE;
     state_lock();
     CUcontext context = context_current();
-    struct range range = {.kind = RANGE_REGISTERED, .base = address, .size = size, .device = context->device, .fd = -1,
-                          .context = context, .flags = flags};
+    struct range range = {.kind = RANGE_REGISTERED,
+                          .base = address,
+                          .size = size,
+                          .device = context->device,
+                          .fd = -1,
+                          .context = context,
+                          .flags = flags};
     CUresult result = range_overlaps(address, size) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_SUCCESS;
     if (!result && !range_add(&range))
         result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -14,7 +14,8 @@ struct range {
     size_t size, mapped; /* mapped: with padding and guard */
     int device, fd;      /* fd -1: none */
     CUcontext context;
-    unsigned flags, refs, access; /* refs: how often an IPC handle is open; access: devices allowed to a mapping, a bit each */
+    unsigned flags, refs,
+        access; /* refs: how often an IPC handle is open; access: devices allowed to a mapping, a bit each */
     unsigned long long id;
     struct allocation *allocation; /* of a mapping; counted */
     size_t offset;                 /* in the allocation */
@@ -43,12 +44,12 @@ struct reservation {
 /* All with the lock held. */
 struct range *range_find(const void *address);
 bool range_overlaps(const void *address, size_t size);
-struct range *range_add(const struct range *range); /* gives it a new id; NULL: no memory */
+struct range *range_add(const struct range *range);   /* gives it a new id; NULL: no memory */
 struct range *range_after(const struct range *range); /* walks all, by address; NULL starts */
 void range_remove(struct range *range);
-void held_lock(int fd);                              /* this process maps memory of another one */
-void held_free(int fd, int device, size_t size);     /* takes the file: closed and uncharged when nobody else maps it */
-void held_look(void);                                /* has somebody let go? */
+void held_lock(int fd);                          /* this process maps memory of another one */
+void held_free(int fd, int device, size_t size); /* takes the file: closed and uncharged when nobody else maps it */
+void held_look(void);                            /* has somebody let go? */
 CUresult memory_charge(int device, size_t size);
 void memory_uncharge(int device, size_t size);
 int memory_file(int device, size_t size); /* -1: errno */

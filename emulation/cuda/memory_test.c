@@ -195,7 +195,8 @@ static void test_virtual(void **state)
     FAILS(cuMemRelease(retained), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemGetInfo_v2(&after, NULL));
     assert_int_equal(before, after);
-    FAILS(cuMemImportFromShareableHandle(&imported, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuMemImportFromShareableHandle(&imported, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+          CUDA_ERROR_INVALID_VALUE);
     leave_device(1);
 }
 
@@ -254,8 +255,14 @@ static void test_copies(void **state)
     OK(cuMemsetD16_v2(b + 8, 0x0909, 2));
     const unsigned char want[] = {4, 3, 2, 1, 7, 7, 7, 7, 9, 9, 9, 9, 4};
     assert_memory_equal(AT(b), want, sizeof(want));
-    CUDA_MEMCPY2D part = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = text, .srcPitch = 4, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = a, .dstPitch = 8, .WidthInBytes = 2, .Height = 2};
+    CUDA_MEMCPY2D part = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = text,
+                          .srcPitch = 4,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = a,
+                          .dstPitch = 8,
+                          .WidthInBytes = 2,
+                          .Height = 2};
     OK(cuMemcpy2D_v2(&part));
     assert_memory_equal(AT(a), "so", 2);
     assert_memory_equal(AT(a + 8), " b", 2);
@@ -267,8 +274,9 @@ static void test_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_contexts),  cmocka_unit_test(test_alloc),  cmocka_unit_test(test_pointers),
-        cmocka_unit_test(test_virtual), cmocka_unit_test(test_no_access), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_devices),  cmocka_unit_test(test_contexts), cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_pointers), cmocka_unit_test(test_virtual),  cmocka_unit_test(test_no_access),
+        cmocka_unit_test(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
     return load(out, image);
 }
 
-EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options, void **values)
+EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
+                                   void **values)
 {
     CALL(CALL_CONTEXT | CALL_UNSAFE);
     return load(out, image);
@@ -171,7 +172,8 @@ EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared)
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
+                                                            size_t shared)
 {
     CALL(CALL_CONTEXT);
     if (!blocks || !function || threads < 1 || threads > 1024)

@@ -6,7 +6,10 @@ static const struct {
     CUresult error;
     const char *name, *text;
 } names[] = {
-#define NAME(error, text) {error, #error, text}
+#define NAME(error, text)                                                                                              \
+    {                                                                                                                  \
+        error, #error, text                                                                                            \
+    }
     NAME(CUDA_SUCCESS, "no error"),
     NAME(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
     NAME(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
@@ -41,9 +44,11 @@ static const struct {
     NAME(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began"),
     NAME(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"),
     NAME(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream"),
-    NAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "operation would make the legacy stream depend on a capturing blocking stream"),
+    NAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+         "operation would make the legacy stream depend on a capturing blocking stream"),
     NAME(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream"),
-    NAME(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a thread-local capture sequence from another thread"),
+    NAME(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+         "attempt to terminate a thread-local capture sequence from another thread"),
     NAME(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef NAME
 };

@@ -28,7 +28,8 @@ static unsigned handle_types(const struct range *range)
 }
 
 /* The attribute's value and its size; 0: no such attribute. */
-static size_t attribute_of(const struct range *range, CUdeviceptr address, CUpointer_attribute attribute, uint64_t *value)
+static size_t attribute_of(const struct range *range, CUdeviceptr address, CUpointer_attribute attribute,
+                           uint64_t *value)
 {
     bool visible = is_host(range) || range->kind == RANGE_MANAGED;
     switch ((int)attribute) {

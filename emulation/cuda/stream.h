@@ -47,7 +47,8 @@ void op_wait(struct op *op);
 CUresult stream_find(CUstream handle, CUstream *out);
 CUresult stream_new(CUcontext context, unsigned flags, int priority, CUstream *out);
 void stream_close(CUstream stream); /* its thread frees it when it has done its work */
-/* Queues the work, or makes it a node when the stream is being captured. Takes what `work` owns, also when it fails. op: the queued operation, counted (may be NULL). */
+/* Queues the work, or makes it a node when the stream is being captured. Takes what `work` owns, also when it fails.
+ * op: the queued operation, counted (may be NULL). */
 CUresult stream_submit(CUstream stream, struct work *work, struct op **op);
 CUresult stream_after(CUstream stream, struct op *op); /* what comes next in the stream waits for op */
 void stream_wait(CUstream stream);

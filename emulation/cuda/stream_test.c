@@ -214,7 +214,8 @@ static void test_kernels(void **state)
     OK(cuCtxSynchronize());
     for (size_t i = 0; i < 64 * 8; i++)
         assert_int_equal(((uint32_t *)AT(words))[i], 3);
-    CUlaunchConfig config = {.gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
+    CUlaunchConfig config = {
+        .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
     OK(cuLaunchKernelEx(&config, store, params, NULL));
     OK(cuCtxSynchronize());
     assert_int_equal(((uint32_t *)AT(words))[1], 4);
@@ -258,7 +259,7 @@ static void test_blocks_meet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),        cmocka_unit_test(test_wait_values), cmocka_unit_test(test_legacy),
+        cmocka_unit_test(test_order),          cmocka_unit_test(test_wait_values),  cmocka_unit_test(test_legacy),
         cmocka_unit_test(test_host_functions), cmocka_unit_test(test_async_copies), cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_blocks_meet),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory management: allocations are files, reservations are address space without access, mappings join the two. */
+/* Virtual memory management: allocations are files, reservations are address space without access, mappings join the
+ * two. */
 #include "memory.h"
 
 #include <fcntl.h>
@@ -39,7 +40,8 @@ void allocation_unref(struct allocation *allocation)
 }
 
 /* Takes the descriptor. */
-static CUresult add_allocation(int fd, int device, size_t size, const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *out)
+static CUresult add_allocation(int fd, int device, size_t size, const CUmemAllocationProp *prop,
+                               CUmemGenericAllocationHandle *out)
 {
     struct allocation *allocation = fd >= 0 ? malloc(sizeof(*allocation)) : NULL;
     if (!allocation) {
@@ -60,7 +62,8 @@ static bool good_prop(const CUmemAllocationProp *prop)
     return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
-EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags which)
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop,
+                                              CUmemAllocationGranularity_flags which)
 {
     CALL(CALL_INIT);
     if (!out || !good_prop(prop))
@@ -71,7 +74,8 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocation
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop,
+                            unsigned long long flags)
 {
     CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     if (!out || !good_prop(prop) || !size || size % GRANULARITY || flags)
@@ -132,8 +136,8 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop
     return allocation ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                                             unsigned long long flags)
+EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType type, unsigned long long flags)
 {
     CALL(CALL_INIT);
     if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
@@ -159,7 +163,8 @@ static int reopen(int fd)
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
-EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle, CUmemAllocationHandleType type)
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
+                                               CUmemAllocationHandleType type)
 {
     struct stat file;
     CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
@@ -168,7 +173,8 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out
     int fd = (int)(intptr_t)handle, device = memory_file_device(fd);
     if (device < 0 || fstat(fd, &file))
         return CUDA_ERROR_INVALID_VALUE;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type,
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = type,
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
     state_lock();
     int own = reopen(fd);
@@ -199,7 +205,8 @@ static char *reserve_aligned(size_t size, size_t alignment)
     return start;
 }
 
-EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags)
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr wish,
+                                    unsigned long long flags)
 {
     CALL(CALL_INIT);
     if (!out || !size || size % GRANULARITY || flags || alignment & (alignment - 1))
@@ -255,8 +262,13 @@ static CUresult map(char *base, size_t size, size_t offset, struct allocation *a
         return CUDA_ERROR_INVALID_VALUE;
     if (range_overlaps(base, size))
         return CUDA_ERROR_ALREADY_MAPPED;
-    struct range range = {.kind = RANGE_MAPPED, .base = base, .size = size, .device = allocation->device, .fd = -1,
-                          .allocation = allocation, .offset = offset};
+    struct range range = {.kind = RANGE_MAPPED,
+                          .base = base,
+                          .size = size,
+                          .device = allocation->device,
+                          .fd = -1,
+                          .allocation = allocation,
+                          .offset = offset};
     if (mmap(base, size, PROT_NONE, MAP_SHARED | MAP_FIXED, allocation->fd, (off_t)offset) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!range_add(&range)) {
@@ -267,7 +279,8 @@ static CUresult map(char *base, size_t size, size_t offset, struct allocation *a
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                         unsigned long long flags)
 {
     CALL(CALL_INIT | CALL_UNSAFE | CALL_BEHIND);
     if (!address || !size || (address | size | offset) % GRANULARITY || flags)
@@ -359,7 +372,8 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *l
     struct range *range = range_find((void *)(uintptr_t)address);
     bool mapped = range && range->kind == RANGE_MAPPED;
     if (mapped)
-        *flags = range->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        *flags =
+            range->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     state_unlock();
     return mapped ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -5,7 +5,18 @@
 #include "context.h"
 #include "kernel.h"
 
-enum work_kind { WORK_EMPTY, WORK_COPY, WORK_SET, WORK_KERNEL, WORK_HOST, WORK_MEMOPS, WORK_RECORD, WORK_AWAIT, WORK_GRAPH, WORK_FREE };
+enum work_kind {
+    WORK_EMPTY,
+    WORK_COPY,
+    WORK_SET,
+    WORK_KERNEL,
+    WORK_HOST,
+    WORK_MEMOPS,
+    WORK_RECORD,
+    WORK_AWAIT,
+    WORK_GRAPH,
+    WORK_FREE
+};
 
 struct work_copy {
     char *dst;

@@ -29,14 +29,12 @@ EXPORT struct ibv_device **ibv_get_device_list(int *number)
     int n = 0;
     engine_lock();
     int err = fault_fails(FAULT_LIST) ? ENOMEM : device_refresh();
-    list_each(node, &device_table)
-        n += list_entry(node, struct device, node)->present;
+    list_each(node, &device_table) n += list_entry(node, struct device, node)->present;
     struct ibv_device **list = err ? NULL : calloc((size_t)n + 1, sizeof(*list));
     n = 0;
     if (list)
-        list_each(node, &device_table)
-            if (list_entry(node, struct device, node)->present)
-                list[n++] = &list_entry(node, struct device, node)->ibv;
+        list_each(node, &device_table) if (list_entry(node, struct device, node)->present) list[n++] =
+            &list_entry(node, struct device, node)->ibv;
     engine_unlock();
     if (!list)
         errno = err ? err : ENOMEM;
@@ -86,7 +84,7 @@ static int query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_att
     attr.state = device->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     attr.phys_state = device->up ? 5 : 3; /* link up, disabled */
     attr.active_mtu = device_mtu(device);
-    attr.active_width = device->speed_mbps > 25000 ? 2 : 1;                              /* 4x, 1x */
+    attr.active_width = device->speed_mbps > 25000 ? 2 : 1;                                 /* 4x, 1x */
     attr.active_speed = device->speed_mbps > 40000 || device->speed_mbps == 25000 ? 32 : 8; /* EDR, FDR10 */
     engine_unlock();
     memset(out, 0, size);
@@ -141,7 +139,8 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                            struct ibv_device_attr_ex *out, size_t size)
 {
-    struct ibv_device_attr_ex attr = {.completion_timestamp_mask = UINT64_MAX, .hca_core_clock = 1000000, .phys_port_cnt_ex = 1};
+    struct ibv_device_attr_ex attr = {
+        .completion_timestamp_mask = UINT64_MAX, .hca_core_clock = 1000000, .phys_port_cnt_ex = 1};
     if (input && input->comp_mask)
         return EINVAL;
     if (size < sizeof(attr.orig_attr))
@@ -232,7 +231,8 @@ static void forget_events(struct context *context)
         free(list_entry(node, struct event, node));
 }
 
-/* What the program has not destroyed stops working, as when the kernel closes the device, and may still be destroyed. */
+/* What the program has not destroyed stops working, as when the kernel closes the device, and may still be destroyed.
+ */
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
     struct context *context = context_of(ibv);
@@ -272,8 +272,8 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index, union
     return 0;
 }
 
-EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, struct ibv_gid_entry *out, uint32_t flags,
-                             size_t size)
+EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, struct ibv_gid_entry *out,
+                             uint32_t flags, size_t size)
 {
     if (port != 1 || index >= GID_COUNT || flags || size < sizeof(*out))
         return EINVAL;
@@ -288,7 +288,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
     return gid ? 0 : ENODATA;
 }
 
-EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *out, size_t max, uint32_t flags, size_t size)
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *out, size_t max, uint32_t flags,
+                                    size_t size)
 {
     ssize_t n = 0;
     if (flags || size < sizeof(*out))
@@ -358,8 +359,7 @@ __attribute__((destructor)) static void forget_devices(void)
 {
     bool open = false;
     engine_settle();
-    list_each(node, &device_table)
-        open |= !list_empty(&list_entry(node, struct device, node)->contexts);
+    list_each(node, &device_table) open |= !list_empty(&list_entry(node, struct device, node)->contexts);
     if (!open)
         device_forget_all();
 }

@@ -112,8 +112,8 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     return 0;
 }
 
-EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-                                    int vector)
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                                    struct ibv_comp_channel *channel, int vector)
 {
     if (cqe < 1 || cqe > MAX_CQE || vector < 0 || vector >= context->num_comp_vectors) {
         errno = EINVAL;

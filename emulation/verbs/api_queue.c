@@ -162,7 +162,8 @@ static int resize(struct recv_queue *queue, uint32_t wanted)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = (queue->head + i) % queue->capacity;
         wqes[i] = queue->wqes[from];
-        memcpy(&sges[(size_t)i * queue->max_sge], &queue->sges[(size_t)from * queue->max_sge], queue->max_sge * sizeof(*sges));
+        memcpy(&sges[(size_t)i * queue->max_sge], &queue->sges[(size_t)from * queue->max_sge],
+               queue->max_sge * sizeof(*sges));
     }
     free(queue->wqes);
     free(queue->sges);
@@ -187,7 +188,8 @@ EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
     const struct srq *srq = (struct srq *)ibv;
     engine_lock();
-    *attr = (struct ibv_srq_attr){.max_wr = srq->queue.capacity, .max_sge = srq->queue.max_sge, .srq_limit = srq->limit};
+    *attr =
+        (struct ibv_srq_attr){.max_wr = srq->queue.capacity, .max_sge = srq->queue.max_sge, .srq_limit = srq->limit};
     engine_unlock();
     return 0;
 }
@@ -221,7 +223,8 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (!ah)
         return NULL;
     engine_lock();
-    int err = path_resolve(&ah->path, context_of(pd->context)->device, attr, 0, 0); /* no peer to hash: port 0xC000 unless there is a flow label */
+    int err = path_resolve(&ah->path, context_of(pd->context)->device, attr, 0,
+                           0); /* no peer to hash: port 0xC000 unless there is a flow label */
     if (!err)
         ((struct pd *)pd)->users++;
     engine_unlock();

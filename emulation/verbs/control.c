@@ -39,7 +39,9 @@ int control_bind(int fd, uint32_t slot)
     int on = 1;
     int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, CONTROL_PREFIX "%u", slot);
     setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-    return bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ? errno : 0;
+    return bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n))
+               ? errno
+               : 0;
 }
 
 static int stats(struct text *text, char *args)
@@ -53,8 +55,8 @@ static void describe(struct qp *qp, void *arg)
 {
     static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
     print(arg, "qp 0x%06x %s %s peer 0x%06x sport %u psn %u unacked %u window %u epsn %u\n", qp_number(qp),
-          qp->context->device->ibv.name, states[qp->state], qp->attr.dest_qp_num, qp->path.source_port, qp->req.psn, qp->req.unacked,
-          qp->req.window, qp->resp.psn);
+          qp->context->device->ibv.name, states[qp->state], qp->attr.dest_qp_num, qp->path.source_port, qp->req.psn,
+          qp->req.unacked, qp->req.window, qp->resp.psn);
 }
 
 static int info(struct text *text, char *args)
@@ -127,9 +129,8 @@ static int gid_shift(struct text *text, char *args)
     struct device *one = *name ? find_device(name) : NULL;
     if (*name && !one)
         return ENOENT;
-    list_each(node, &device_table)
-        if (!one || one == list_entry(node, struct device, node))
-            device_shift(list_entry(node, struct device, node), by);
+    list_each(node, &device_table) if (!one || one == list_entry(node, struct device, node))
+        device_shift(list_entry(node, struct device, node), by);
     return 0;
 }
 
@@ -143,8 +144,8 @@ static int hand(struct text *text, char *args)
 static const struct {
     const char *name;
     int (*run)(struct text *text, char *args);
-} commands[] = {{"stats", stats}, {"info", info},     {"fault", set_fault}, {"clear", clear},
-                {"kill", kill_qp}, {"freeze", freeze}, {"thaw", thaw},       {"gid-shift", gid_shift}, {"hand", hand}};
+} commands[] = {{"stats", stats},   {"info", info}, {"fault", set_fault},     {"clear", clear}, {"kill", kill_qp},
+                {"freeze", freeze}, {"thaw", thaw}, {"gid-shift", gid_shift}, {"hand", hand}};
 
 int control_run(const char *command, char *answer, size_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control socket of a process: an abstract datagram socket "softverbs.SLOT", which also reserves the process's slot of queue
- * pair numbers in its network namespace. Only the same user and root are heard. */
+/* The control socket of a process: an abstract datagram socket "softverbs.SLOT", which also reserves the process's slot
+ * of queue pair numbers in its network namespace. Only the same user and root are heard. */
 #ifndef VERBS_CONTROL_H
 #define VERBS_CONTROL_H
 

@@ -1,57 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the emulator counts, by cause. Read by `softverbs ctl stats` and, under the same names, in sysfs' hw_counters. */
+/* What the emulator counts, by cause. Read by `softverbs ctl stats` and, under the same names, in sysfs' hw_counters.
+ */
 #ifndef VERBS_COUNTERS_H
 #define VERBS_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define COUNTERS(X)                                                                                                         \
-    X(sent_packets)                                                                                                         \
-    X(sent_bytes)                                                                                                           \
-    X(sent_retransmitted)                                                                                                   \
-    X(send_failed)                                                                                                          \
-    X(waited_for_queue)                                                                                                     \
-    X(received_packets)                                                                                                     \
-    X(received_bytes)                                                                                                       \
-    X(dropped_not_ip)                                                                                                       \
-    X(dropped_short)                                                                                                        \
-    X(dropped_version)                                                                                                      \
-    X(dropped_opcode)                                                                                                       \
-    X(dropped_pad)                                                                                                          \
-    X(dropped_long)                                                                                                         \
-    X(dropped_icrc)                                                                                                         \
-    X(dropped_qpn)                                                                                                          \
-    X(dropped_pkey)                                                                                                         \
-    X(dropped_qkey)                                                                                                         \
-    X(dropped_state)                                                                                                        \
-    X(dropped_source)                                                                                                       \
-    X(dropped_interface)                                                                                                    \
-    X(dropped_service)                                                                                                      \
-    X(dropped_no_receive)                                                                                                   \
-    X(dropped_duplicate)                                                                                                    \
-    X(dropped_answer)                                                                                                       \
-    X(dropped_handover)                                                                                                     \
-    X(sent_frames)                                                                                                          \
-    X(sent_handed)                                                                                                          \
-    X(dropped_port_down)                                                                                                    \
-    X(dropped_by_socket)                                                                                                    \
-    X(out_of_sequence)                                                                                                      \
-    X(duplicate_request)                                                                                                    \
-    X(rnr_nak_sent)                                                                                                         \
-    X(rnr_nak_received)                                                                                                     \
-    X(nak_sent)                                                                                                             \
-    X(nak_received)                                                                                                         \
-    X(implied_nak)                                                                                                          \
-    X(ack_timeout)                                                                                                          \
-    X(retry_exceeded)                                                                                                       \
-    X(access_error)                                                                                                         \
-    X(cq_overrun)                                                                                                           \
-    X(fault_drop)                                                                                                           \
-    X(fault_duplicate)                                                                                                      \
-    X(fault_reorder)                                                                                                        \
-    X(fault_delay)                                                                                                          \
-    X(fault_corrupt)                                                                                                        \
+#define COUNTERS(X)                                                                                                    \
+    X(sent_packets)                                                                                                    \
+    X(sent_bytes)                                                                                                      \
+    X(sent_retransmitted)                                                                                              \
+    X(send_failed)                                                                                                     \
+    X(waited_for_queue)                                                                                                \
+    X(received_packets)                                                                                                \
+    X(received_bytes)                                                                                                  \
+    X(dropped_not_ip)                                                                                                  \
+    X(dropped_short)                                                                                                   \
+    X(dropped_version)                                                                                                 \
+    X(dropped_opcode)                                                                                                  \
+    X(dropped_pad)                                                                                                     \
+    X(dropped_long)                                                                                                    \
+    X(dropped_icrc)                                                                                                    \
+    X(dropped_qpn)                                                                                                     \
+    X(dropped_pkey)                                                                                                    \
+    X(dropped_qkey)                                                                                                    \
+    X(dropped_state)                                                                                                   \
+    X(dropped_source)                                                                                                  \
+    X(dropped_interface)                                                                                               \
+    X(dropped_service)                                                                                                 \
+    X(dropped_no_receive)                                                                                              \
+    X(dropped_duplicate)                                                                                               \
+    X(dropped_answer)                                                                                                  \
+    X(dropped_handover)                                                                                                \
+    X(sent_frames)                                                                                                     \
+    X(sent_handed)                                                                                                     \
+    X(dropped_port_down)                                                                                               \
+    X(dropped_by_socket)                                                                                               \
+    X(out_of_sequence)                                                                                                 \
+    X(duplicate_request)                                                                                               \
+    X(rnr_nak_sent)                                                                                                    \
+    X(rnr_nak_received)                                                                                                \
+    X(nak_sent)                                                                                                        \
+    X(nak_received)                                                                                                    \
+    X(implied_nak)                                                                                                     \
+    X(ack_timeout)                                                                                                     \
+    X(retry_exceeded)                                                                                                  \
+    X(access_error)                                                                                                    \
+    X(cq_overrun)                                                                                                      \
+    X(fault_drop)                                                                                                      \
+    X(fault_duplicate)                                                                                                 \
+    X(fault_reorder)                                                                                                   \
+    X(fault_delay)                                                                                                     \
+    X(fault_corrupt)                                                                                                   \
     X(fault_call)
 
 enum counter {
@@ -64,9 +65,10 @@ enum counter {
 extern _Atomic uint64_t counters[COUNTER_COUNT];
 
 /* Writers hold the engine's lock, readers need none. */
-#define count_add(name, n)                                                                                                  \
-    atomic_store_explicit(&counters[COUNT_##name],                                                                          \
-                          atomic_load_explicit(&counters[COUNT_##name], memory_order_relaxed) + (n), memory_order_relaxed)
+#define count_add(name, n)                                                                                             \
+    atomic_store_explicit(&counters[COUNT_##name],                                                                     \
+                          atomic_load_explicit(&counters[COUNT_##name], memory_order_relaxed) + (n),                   \
+                          memory_order_relaxed)
 #define count(name) count_add(name, 1)
 
 const char *counter_name(enum counter counter);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of completions with a lock of its own, so that a program that polls a filled queue does not wait for the engine. */
+/* A ring of completions with a lock of its own, so that a program that polls a filled queue does not wait for the
+ * engine. */
 #include "cq.h"
 #include "counters.h"
 #include "event.h"
@@ -20,8 +21,8 @@ static void guard_init(pthread_mutex_t *mutex)
 }
 
 /*
- * More than was asked, as adapters give: a power of two. Programs that look once an event rely on it, for an event may come with
- * nothing behind it, and what they do not find then is there beside the next one.
+ * More than was asked, as adapters give: a power of two. Programs that look once an event rely on it, for an event may
+ * come with nothing behind it, and what they do not find then is there beside the next one.
  */
 static uint32_t room_for(uint32_t asked)
 {

@@ -31,8 +31,7 @@ void device_disinherit(void)
 static int device_count(void)
 {
     int n = 0;
-    list_each(node, &device_table)
-        n++;
+    list_each(node, &device_table) n++;
     return n;
 }
 
@@ -153,9 +152,8 @@ static void on_address(const struct netlink_address *address, void *arg)
 {
     struct sights *sights = arg;
     struct device *device = NULL;
-    list_each(node, &device_table)
-        if (list_entry(node, struct device, node)->ifindex == address->index)
-            device = list_entry(node, struct device, node);
+    list_each(node, &device_table) if (list_entry(node, struct device, node)->ifindex == address->index) device =
+        list_entry(node, struct device, node);
     if (!device)
         return;
     if (sights->count == sights->capacity) {
@@ -219,8 +217,7 @@ int device_refresh(void)
 {
     struct sights sights = {0};
     wire_hop_forget();
-    list_each(node, &device_table)
-        list_entry(node, struct device, node)->seen = false;
+    list_each(node, &device_table) list_entry(node, struct device, node)->seen = false;
     int err = netlink_links(on_link, NULL);
     if (!err)
         err = netlink_addresses(on_address, &sights);
@@ -271,13 +268,18 @@ bool device_has_address(const struct device *device, bool v6, const uint8_t *add
 enum ibv_mtu device_mtu(const struct device *device)
 {
     unsigned room = device->mtu > HEADERS_MAX ? device->mtu - HEADERS_MAX : 0;
-    return room >= 4096 ? IBV_MTU_4096 : room >= 2048 ? IBV_MTU_2048 : room >= 1024 ? IBV_MTU_1024 : room >= 512 ? IBV_MTU_512 : IBV_MTU_256;
+    return room >= 4096   ? IBV_MTU_4096
+           : room >= 2048 ? IBV_MTU_2048
+           : room >= 1024 ? IBV_MTU_1024
+           : room >= 512  ? IBV_MTU_512
+                          : IBV_MTU_256;
 }
 
 /* EUI-64 of the interface's address. */
 __be64 device_guid(const struct device *device)
 {
-    uint8_t guid[8] = {device->mac[0] ^ 2, device->mac[1], device->mac[2], 0xff, 0xfe, device->mac[3], device->mac[4], device->mac[5]};
+    uint8_t guid[8] = {device->mac[0] ^ 2, device->mac[1], device->mac[2], 0xff, 0xfe,
+                       device->mac[3],     device->mac[4], device->mac[5]};
     __be64 out;
     memcpy(&out, guid, sizeof(out));
     return out;

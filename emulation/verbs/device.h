@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices: network interfaces, their state and their GID tables, kept up to date from netlink. Under the engine's lock. */
+/* The devices: network interfaces, their state and their GID tables, kept up to date from netlink. Under the engine's
+ * lock. */
 #ifndef VERBS_DEVICE_H
 #define VERBS_DEVICE_H
 
@@ -21,7 +22,8 @@ enum ibv_mtu device_mtu(const struct device *device);
 __be64 device_guid(const struct device *device);
 void device_shift(struct device *device, int by);
 
-/* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: no such file. */
+/* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: no such file.
+ */
 int device_sysfs(const struct device *device, const char *file, char *out, size_t size);
 
 /* Forgets the table (at the end of the process). */

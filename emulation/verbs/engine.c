@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress. A packet must be answered though the program calls nothing (an RDMA WRITE's target sleeps), so a thread watches the
- * sockets. A program that polls does the work itself and faster; while it does, the thread looks at the sockets rarely. A poller
- * that turns out not to come back (it spins on memory) is not trusted again for a while. */
+/* Progress. A packet must be answered though the program calls nothing (an RDMA WRITE's target sleeps), so a thread
+ * watches the sockets. A program that polls does the work itself and faster; while it does, the thread looks at the
+ * sockets rarely. A poller that turns out not to come back (it spins on memory) is not trusted again for a while. */
 #include "engine.h"
 #include "control.h"
 #include "counters.h"
@@ -31,20 +31,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLOT_SIZE    (1u << SLOT_BITS)
-#define SLOT_COUNT   (1u << (24 - SLOT_BITS))
-#define ROUNDS_MAX   16
-#define BATCHES      8 /* divides ROUNDS_MAX */
-#define POLLS_IN_VAIN 64
+#define SLOT_SIZE      (1u << SLOT_BITS)
+#define SLOT_COUNT     (1u << (24 - SLOT_BITS))
+#define ROUNDS_MAX     16
+#define BATCHES        8 /* divides ROUNDS_MAX */
+#define POLLS_IN_VAIN  64
 #define YIELD_EVERY_NS (4 * NS_PER_MS)
-#define POLLER_NS    (200 * NS_PER_US)  /* a poller was seen this recently: it is at work */
-#define YIELD_NS     (500 * NS_PER_US)  /* how long the thread leaves the sockets to it */
-#define DISTRUST_MIN (10 * NS_PER_MS)
-#define DISTRUST_MAX (100 * NS_PER_MS)
-#define STREAM_BYTES (32 * 1024)        /* so much in one go is a stream, of which more is near */
-#define LOOK_MAX     (200 * NS_PER_US)
-#define SLICE_NS     (100 * NS_PER_US)  /* the shortest there is */
-#define LINGER_NS    (100 * NS_PER_MS) /* the thread keeps a deadline this long after the last timer, sparing wake-ups */
+#define POLLER_NS      (200 * NS_PER_US) /* a poller was seen this recently: it is at work */
+#define YIELD_NS       (500 * NS_PER_US) /* how long the thread leaves the sockets to it */
+#define DISTRUST_MIN   (10 * NS_PER_MS)
+#define DISTRUST_MAX   (100 * NS_PER_MS)
+#define STREAM_BYTES   (32 * 1024) /* so much in one go is a stream, of which more is near */
+#define LOOK_MAX       (200 * NS_PER_US)
+#define SLICE_NS       (100 * NS_PER_US) /* the shortest there is */
+/* The thread keeps a deadline this long after the last timer, sparing wake-ups. */
+#define LINGER_NS (100 * NS_PER_MS)
 
 static struct {
     pthread_mutex_t lock;
@@ -60,7 +61,7 @@ static struct {
     uint32_t next_qp;
     uint32_t serial;
     struct list dirty, timers;
-    uint64_t next_deadline; /* no timer ends before; 0: none */
+    uint64_t next_deadline;  /* no timer ends before; 0: none */
     uint64_t look_ns;        /* the last stream was worth looking around for so long */
     uint64_t sleeping_until; /* of the thread; 0: it is awake, UINT64_MAX: for ever */
     uint64_t fault_deadline;
@@ -71,7 +72,8 @@ static struct {
 
 static void close_fds(void);
 
-/* A child of fork has no thread, and must not send in its parent's name: it starts from nothing. The parent's objects stay, as memory. */
+/* A child of fork has no thread, and must not send in its parent's name: it starts from nothing. The parent's objects
+ * stay, as memory. */
 static void after_fork(void)
 {
     engine.running = false;
@@ -138,7 +140,9 @@ static int take_slot(void)
     uint32_t start = (uint32_t)getpid() * 2654435761u >> (32 - (24 - SLOT_BITS));
     for (uint32_t tried = 0; tried < SLOT_COUNT; tried++) {
         uint32_t slot = (start + tried) % SLOT_COUNT;
-        int fd = slot == 0 || slot == SLOT_COUNT - 1 ? -1 : bind_slot(slot); /* 0 has the special ones, the last one multicast */
+        int fd = slot == 0 || slot == SLOT_COUNT - 1
+                     ? -1
+                     : bind_slot(slot); /* 0 has the special ones, the last one multicast */
         if (fd >= 0) {
             engine.slots[engine.slot_count] = slot;
             engine.slot_fds[engine.slot_count++] = fd;
@@ -328,8 +332,9 @@ static bool progress(void)
     return any;
 }
 
-/* The peer may wait for this very processor. A yield costs the caller a time slice, so many would starve it: one in 4 ms. With
- * SOFTVERBS_POLL=sleep a poller in vain sleeps, up to 200 us, until a packet comes: for machines with too few processors. */
+/* The peer may wait for this very processor. A yield costs the caller a time slice, so many would starve it: one in 4
+ * ms. With SOFTVERBS_POLL=sleep a poller in vain sleeps, up to 200 us, until a packet comes: for machines with too few
+ * processors. */
 static void give_way(void)
 {
     static _Thread_local uint64_t last;
@@ -455,8 +460,8 @@ static void judge(uint64_t now, bool came)
     engine.distrust_until = now + engine.distrust;
 }
 
-/* Since Linux 6.12 a thread that asks for short slices runs at once when it wakes, whoever holds the processor: a program that spins
- * on memory, or a compiler, would keep it for milliseconds. Older kernels ignore it. */
+/* Since Linux 6.12 a thread that asks for short slices runs at once when it wakes, whoever holds the processor: a
+ * program that spins on memory, or a compiler, would keep it for milliseconds. Older kernels ignore it. */
 static void ask_for_short_slices(void)
 {
     struct { /* sched_setattr(2); libc has no such call yet and the kernel's header does not go with libc's */
@@ -542,13 +547,15 @@ static int start(void)
     engine.monitor_fd = netlink_monitor();
     int err = engine.wake_fd < 0 || engine.monitor_fd < 0 ? errno : wire_open();
     if (err == EPERM || err == EACCES)
-        fprintf(stderr, "softverbs: opening a packet socket: %s; run as root or with CAP_NET_RAW (for example in a user and network "
-                        "namespace: unshare -rn)\n",
+        fprintf(stderr,
+                "softverbs: opening a packet socket: %s; run as root or with CAP_NET_RAW (for example in a user and "
+                "network "
+                "namespace: unshare -rn)\n",
                 strerror(err));
     if (!err)
         err = take_slot();
-    /* Not from 0: Linux derives a source port from the product of two numbers, and in products of 4096 x slot + a small index the bits
-     * that decide for an uplink repeat. */
+    /* Not from 0: Linux derives a source port from the product of two numbers, and in products of 4096 x slot + a small
+     * index the bits that decide for an uplink repeat. */
     if (!err && getrandom(&engine.next_qp, sizeof engine.next_qp, 0) < 0)
         err = EIO;
     const char *poll_mode = getenv("SOFTVERBS_POLL");

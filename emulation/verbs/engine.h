@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What moves the emulated adapter: one lock, one background thread, and whoever polls. The table of queue pairs, and timers. */
+/* What moves the emulated adapter: one lock, one background thread, and whoever polls. The table of queue pairs, and
+ * timers. */
 #ifndef VERBS_ENGINE_H
 #define VERBS_ENGINE_H
 
@@ -8,8 +9,8 @@
 void engine_lock(void);
 void engine_unlock(void);
 
-/* The first user starts the engine (sockets, a slot of queue pair numbers, the thread), the last one stops it. With the lock held;
- * engine_release may let it go for a while. 0 or errno. */
+/* The first user starts the engine (sockets, a slot of queue pair numbers, the thread), the last one stops it. With the
+ * lock held; engine_release may let it go for a while. 0 or errno. */
 int engine_retain(void);
 void engine_release(void);
 

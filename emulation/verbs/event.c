@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event lists. An eventfd in semaphore mode holds one count for each event, so that poll, blocking and non-blocking reads behave. */
+/* Event lists. An eventfd in semaphore mode holds one count for each event, so that poll, blocking and non-blocking
+ * reads behave. */
 #include "event.h"
 
 #include <errno.h>
@@ -43,8 +44,7 @@ static void add(struct context *context, const struct ibv_async_event *ibv)
 void event_port(struct device *device, enum ibv_event_type type)
 {
     struct ibv_async_event event = {.event_type = type, .element.port_num = 1};
-    list_each(node, &device->contexts)
-        add(list_entry(node, struct context, node), &event);
+    list_each(node, &device->contexts) add(list_entry(node, struct context, node), &event);
 }
 
 void event_qp(struct qp *qp, enum ibv_event_type type)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous events of a context and completion events of a channel: lists, and descriptors that count what is in them. */
+/* Asynchronous events of a context and completion events of a channel: lists, and descriptors that count what is in
+ * them. */
 #ifndef VERBS_EVENT_H
 #define VERBS_EVENT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ibv_wr_* calls: requests are built in the send queue between start and complete, with the engine's lock held all the while. */
+/* The ibv_wr_* calls: requests are built in the send queue between start and complete, with the engine's lock held all
+ * the while. */
 #include "engine.h"
 #include "extended.h"
 #include "mr.h"

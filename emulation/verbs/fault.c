@@ -35,8 +35,12 @@ struct held {
     uint8_t bytes[];
 };
 
-static const struct settings nothing = {
-    .delay_us = DEFAULT_DELAY_US, .count = UINT64_MAX, .qpn = -1, .opcode = -1, .psn = -1, .direction = FAULT_IN | FAULT_OUT};
+static const struct settings nothing = {.delay_us = DEFAULT_DELAY_US,
+                                        .count = UINT64_MAX,
+                                        .qpn = -1,
+                                        .opcode = -1,
+                                        .psn = -1,
+                                        .direction = FAULT_IN | FAULT_OUT};
 static struct settings now_set;
 static uint64_t draws;
 static struct list held = {&held, &held};
@@ -164,7 +168,8 @@ bool fault_touches_packets(void)
     return now_set.drop > 0 || now_set.dup > 0 || now_set.reorder > 0 || now_set.delay > 0 || now_set.corrupt > 0;
 }
 
-/* Each process draws its own faults: a packet and what is sent again, or a request and its answer, must not meet the same. */
+/* Each process draws its own faults: a packet and what is sent again, or a request and its answer, must not meet the
+ * same. */
 static uint64_t draw(void)
 {
     return mix64(mix64(now_set.seed + (uint64_t)getpid()) + ++draws);
@@ -184,8 +189,8 @@ static bool matches(enum fault_direction direction, const uint8_t *bytes)
 }
 
 /* Keeps a copy for later; when there is no memory it is lost. */
-static void hold(enum fault_direction direction, const struct path *path, const struct arrival *arrival, const uint8_t *bytes,
-                 size_t size, uint64_t ns)
+static void hold(enum fault_direction direction, const struct path *path, const struct arrival *arrival,
+                 const uint8_t *bytes, size_t size, uint64_t ns)
 {
     struct held *packet = held_count < HELD_MAX ? malloc(sizeof(*packet) + size) : NULL;
     if (!packet)
@@ -208,8 +213,8 @@ static void hold(enum fault_direction direction, const struct path *path, const 
     engine_alarm(packet->deadline);
 }
 
-static unsigned touch(enum fault_direction direction, const struct path *path, const struct arrival *arrival, uint8_t *bytes,
-                      size_t size)
+static unsigned touch(enum fault_direction direction, const struct path *path, const struct arrival *arrival,
+                      uint8_t *bytes, size_t size)
 {
     if (size < PACKET_BTH_SIZE || !matches(direction, bytes))
         return 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults on demand, seeded and repeatable: what happens to packets, which calls fail. Set by SOFTVERBS_FAULT and by the control
- * socket; the grammar is in docs/emulation.md. All calls under the engine's lock. */
+/* Faults on demand, seeded and repeatable: what happens to packets, which calls fail. Set by SOFTVERBS_FAULT and by the
+ * control socket; the grammar is in docs/emulation.md. All calls under the engine's lock. */
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
 
@@ -8,11 +8,25 @@
 
 enum fault_direction { FAULT_OUT = 1, FAULT_IN = 2 };
 enum fault_call {
-    FAULT_POST_SEND, FAULT_POST_RECV, FAULT_POLL, FAULT_REGISTER, FAULT_MODIFY, FAULT_HAND, FAULT_LIST, FAULT_OPEN, FAULT_QUERY,
-    FAULT_DOMAIN, FAULT_CHANNEL, FAULT_COMPLETION_QUEUE, FAULT_QUEUE_PAIR, FAULT_NOTIFY, FAULT_CALLS
+    FAULT_POST_SEND,
+    FAULT_POST_RECV,
+    FAULT_POLL,
+    FAULT_REGISTER,
+    FAULT_MODIFY,
+    FAULT_HAND,
+    FAULT_LIST,
+    FAULT_OPEN,
+    FAULT_QUERY,
+    FAULT_DOMAIN,
+    FAULT_CHANNEL,
+    FAULT_COMPLETION_QUEUE,
+    FAULT_QUEUE_PAIR,
+    FAULT_NOTIFY,
+    FAULT_CALLS
 };
 
-/* Replaces or extends the settings by a text such as "drop=0.01,dup=0.01,seed=7". On error nothing changes and *why says why. */
+/* Replaces or extends the settings by a text such as "drop=0.01,dup=0.01,seed=7". On error nothing changes and *why
+ * says why. */
 bool fault_set(const char *text, const char **why);
 void fault_clear(void);
 bool fault_touches_packets(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handing data over within a host. Sequence numbers, keys, acknowledgements and retries are those of packets: one of these packets
- * stands for up to HAND_PACKETS ordinary ones, and its payload is a list of addresses in its sender's memory. Its opcode is one of
- * the manufacturer's, and it never leaves the loopback interface. Whose memory is read is what the kernel said about the process that
- * asked, never what a packet says. */
+/* Handing data over within a host. Sequence numbers, keys, acknowledgements and retries are those of packets: one of
+ * these packets stands for up to HAND_PACKETS ordinary ones, and its payload is a list of addresses in its sender's
+ * memory. Its opcode is one of the manufacturer's, and it never leaves the loopback interface. Whose memory is read is
+ * what the kernel said about the process that asked, never what a packet says. */
 #include "hand.h"
 #include "control.h"
 #include "counters.h"
@@ -43,7 +43,8 @@ static bool is_local(const union ibv_gid *gid)
     int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool local = !(v6 ? bind(fd, (struct sockaddr *)&six, sizeof(six)) : bind(fd, (struct sockaddr *)&four, sizeof(four)));
+    bool local =
+        !(v6 ? bind(fd, (struct sockaddr *)&six, sizeof(six)) : bind(fd, (struct sockaddr *)&four, sizeof(four)));
     close(fd);
     return local;
 }
@@ -73,8 +74,8 @@ bool hand_ask(struct qp *qp, const struct ibv_qp_attr *attr)
     char text[80];
     if (!hand_wanted() || !is_local(&attr->ah_attr.grh.dgid) || getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
         return false;
-    snprintf(text, sizeof(text), "hand %u %llu %llu", qp_number(qp) >> SLOT_BITS, (unsigned long long)(uintptr_t)&secret,
-             (unsigned long long)secret);
+    snprintf(text, sizeof(text), "hand %u %llu %llu", qp_number(qp) >> SLOT_BITS,
+             (unsigned long long)(uintptr_t)&secret, (unsigned long long)secret);
     return command((attr->dest_qp_num & QPN_MASK) >> SLOT_BITS, text);
 }
 

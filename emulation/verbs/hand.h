@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handing data over between processes of a host (SOFTVERBS_HANDOVER=1): a packet says where its bytes are, the receiver fetches them
- * with process_vm_readv. All calls but hand_ask under the engine's lock. */
+/* Handing data over between processes of a host (SOFTVERBS_HANDOVER=1): a packet says where its bytes are, the receiver
+ * fetches them with process_vm_readv. All calls but hand_ask under the engine's lock. */
 #ifndef VERBS_HAND_H
 #define VERBS_HAND_H
 
@@ -12,8 +12,8 @@
 
 bool hand_wanted(void);
 
-/* Whether data for this peer may be handed over: it lives on this host and can read our memory. Asks its process and waits for the
- * answer, so not with the lock held. */
+/* Whether data for this peer may be handed over: it lives on this host and can read our memory. Asks its process and
+ * waits for the answer, so not with the lock held. */
 bool hand_ask(struct qp *qp, const struct ibv_qp_attr *attr);
 
 /* The other end of that question: "SLOT ADDRESS VALUE" from process `pid`. 0 or errno. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the next hop's address, in a network namespace of the test's own with a pair of Ethernet devices and neighbours made up. */
+/* Tests of the next hop's address, in a network namespace of the test's own with a pair of Ethernet devices and
+ * neighbours made up. */
 #include "netlink.h"
 #include "packet.h"
 #include "wire_hop.h"
@@ -59,7 +60,8 @@ static int hop_to(const char *source, const char *destination, int index)
 {
     uint8_t to[6] = {0};
     struct path path = path_to(source, destination);
-    struct netlink_flow flow = {.index = index, .v6 = path.v6, .traffic_class = path.traffic_class, .source_port = 0xc000};
+    struct netlink_flow flow = {
+        .index = index, .v6 = path.v6, .traffic_class = path.traffic_class, .source_port = 0xc000};
     flow.destination_port = ROCE_UDP_PORT;
     flow.source = path.source;
     flow.destination = path.destination;
@@ -78,7 +80,7 @@ static void neighbours_and_gateways_are_found(void **state)
 
 static void what_the_kernel_does_otherwise_is_left_to_it(void **state)
 {
-    assert_int_equal(hop_to("10.7.0.1", "10.7.0.9", device.ifindex), -ENOENT);  /* a neighbour that nobody knows */
+    assert_int_equal(hop_to("10.7.0.1", "10.7.0.9", device.ifindex), -ENOENT); /* a neighbour that nobody knows */
     assert_int_equal(hop_to("fd07::1", "fd07::9", device.ifindex), -ENOENT);
     assert_int_equal(hop_to("10.7.0.1", "10.8.9.1", device.ifindex), -ENOENT);  /* a black hole */
     assert_int_equal(hop_to("10.7.0.1", "10.7.0.1", device.ifindex), -ENOENT);  /* this host */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32 by tables of eight, by carry-less multiplication where the processor has it (x86-64), by its CRC instruction (aarch64).
- * Sources: annex A17 of the InfiniBand specification for what is covered; Intel, "Fast CRC Computation for Generic Polynomials
- * Using PCLMULQDQ" (2009) for the folding. The constants are computed here, not copied. */
+/* CRC-32 by tables of eight, by carry-less multiplication where the processor has it (x86-64), by its CRC instruction
+ * (aarch64). Sources: annex A17 of the InfiniBand specification for what is covered; Intel, "Fast CRC Computation for
+ * Generic Polynomials Using PCLMULQDQ" (2009) for the folding. The constants are computed here, not copied. */
 #include "icrc.h"
 #include "packet.h"
 
@@ -91,7 +91,8 @@ FOLDING static INLINE __m128i take(uint8_t *to, const uint8_t *from, size_t at, 
 }
 
 /* Folds what is left into x[3]'s place and ends by tables. `at`: how far the four blocks of x reach. */
-FOLDING static INLINE uint32_t finish(const __m128i x[4], size_t at, uint8_t *to, const uint8_t *from, size_t size, bool copy)
+FOLDING static INLINE uint32_t finish(const __m128i x[4], size_t at, uint8_t *to, const uint8_t *from, size_t size,
+                                      bool copy)
 {
     const __m128i by16 = multiplier(fold16);
     __m128i all = fold(fold(fold(x[0], by16, x[1]), by16, x[2]), by16, x[3]);
@@ -132,7 +133,8 @@ FOLDING static uint32_t fold_copying(uint32_t state, uint8_t *to, const uint8_t 
 
 WIDE static INLINE __m512i fold_wide(__m512i x, __m512i by, __m512i next)
 {
-    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, by, 0x00), _mm512_clmulepi64_epi128(x, by, 0x11), next, 0x96);
+    return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, by, 0x00), _mm512_clmulepi64_epi128(x, by, 0x11), next,
+                                     0x96);
 }
 
 WIDE static INLINE __m512i take_wide(uint8_t *to, const uint8_t *from, size_t at, bool copy)
@@ -148,7 +150,8 @@ WIDE static INLINE uint32_t crc_wide(uint32_t state, uint8_t *to, const uint8_t 
 {
     if (size < 512)
         return crc_fold(state, to, from, size, copy);
-    const __m512i by256 = _mm512_broadcast_i32x4(multiplier(fold256)), by64 = _mm512_broadcast_i32x4(multiplier(fold64));
+    const __m512i by256 = _mm512_broadcast_i32x4(multiplier(fold256)),
+                  by64 = _mm512_broadcast_i32x4(multiplier(fold64));
     __m512i x[4];
     size_t at = 0;
     for (int k = 0; k < 4; k++, at += 64)
@@ -197,7 +200,8 @@ static void choose(void)
 
 #define HWCAP_CRC32_BIT (1 << 7)
 
-__attribute__((target("+crc"))) static uint32_t crc_instruction(uint32_t state, uint8_t *to, const uint8_t *from, size_t size)
+__attribute__((target("+crc"))) static uint32_t crc_instruction(uint32_t state, uint8_t *to, const uint8_t *from,
+                                                                size_t size)
 {
     if (to)
         memcpy(to, from, size);
@@ -283,8 +287,9 @@ static uint32_t after_udp(const struct icrc_flow *flow, size_t size)
 
 static bool same_flow(const struct icrc_flow *a, const struct icrc_flow *b)
 {
-    return a->v6 == b->v6 && a->source_port == b->source_port && a->ip_id == b->ip_id && a->ip_fragment == b->ip_fragment &&
-           !memcmp(a->source, b->source, sizeof(a->source)) && !memcmp(a->destination, b->destination, sizeof(a->destination));
+    return a->v6 == b->v6 && a->source_port == b->source_port && a->ip_id == b->ip_id &&
+           a->ip_fragment == b->ip_fragment && !memcmp(a->source, b->source, sizeof(a->source)) &&
+           !memcmp(a->destination, b->destination, sizeof(a->destination));
 }
 
 /* The packets of a super-packet differ in their identification only, and those of the next one are the same again. */

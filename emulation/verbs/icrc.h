@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The invariant CRC of RoCEv2: CRC-32 (Ethernet's polynomial) over the packet from its IP header, changing fields masked. */
+/* The invariant CRC of RoCEv2: CRC-32 (Ethernet's polynomial) over the packet from its IP header, changing fields
+ * masked. */
 #ifndef VERBS_ICRC_H
 #define VERBS_ICRC_H
 
@@ -7,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the IP and UDP headers of a packet hold and a router does not change. Addresses of IPv4 use the first 4 bytes. */
+/* What the IP and UDP headers of a packet hold and a router does not change. Addresses of IPv4 use the first 4 bytes.
+ */
 struct icrc_flow {
     bool v6;
     uint8_t source[16], destination[16];
@@ -15,8 +17,8 @@ struct icrc_flow {
     uint16_t ip_id, ip_fragment; /* IPv4: identification, flags and offset, in host order */
 };
 
-/* The state after the IP and UDP headers and the base transport header (12 bytes at `bth`); `size` is that of everything after the UDP
- * header, the ICRC too. */
+/* The state after the IP and UDP headers and the base transport header (12 bytes at `bth`); `size` is that of
+ * everything after the UDP header, the ICRC too. */
 uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t *bth, size_t size);
 
 uint32_t icrc_add(uint32_t state, const void *data, size_t size);

@@ -16,8 +16,9 @@
 static void count_parse(enum packet_error error)
 {
     static const enum counter causes[] = {
-        [PACKET_SHORT] = COUNT_dropped_short, [PACKET_VERSION] = COUNT_dropped_version, [PACKET_OPCODE] = COUNT_dropped_opcode,
-        [PACKET_PAD] = COUNT_dropped_pad,     [PACKET_LONG] = COUNT_dropped_long,
+        [PACKET_SHORT] = COUNT_dropped_short,   [PACKET_VERSION] = COUNT_dropped_version,
+        [PACKET_OPCODE] = COUNT_dropped_opcode, [PACKET_PAD] = COUNT_dropped_pad,
+        [PACKET_LONG] = COUNT_dropped_long,
     };
     atomic_fetch_add_explicit(&counters[causes[error]], 1, memory_order_relaxed);
 }
@@ -140,7 +141,8 @@ void input_checked(const struct arrival *arrival)
     struct qp *qp = engine_find_qp(packet.qpn);
     if (!qp)
         count(dropped_qpn);
-    else if (!qp_is(qp, IBV_QPT_UD) || device_has_address(qp->context->device, arrival->flow.v6, arrival->flow.destination))
+    else if (!qp_is(qp, IBV_QPT_UD) ||
+             device_has_address(qp->context->device, arrival->flow.v6, arrival->flow.destination))
         deliver(qp, &packet, arrival);
     else
         count(dropped_interface);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thousand queue pairs of one process with traffic on all of them, and that a process with open queue pairs and nothing to do uses
- * no processor time. Exit 77 where no packet socket may be opened. */
+/* A thousand queue pairs of one process with traffic on all of them, and that a process with open queue pairs and
+ * nothing to do uses no processor time. Exit 77 where no packet socket may be opened. */
 #include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,8 @@ static struct ibv_context *open_loopback(void)
 static void connect_to(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .min_rnr_timer = 1};
+    struct ibv_qp_attr rtr = {
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .min_rnr_timer = 1};
     struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 7, .rnr_retry = 7};
     rtr.ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.dgid = *gid}};
     assert_int_equal(ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
@@ -73,7 +74,8 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gi
 static int make(void **state)
 {
     union ibv_gid gid;
-    struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC,
+                                    .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
     memory = calloc(QPS, 2 * SIZE);
     assert_non_null(memory);
     assert_int_equal(ibv_query_gid(context, 1, 0, &gid), 0);
@@ -104,7 +106,8 @@ static void post_all(int round)
 {
     for (int i = 0; i < QPS; i++) {
         struct ibv_sge list = {(uintptr_t)source(i), SIZE, mr->lkey};
-        struct ibv_send_wr wr = {.wr_id = (uint64_t)i, .sg_list = &list, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+        struct ibv_send_wr wr = {.wr_id = (uint64_t)i, .sg_list = &list, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED},
+                           *bad;
         wr.opcode = IBV_WR_RDMA_WRITE;
         wr.wr.rdma.remote_addr = (uintptr_t)target(i ^ 1);
         wr.wr.rdma.rkey = mr->rkey;
@@ -142,7 +145,8 @@ static long used_ticks(void)
     unsigned long user = 0, kernel = 0;
     FILE *file = fopen("/proc/self/stat", "r");
     assert_non_null(file);
-    assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel),
+                     2);
     fclose(file);
     return (long)(user + kernel);
 }
@@ -154,7 +158,8 @@ static uint64_t used_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Timers and the thread's last look end soon after the traffic; from then on a second costs nothing but this measurement. */
+/* Timers and the thread's last look end soon after the traffic; from then on a second costs nothing but this
+ * measurement. */
 static void idle_costs_nothing(void **state)
 {
     uint64_t least = UINT64_MAX;

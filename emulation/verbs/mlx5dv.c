@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of libmlx5.so.1 that makes sense on emulated devices: choosing a queue pair's UDP source port. All else is ENOSYS. */
+/* The part of libmlx5.so.1 that makes sense on emulated devices: choosing a queue pair's UDP source port. All else is
+ * ENOSYS. */
 #include "softverbs.h"
 
 int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t udp_sport);

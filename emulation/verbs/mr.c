@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key is caught; both
- * are masked by a number that each process draws, so that one process's keys are not valid in another. */
+/* The table of memory regions. A key is an index and a tag that changes with each use of the index, so that a stale key
+ * is caught; both are masked by a number that each process draws, so that one process's keys are not valid in another.
+ */
 #include "mr.h"
 #include "icrc.h"
 #include "softverbs.h"
@@ -76,7 +77,8 @@ static uint32_t take_index(void)
 /* As pinning would find out: whether every page is mapped. */
 static bool is_mapped(void *address, size_t size)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)address & ~(page - 1), end = (uintptr_t)address + size;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)address & ~(page - 1),
+              end = (uintptr_t)address + size;
     unsigned char some[256];
     while (at < end) {
         size_t step = end - at < page * sizeof(some) ? end - at : page * sizeof(some);
@@ -214,7 +216,8 @@ bool sgl_valid(const struct pd *pd, const struct ibv_sge *list, int n, int acces
     return true;
 }
 
-int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size, uint32_t *crc)
+int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size,
+             uint32_t *crc)
 {
     uint8_t *at = to;
     int err = 0;
@@ -258,7 +261,8 @@ int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out)
     return mr->foreign ? 0 : 1;
 }
 
-int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out, int most)
+int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out,
+               int most)
 {
     int count = 0;
     for (int i = 0; i < n && size; i++) {

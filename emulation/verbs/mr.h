@@ -20,11 +20,14 @@ int mr_write(const struct mr *mr, uint64_t va, const void *from, size_t size);
 /* 8 bytes, at once with respect to other atomics of this process. Returns what was there. */
 int mr_atomic(const struct mr *mr, uint64_t va, bool swap, uint64_t compare, uint64_t value, uint64_t *original);
 
-/* `size` bytes from the bytes that the list describes, beginning `offset` bytes into them. 0, or errno when a key is not good. */
-int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size, uint32_t *crc);
+/* `size` bytes from the bytes that the list describes, beginning `offset` bytes into them. 0, or errno when a key is
+ * not good. */
+int sgl_read(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, void *to, size_t size,
+             uint32_t *crc);
 int sgl_write(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, const void *from, size_t size);
 /* Where these bytes are, in at most `most` pieces: their number, 0 when another process cannot read them there. */
-int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out, int most);
+int sgl_pieces(const struct pd *pd, const struct ibv_sge *list, int n, uint64_t offset, size_t size, struct iovec *out,
+               int most);
 int mr_piece(const struct mr *mr, uint64_t va, size_t size, struct iovec *out);
 uint64_t sgl_size(const struct ibv_sge *list, int n);
 bool sgl_valid(const struct pd *pd, const struct ibv_sge *list, int n, int access);

@@ -26,7 +26,9 @@ static int ask(int fd, uint16_t type)
         struct nlmsghdr header;
         struct rtgenmsg general;
     } request = {
-        .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtgenmsg)), .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtgenmsg)),
+                   .nlmsg_type = type,
+                   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
         .general = {.rtgen_family = AF_UNSPEC},
     };
     return send(fd, &request, request.header.nlmsg_len, 0) < 0 ? errno : 0;
@@ -178,7 +180,9 @@ static int ask_route(const struct netlink_flow *flow, uint8_t *gateway)
     uint8_t bits = (uint8_t)(size * 8), udp = IPPROTO_UDP;
     uint16_t source = htons(flow->source_port), destination = htons(flow->destination_port);
     struct question question = {
-        .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)), .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST},
+        .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
+                   .nlmsg_type = RTM_GETROUTE,
+                   .nlmsg_flags = NLM_F_REQUEST},
         .about.route = {.rtm_family = flow->v6 ? AF_INET6 : AF_INET, .rtm_dst_len = bits, .rtm_src_len = bits},
     };
     question.about.route.rtm_tos = flow->traffic_class & 0xfc; /* without the bits of ECN */
@@ -218,7 +222,9 @@ int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6])
     if (err)
         return err;
     struct question question = {
-        .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ndmsg)), .nlmsg_type = RTM_GETNEIGH, .nlmsg_flags = NLM_F_REQUEST},
+        .header = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ndmsg)),
+                   .nlmsg_type = RTM_GETNEIGH,
+                   .nlmsg_flags = NLM_F_REQUEST},
         .about.neighbour = {.ndm_family = flow->v6 ? AF_INET6 : AF_INET, .ndm_ifindex = flow->index},
     };
     add(&question, NDA_DST, gateway, flow->v6 ? 16 : 4);
@@ -229,7 +235,8 @@ int netlink_next_hop(const struct netlink_flow *flow, uint8_t to[6])
 int netlink_monitor(void)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK,
+                                  .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address))) {
         int err = errno;
         close(fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects behind the handles of <verbs.h>. Each begins with its public struct, so that a handle converts by a cast. All fields
- * are guarded by the engine's lock but those of a completion queue's ring, which have their own. */
+/* The objects behind the handles of <verbs.h>. Each begins with its public struct, so that a handle converts by a cast.
+ * All fields are guarded by the engine's lock but those of a completion queue's ring, which have their own. */
 #ifndef VERBS_OBJECT_H
 #define VERBS_OBJECT_H
 
@@ -13,16 +13,16 @@
 #include <netinet/in.h>
 #include <pthread.h>
 
-#define GID_COUNT      32
-#define MAX_QP_WR      16384
-#define MAX_SGE        32
-#define MAX_INLINE     1024
-#define MAX_CQE        (1 << 22)
-#define MAX_RD_ATOMIC  128
-#define MAX_MSG_SIZE   0x80000000u
-#define MAX_QP         65536
-#define MAX_SRQ_WR     65536
-#define READ_PACKETS   64 /* packets of one READ request on the wire: longer reads are cut */
+#define GID_COUNT     32
+#define MAX_QP_WR     16384
+#define MAX_SGE       32
+#define MAX_INLINE    1024
+#define MAX_CQE       (1 << 22)
+#define MAX_RD_ATOMIC 128
+#define MAX_MSG_SIZE  0x80000000u
+#define MAX_QP        65536
+#define MAX_SRQ_WR    65536
+#define READ_PACKETS  64 /* packets of one READ request on the wire: longer reads are cut */
 
 enum gid_state { GID_FREE, GID_VALID };
 
@@ -153,9 +153,9 @@ struct send_wqe {
     bool signaled;
     bool apart; /* a WRITE of which each packet is a WRITE of its own: equally long ones make one super-packet */
     uint32_t imm, rkey, length, packets, first_psn;
-    int count;         /* of sges */
-    uint8_t *inlined;  /* the bytes, for an inline request */
-    struct path path;  /* datagrams */
+    int count;          /* of sges */
+    uint8_t *inlined;   /* the bytes, for an inline request */
+    struct path path;   /* datagrams */
     uint32_t qpn, qkey; /* datagrams */
 };
 
@@ -179,7 +179,7 @@ struct requester {
     uint32_t until;   /* packets before this PSN may leave now */
     uint32_t unasked; /* packets since one that asked for an acknowledgement */
     uint32_t goback_psn;
-    uint64_t goback_until; /* do not go back to goback_psn again before this */
+    uint64_t goback_until;               /* do not go back to goback_psn again before this */
     uint64_t ack_deadline, rnr_deadline; /* 0: not running */
     uint8_t retry_left, rnr_left;
     bool draining;
@@ -253,7 +253,8 @@ static inline struct context *context_of(struct ibv_context *ibv)
     return (struct context *)((char *)ibv - offsetof(struct verbs_context, context));
 }
 
-/* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects later. */
+/* An object of the context has gone, with the engine's lock held. A program may close a device first and its objects
+ * later. */
 void context_put(struct context *context);
 
 static inline struct ibv_context *context_ibv(struct context *context)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses and builds RoCEv2 transport headers. Sources: InfiniBand specification volume 1, chapter 9, and its annex A17. */
+/* Parses and builds RoCEv2 transport headers. Sources: InfiniBand specification volume 1, chapter 9, and its annex A17.
+ */
 #include "packet.h"
 
 #include <string.h>
 
-#define ONLY (HAS_FIRST | HAS_LAST)
-#define SEND (HAS_SEND | HAS_REQUEST | HAS_PAYLOAD)
-#define WRITE (HAS_WRITE | HAS_REQUEST | HAS_PAYLOAD)
-#define READ (HAS_READ | HAS_PAYLOAD)
+#define ONLY   (HAS_FIRST | HAS_LAST)
+#define SEND   (HAS_SEND | HAS_REQUEST | HAS_PAYLOAD)
+#define WRITE  (HAS_WRITE | HAS_REQUEST | HAS_PAYLOAD)
+#define READ   (HAS_READ | HAS_PAYLOAD)
 #define ATOMIC (HAS_ATOMIC | HAS_REQUEST | HAS_ATOMIC_ETH | ONLY)
 
 static const uint16_t operations[OP_COUNT] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a RoCEv2 packet after its UDP header: base transport header, extended headers, payload, pad, ICRC. Pure functions. */
+/* The bytes of a RoCEv2 packet after its UDP header: base transport header, extended headers, payload, pad, ICRC. Pure
+ * functions. */
 #ifndef VERBS_PACKET_H
 #define VERBS_PACKET_H
 
@@ -18,7 +19,12 @@
 #define PKEY_DEFAULT       0xffffu
 
 /* The upper three bits of an opcode name the service, the lower five the operation. */
-enum { SERVICE_RC = 0x00, SERVICE_UC = 0x20, SERVICE_UD = 0x60, SERVICE_HAND = 0xc0 }; /* the last: a manufacturer's, see hand.h */
+enum {
+    SERVICE_RC = 0x00,
+    SERVICE_UC = 0x20,
+    SERVICE_UD = 0x60,
+    SERVICE_HAND = 0xc0
+}; /* the last: a manufacturer's, see hand.h */
 enum operation {
     OP_SEND_FIRST,
     OP_SEND_MIDDLE,
@@ -43,7 +49,7 @@ enum operation {
     OP_FETCH_ADD,
     OP_COUNT
 };
-#define OPCODE_CNP 0x81
+#define OPCODE_CNP        0x81
 #define OPERATION(opcode) ((enum operation)((opcode)&0x1f))
 #define SERVICE(opcode)   ((opcode)&0xe0)
 
@@ -94,7 +100,8 @@ unsigned packet_flags(uint8_t opcode);
 /* Size of all headers of `opcode`, from the base header to the last extended one. */
 size_t packet_header_size(uint8_t opcode);
 
-/* Takes `size` bytes that begin with the base header and end with the ICRC (which is not looked at). *out points into bytes. */
+/* Takes `size` bytes that begin with the base header and end with the ICRC (which is not looked at). *out points into
+ * bytes. */
 enum packet_error packet_parse(struct packet *out, const uint8_t *bytes, size_t size);
 
 /* Writes the headers (packet_header_size bytes). in->pad must be right for the payload that follows. */

@@ -15,7 +15,8 @@ static void every_opcode_round_trips(void **state)
     int known = 0;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         uint8_t bytes[PACKET_HEADERS_MAX + 8] = {0};
-        struct packet in = {.opcode = (uint8_t)opcode, .solicited = true, .ack_request = true, .pkey = 0x8001, .qpn = 0xabcdef};
+        struct packet in = {
+            .opcode = (uint8_t)opcode, .solicited = true, .ack_request = true, .pkey = 0x8001, .qpn = 0xabcdef};
         struct packet out;
         if (!packet_flags((uint8_t)opcode))
             continue;
@@ -108,13 +109,15 @@ static void crc_folds_like_tables(void **state)
 /* The reserved byte is masked, everything else counts. */
 static void icrc_depends_on_every_covered_byte(void **state)
 {
-    struct icrc_flow flow = {.source = {10, 0, 0, 1}, .destination = {10, 0, 0, 2}, .source_port = 50000, .ip_id = 7, .ip_fragment = 0x4000};
+    struct icrc_flow flow = {
+        .source = {10, 0, 0, 1}, .destination = {10, 0, 0, 2}, .source_port = 50000, .ip_id = 7, .ip_fragment = 0x4000};
     uint8_t bytes[32] = {OP_SEND_ONLY, 0x40, 0xff, 0xff, 0, 0, 0, 17, 0x80, 0, 0, 1};
     icrc_end(icrc_add(icrc_begin(&flow, bytes, sizeof(bytes)), bytes + 12, 16), bytes + 28);
     assert_true(icrc_check(&flow, bytes, sizeof(bytes)));
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] ^= 0x10;
-        assert_int_equal(icrc_check(&flow, bytes, sizeof(bytes)), i == 4); /* byte 4 of the base header is reserved: masked */
+        assert_int_equal(icrc_check(&flow, bytes, sizeof(bytes)),
+                         i == 4); /* byte 4 of the base header is reserved: masked */
         bytes[i] ^= 0x10;
     }
     flow.ip_id++;

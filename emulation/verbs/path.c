@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an address handle's attributes to IP addresses and a UDP source port, as Linux derives it (rdma_get_udp_sport): from the
- * flow label, or from a hash of both queue pair numbers when the label is 0. */
+/* From an address handle's attributes to IP addresses and a UDP source port, as Linux derives it (rdma_get_udp_sport):
+ * from the flow label, or from a hash of both queue pair numbers when the label is 0. */
 #include "device.h"
 #include "qp.h"
 #include "wire.h"
@@ -24,7 +24,8 @@ static uint16_t source_port(uint32_t label, uint32_t local_qpn, uint32_t remote_
     return ibv_flow_label_to_udp_sport(label ? label : hashed_label(local_qpn, remote_qpn));
 }
 
-int path_resolve(struct path *out, struct device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn, uint32_t remote_qpn)
+int path_resolve(struct path *out, struct device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn,
+                 uint32_t remote_qpn)
 {
     static const union ibv_gid nothing;
     const union ibv_gid *source = device_gid(device, attr->grh.sgid_index), *to = &attr->grh.dgid;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded by `softverbs run`: shows /sys/class/infiniband/... and /dev/infiniband/uverbsN to programs that read them (UCX, perftest),
- * with what the emulator's libibverbs says. Every other path goes to the C library. */
+/* Preloaded by `softverbs run`: shows /sys/class/infiniband/... and /dev/infiniband/uverbsN to programs that read them
+ * (UCX, perftest), with what the emulator's libibverbs says. Every other path goes to the C library. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXPORT  __attribute__((visibility("default")))
-#define SYSFS   "/sys/class/infiniband/"
-#define DEVICES "/dev/infiniband/uverbs"
+#define EXPORT     __attribute__((visibility("default")))
+#define SYSFS      "/sys/class/infiniband/"
+#define DEVICES    "/dev/infiniband/uverbs"
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 typedef int (*sysfs_fn)(const char *path, char *out, size_t size);
@@ -57,24 +57,24 @@ static int open_ours(const char *path)
     return fd;
 }
 
-#define OPEN(name)                                                                                                          \
-    EXPORT int name(const char *path, int flags, ...)                                                                       \
-    {                                                                                                                       \
-        va_list args;                                                                                                       \
-        va_start(args, flags);                                                                                              \
-        mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;                                           \
-        va_end(args);                                                                                                       \
-        int fd = begins(path, SYSFS) || begins(path, DEVICES) ? open_ours(path) : -2;                                       \
-        return fd == -2 ? NEXT(name)(path, flags, mode) : fd;                                                               \
+#define OPEN(name)                                                                                                     \
+    EXPORT int name(const char *path, int flags, ...)                                                                  \
+    {                                                                                                                  \
+        va_list args;                                                                                                  \
+        va_start(args, flags);                                                                                         \
+        mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;                                      \
+        va_end(args);                                                                                                  \
+        int fd = begins(path, SYSFS) || begins(path, DEVICES) ? open_ours(path) : -2;                                  \
+        return fd == -2 ? NEXT(name)(path, flags, mode) : fd;                                                          \
     }
 OPEN(open)
 OPEN(open64)
 
-#define FOPEN(name)                                                                                                         \
-    EXPORT FILE *name(const char *path, const char *mode)                                                                   \
-    {                                                                                                                       \
-        int fd = open_ours(path);                                                                                           \
-        return fd == -2 ? NEXT(name)(path, mode) : fd < 0 ? NULL : fdopen(fd, "r");                                         \
+#define FOPEN(name)                                                                                                    \
+    EXPORT FILE *name(const char *path, const char *mode)                                                              \
+    {                                                                                                                  \
+        int fd = open_ours(path);                                                                                      \
+        return fd == -2 ? NEXT(name)(path, mode) : fd < 0 ? NULL : fdopen(fd, "r");                                    \
     }
 FOPEN(fopen)
 FOPEN(fopen64)
@@ -93,10 +93,10 @@ EXPORT int access(const char *path, int mode)
 }
 
 /* A device node looks like /dev/null: a character device that everyone may open. */
-#define STAT(name, type)                                                                                                    \
-    EXPORT int name(const char *path, struct type *out)                                                                     \
-    {                                                                                                                       \
-        return NEXT(name)(begins(path, DEVICES) ? "/dev/null" : path, out);                                                 \
+#define STAT(name, type)                                                                                               \
+    EXPORT int name(const char *path, struct type *out)                                                                \
+    {                                                                                                                  \
+        return NEXT(name)(begins(path, DEVICES) ? "/dev/null" : path, out);                                            \
     }
 STAT(stat, stat)
 STAT(stat64, stat64)

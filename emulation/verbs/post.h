@@ -14,7 +14,8 @@ int post_notify(struct ibv_cq *ibv, int solicited_only);
 /* Whether requests may be posted now; 0 or errno. */
 int post_allowed(const struct qp *qp);
 
-/* The next free request, its fields cleared, or NULL when the queue is full. `ahead`: how many were taken but not published. */
+/* The next free request, its fields cleared, or NULL when the queue is full. `ahead`: how many were taken but not
+ * published. */
 struct send_wqe *post_slot(struct qp *qp, uint32_t ahead);
 
 /* Copies inline data. 0 or errno. */

@@ -69,7 +69,8 @@ static void must(bool good, int line)
 static void trespass(struct pair *pair)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    struct ibv_qp_init_attr init = {.send_cq = pair->cq[0], .recv_cq = pair->cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+    struct ibv_qp_init_attr init = {
+        .send_cq = pair->cq[0], .recv_cq = pair->cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
     must(post(pair, 0, IBV_WR_RDMA_WRITE, 64, remote_of(pair, 1), pair->mr->rkey) == EPERM, __LINE__);
     must(post_receive(pair, 0, 64, pair->mr->lkey) == EPERM, __LINE__);
     must(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE) == EPERM, __LINE__);

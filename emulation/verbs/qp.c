@@ -185,13 +185,13 @@ static bool right_values(const struct qp *qp, const struct ibv_qp_attr *attr, in
 {
     const struct device *device = qp->context->device;
     enum ibv_mtu most = device_mtu(device);
-    return !((mask & IBV_QP_PORT && attr->port_num != 1) || (mask & IBV_QP_PKEY_INDEX && attr->pkey_index != 0) ||
-             (mask & IBV_QP_PATH_MTU && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > most)) ||
-             (mask & IBV_QP_TIMEOUT && attr->timeout > 31) || (mask & IBV_QP_RETRY_CNT && attr->retry_cnt > 7) ||
-             (mask & IBV_QP_RNR_RETRY && attr->rnr_retry > 7) || (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) ||
-             (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > MAX_RD_ATOMIC) ||
-             (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > MAX_RD_ATOMIC) ||
-             (mask & IBV_QP_ALT_PATH));
+    return !(
+        (mask & IBV_QP_PORT && attr->port_num != 1) || (mask & IBV_QP_PKEY_INDEX && attr->pkey_index != 0) ||
+        (mask & IBV_QP_PATH_MTU && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > most)) ||
+        (mask & IBV_QP_TIMEOUT && attr->timeout > 31) || (mask & IBV_QP_RETRY_CNT && attr->retry_cnt > 7) ||
+        (mask & IBV_QP_RNR_RETRY && attr->rnr_retry > 7) || (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) ||
+        (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > MAX_RD_ATOMIC) ||
+        (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > MAX_RD_ATOMIC) || (mask & IBV_QP_ALT_PATH));
 }
 
 static int set_path(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -211,8 +211,8 @@ static int set_path(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
     return err;
 }
 
-#define TAKE(flag, field)                                                                                                   \
-    if (mask & (flag))                                                                                                      \
+#define TAKE(flag, field)                                                                                              \
+    if (mask & (flag))                                                                                                 \
         qp->attr.field = attr->field;
 
 static void take_values(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -296,8 +296,8 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
     *init = qp->init;
 }
 
-/* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has the answer in
- * its memory when it stops polling, and does not wait for it without making progress. */
+/* An acknowledgement that waited for the program's answer leaves after it: the peer that polls for its completion has
+ * the answer in its memory when it stops polling, and does not wait for it without making progress. */
 void qp_run(struct qp *qp, uint64_t now)
 {
     bool replying = qp->req.next != qp->req.tail;

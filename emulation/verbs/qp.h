@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: their life, states and queues. What packets do to them is in requester.c and responder.c. Under the engine's lock. */
+/* Queue pairs: their life, states and queues. What packets do to them is in requester.c and responder.c. Under the
+ * engine's lock. */
 #ifndef VERBS_QP_H
 #define VERBS_QP_H
 
@@ -26,7 +27,8 @@ void qp_run(struct qp *qp, uint64_t now);
 uint64_t qp_timer(struct qp *qp, uint64_t now);
 
 /* Resolves addresses and the source port. 0 or errno. */
-int path_resolve(struct path *out, struct device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn, uint32_t remote_qpn);
+int path_resolve(struct path *out, struct device *device, const struct ibv_ah_attr *attr, uint32_t local_qpn,
+                 uint32_t remote_qpn);
 
 /* A multicast group that this queue pair has joined. */
 struct group {

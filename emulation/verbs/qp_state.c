@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of queue pair transitions. Source: InfiniBand specification volume 1, section 11.2.5.2, and ibv_modify_qp(3). */
+/* The table of queue pair transitions. Source: InfiniBand specification volume 1, section 11.2.5.2, and
+ * ibv_modify_qp(3). */
 #include "qp_state.h"
 
 #include <stddef.h>
@@ -15,8 +16,9 @@
 #define RETRIES        (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)
 #define RUN_RC         (IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_MIN_RNR_TIMER)
 #define RUN_UC         (IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
-#define MOVE_RC                                                                                                             \
-    (IBV_QP_AV | RETRIES | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_PKEY_INDEX | IBV_QP_PORT | RUN_RC)
+#define MOVE_RC                                                                                                        \
+    (IBV_QP_AV | RETRIES | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_PKEY_INDEX | IBV_QP_PORT |     \
+     RUN_RC)
 
 static const struct transition {
     unsigned types;

@@ -151,7 +151,8 @@ void responder_uc(struct qp *qp, const struct packet *packet)
         count(out_of_sequence);
         drop_message(qp);
     }
-    bool continues = resp->in_message && (packet_flags((uint8_t)resp->last) & (HAS_SEND | HAS_WRITE)) == (flags & (HAS_SEND | HAS_WRITE));
+    bool continues = resp->in_message &&
+                     (packet_flags((uint8_t)resp->last) & (HAS_SEND | HAS_WRITE)) == (flags & (HAS_SEND | HAS_WRITE));
     resp->psn = psn_add(packet->psn, 1);
     bool wrong_size = packet->length > qp->mtu || (!(flags & HAS_LAST) && packet->length != qp->mtu);
     if ((!(flags & HAS_FIRST) && !continues) || wrong_size) {
@@ -195,7 +196,8 @@ void responder_ud(struct qp *qp, const struct packet *packet, const struct arriv
         count(dropped_no_receive);
         return;
     }
-    struct ibv_wc wc = {.wr_id = wqe.wr_id, .opcode = IBV_WC_RECV, .qp_num = qp_number(qp), .src_qp = packet->source_qpn};
+    struct ibv_wc wc = {
+        .wr_id = wqe.wr_id, .opcode = IBV_WC_RECV, .qp_num = qp_number(qp), .src_qp = packet->source_qpn};
     wc.status = store_datagram(qp, &wqe, sges, packet, arrival);
     wc.byte_len = packet->length + PACKET_GRH_SIZE;
     wc.sl = arrival->flow.v6 ? 1 : 2; /* on RoCE mlx5 tells the kind of IP header here, and UCX reads it */

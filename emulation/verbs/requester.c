@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sending half: cuts requests into packets and numbers them. A reliable queue pair keeps a window of packets in flight and goes
- * back to the first missing one when it is told so or when time runs out; requester_rc.c takes the answers.
- * Source: InfiniBand specification volume 1, sections 9.7.1 to 9.7.5. */
+/* The sending half: cuts requests into packets and numbers them. A reliable queue pair keeps a window of packets in
+ * flight and goes back to the first missing one when it is told so or when time runs out; requester_rc.c takes the
+ * answers. Source: InfiniBand specification volume 1, sections 9.7.1 to 9.7.5. */
 #include "requester.h"
 #include "counters.h"
 #include "cq.h"
@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#define BUDGET         64 /* packets of an unacknowledged service in one go */
-#define ACK_EVERY      (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in so many asks for an acknowledgement */
+#define BUDGET    64                       /* packets of an unacknowledged service in one go */
+#define ACK_EVERY (4 * WIRE_SUPER_PACKETS) /* in a stream one packet in so many asks for an acknowledgement */
 
 static const enum ibv_wc_opcode wc_opcodes[] = {
     [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -37,8 +37,10 @@ bool requester_is_read(const struct send_wqe *wqe)
 
 static void push_completion(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status)
 {
-    struct ibv_wc wc = {.wr_id = wqe->wr_id, .status = status, .qp_num = qp_number(qp), .opcode = wc_opcodes[wqe->opcode]};
-    wc.vendor_err = status == IBV_WC_SUCCESS ? 0 : 0x50 + status; /* nonzero, as adapters have it; the meaning is ours */
+    struct ibv_wc wc = {
+        .wr_id = wqe->wr_id, .status = status, .qp_num = qp_number(qp), .opcode = wc_opcodes[wqe->opcode]};
+    wc.vendor_err =
+        status == IBV_WC_SUCCESS ? 0 : 0x50 + status; /* nonzero, as adapters have it; the meaning is ours */
     wc.byte_len = wqe->length;
     cq_push((struct cq *)qp_ibv(qp)->send_cq, &wc, false);
 }
@@ -75,7 +77,8 @@ static enum ibv_wc_status check(const struct qp *qp, const struct send_wqe *wqe,
     int access = requester_is_read(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
     if (requester_is_read(wqe) && !qp->req.read_capacity)
         return IBV_WC_LOC_QP_OP_ERR;
-    if (wqe->length > MAX_MSG_SIZE || (is_atomic(wqe) && wqe->length != 8) || (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
+    if (wqe->length > MAX_MSG_SIZE || (is_atomic(wqe) && wqe->length != 8) ||
+        (qp_is(qp, IBV_QPT_UD) && wqe->length > qp->mtu))
         return IBV_WC_LOC_LEN_ERR;
     if (!wqe->inlined && !sgl_valid(qp_pd(qp), sges, wqe->count, access))
         return IBV_WC_LOC_PROT_ERR;
@@ -133,7 +136,8 @@ static bool read_fits(const struct requester *req)
     return req->read_tail - req->read_head < req->read_capacity;
 }
 
-/* Whether the request behind the one being sent is certain to leave right after it, so that its acknowledgement serves both. */
+/* Whether the request behind the one being sent is certain to leave right after it, so that its acknowledgement serves
+ * both. */
 static bool another_follows(struct qp *qp)
 {
     const struct requester *req = &qp->req;
@@ -170,7 +174,8 @@ static uint32_t handable(struct qp *qp, const struct send_wqe *wqe, struct trans
     packets = packets < room ? packets : room;
     packets = packets < HAND_PACKETS ? packets : HAND_PACKETS;
     uint64_t done = (uint64_t)req->offset * qp->mtu, left = wqe->length - done, bytes = (uint64_t)packets * qp->mtu;
-    to->n = sgl_pieces(qp_pd(qp), qp_send_sges(qp, req->next), wqe->count, done, bytes < left ? bytes : left, to->pieces, HAND_PIECES);
+    to->n = sgl_pieces(qp_pd(qp), qp_send_sges(qp, req->next), wqe->count, done, bytes < left ? bytes : left,
+                       to->pieces, HAND_PIECES);
     return to->n ? packets : 1;
 }
 
@@ -198,12 +203,14 @@ static uint32_t send_part(struct qp *qp, struct send_wqe *wqe)
     packet.ack_request = qp_is(qp, IBV_QPT_RC) && wants_ack(qp, packets, last);
     struct source source = {qp, wqe, qp_send_sges(qp, req->next), done};
     if (packets > 1)
-        return transport_send(&qp->path, &packet, (uint32_t)handed.n * HAND_REF_SIZE, transport_fill_pieces, &handed) ? 0 : packets;
+        return transport_send(&qp->path, &packet, (uint32_t)handed.n * HAND_REF_SIZE, transport_fill_pieces, &handed)
+                   ? 0
+                   : packets;
     return transport_send(datagram ? &wqe->path : &qp->path, &packet, size, fill, &source) ? 0 : 1;
 }
 
-/* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent again ends
- * where it ended before: the responder repeats only what it has done. */
+/* A READ of at most READ_PACKETS packets, or an atomic. The number of packets that the answer has. A READ that is sent
+ * again ends where it ended before: the responder repeats only what it has done. */
 static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
 {
     struct requester *req = &qp->req;
@@ -212,8 +219,9 @@ static uint32_t send_read(struct qp *qp, struct send_wqe *wqe)
     uint32_t packets = wqe->packets - req->offset < most ? wqe->packets - req->offset : most;
     uint64_t bytes = (uint64_t)packets * qp->mtu, left = wqe->length - done;
     struct packet packet = {
-        .opcode = wqe->opcode == IBV_WR_RDMA_READ ? OP_READ_REQUEST
-                                                  : (wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_COMPARE_SWAP : OP_FETCH_ADD),
+        .opcode = wqe->opcode == IBV_WR_RDMA_READ
+                      ? OP_READ_REQUEST
+                      : (wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? OP_COMPARE_SWAP : OP_FETCH_ADD),
         .qpn = qp->attr.dest_qp_num,
         .psn = req->psn,
         .ack_request = true,
@@ -244,13 +252,14 @@ static void step(struct qp *qp, struct send_wqe *wqe, uint32_t packets)
     }
 }
 
-/* Memory that cannot be read any more ends a request before its last packet asks for an acknowledgement: the one before it asks
- * instead, once more. */
+/* Memory that cannot be read any more ends a request before its last packet asks for an acknowledgement: the one before
+ * it asks instead, once more. */
 static bool give_up(struct qp *qp, struct send_wqe *wqe)
 {
     struct requester *req = &qp->req;
     wqe->status = IBV_WC_LOC_PROT_ERR;
-    if (req->next == req->head || psn_diff(wqe->first_psn, req->unacked) <= 0 || requester_is_read(qp_send_wqe(qp, req->next - 1)))
+    if (req->next == req->head || psn_diff(wqe->first_psn, req->unacked) <= 0 ||
+        requester_is_read(qp_send_wqe(qp, req->next - 1)))
         return false;
     req->next--;
     req->psn = psn_add(wqe->first_psn, PSN_MASK);
@@ -290,7 +299,8 @@ static bool send_next_rc(struct qp *qp)
 static bool head_is_bad(const struct qp *qp)
 {
     const struct requester *req = &qp->req;
-    return req->head == req->next && req->head != req->tail && qp_send_wqe((struct qp *)qp, req->head)->state != WQE_POSTED &&
+    return req->head == req->next && req->head != req->tail &&
+           qp_send_wqe((struct qp *)qp, req->head)->state != WQE_POSTED &&
            qp_send_wqe((struct qp *)qp, req->head)->status != IBV_WC_SUCCESS;
 }
 
@@ -303,11 +313,12 @@ static void drained(struct qp *qp)
         event_qp(qp, IBV_EVENT_SQ_DRAINED);
 }
 
-/* Sets how far the window lets packets go now. In a stream whole super-packets leave, and none for a little room: the packets in
- * flight, of which the last one asks for an acknowledgement, will make more. */
+/* Sets how far the window lets packets go now. In a stream whole super-packets leave, and none for a little room: the
+ * packets in flight, of which the last one asks for an acknowledgement, will make more. */
 static bool open_window(struct requester *req)
 {
-    uint32_t flying = (uint32_t)psn_diff(req->psn, req->unacked), room = req->window > flying ? req->window - flying : 0;
+    uint32_t flying = (uint32_t)psn_diff(req->psn, req->unacked),
+             room = req->window > flying ? req->window - flying : 0;
     uint32_t least = req->window / 4 < ACK_EVERY ? req->window / 4 : ACK_EVERY;
     if (flying && room < least)
         return false;

@@ -18,8 +18,8 @@
 #define GOBACK_HOLD_NS  (2 * NS_PER_MS)
 
 /* The 5-bit code of an RNR NAK, in units of 10 us. */
-static const uint16_t rnr_delays[32] = {65536 - 1, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,
-                                        48,        64,  96,  128, 192,  256,  384,  512,  768,  1024, 1536,
+static const uint16_t rnr_delays[32] = {65536 - 1, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                        48,        64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                         2048,      3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 uint64_t requester_timeout(const struct qp *qp)
@@ -38,14 +38,17 @@ static void locate(struct qp *qp, uint32_t psn)
             break;
     }
     req->next = i;
-    req->offset = i != req->tail && qp_send_wqe(qp, i)->state != WQE_POSTED ? (uint32_t)psn_diff(psn, qp_send_wqe(qp, i)->first_psn) : 0;
+    req->offset = i != req->tail && qp_send_wqe(qp, i)->state != WQE_POSTED
+                      ? (uint32_t)psn_diff(psn, qp_send_wqe(qp, i)->first_psn)
+                      : 0;
     req->psn = psn;
 }
 
 static void go_back(struct qp *qp, uint32_t psn)
 {
     struct requester *req = &qp->req;
-    while (req->read_tail != req->read_head && psn_diff(req->reads[(req->read_tail - 1) % req->read_capacity].end, psn) > 0)
+    while (req->read_tail != req->read_head &&
+           psn_diff(req->reads[(req->read_tail - 1) % req->read_capacity].end, psn) > 0)
         req->read_tail--;
     locate(qp, psn);
     engine_mark(qp);
@@ -117,7 +120,8 @@ static void implied_loss(struct qp *qp, uint64_t now)
     go_back(qp, req->unacked);
 }
 
-/* Where the first read that lacks data begins, if that is before `end`, else `end`. A read that waits to be sent again counts. */
+/* Where the first read that lacks data begins, if that is before `end`, else `end`. A read that waits to be sent again
+ * counts. */
 static uint32_t before_reads(const struct qp *qp, uint32_t end)
 {
     const struct requester *req = &qp->req;

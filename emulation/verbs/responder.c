@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving half of a reliable queue pair: checks the order of packets, stores data, and queues answers that leave in order.
- * Source: InfiniBand specification volume 1, sections 9.7.2 to 9.7.5 and 9.9.3 (responder faults). */
+/* The receiving half of a reliable queue pair: checks the order of packets, stores data, and queues answers that leave
+ * in order. Source: InfiniBand specification volume 1, sections 9.7.2 to 9.7.5 and 9.9.3 (responder faults). */
 #include "counters.h"
 #include "engine.h"
 #include "event.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define READ_BURST      64 /* packets of read responses in one go */
+#define READ_BURST      64                /* packets of read responses in one go */
 #define REPLY_NS        (100 * NS_PER_US) /* a program's answer that comes so soon is one */
 #define HOLD_NS         (50 * NS_PER_US)  /* how long an acknowledgement waits for it */
 #define REPLIES_TRUSTED 4
@@ -36,8 +36,9 @@ static void acknowledge(struct qp *qp)
     engine_mark(qp);
 }
 
-/* A program that has answered the last messages with one of its own will answer this one, so the acknowledgement may wait a little and
- * leave with it: half of the packets and of the wake-ups. A second message before the answer is a stream, acknowledged at once. */
+/* A program that has answered the last messages with one of its own will answer this one, so the acknowledgement may
+ * wait a little and leave with it: half of the packets and of the wake-ups. A second message before the answer is a
+ * stream, acknowledged at once. */
 static void acknowledge_message(struct qp *qp)
 {
     struct responder *resp = &qp->resp;
@@ -125,7 +126,8 @@ static bool need_wqe(struct qp *qp)
 static void complete_receive(struct qp *qp, const struct packet *packet, uint32_t size, bool write)
 {
     struct responder *resp = &qp->resp;
-    struct ibv_wc wc = {.wr_id = resp->wqe.wr_id, .byte_len = size, .qp_num = qp_number(qp), .src_qp = qp->attr.dest_qp_num};
+    struct ibv_wc wc = {
+        .wr_id = resp->wqe.wr_id, .byte_len = size, .qp_num = qp_number(qp), .src_qp = qp->attr.dest_qp_num};
     wc.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     if (packet_flags(packet->opcode) & HAS_IMM) {
         wc.wc_flags = IBV_WC_WITH_IMM;
@@ -278,8 +280,8 @@ static void take_atomic(struct qp *qp, const struct packet *packet, unsigned fla
     keep(qp, entry);
 }
 
-/* Who asks again from `psn` on will ask for all that follows too: answers that wait to leave would only delay those he wants now, until
- * he loses patience and asks for more. */
+/* Who asks again from `psn` on will ask for all that follows too: answers that wait to leave would only delay those he
+ * wants now, until he loses patience and asks for more. */
 static void forget_answers(struct responder *resp, uint32_t psn)
 {
     for (; resp->queue_tail != resp->queue_head; resp->queue_tail--) {
@@ -331,7 +333,8 @@ static bool fits(const struct responder *resp, unsigned flags)
 {
     if (flags & HAS_FIRST)
         return !resp->in_message;
-    return resp->in_message && (packet_flags((uint8_t)resp->last) & (HAS_SEND | HAS_WRITE)) == (flags & (HAS_SEND | HAS_WRITE));
+    return resp->in_message &&
+           (packet_flags((uint8_t)resp->last) & (HAS_SEND | HAS_WRITE)) == (flags & (HAS_SEND | HAS_WRITE));
 }
 
 /* All packets but the last of a message are full. */
@@ -413,7 +416,8 @@ static uint8_t read_opcode(const struct answer_entry *entry, uint32_t packets)
     return first && last ? OP_READ_ONLY : first ? OP_READ_FIRST : last ? OP_READ_LAST : OP_READ_MIDDLE;
 }
 
-/* Sends the next part of a READ's answer by saying where it is. The number of packets that it stands for, 0 when that cannot be. */
+/* Sends the next part of a READ's answer by saying where it is. The number of packets that it stands for, 0 when that
+ * cannot be. */
 static uint32_t hand_answer_part(struct qp *qp, const struct answer_entry *entry, struct packet *packet)
 {
     uint32_t rest = entry->packets - entry->done, packets = rest < HAND_PACKETS ? rest : HAND_PACKETS;

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ANSWER_MS 2000
+#define ANSWER_MS     2000
 #define PATHS_LIBRARY "libsoftverbs_paths.so"
 
 static int usage(void)
@@ -20,14 +20,16 @@ static int usage(void)
     fputs("softverbs run -- PROGRAM ARGUMENTS...   run a program on the emulated RDMA devices\n"
           "softverbs env                           print what `run` sets, for a shell\n"
           "softverbs list                          the processes of this network namespace that run on it\n"
-          "softverbs ctl SLOT|all COMMAND...       stats | info | fault LIST | clear | kill QPN | freeze DEVICE | thaw DEVICE |\n"
+          "softverbs ctl SLOT|all COMMAND...       stats | info | fault LIST | clear | kill QPN | freeze DEVICE | thaw "
+          "DEVICE |\n"
           "                                        gid-shift N [DEVICE]\n"
           "This is an emulator: what it measures says nothing about RDMA hardware.\n",
           stderr);
     return 2;
 }
 
-/* The folder of the libraries: SOFTVERBS_LIB, or that of this program in a build, or the one where they were installed. */
+/* The folder of the libraries: SOFTVERBS_LIB, or that of this program in a build, or the one where they were installed.
+ */
 static const char *library_folder(void)
 {
     static char folder[4096 + sizeof(INSTALLED_LIBRARIES)];

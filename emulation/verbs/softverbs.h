@@ -8,16 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory that this process cannot load and store (a device's): registered regions that `owns` claims are copied by these calls,
- * which return 0 or an errno value and may be called from any thread, with the emulator's lock held: they must not call verbs. */
+/* Memory that this process cannot load and store (a device's): registered regions that `owns` claims are copied by
+ * these calls, which return 0 or an errno value and may be called from any thread, with the emulator's lock held: they
+ * must not call verbs. */
 struct softverbs_memory {
     bool (*owns)(const void *address, size_t size);
     int (*read)(void *to, const void *from, size_t size);
     int (*write)(void *to, const void *from, size_t size);
 };
 
-/* NULL takes the hook away. *memory must stay. Also found as the symbol `softverbs_memory` of the library that the environment
- * variable SOFTVERBS_MEMORY names. */
+/* NULL takes the hook away. *memory must stay. Also found as the symbol `softverbs_memory` of the library that the
+ * environment variable SOFTVERBS_MEMORY names. */
 void softverbs_set_memory(const struct softverbs_memory *memory);
 
 /* The UDP source port of a connected queue pair in RTS: 0 or an errno value. mlx5dv_modify_qp_udp_sport calls it. */

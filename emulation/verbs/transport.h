@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The protocol of a queue pair: the requester sends requests and takes answers, the responder takes requests and answers. */
+/* The protocol of a queue pair: the requester sends requests and takes answers, the responder takes requests and
+ * answers. */
 #ifndef VERBS_TRANSPORT_H
 #define VERBS_TRANSPORT_H
 

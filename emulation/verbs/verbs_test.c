@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of the exported calls in one process on the loopback device: states, keys, statuses of every kind of failure, faults,
- * hostile packets, and closing in any order. Exit 77 where no packet socket may be opened. */
+/* Tests of the exported calls in one process on the loopback device: states, keys, statuses of every kind of failure,
+ * faults, hostile packets, and closing in any order. Exit 77 where no packet socket may be opened. */
 #include "counters.h"
 #include "icrc.h"
 #include "packet.h"
@@ -53,7 +53,8 @@ static void every_operation_moves_data(void **state)
     teardown(&pair);
 }
 
-static enum ibv_wc_status fails_with(enum ibv_wr_opcode opcode, uint64_t offset, uint32_t size, uint32_t key_change, enum ibv_wc_status *peer)
+static enum ibv_wc_status fails_with(enum ibv_wr_opcode opcode, uint64_t offset, uint32_t size, uint32_t key_change,
+                                     enum ibv_wc_status *peer)
 {
     struct pair pair;
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
@@ -202,7 +203,8 @@ static void calls_fail_on_demand(void **state)
     struct pair pair;
     char answer[128];
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
-    assert_int_equal(softverbs_control("fault fail-post-send=2,fail-reg=1,fail-poll=1,fail-modify=1", answer, sizeof(answer)), 0);
+    assert_int_equal(
+        softverbs_control("fault fail-post-send=2,fail-reg=1,fail-poll=1,fail-modify=1", answer, sizeof(answer)), 0);
     assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), 0);
     assert_int_equal(post(&pair, 0, IBV_WR_RDMA_WRITE, 8, remote_of(&pair, 1), pair.mr->rkey), ENOMEM);
     assert_null(ibv_reg_mr(pair.pd, pair.memory, 16, 0));
@@ -231,7 +233,8 @@ static void calls_fail_on_demand(void **state)
 static void send_hostile(const uint8_t *bytes, size_t size)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_true(fd >= 0);
     sendto(fd, bytes, size, 0, (struct sockaddr *)&to, sizeof(to));
     close(fd);
@@ -268,12 +271,14 @@ static void hostile_packets_are_counted(void **state)
 {
     struct pair pair;
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
-    struct packet packet = {.opcode = OP_WRITE_ONLY, .qpn = pair.qp[1]->qp_num, .psn = 0xfffffe, .va = remote_of(&pair, 1)};
+    struct packet packet = {
+        .opcode = OP_WRITE_ONLY, .qpn = pair.qp[1]->qp_num, .psn = 0xfffffe, .va = remote_of(&pair, 1)};
     uint8_t bytes[64] = {0};
     packet.rkey = pair.mr->rkey;
     packet.dma_length = 32;
     packet_build(&packet, bytes);
-    uint64_t icrc = counter_read(COUNT_dropped_icrc), opcode = counter_read(COUNT_dropped_opcode), brief = counter_read(COUNT_dropped_short);
+    uint64_t icrc = counter_read(COUNT_dropped_icrc), opcode = counter_read(COUNT_dropped_opcode),
+             brief = counter_read(COUNT_dropped_short);
     send_hostile(bytes, 12 + 16 + 32 + 4);
     await_count(COUNT_dropped_icrc, icrc + 1);
     bytes[0] = 0x1f;
@@ -343,7 +348,8 @@ static void post_chain(struct pair *pair, const enum ibv_wr_opcode *opcodes, int
 
 static void every_request_of_a_stream_completes(void **state)
 {
-    static const enum ibv_wr_opcode opcodes[16] = {[3] = IBV_WR_RDMA_READ, [4] = IBV_WR_RDMA_READ, [9] = IBV_WR_RDMA_READ};
+    static const enum ibv_wr_opcode opcodes[16] = {
+        [3] = IBV_WR_RDMA_READ, [4] = IBV_WR_RDMA_READ, [9] = IBV_WR_RDMA_READ};
     struct pair pair;
     setup(&pair, IBV_QPT_RC, 0, 7, 7);
     for (int round = 0; round < 20; round++) {
@@ -374,7 +380,8 @@ static void memory_that_fails_ends_its_request_only(void **state)
     }
 }
 
-/* Writes, reads and sends by handing over. Without a timeout (0) nothing is sent twice. Returns how many packets handed data over. */
+/* Writes, reads and sends by handing over. Without a timeout (0) nothing is sent twice. Returns how many packets handed
+ * data over. */
 static uint64_t hand_over(const char *fault, uint8_t timeout)
 {
     struct pair pair;
@@ -413,8 +420,8 @@ static void data_is_handed_over(void **state)
     assert_int_equal(counter_read(COUNT_dropped_handover), dropped);
 }
 
-/* The first fetch is that of the question, one for each queue pair: a refusal leaves one of them with packets. Later ones are lost
- * packets. */
+/* The first fetch is that of the question, one for each queue pair: a refusal leaves one of them with packets. Later
+ * ones are lost packets. */
 static void refused_data_goes_by_packets(void **state)
 {
     uint64_t dropped = counter_read(COUNT_dropped_handover);
@@ -448,7 +455,8 @@ static void a_thousand_queue_pairs(void **state)
     struct pair pair;
     static struct ibv_qp *many[5000];
     setup(&pair, IBV_QPT_RC, 14, 7, 7);
-    struct ibv_qp_init_attr init = {.send_cq = pair.cq[0], .recv_cq = pair.cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+    struct ibv_qp_init_attr init = {
+        .send_cq = pair.cq[0], .recv_cq = pair.cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
     for (int i = 0; i < 5000; i++)
         assert_non_null(many[i] = ibv_create_qp(pair.pd, &init));
     for (int i = 1; i < 5000; i++)
@@ -461,15 +469,23 @@ static void a_thousand_queue_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_follow_the_specification), cmocka_unit_test(every_operation_moves_data),
-        cmocka_unit_test(errors_have_their_status),        cmocka_unit_test(local_errors_have_their_status),
-        cmocka_unit_test(retries_end),                     cmocka_unit_test(unreliable_services_deliver),
-        cmocka_unit_test(bad_arguments_change_nothing),    cmocka_unit_test(source_port_is_chosen),
+        cmocka_unit_test(states_follow_the_specification),
+        cmocka_unit_test(every_operation_moves_data),
+        cmocka_unit_test(errors_have_their_status),
+        cmocka_unit_test(local_errors_have_their_status),
+        cmocka_unit_test(retries_end),
+        cmocka_unit_test(unreliable_services_deliver),
+        cmocka_unit_test(bad_arguments_change_nothing),
+        cmocka_unit_test(source_port_is_chosen),
         cmocka_unit_test(a_full_queue_is_an_error),
-        cmocka_unit_test(calls_fail_on_demand),            cmocka_unit_test(hostile_packets_are_counted),
-        cmocka_unit_test(foreign_memory_is_copied),        cmocka_unit_test(closing_in_the_wrong_order),
-        cmocka_unit_test(a_thousand_queue_pairs),          cmocka_unit_test(every_request_of_a_stream_completes),
-        cmocka_unit_test(data_is_handed_over),             cmocka_unit_test(refused_data_goes_by_packets),
+        cmocka_unit_test(calls_fail_on_demand),
+        cmocka_unit_test(hostile_packets_are_counted),
+        cmocka_unit_test(foreign_memory_is_copied),
+        cmocka_unit_test(closing_in_the_wrong_order),
+        cmocka_unit_test(a_thousand_queue_pairs),
+        cmocka_unit_test(every_request_of_a_stream_completes),
+        cmocka_unit_test(data_is_handed_over),
+        cmocka_unit_test(refused_data_goes_by_packets),
         cmocka_unit_test(memory_that_fails_ends_its_request_only),
     };
     struct ibv_context *context = open_loopback();

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#define SIZE      65536
-#define PATIENCE  30 /* seconds until a completion that does not come fails the test */
-#define ALL       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define SIZE     65536
+#define PATIENCE 30 /* seconds until a completion that does not come fails the test */
+#define ALL      (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* Two queue pairs of one process that talk to each other. */
 struct pair {
@@ -50,7 +50,8 @@ static void to_init(struct ibv_qp *qp)
 
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = 0xfffffe};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = 0xfffffe};
     attr.max_dest_rd_atomic = 4;
     attr.min_rnr_timer = 1;
     attr.ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.dgid = *gid}};
@@ -64,7 +65,8 @@ static int to_rtr(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gid)
 
 static int to_rts(struct ibv_qp *qp, uint8_t timeout, uint8_t retries, uint8_t rnr)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = rnr, .sq_psn = 0xfffffe};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = rnr, .sq_psn = 0xfffffe};
     attr.max_rd_atomic = 4;
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
     if (qp->qp_type == IBV_QPT_RC)
@@ -117,7 +119,12 @@ static void teardown(struct pair *pair)
 static int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, uint32_t size, uint64_t remote, uint32_t rkey)
 {
     struct ibv_sge sge = {(uintptr_t)pair->memory + (size_t)side * SIZE, size, pair->mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_send_wr wr = {.wr_id = 7,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
     bool atomic = opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     if (atomic) {
         wr.wr.atomic.remote_addr = remote;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RoCEv2 packets in and out of the kernel. Out: a UDP socket for each interface and source port, batches, segmentation offload.
- * In: two packet sockets a process (IPv4, IPv6) with a filter for its queue pair numbers. All calls under the engine's lock. */
+/* RoCEv2 packets in and out of the kernel. Out: a UDP socket for each interface and source port, batches, segmentation
+ * offload. In: two packet sockets a process (IPv4, IPv6) with a filter for its queue pair numbers. All calls under the
+ * engine's lock. */
 #ifndef VERBS_WIRE_H
 #define VERBS_WIRE_H
 
 #include "icrc.h"
 #include "object.h"
 
-#define WIRE_PAYLOAD_MAX 4096
-#define WIRE_PACKET_MAX  (PACKET_HEADERS_MAX + WIRE_PAYLOAD_MAX + 4 + PACKET_ICRC_SIZE)
+#define WIRE_PAYLOAD_MAX   4096
+#define WIRE_PACKET_MAX    (PACKET_HEADERS_MAX + WIRE_PAYLOAD_MAX + 4 + PACKET_ICRC_SIZE)
 #define WIRE_SUPER_PACKETS 15 /* full packets that one super-packet holds */
-#define SLOT_BITS        12 /* queue pair numbers come in slots of this many bits, one process a slot */
-#define SLOTS_MAX        16
+#define SLOT_BITS          12 /* queue pair numbers come in slots of this many bits, one process a slot */
+#define SLOTS_MAX          16
 
 /* One packet that came. */
 struct arrival {
@@ -40,10 +41,12 @@ int wire_fd6(void);
 enum wire_came { WIRE_NOTHING, WIRE_SOME, WIRE_MANY };
 enum wire_came wire_receive(wire_deliver_fn deliver);
 
-/* Splits and checks a frame; exported for the fuzzer. `segment` is the size of the pieces of a super-packet, 0 for a plain one. */
+/* Splits and checks a frame; exported for the fuzzer. `segment` is the size of the pieces of a super-packet, 0 for a
+ * plain one. */
 void wire_split(const uint8_t *ip, size_t size, size_t segment, int ifindex, wire_deliver_fn deliver);
 
-/* Room for a packet of `size` bytes after the UDP header, and the flow that its ICRC is made of. Commit or cancel before the next begin. */
+/* Room for a packet of `size` bytes after the UDP header, and the flow that its ICRC is made of. Commit or cancel
+ * before the next begin. */
 uint8_t *wire_begin(const struct path *path, size_t size, struct icrc_flow *flow);
 void wire_commit(void);
 void wire_cancel(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The short way out: whole frames by a packet socket, without the kernel's UDP and routing. The frames are those that the long way
- * makes. On the loopback interface their destination's hardware address is nobody's, by which the kernel's own stack leaves them alone
- * and does not search for a UDP socket that wants them; on Ethernet it is the next hop's. */
+/* The short way out: whole frames by a packet socket, without the kernel's UDP and routing. The frames are those that
+ * the long way makes. On the loopback interface their destination's hardware address is nobody's, by which the kernel's
+ * own stack leaves them alone and does not search for a UDP socket that wants them; on Ethernet it is the next hop's.
+ */
 #include "wire_frame.h"
 #include "wire.h"
 #include "wire_hop.h"
@@ -17,11 +18,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GSO_UDP     5 /* VIRTIO_NET_HDR_GSO_UDP_L4, which older headers lack */
-#define HOPS        64
-#define UDP_SIZE    8
-#define IP6_SIZE    40
-#define ETHER_LEAST 1024 /* bytes: with small packets as frames, ping-pong by WRITEs sometimes fell into a slow mode (docs/notebook/emulator.md) */
+#define GSO_UDP  5 /* VIRTIO_NET_HDR_GSO_UDP_L4, which older headers lack */
+#define HOPS     64
+#define UDP_SIZE 8
+#define IP6_SIZE 40
+/* Bytes: with small packets as frames, ping-pong by WRITEs sometimes fell into a slow mode (docs/notebook/emulator.md).
+ */
+#define ETHER_LEAST 1024
 #define SEND_BUFFER (8 * 1024 * 1024)
 
 static int frame_fd = -1;
@@ -130,15 +133,16 @@ size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t t
     at += ETH_HLEN;
     at += path->v6 ? put_ip6(at, path, size, &pseudo) : put_ip4(at, path, size, &pseudo);
     offload.csum_start = (uint16_t)(at - out - (ptrdiff_t)sizeof(offload));
-    /* all of it: the kernel then takes one block of memory, the one that was freed last. The small pages of a frame in pieces go
-     * round through the lists of two processors and come back cold. */
+    /* all of it: the kernel then takes one block of memory, the one that was freed last. The small pages of a frame in
+     * pieces go round through the lists of two processors and come back cold. */
     offload.hdr_len = (uint16_t)(offload.csum_start + UDP_SIZE + size);
     offload.gso_type = segment ? GSO_UDP : VIRTIO_NET_HDR_GSO_NONE;
     offload.gso_size = (uint16_t)segment;
     put16(at, path->source_port);
     put16(at + 2, ROCE_UDP_PORT);
     put16(at + 4, size + UDP_SIZE);
-    put16(at + 6, folded(pseudo + IPPROTO_UDP + (uint32_t)size + UDP_SIZE)); /* whoever cuts or forwards it adds the rest */
+    put16(at + 6,
+          folded(pseudo + IPPROTO_UDP + (uint32_t)size + UDP_SIZE)); /* whoever cuts or forwards it adds the rest */
     memcpy(out, &offload, sizeof(offload));
     return (size_t)(at - out) + UDP_SIZE;
 }

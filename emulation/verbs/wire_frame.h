@@ -13,11 +13,12 @@
 void wire_frame_open(void);
 void wire_frame_close(void);
 
-/* The socket for packets of this path that have up to `size` bytes after the UDP header, -1 when they must take the long way. `to`:
- * the hardware address that they go to. */
+/* The socket for packets of this path that have up to `size` bytes after the UDP header, -1 when they must take the
+ * long way. `to`: the hardware address that they go to. */
 int wire_frame_fd(const struct path *path, size_t size, uint64_t now, uint8_t to[6]);
 
-/* All that comes before `size` bytes after the UDP header. `segment` is the size of the pieces of a super-packet, 0 for a plain one. */
+/* All that comes before `size` bytes after the UDP header. `segment` is the size of the pieces of a super-packet, 0 for
+ * a plain one. */
 size_t wire_frame_headers(uint8_t *out, const struct path *path, const uint8_t to[6], size_t size, size_t segment);
 void wire_frame_address(struct sockaddr_ll *out, const struct path *path);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a path's frames go. The kernel's stack sees some packets again and again: it keeps the neighbour alive, and what it says of the
- * path is never older than FRESH_NS. Not shorter: the kernel answers under a lock that whoever makes or removes an interface holds for
- * milliseconds, and nothing moves here meanwhile. Paths that send rarely are not worth a question. */
+/* Where a path's frames go. The kernel's stack sees some packets again and again: it keeps the neighbour alive, and
+ * what it says of the path is never older than FRESH_NS. Not shorter: the kernel answers under a lock that whoever
+ * makes or removes an interface holds for milliseconds, and nothing moves here meanwhile. Paths that send rarely are
+ * not worth a question. */
 #include "wire_hop.h"
 #include "netlink.h"
 
@@ -42,7 +43,8 @@ static bool is_for(const struct hop *hop, const struct path *path)
 
 static void take_over(struct hop *hop, const struct path *path)
 {
-    *hop = (struct hop){.device = path->device, .v6 = path->v6, .source_port = path->source_port, .traffic_class = path->traffic_class};
+    *hop = (struct hop){
+        .device = path->device, .v6 = path->v6, .source_port = path->source_port, .traffic_class = path->traffic_class};
     memcpy(hop->source, path->source, sizeof(hop->source));
     memcpy(hop->destination, path->destination, sizeof(hop->destination));
 }

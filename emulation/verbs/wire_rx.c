@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving. Several processes of a host share UDP port 4791, so each reads packets by a packet socket whose filter passes the
- * process's own queue pair numbers; a UDP socket that drops everything keeps the kernel from answering "port unreachable". The
- * packet socket also shows the IP header, of which the ICRC covers a part. */
+/* Receiving. Several processes of a host share UDP port 4791, so each reads packets by a packet socket whose filter
+ * passes the process's own queue pair numbers; a UDP socket that drops everything keeps the kernel from answering "port
+ * unreachable". The packet socket also shows the IP header, of which the ICRC covers a part. */
 #include "counters.h"
 #include "wire.h"
 
@@ -56,12 +56,14 @@ static int build_filter(struct sock_filter *code, bool v6, const uint32_t *slots
     int drop = total - 1;
     for (int i = 0; i < 3; i++) {
         code[at++] = (struct sock_filter)BPF_STMT(tests[i].load, tests[i].offset);
-        code[at] = (struct sock_filter)BPF_JUMP(BPF_JMP | tests[i].jump | BPF_K, tests[i].value, 0, (uint8_t)(drop - at - 1));
+        code[at] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | tests[i].jump | BPF_K, tests[i].value, 0, (uint8_t)(drop - at - 1));
         at++;
     }
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE));
     code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OTHERHOST, 0, 2);
-    code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE)); /* see wire_frame.c */
+    code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS,
+                                              (uint32_t)(SKF_AD_OFF + SKF_AD_HATYPE)); /* see wire_frame.c */
     code[at] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARPHRD_LOOPBACK, 0, (uint8_t)(drop - at - 1));
     at++;
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, net + transport + 8 + 4);
@@ -105,7 +107,8 @@ static void prepare(struct receiver *receiver)
     for (int i = 0; i < RX_BATCH; i++) {
         receiver->parts[i][0] = (struct iovec){&receiver->offload[i], sizeof(struct virtio_net_hdr)};
         receiver->parts[i][1] = (struct iovec){frames[i], RX_FRAME};
-        receiver->messages[i].msg_hdr = (struct msghdr){.msg_iov = receiver->parts[i], .msg_iovlen = 2, .msg_name = &receiver->from[i]};
+        receiver->messages[i].msg_hdr =
+            (struct msghdr){.msg_iov = receiver->parts[i], .msg_iovlen = 2, .msg_name = &receiver->from[i]};
     }
 }
 

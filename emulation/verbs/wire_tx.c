@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one super-packet that the
- * kernel (or nobody, on a local link) cuts again. The long way is a UDP socket per interface, family and source port, bound to the
- * interface, the short one wire_frame.c. */
+/* Sending. Packets are built in an arena and leave in batches; equal-sized neighbours to one peer become one
+ * super-packet that the kernel (or nobody, on a local link) cuts again. The long way is a UDP socket per interface,
+ * family and source port, bound to the interface, the short one wire_frame.c. */
 #include "counters.h"
 #include "engine.h"
 #include "fault.h"
@@ -23,7 +23,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define ARENA_SIZE  (128 * 1024) /* two super-packets: what was built is still in the cache when the kernel copies it */
+/* Two super-packets: what was built is still in the cache when the kernel copies it. */
+#define ARENA_SIZE  (128 * 1024)
 #define ENTRIES_MAX 64
 #define PORTS_MAX   256
 #define SUPER_MAX   65000 /* bytes of a super-packet after its UDP header */
@@ -81,7 +82,8 @@ static bool kernel_offloads(void)
     int major = 0, minor = 0;
     if (wish)
         return *wish == '1';
-    return !uname(&name) && sscanf(name.release, "%d.%d", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 2));
+    return !uname(&name) && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+           (major > 6 || (major == 6 && minor >= 2));
 }
 
 int wire_open(void)
@@ -141,7 +143,8 @@ static void set_options(int fd, bool v6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
         setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &whole, sizeof(whole));
     } else {
-        setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole)); /* "don't fragment" makes the identification 0 */
+        setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole,
+                   sizeof(whole)); /* "don't fragment" makes the identification 0 */
     }
 }
 
@@ -155,7 +158,8 @@ static int open_port(const struct path *path, int *out)
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(path->source_port)};
     const struct sockaddr *address = path->v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
     int err = 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, path->device->ifname, (socklen_t)strlen(path->device->ifname) + 1) ||
+    if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, path->device->ifname,
+                   (socklen_t)strlen(path->device->ifname) + 1) ||
         bind(fd, address, path->v6 ? sizeof(six) : sizeof(four))) {
         err = errno;
         close(fd);
@@ -209,8 +213,9 @@ int wire_claim_port(const struct path *path)
 
 static bool same_flow(const struct path *a, const struct path *b)
 {
-    return a->device == b->device && a->v6 == b->v6 && a->source_port == b->source_port && a->traffic_class == b->traffic_class &&
-           !memcmp(a->destination, b->destination, sizeof(a->destination)) && !memcmp(a->source, b->source, sizeof(a->source));
+    return a->device == b->device && a->v6 == b->v6 && a->source_port == b->source_port &&
+           a->traffic_class == b->traffic_class && !memcmp(a->destination, b->destination, sizeof(a->destination)) &&
+           !memcmp(a->source, b->source, sizeof(a->source));
 }
 
 bool wire_joins(void)
@@ -315,7 +320,8 @@ struct outgoing {
     char control[CONTROL_MAX] __attribute__((aligned(8)));
 };
 
-static struct cmsghdr *add_control(struct msghdr *message, struct cmsghdr *at, int level, int type, const void *data, size_t size)
+static struct cmsghdr *add_control(struct msghdr *message, struct cmsghdr *at, int level, int type, const void *data,
+                                   size_t size)
 {
     at->cmsg_level = level;
     at->cmsg_type = type;
@@ -344,11 +350,13 @@ static void fill_address(struct msghdr *message, struct outgoing *out, const str
 
 static void fill_frame(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
 {
-    size_t size = wire_frame_headers(out->headers, &entry->path, entry->to, entry->size, entry->count > 1 ? entry->segment : 0);
+    size_t size =
+        wire_frame_headers(out->headers, &entry->path, entry->to, entry->size, entry->count > 1 ? entry->segment : 0);
     wire_frame_address(&out->link, &entry->path);
     out->parts[0] = (struct iovec){out->headers, size};
     out->parts[1] = (struct iovec){bytes, entry->size};
-    *message = (struct msghdr){.msg_name = &out->link, .msg_namelen = sizeof(out->link), .msg_iov = out->parts, .msg_iovlen = 2};
+    *message = (struct msghdr){
+        .msg_name = &out->link, .msg_namelen = sizeof(out->link), .msg_iov = out->parts, .msg_iovlen = 2};
 }
 
 static void fill_datagram(struct msghdr *message, struct outgoing *out, const struct entry *entry, uint8_t *bytes)
@@ -397,8 +405,8 @@ static void clear_errors(int fd)
         message = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1};
 }
 
-/* How many messages are dealt with: all, or those before the one that the interface's queue had no room for. A full socket buffer
- * is waited for a little; whatever else fails is a lost packet, as on a real wire. */
+/* How many messages are dealt with: all, or those before the one that the interface's queue had no room for. A full
+ * socket buffer is waited for a little; whatever else fails is a lost packet, as on a real wire. */
 static unsigned send_all(int fd, struct mmsghdr *messages, unsigned n)
 {
     unsigned done = 0;
@@ -554,14 +562,17 @@ static int group_v4(int fd, const struct device *device, const union ibv_gid *gi
 {
     struct ip_mreqn request = {.imr_ifindex = device->ifindex};
     memcpy(&request.imr_multiaddr, gid->raw + 12, 4);
-    return setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof(request)) ? errno : 0;
+    return setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof(request)) ? errno
+                                                                                                                : 0;
 }
 
 static int group_v6(int fd, const struct device *device, const union ibv_gid *gid, bool join)
 {
     struct ipv6_mreq request = {.ipv6mr_interface = (unsigned)device->ifindex};
     memcpy(&request.ipv6mr_multiaddr, gid->raw, 16);
-    return setsockopt(fd, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &request, sizeof(request)) ? errno : 0;
+    return setsockopt(fd, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &request, sizeof(request))
+               ? errno
+               : 0;
 }
 
 int wire_join(const struct device *device, const union ibv_gid *gid, bool join)

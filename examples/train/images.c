@@ -42,7 +42,8 @@ static bool read_all(FILE *file, const char *path, struct images *out)
     for (int number = 1; fgets(line, sizeof line, file); number++) {
         struct image image;
         if (!parse_line(line, &image)) {
-            fprintf(stderr, "tutti-train: %s, line %d: want %d pixels of 0 to 16 and a digit, separated by commas\n", path, number, PIXELS);
+            fprintf(stderr, "tutti-train: %s, line %d: want %d pixels of 0 to 16 and a digit, separated by commas\n",
+                    path, number, PIXELS);
             return false;
         }
         if (!add(out, &image)) {

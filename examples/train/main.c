@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job. Every rank sees the same batches in the same order and works on its share of each; one allreduce adds the gradients, so all
- * ranks take the same step. A batch is the same whatever the number of ranks: so is what is learnt, but for rounding.
+ * The job. Every rank sees the same batches in the same order and works on its share of each; one allreduce adds the
+ * gradients, so all ranks take the same step. A batch is the same whatever the number of ranks: so is what is learnt,
+ * but for rounding.
  */
 #include "train.h"
 
@@ -35,15 +36,14 @@ struct job {
     double communication; /* seconds of this epoch */
 };
 
-static const char usage[] =
-    "Usage: tutti run -n RANKS -- tutti-train [options]\n"
-    "Trains a network of two layers on handwritten digits, data-parallel.\n"
-    "  --epochs N   passes over the images (20)\n"
-    "  --batch N    images of a step, over all ranks (64)\n"
-    "  --lr X       learning rate (0.1)\n"
-    "  --seed N     of weights and order (1)\n"
-    "  --data FILE  the images (" DEFAULT_DATA "); examples/train/data.sh fetches them\n"
-    "  --help\n";
+static const char usage[] = "Usage: tutti run -n RANKS -- tutti-train [options]\n"
+                            "Trains a network of two layers on handwritten digits, data-parallel.\n"
+                            "  --epochs N   passes over the images (20)\n"
+                            "  --batch N    images of a step, over all ranks (64)\n"
+                            "  --lr X       learning rate (0.1)\n"
+                            "  --seed N     of weights and order (1)\n"
+                            "  --data FILE  the images (" DEFAULT_DATA "); examples/train/data.sh fetches them\n"
+                            "  --help\n";
 
 static void must(struct job *job, tutti_result_t result, const char *what)
 {
@@ -62,19 +62,37 @@ static double now(void)
 
 static bool parse(int argc, char **argv, struct options *options)
 {
-    static const struct option longs[] = {{"epochs", 1, NULL, 'e'}, {"batch", 1, NULL, 'b'}, {"lr", 1, NULL, 'l'}, {"seed", 1, NULL, 's'},
-                                          {"data", 1, NULL, 'd'},   {"help", 0, NULL, 'h'},  {0}};
+    static const struct option longs[] = {{"epochs", 1, NULL, 'e'},
+                                          {"batch", 1, NULL, 'b'},
+                                          {"lr", 1, NULL, 'l'},
+                                          {"seed", 1, NULL, 's'},
+                                          {"data", 1, NULL, 'd'},
+                                          {"help", 0, NULL, 'h'},
+                                          {0}};
     int option;
     *options = (struct options){20, 64, 0.1f, 1, DEFAULT_DATA};
     while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         switch (option) {
-        case 'e': options->epochs = atoi(optarg); break;
-        case 'b': options->batch = (size_t)atol(optarg); break;
-        case 'l': options->rate = strtof(optarg, NULL); break;
-        case 's': options->seed = strtoull(optarg, NULL, 10); break;
-        case 'd': options->data = optarg; break;
-        case 'h': fputs(usage, stdout); exit(0);
-        default: return false;
+        case 'e':
+            options->epochs = atoi(optarg);
+            break;
+        case 'b':
+            options->batch = (size_t)atol(optarg);
+            break;
+        case 'l':
+            options->rate = strtof(optarg, NULL);
+            break;
+        case 's':
+            options->seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'd':
+            options->data = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            return false;
         }
     }
     return optind == argc && options->epochs > 0 && options->batch > 0 && options->batch < 100000 && options->rate > 0;
@@ -158,20 +176,21 @@ static void run(struct job *job)
     double accuracy = 0;
     network_start(&job->network, &state);
     /* All ranks would make the same weights; a real job reads them on one rank, as here. */
-    must(job, tutti_broadcast(&job->network, &job->network, NETWORK_FLOATS, TUTTI_FLOAT32, 0, job->comm, NULL), "broadcast");
+    must(job, tutti_broadcast(&job->network, &job->network, NETWORK_FLOATS, TUTTI_FLOAT32, 0, job->comm, NULL),
+         "broadcast");
     must(job, tutti_comm_synchronize(job->comm), "broadcast");
     if (job->rank == 0)
-        printf("%zu images to learn, %zu held out; %zu weights; %d ranks, batches of %zu\n%5s %9s %9s %10s %13s\n", job->training,
-               job->images.count - job->training, NETWORK_FLOATS, job->nranks, job->options.batch, "epoch", "loss", "accuracy", "images/s",
-               "communication");
+        printf("%zu images to learn, %zu held out; %zu weights; %d ranks, batches of %zu\n%5s %9s %9s %10s %13s\n",
+               job->training, job->images.count - job->training, NETWORK_FLOATS, job->nranks, job->options.batch,
+               "epoch", "loss", "accuracy", "images/s", "communication");
     for (int epoch = 1; epoch <= job->options.epochs; epoch++) {
         double begin = now();
         float loss = train_epoch(job, epoch, &state);
         double seconds = now() - begin;
         accuracy = test(job);
         if (job->rank == 0)
-            printf("%s%5d %9.4f %8.2f%% %10.0f %12.1f%%\n", isatty(STDOUT_FILENO) ? "\r\033[K" : "", epoch, loss, accuracy * 100,
-                   (double)job->training / seconds, job->communication / seconds * 100);
+            printf("%s%5d %9.4f %8.2f%% %10.0f %12.1f%%\n", isatty(STDOUT_FILENO) ? "\r\033[K" : "", epoch, loss,
+                   accuracy * 100, (double)job->training / seconds, job->communication / seconds * 100);
         fflush(stdout);
     }
     if (job->rank == 0)

@@ -85,7 +85,8 @@ int network_guess(const struct network *network, const struct image *image)
     return best(score);
 }
 
-void network_step(struct network *network, struct network *speed, const struct network *gradient, float rate, size_t count)
+void network_step(struct network *network, struct network *speed, const struct network *gradient, float rate,
+                  size_t count)
 {
     float *weight = (float *)network, *v = (float *)speed;
     const float *g = (const float *)gradient;

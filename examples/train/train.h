@@ -40,6 +40,7 @@ void network_start(struct network *network, uint64_t *state);
 float network_learn(const struct network *network, const struct image *image, struct network *gradient);
 int network_guess(const struct network *network, const struct image *image);
 /* One step of gradient descent with momentum. `gradient` is the sum over `count` images. */
-void network_step(struct network *network, struct network *speed, const struct network *gradient, float rate, size_t count);
+void network_step(struct network *network, struct network *speed, const struct network *gradient, float rate,
+                  size_t count);
 
 #endif

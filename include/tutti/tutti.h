@@ -2,23 +2,23 @@
 /*
  * tutti.h: the public interface of tutti, a collective communication library.
  *
- * Shapes. Counts are in elements, sizes in bytes. "n" is the number of ranks. Every rank of a communicator must issue the same
- * collectives, in the same order, with the same arguments (roots, counts, types, operators).
+ * Shapes. Counts are in elements, sizes in bytes. "n" is the number of ranks. Every rank of a communicator must issue
+ * the same collectives, in the same order, with the same arguments (roots, counts, types, operators).
  *
  * Order. Calls are asynchronous: they enqueue an operation on a stream and return. Operations of one stream, and of one
  * communicator, run in the order of their calls. A NULL stream is the communicator's own stream. Buffers belong to the
  * library from the call until the stream has been synchronized.
  *
- * Devices. A communicator works on host memory, or on the memory of one CUDA device per rank (tutti_config_t.device). On a
- * device its calls take device memory and a CUstream in place of `stream` (NULL: the legacy default stream), return at once,
- * and are ordered and waited for by the means of CUDA.
+ * Devices. A communicator works on host memory, or on the memory of one CUDA device per rank (tutti_config_t.device).
+ * On a device its calls take device memory and a CUstream in place of `stream` (NULL: the legacy default stream),
+ * return at once, and are ordered and waited for by the means of CUDA.
  *
- * Errors. Every call returns a tutti_result_t. On failure tutti_get_last_error() says what was tried, on what, what came
- * back and what to do. An argument error changes nothing. A fault (dead peer, timeout) is kept in the communicator:
- * tutti_comm_get_async_error() reports it, and every later call on it returns it.
+ * Errors. Every call returns a tutti_result_t. On failure tutti_get_last_error() says what was tried, on what, what
+ * came back and what to do. An argument error changes nothing. A fault (dead peer, timeout) is kept in the
+ * communicator: tutti_comm_get_async_error() reports it, and every later call on it returns it.
  *
- * Threads. Different communicators may be used by different threads at once. One communicator may be used by one thread at a
- * time, except tutti_comm_abort() and tutti_comm_get_async_error(), which any thread may call at any time.
+ * Threads. Different communicators may be used by different threads at once. One communicator may be used by one thread
+ * at a time, except tutti_comm_abort() and tutti_comm_get_async_error(), which any thread may call at any time.
  */
 #ifndef TUTTI_H
 #define TUTTI_H
@@ -35,7 +35,7 @@ extern "C" {
 #define TUTTI_VERSION_PATCH 0
 #define TUTTI_VERSION       (TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH)
 
-#define TUTTI_API           __attribute__((visibility("default")))
+#define TUTTI_API __attribute__((visibility("default")))
 
 typedef enum tutti_result {
     TUTTI_SUCCESS = 0,
@@ -83,7 +83,7 @@ typedef struct tutti_unique_id {
     char bytes[TUTTI_UNIQUE_ID_BYTES];
 } tutti_unique_id_t;
 
-/* ---- Library ------------------------------------------------------------------------------------------------------- */
+/* ---- Library ---- */
 
 /* The library's TUTTI_VERSION. */
 TUTTI_API int tutti_get_version(void);
@@ -95,20 +95,21 @@ TUTTI_API const char *tutti_get_error_string(tutti_result_t result);
  * Valid until the next failing call of this thread, or until the communicator is destroyed. comm may be NULL. */
 TUTTI_API const char *tutti_get_last_error(tutti_comm_t comm);
 
-/* ---- Life of a communicator ---------------------------------------------------------------------------------------- */
+/* ---- Life of a communicator ---- */
 
 typedef struct tutti_config {
-    size_t size;         /* sizeof(tutti_config_t) of the caller: lets old programs meet new libraries */
-    int blocking;        /* 1: init, split and the like return when done; 0: they return TUTTI_IN_PROGRESS at once and
-                            tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says. While a child is made so, calls on the parent,
-                            too, return TUTTI_IN_PROGRESS, and aborting the child aborts the parent. Splits of a group are done when it ends */
-    int timeout_ms;      /* an operation fails when it has waited so long for a process that gives no sign of life (stopped, or cut
-                            off); for one that lives it waits. 0: as TUTTI_TIMEOUT says, of a child as the parent */
-    const char *name;    /* shown by logs and tools; copied; NULL: made up */
-    int device;          /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
+    size_t size;    /* sizeof(tutti_config_t) of the caller: lets old programs meet new libraries */
+    int blocking;   /* 1: init, split and the like return when done; 0: they return TUTTI_IN_PROGRESS at once and
+                       tutti_comm_get_async_error() tells; -1: as TUTTI_COMM_BLOCKING says. While a child is made so,
+                       calls on the parent, too, return TUTTI_IN_PROGRESS, and aborting the child aborts the parent.
+                       Splits of a group are done when it ends */
+    int timeout_ms; /* an operation fails when it has waited so long for a process that gives no sign of life (stopped,
+                       or cut off); for one that lives it waits. 0: as TUTTI_TIMEOUT says, of a child as the parent */
+    const char *name; /* shown by logs and tools; copied; NULL: made up */
+    int device;       /* where the buffers are: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device */
     /* On a device, and the same on all ranks: */
-    int blocks;          /* of a kernel, at most, up to 64; 0: as TUTTI_BLOCKS says */
-    int policy;          /* TUTTI_POLICY_DEFAULT or another of those; -1: as TUTTI_CTA_POLICY says */
+    int blocks; /* of a kernel, at most, up to 64; 0: as TUTTI_BLOCKS says */
+    int policy; /* TUTTI_POLICY_DEFAULT or another of those; -1: as TUTTI_CTA_POLICY says */
 } tutti_config_t;
 
 #define TUTTI_HOST           (-1)
@@ -119,16 +120,21 @@ typedef struct tutti_config {
 #define TUTTI_POLICY_ZERO       2 /* copy engines carry all that reduces nothing */
 
 /* blocks and policy of a split's or shrink's config that say nothing are as the parent's. */
-#define TUTTI_CONFIG_INITIALIZER {sizeof(tutti_config_t), -1, 0, NULL, TUTTI_HOST, 0, -1}
+#define TUTTI_CONFIG_INITIALIZER                                                                                       \
+    {                                                                                                                  \
+        sizeof(tutti_config_t), -1, 0, NULL, TUTTI_HOST, 0, -1                                                         \
+    }
 
-/* Makes the meeting point of one new communicator: opens a port in this process that serves the ranks' joining. One rank
- * calls it and hands the id to the others by whatever means the program has. The id is a secret: who knows it may join. */
+/* Makes the meeting point of one new communicator: opens a port in this process that serves the ranks' joining. One
+ * rank calls it and hands the id to the others by whatever means the program has. The id is a secret: who knows it may
+ * join. */
 TUTTI_API tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id);
 
-/* Joins the communicator `id` as `rank` of `nranks`; returns when all have joined, or with an error that names who did not
- * within TUTTI_INIT_TIMEOUT: one that dies before it has reached rank 0 is missed only when 15/16 of that have passed (a log line names it
- * after 10 s). Several ranks may live in one process: call it from one thread each, or inside a group.
- * config may be NULL. Mechanism: docs/bootstrap.md (NCCLX section 7.1: log n control allgather, back-off). */
+/* Joins the communicator `id` as `rank` of `nranks`; returns when all have joined, or with an error that names who did
+ * not within TUTTI_INIT_TIMEOUT: one that dies before it has reached rank 0 is missed only when 15/16 of that have
+ * passed (a log line names it after 10 s). Several ranks may live in one process: call it from one thread each, or
+ * inside a group. config may be NULL. Mechanism: docs/bootstrap.md (NCCLX section 7.1: log n control allgather,
+ * back-off). */
 TUTTI_API tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank,
                                               const tutti_config_t *config);
 
@@ -141,41 +147,45 @@ TUTTI_API tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n);
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
-/* Collective over `comm`: ranks of equal color (>= 0) form a communicator, ordered by key, then by old rank. *child is NULL
- * for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank cannot (no memory, or a wrong argument:
- * these, too, are told to all, who are waited for), all ranks fail and name it, and may try again. */
+/* Collective over `comm`: ranks of equal color (>= 0) form a communicator, ordered by key, then by old rank. *child is
+ * NULL for TUTTI_SPLIT_NOCOLOR. Needs no meeting point; links to peers are shared with the parent. If one rank cannot
+ * (no memory, or a wrong argument: these, too, are told to all, who are waited for), all ranks fail and name it, and
+ * may try again. */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child,
                                           const tutti_config_t *config);
 
 /* Collective over `comm`: the same ranks in a communicator of their own. */
 TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *child, const tutti_config_t *config);
 
-/* Called by every rank that is not in `excluded` (count ranks of `comm`, the same list everywhere): a communicator of the
- * remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have failed. If lists
- * differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain fail and name it, and may try again.
- * A rank that dies in the very last step may be found by the first call on the child: then shrink once more. A living rank that the
- * others exclude must not call: it would wait until they destroy `comm`. */
+/* Called by every rank that is not in `excluded` (count ranks of `comm`, the same list everywhere): a communicator of
+ * the remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have
+ * failed. If lists differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain
+ * fail and name it, and may try again. A rank that dies in the very last step may be found by the first call on the
+ * child: then shrink once more. A living rank that the others exclude must not call: it would wait until they destroy
+ * `comm`. */
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
                                            const tutti_config_t *config);
 
-/* Waits until everything issued on `comm` is done. After it only destroy is allowed. TUTTI_INVALID_USAGE if a peer's calls are seen to have differed, or
- * if a peer has sent a message that was never received. */
+/* Waits until everything issued on `comm` is done. After it only destroy is allowed. TUTTI_INVALID_USAGE if a peer's
+ * calls are seen to have differed, or if a peer has sent a message that was never received. */
 TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
-/* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls on it
- * (TUTTI_INVALID_USAGE, and nothing is done). Returns what finalizing returned, if the communicator had not failed before; it is
- * freed all the same. */
+/* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls
+ * on it (TUTTI_INVALID_USAGE, and nothing is done). Returns what finalizing returned, if the communicator had not
+ * failed before; it is freed all the same. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
-/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had ended here end well there,
- * also where they are called later (if no send or receive that has not ended is before them there, and no process is lost).
- * On GPUs what all its ranks have called is first brought to its end, within seconds, and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of
- * the user is touched any more, but in an open group of the calling thread at once: so several communicators can be given up together
- * whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then waits. Any thread may call
- * it. The handle stays valid until tutti_comm_destroy(). */
+/* Gives up: pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks; collectives that had
+ * ended here end well there, also where they are called later (if no send or receive that has not ended is before them
+ * there, and no process is lost). On GPUs what all its ranks have called is first brought to its end, within seconds,
+ * and other ranks' operations that need nothing more of this rank complete. Returns when no buffer of the user is
+ * touched any more, but in an open group of the calling thread at once: so several communicators can be given up
+ * together whose operations wait for one another's; tutti_comm_destroy(), or aborting once more behind the group, then
+ * waits. Any thread may call it. The handle stays valid until tutti_comm_destroy(). */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm);
 
-/* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator. */
+/* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator.
+ */
 TUTTI_API tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *state);
 
 TUTTI_API tutti_result_t tutti_comm_count(tutti_comm_t comm, int *count);
@@ -188,11 +198,11 @@ TUTTI_API tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device);
 /* Bytes that the communicator holds at this moment, its children not counted. Either pointer may be NULL. */
 TUTTI_API tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t *host_bytes);
 
-/* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if some of it failed, or if nothing was issued since
- * the last time and the communicator has failed. */
+/* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if some of it
+ * failed, or if nothing was issued since the last time and the communicator has failed. */
 TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
 
-/* ---- Host streams -------------------------------------------------------------------------------------------------- */
+/* ---- Host streams ---- */
 
 /* A stream orders operations of several communicators. Operations of one stream run one after another. */
 TUTTI_API tutti_result_t tutti_stream_create(tutti_stream_t *stream);
@@ -203,7 +213,7 @@ TUTTI_API tutti_result_t tutti_stream_synchronize(tutti_stream_t stream);
 /* TUTTI_SUCCESS when idle, TUTTI_IN_PROGRESS otherwise. Makes progress. */
 TUTTI_API tutti_result_t tutti_stream_query(tutti_stream_t stream);
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 /* Page-aligned zeroed memory that peers of this host can map: collectives on it copy less. Free with tutti_mem_free. */
 TUTTI_API tutti_result_t tutti_mem_alloc(void **pointer, size_t size);
@@ -218,55 +228,62 @@ TUTTI_API tutti_result_t tutti_device_mem_free(void *pointer);
 TUTTI_API tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 TUTTI_API tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle);
 
-/* ---- Operators ----------------------------------------------------------------------------------------------------- */
+/* ---- Operators ---- */
 
-/* *op: every rank's input is multiplied by its own *scalar (one element of `type`, read during the call), then summed. */
-TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type, tutti_comm_t comm);
+/* *op: every rank's input is multiplied by its own *scalar (one element of `type`, read during the call), then summed.
+ */
+TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type,
+                                                    tutti_comm_t comm);
 /* The same with a scalar in device memory, read when the operation runs: it must stay valid until then. */
 TUTTI_API tutti_result_t tutti_op_create_premul_sum_device(tutti_op_t *op, const void *device_scalar, tutti_type_t type,
                                                            tutti_comm_t comm);
 TUTTI_API tutti_result_t tutti_op_destroy(tutti_op_t op, tutti_comm_t comm);
 
-/* ---- Collectives --------------------------------------------------------------------------------------------------- */
+/* ---- Collectives ---- */
 /*
- * In place means: send and receive buffer overlap exactly as said below. Other overlaps are not allowed. A count of 0 is
- * legal and still synchronizes nothing but the order of calls. Buffers need no alignment.
+ * In place means: send and receive buffer overlap exactly as said below. Other overlaps are not allowed. A count of 0
+ * is legal and still synchronizes nothing but the order of calls. Buffers need no alignment.
  */
 
 /* recv[i] = op over ranks of send[i], i < count; the same bits on every rank. In place: recv == send. */
 TUTTI_API tutti_result_t tutti_allreduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
                                          tutti_comm_t comm, tutti_stream_t stream);
 /* As allreduce, the result only on `root`; recv is ignored elsewhere. In place: recv == send on root. */
-TUTTI_API tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, int root,
-                                      tutti_comm_t comm, tutti_stream_t stream);
+TUTTI_API tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                                      int root, tutti_comm_t comm, tutti_stream_t stream);
 /* recv = root's send; send is ignored elsewhere. In place: recv == send on root. */
 TUTTI_API tutti_result_t tutti_broadcast(const void *send, void *recv, size_t count, tutti_type_t type, int root,
                                          tutti_comm_t comm, tutti_stream_t stream);
 /* recv holds n blocks of count elements; block r = rank r's send. In place: send == recv + rank * count. */
-TUTTI_API tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
-                                         tutti_stream_t stream);
-/* send holds n blocks of count elements; recv = op over ranks of block `rank`. In place: recv == send + rank * count. */
-TUTTI_API tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
-                                              tutti_comm_t comm, tutti_stream_t stream);
-/* Both hold n blocks of count elements; my block r goes to rank r's block `rank`. In place: not allowed. */
-TUTTI_API tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
-                                        tutti_stream_t stream);
-/* send_counts[r] elements at send + send_offsets[r] go to rank r; recv_counts[r] elements arrive at recv + recv_offsets[r].
- * Counts and offsets are in elements, n entries each, copied during the call. What r sends me must be what I expect. */
-TUTTI_API tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
-                                         const size_t *recv_counts, const size_t *recv_offsets, tutti_type_t type,
+TUTTI_API tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti_type_t type,
                                          tutti_comm_t comm, tutti_stream_t stream);
-/* On root recv holds n blocks of count elements; block r = rank r's send. In place on root: send == recv + root * count. */
+/* send holds n blocks of count elements; recv = op over ranks of block `rank`. In place: recv == send + rank * count.
+ */
+TUTTI_API tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type,
+                                              tutti_op_t op, tutti_comm_t comm, tutti_stream_t stream);
+/* Both hold n blocks of count elements; my block r goes to rank r's block `rank`. In place: not allowed. */
+TUTTI_API tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_type_t type,
+                                        tutti_comm_t comm, tutti_stream_t stream);
+/* send_counts[r] elements at send + send_offsets[r] go to rank r; recv_counts[r] elements arrive at recv +
+ * recv_offsets[r]. Counts and offsets are in elements, n entries each, copied during the call. What r sends me must be
+ * what I expect. */
+TUTTI_API tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, const size_t *send_offsets,
+                                         void *recv, const size_t *recv_counts, const size_t *recv_offsets,
+                                         tutti_type_t type, tutti_comm_t comm, tutti_stream_t stream);
+/* On root recv holds n blocks of count elements; block r = rank r's send. In place on root: send == recv + root *
+ * count. */
 TUTTI_API tutti_result_t tutti_gather(const void *send, void *recv, size_t count, tutti_type_t type, int root,
                                       tutti_comm_t comm, tutti_stream_t stream);
-/* On root send holds n blocks of count elements; recv = root's block `rank`. In place on root: recv == send + root * count. */
+/* On root send holds n blocks of count elements; recv = root's block `rank`. In place on root: recv == send + root *
+ * count. */
 TUTTI_API tutti_result_t tutti_scatter(const void *send, void *recv, size_t count, tutti_type_t type, int root,
                                        tutti_comm_t comm, tutti_stream_t stream);
 /* Done when every rank has called it. */
 TUTTI_API tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_stream_t stream);
 
-/* count elements to / from `peer`. Matched in the order of calls between the two ranks; the counts must agree. Calls that
- * must run at the same time (exchange with a peer) belong in one group. A rank may send to itself inside a group. */
+/* count elements to / from `peer`. Matched in the order of calls between the two ranks; the counts must agree. Calls
+ * that must run at the same time (exchange with a peer) belong in one group. A rank may send to itself inside a group.
+ */
 TUTTI_API tutti_result_t tutti_send(const void *send, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
                                     tutti_stream_t stream);
 TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
@@ -277,8 +294,8 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
  * inside makes the end return it, and nothing of the group is issued. */
 TUTTI_API tutti_result_t tutti_group_start(void);
 TUTTI_API tutti_result_t tutti_group_end(void);
-/* Drops what the open group of this thread keeps, and what comes into it: its outermost end issues nothing and fails. Communicators
- * that it was to make are NULL then. */
+/* Drops what the open group of this thread keeps, and what comes into it: its outermost end issues nothing and fails.
+ * Communicators that it was to make are NULL then. */
 TUTTI_API tutti_result_t tutti_group_cancel(void);
 
 #ifdef __cplusplus

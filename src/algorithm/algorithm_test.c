@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every algorithm, proved for every n up to 64 and for samples beyond, in place and not; with TUTTI_TEST_QUICK for fewer n. */
+/* Every algorithm, proved for every n up to 64 and for samples beyond, in place and not; with TUTTI_TEST_QUICK for
+ * fewer n. */
 #include "algorithm/algorithm.h"
 #include "schedule/checker.h"
 

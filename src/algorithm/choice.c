@@ -26,7 +26,8 @@ static const struct builtin {
     const char *algorithm;
 } builtins[] = {
 #define CHOICE(coll, class_, direct_, min_, max_, bytes_, name_)                                                       \
-    {COLL_##coll, CLASS_##class_, NEED_##direct_ == NEED_DIRECT, NEED_##direct_ == NEED_HOSTS, min_, max_, bytes_, name_},
+    {COLL_##coll, CLASS_##class_, NEED_##direct_ == NEED_DIRECT, NEED_##direct_ == NEED_HOSTS, min_, max_,             \
+     bytes_,      name_},
 #include "tables/choice.tbl"
 #undef CHOICE
 };
@@ -143,8 +144,8 @@ static bool applies(const struct choice_rule *rule, const struct question *q)
 {
     int n = q->shape.nranks;
     return rule->coll == q->shape.coll && (rule->classes & q->class_bit) && (q->direct || !rule->direct) &&
-           (q->hosts || !rule->hosts) &&
-           n >= rule->min_ranks && n <= rule->max_ranks && q->bytes <= rule->max_bytes && allowed(q, rule->algorithm);
+           (q->hosts || !rule->hosts) && n >= rule->min_ranks && n <= rule->max_ranks && q->bytes <= rule->max_bytes &&
+           allowed(q, rule->algorithm);
 }
 
 static const struct algorithm *pick_by_rules(const struct choice_rule *rules, int count, const struct question *q)

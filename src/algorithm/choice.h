@@ -31,7 +31,7 @@ struct choice_rule {
     int min_ranks, max_ranks; /* both included */
     uint64_t max_bytes;       /* included; UINT64_MAX: no limit */
     const struct algorithm *algorithm;
-    bool hosts;               /* only with CHOICE_HOSTS */
+    bool hosts; /* only with CHOICE_HOSTS */
 };
 
 /* By TUTTI_ALGO, and TUTTI_TUNE_FILE or ~/.config/tutti/tune.json if that exists. TUTTI_INVALID_ARGUMENT names what is

@@ -119,8 +119,9 @@ static tutti_result_t check_keys(const struct reader *r)
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
             known |= strcmp(keys[i], key) == 0;
         if (!known)
-            return bad_rule(r, key,
-                            "no such key, but collective, class, direct, hosts, min_ranks, max_ranks, max_bytes, algorithm");
+            return bad_rule(
+                r, key,
+                "no such key, but collective, class, direct, hosts, min_ranks, max_ranks, max_bytes, algorithm");
     }
     return TUTTI_SUCCESS;
 }

@@ -362,7 +362,8 @@ int main(void)
         cmocka_unit_test(alltoallv_ignores_bytes),
         cmocka_unit_test(from_the_environment),
         cmocka_unit_test(from_the_home_folder),
-        cmocka_unit_test(several_hosts), cmocka_unit_test(names_of_algorithms),
+        cmocka_unit_test(several_hosts),
+        cmocka_unit_test(names_of_algorithms),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Direct: everyone exchanges with everyone at once. Fewest rounds, most messages: for peers that load and store each
- * other's memory, and for few ranks. Allreduce comes in two: "one-shot" (all send everything, one exchange) and "direct"
- * (two exchanges: reduce my block of all, give it to all). Peers are taken in rotated order, so that rank 0 is not
- * everyone's first.
+ * other's memory, and for few ranks. Allreduce comes in two: "one-shot" (all send everything, one exchange) and
+ * "direct" (two exchanges: reduce my block of all, give it to all). Peers are taken in rotated order, so that rank 0 is
+ * not everyone's first.
  */
 #include "algorithm/rows.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcast by a fan: block b goes from the root to one rank in the middle, the b-th behind the root, and from there to all
- * others. The root's link carries the vector once, as in a chain, and there are two hops, however many ranks there are.
+ * Broadcast by a fan: block b goes from the root to one rank in the middle, the b-th behind the root, and from there to
+ * all others. The root's link carries the vector once, as in a chain, and there are two hops, however many ranks there
+ * are.
  */
 #include "algorithm/rows.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes with levels: hosts of many sizes, in and out of order. Every algorithm is proved on them, and the price knows them. */
+/* Shapes with levels: hosts of many sizes, in and out of order. Every algorithm is proved on them, and the price knows
+ * them. */
 #include "algorithm/algorithm.h"
 #include "base/random.h"
 #include "schedule/checker.h"
@@ -25,7 +26,8 @@ static struct levels *make(const uint64_t *host, int n)
 static void groups(void **state)
 {
     struct levels *levels = make((uint64_t[]){9, 4, 9, 4, 9, 7}, 6);
-    assert_true(levels->nranks == 6 && levels->hosts == 3 && levels->least == 1 && levels->most == 3 && !levels->in_order);
+    assert_true(levels->nranks == 6 && levels->hosts == 3 && levels->least == 1 && levels->most == 3 &&
+                !levels->in_order);
     assert_memory_equal(levels->order, ((int32_t[]){0, 2, 4, 1, 3, 5}), 24);
     assert_memory_equal(levels->position, ((int32_t[]){0, 3, 1, 4, 2, 5}), 24);
     assert_memory_equal(levels->host, ((int32_t[]){0, 1, 0, 1, 0, 2}), 24);
@@ -56,7 +58,8 @@ static void prove_all(const uint64_t *host, int n)
     for (int i = 0; i < algorithm_count(); i++)
         for (int coll = 0; coll < COLL_COUNT; coll++)
             if (algorithm_row(i)->colls >> coll & 1)
-                prove(algorithm_row(i), (struct shape){(enum coll)coll, n, schedule_has_root((enum coll)coll) ? n / 2 : 0, levels});
+                prove(algorithm_row(i),
+                      (struct shape){(enum coll)coll, n, schedule_has_root((enum coll)coll) ? n / 2 : 0, levels});
     free(levels);
 }
 
@@ -132,7 +135,8 @@ static void price_in_seconds(void **state)
     free(levels);
     assert_true(crossing[0].rounds == 2 && crossing[1].rounds == 14);
     assert_true(seconds[0] < 0.6 * seconds[1]);
-    assert_int_equal(cost_far_walk(algorithm_row(0), &(struct shape){COLL_ALLREDUCE, 8, 0}, &crossing[0]), TUTTI_INVALID_ARGUMENT);
+    assert_int_equal(cost_far_walk(algorithm_row(0), &(struct shape){COLL_ALLREDUCE, 8, 0}, &crossing[0]),
+                     TUTTI_INVALID_ARGUMENT);
 }
 
 int main(void)

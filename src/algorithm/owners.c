@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reduce by owners, for peers that store in each other's memory. The vector has a block for each owner. All ranks give their
- * contributions to the owners, who reduce and give the results to the root. "two-shot": every rank is an owner. "lines", "bulk" and
- * "peer-load" (longer vectors): all but the root are, because all results come over the root's link; of two ranks both are.
+ * Reduce by owners, for peers that store in each other's memory. The vector has a block for each owner. All ranks give
+ * their contributions to the owners, who reduce and give the results to the root. "two-shot": every rank is an owner.
+ * "lines", "bulk" and "peer-load" (longer vectors): all but the root are, because all results come over the root's
+ * link; of two ranks both are.
  */
 #include "algorithm/rows.h"
 
@@ -101,7 +102,7 @@ ALGORITHM(two_shot_reduce, "two-shot", COLL_BIT(REDUCE), ALGORITHM_GPU, two, nra
           two_shot_round, two_shot_cost)
 ALGORITHM(bulk_reduce, "bulk", COLL_BIT(REDUCE), ALGORITHM_GPU, two, spared, spared_scratch, all_actions, spared_round,
           spared_cost)
-ALGORITHM(lines_reduce, "lines", COLL_BIT(REDUCE), ALGORITHM_GPU, two, spared, spared_scratch, all_actions, spared_round,
-          spared_cost)
+ALGORITHM(lines_reduce, "lines", COLL_BIT(REDUCE), ALGORITHM_GPU, two, spared, spared_scratch, all_actions,
+          spared_round, spared_cost)
 ALGORITHM(peer_load_reduce, "peer-load", COLL_BIT(REDUCE), ALGORITHM_GPU, two, spared, spared_scratch, all_actions,
           spared_round, spared_cost)

@@ -6,6 +6,7 @@
 #include "schedule/schedule.h"
 
 /* All rows, in the order in which they are listed: X(symbol). Ways of GPUs come last. */
+/* clang-format off */
 #define ALGORITHM_ROWS(ROW)                                                                                            \
     ROW(direct_allreduce) ROW(direct_reduce) ROW(direct_broadcast) ROW(direct_allgather)                               \
     ROW(direct_reduce_scatter) ROW(direct_alltoall) ROW(direct_gather) ROW(direct_scatter) ROW(direct_barrier)         \
@@ -22,6 +23,7 @@
     ROW(chain_broadcast) ROW(copy_chain_broadcast) ROW(exchange_broadcast) ROW(exchange_allgather)                     \
     ROW(exchange_alltoall) ROW(exchange_gather) ROW(exchange_scatter) ROW(exchange_barrier) ROW(copy_broadcast)        \
     ROW(copy_allgather) ROW(copy_alltoall) ROW(copy_gather) ROW(copy_scatter)
+/* clang-format on */
 
 #define DECLARE_ROW(symbol) extern const struct algorithm algorithm_##symbol;
 ALGORITHM_ROWS(DECLARE_ROW)

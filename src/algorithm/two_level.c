@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two levels: allreduce where hosts hold several ranks. As many ranks of each host as the smallest host has are owners.
- * Within a host all give each owner its part, and it reduces them. Owners of the same part go round a ring of hosts, each
- * with its part alone. Then owners share the results within their host. The network carries 2V (hosts - 1) / hosts each way
- * for a host, and every owner drives it; a ring of all n ranks would carry 2V (n - 1) / n over one pair of ranks.
+ * Within a host all give each owner its part, and it reduces them. Owners of the same part go round a ring of hosts,
+ * each with its part alone. Then owners share the results within their host. The network carries 2V (hosts - 1) / hosts
+ * each way for a host, and every owner drives it; a ring of all n ranks would carry 2V (n - 1) / n over one pair of
+ * ranks.
  */
 #include "algorithm/rows.h"
 
@@ -117,7 +118,8 @@ static int round_of(const struct shape *shape, int rank, int round, struct actio
     if (round == 0)
         return give_parts(&me, actions);
     if (round == 1 && owns)
-        actions[count++] = act_reduce(scratch(0), me.size, out(me.index * me.hosts), part(&me, me.index), me.hosts == 1);
+        actions[count++] =
+            act_reduce(scratch(0), me.size, out(me.index * me.hosts), part(&me, me.index), me.hosts == 1);
     if (round == last)
         return count + share_parts(&me, actions + count);
     return count + (owns ? go_round(&me, round - 1, actions + count) : 0);

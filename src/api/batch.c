@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches: the calls of a group for each GPU are issued by a thread of their own, if one can be had, as most of the time is the driver's. */
+/* Batches: the calls of a group for each GPU are issued by a thread of their own, if one can be had, as most of the
+ * time is the driver's. */
 #include "api/group.h"
 
 #include "base/error.h"
@@ -9,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCHES  16 /* a group for more devices is issued by its caller alone */
-#define AHEAD 2  /* collectives by which one rank's calls may be ahead of another's, if one thread issues both: of each up to 24 messages a pair */
+#define BATCHES 16 /* a group for more devices is issued by its caller alone */
+/* Collectives by which one rank's calls may be ahead of another's, if one thread issues both: of each up to 24 messages
+ * a pair. */
+#define AHEAD   2
 #define PORTION 32 /* messages of a pair in one operation; the executor's mailbox has places for more */
 
 /* All calls for one GPU, in their order. */
@@ -32,7 +35,7 @@ static bool is_call(const struct entry *entry)
     return entry->kind == ENTRY_COLLECTIVE || entry->kind == ENTRY_P2P;
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------------------------- */
+/* ---- Streams ---- */
 
 static struct entry *find_leader(struct entry *first, const struct entry *entry)
 {
@@ -50,8 +53,9 @@ static bool is_new(const struct entry *leader, const struct entry *entry)
 }
 
 /*
- * A communicator's calls of a group are one operation on all their streams, as NCCL has it: they are issued on the first one's stream, which
- * comes behind what is on the others before, and these behind it at the end. Peers may have put the same calls on streams in another way.
+ * A communicator's calls of a group are one operation on all their streams, as NCCL has it: they are issued on the
+ * first one's stream, which comes behind what is on the others before, and these behind it at the end. Peers may have
+ * put the same calls on streams in another way.
  */
 static void find_leaders(struct entry *entry, size_t count)
 {
@@ -59,7 +63,8 @@ static void find_leaders(struct entry *entry, size_t count)
         struct entry *one = &entry[i];
         if (!is_call(one) || !comm_joins_streams(one->comm))
             continue;
-        one->leader = i && entry[i - 1].leader && entry[i - 1].comm == one->comm ? entry[i - 1].leader : find_leader(entry, one);
+        one->leader =
+            i && entry[i - 1].leader && entry[i - 1].comm == one->comm ? entry[i - 1].leader : find_leader(entry, one);
         one->leader->last = one;
         one->beside = one->stream != one->leader->stream && is_new(one->leader, one);
         one->leader->joins = one->leader->joins || one->beside;
@@ -77,15 +82,17 @@ static tutti_result_t order_streams(const struct entry *leader, bool part)
     tutti_result_t result = TUTTI_SUCCESS;
     for (const struct entry *entry = leader; entry <= leader->last && result == TUTTI_SUCCESS; entry++)
         if (entry->leader == leader && entry->beside)
-            result = comm_follow(leader->comm, part ? entry->stream : leader->stream, part ? leader->stream : entry->stream);
+            result =
+                comm_follow(leader->comm, part ? entry->stream : leader->stream, part ? leader->stream : entry->stream);
     return result;
 }
 
-/* ---- One batch ------------------------------------------------------------------------------------------------------- */
+/* ---- One batch ---- */
 
 static bool goes_with(const struct entry *entry, const struct entry *first)
 {
-    return entry->comm == first->comm && entry->kind == ENTRY_P2P && entry->portion == first->portion && stream_of(entry) == stream_of(first);
+    return entry->comm == first->comm && entry->kind == ENTRY_P2P && entry->portion == first->portion &&
+           stream_of(entry) == stream_of(first);
 }
 
 /* Where entries of another communicator, or another portion, begin: arrange() has put them together. */
@@ -167,7 +174,7 @@ static void issue_batch(void *argument, int index)
     issue_set(argument, 1u << index);
 }
 
-/* ---- All batches ------------------------------------------------------------------------------------------------------ */
+/* ---- All batches ---- */
 
 /* LOTS: there are too many. */
 static int find_batch(struct batches *batches, int device)
@@ -200,7 +207,7 @@ static bool divide(struct batches *batches)
     return any_thread;
 }
 
-/* ---- Order --------------------------------------------------------------------------------------------------------- */
+/* ---- Order ---- */
 
 /* 0: collectives, and what is no call. */
 static uint64_t turn_of(const struct entry *entry)
@@ -227,13 +234,14 @@ static int by_pair(const void *a, const void *b)
     const struct entry *x = a, *y = b;
     int order = order_of(x->kind == ENTRY_P2P, y->kind == ENTRY_P2P);
     order = order ? order : order_of((uintptr_t)x->comm, (uintptr_t)y->comm);
-    order = order ? order : order_of((uint64_t)x->item.peer * 2 + x->item.sends, (uint64_t)y->item.peer * 2 + y->item.sends);
+    order = order ? order
+                  : order_of((uint64_t)x->item.peer * 2 + x->item.sends, (uint64_t)y->item.peer * 2 + y->item.sends);
     return order ? order : order_of(x->place, y->place);
 }
 
 /*
- * One rank's calls may wait when a peer's have not come for so many messages, and the peer's may be this very thread's. So no operation has
- * more of one pair; both ends divide them alike.
+ * One rank's calls may wait when a peer's have not come for so many messages, and the peer's may be this very thread's.
+ * So no operation has more of one pair; both ends divide them alike.
  */
 static void deal_out(struct entry *entry, size_t count)
 {
@@ -241,7 +249,8 @@ static void deal_out(struct entry *entry, size_t count)
     qsort(entry, count, sizeof *entry, by_pair);
     for (size_t i = 0; i < count; i++) {
         const struct entry *of = &entry[first];
-        if (of->comm != entry[i].comm || of->item.peer != entry[i].item.peer || of->item.sends != entry[i].item.sends || of->kind != entry[i].kind)
+        if (of->comm != entry[i].comm || of->item.peer != entry[i].item.peer || of->item.sends != entry[i].item.sends ||
+            of->kind != entry[i].kind)
             first = i;
         entry[i].portion = entry[i].kind == ENTRY_P2P ? (i - first) / PORTION : 0;
         entry[i].number = i - first;
@@ -249,8 +258,9 @@ static void deal_out(struct entry *entry, size_t count)
 }
 
 /*
- * Collectives come first, then messages, communicator by communicator. A rank has messages with some others only, and may have called them
- * before or behind a collective that its peers have called at another place: each in its own order, they would wait for one another.
+ * Collectives come first, then messages, communicator by communicator. A rank has messages with some others only, and
+ * may have called them before or behind a collective that its peers have called at another place: each in its own
+ * order, they would wait for one another.
  */
 static void arrange(struct entry *entry, size_t count)
 {
@@ -285,7 +295,8 @@ static int by_place(const void *a, const void *b)
     return order_of(x->place, y->place);
 }
 
-/* Collectives that came GPU after GPU: none gets far ahead of its peers'. In each batch they stay in order. Messages, behind them, are dealt out in portions. */
+/* Collectives that came GPU after GPU: none gets far ahead of its peers'. In each batch they stay in order. Messages,
+ * behind them, are dealt out in portions. */
 static void interleave(struct batches *batches)
 {
     size_t placed = 0, before = SIZE_MAX, count = 0;
@@ -316,7 +327,8 @@ static tutti_result_t issue_in_order(struct entry *entry, struct entry *end)
     return result;
 }
 
-/* When one batch fails others may hear of it while they are issued: theirs is a remote error, its own says why. NULL: none has failed; no call on a GPU is ever still in progress. */
+/* When one batch fails others may hear of it while they are issued: theirs is a remote error, its own says why. NULL:
+ * none has failed; no call on a GPU is ever still in progress. */
 static const struct batch *find_cause(const struct batches *batches)
 {
     const struct batch *cause = NULL;

@@ -52,7 +52,8 @@ static tutti_result_t issue(struct executor *executor, const struct call *call, 
     return outcome(scripted_of(executor));
 }
 
-static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream)
+static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count,
+                               tutti_stream_t stream)
 {
     (void)items;
     say(scripted_of(executor), "m", count, stream);
@@ -78,13 +79,18 @@ static void script(struct scripted *who, char name, int device, uint64_t id)
 
 static struct entry collective(struct scripted *who, size_t count, long stream)
 {
-    return (struct entry){.kind = ENTRY_COLLECTIVE, .comm = &who->comm, .stream = (tutti_stream_t)(intptr_t)stream,
+    return (struct entry){.kind = ENTRY_COLLECTIVE,
+                          .comm = &who->comm,
+                          .stream = (tutti_stream_t)(intptr_t)stream,
                           .call = {.coll = COLL_ALLREDUCE, .count = count}};
 }
 
 static struct entry send(struct scripted *who, int peer, long stream)
 {
-    return (struct entry){.kind = ENTRY_P2P, .comm = &who->comm, .stream = (tutti_stream_t)(intptr_t)stream, .item = {.sends = true, .peer = peer}};
+    return (struct entry){.kind = ENTRY_P2P,
+                          .comm = &who->comm,
+                          .stream = (tutti_stream_t)(intptr_t)stream,
+                          .item = {.sends = true, .peer = peer}};
 }
 
 static void one_operation_for_the_messages_of_a_group(void **state)
@@ -160,9 +166,12 @@ static void the_first_failure_ends_a_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_operation_for_the_messages_of_a_group), cmocka_unit_test(no_more_than_a_portion_of_one_pair),
-        cmocka_unit_test(calls_on_several_streams_join_the_first),   cmocka_unit_test(host_streams_are_never_joined),
-        cmocka_unit_test(ranks_of_one_thread_take_turns),            cmocka_unit_test(the_first_failure_ends_a_group),
+        cmocka_unit_test(one_operation_for_the_messages_of_a_group),
+        cmocka_unit_test(no_more_than_a_portion_of_one_pair),
+        cmocka_unit_test(calls_on_several_streams_join_the_first),
+        cmocka_unit_test(host_streams_are_never_joined),
+        cmocka_unit_test(ranks_of_one_thread_take_turns),
+        cmocka_unit_test(the_first_failure_ends_a_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ static tutti_result_t check_call(tutti_comm_t comm, struct call *call, struct ne
 }
 
 /* Checks the rest and issues. `rooted`: the root is looked at. */
-static tutti_result_t issue(tutti_comm_t comm, struct call *call, struct needs needs, bool rooted, tutti_op_t op, tutti_stream_t stream)
+static tutti_result_t issue(tutti_comm_t comm, struct call *call, struct needs needs, bool rooted, tutti_op_t op,
+                            tutti_stream_t stream)
 {
     tutti_result_t result = check_call(comm, call, needs);
     if (result == TUTTI_SUCCESS && rooted)
@@ -50,37 +51,41 @@ static bool is_root(tutti_comm_t comm, int root)
     return comm && comm_usable(comm) == TUTTI_SUCCESS && comm->team->rank == root;
 }
 
-tutti_result_t tutti_allreduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, tutti_comm_t comm,
-                               tutti_stream_t stream)
+tutti_result_t tutti_allreduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                               tutti_comm_t comm, tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_ALLREDUCE, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
     return issue(comm, &call, (struct needs){1, 1}, false, op, stream);
 }
 
-tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, int root, tutti_comm_t comm,
-                            tutti_stream_t stream)
+tutti_result_t tutti_reduce(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, int root,
+                            tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_REDUCE, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = (int)op};
+    struct call call = {
+        .coll = COLL_REDUCE, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = (int)op};
     return issue(comm, &call, (struct needs){1, is_root(comm, root)}, true, op, stream);
 }
 
-tutti_result_t tutti_broadcast(const void *send, void *recv, size_t count, tutti_type_t type, int root, tutti_comm_t comm,
-                               tutti_stream_t stream)
+tutti_result_t tutti_broadcast(const void *send, void *recv, size_t count, tutti_type_t type, int root,
+                               tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_BROADCAST, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
+    struct call call = {
+        .coll = COLL_BROADCAST, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
     return issue(comm, &call, (struct needs){is_root(comm, root), 1}, true, TUTTI_SUM, stream);
 }
 
-tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm, tutti_stream_t stream)
+tutti_result_t tutti_allgather(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
+                               tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_ALLGATHER, .type = type, .count = count, .in = send, .out = recv, .op = -1};
     return issue(comm, &call, (struct needs){1, ranks_of(comm)}, false, TUTTI_SUM, stream);
 }
 
-tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op, tutti_comm_t comm,
-                                    tutti_stream_t stream)
+tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                                    tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_REDUCE_SCATTER, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
+    struct call call = {
+        .coll = COLL_REDUCE_SCATTER, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
     return issue(comm, &call, (struct needs){ranks_of(comm), 1}, false, op, stream);
 }
 
@@ -91,14 +96,18 @@ static tutti_result_t refuse_in_place(const void *send, const void *recv, size_t
     return group_note(error_set(TUTTI_INVALID_USAGE, "%s cannot run in place; give it another recv buffer", what));
 }
 
-tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm, tutti_stream_t stream)
+tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_type_t type, tutti_comm_t comm,
+                              tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_ALLTOALL, .type = type, .count = count, .in = send, .out = recv, .op = -1};
     tutti_result_t result = refuse_in_place(send, recv, count, "alltoall");
-    return result == TUTTI_SUCCESS ? issue(comm, &call, (struct needs){ranks_of(comm), ranks_of(comm)}, false, TUTTI_SUM, stream) : result;
+    return result == TUTTI_SUCCESS
+               ? issue(comm, &call, (struct needs){ranks_of(comm), ranks_of(comm)}, false, TUTTI_SUM, stream)
+               : result;
 }
 
-static tutti_result_t check_vector(const char *name, const void *buffer, const size_t *counts, const size_t *offsets, int n, tutti_type_t type)
+static tutti_result_t check_vector(const char *name, const void *buffer, const size_t *counts, const size_t *offsets,
+                                   int n, tutti_type_t type)
 {
     if (!counts || !offsets)
         return error_set(TUTTI_INVALID_ARGUMENT, "the %s counts or offsets are NULL", name);
@@ -116,8 +125,8 @@ static tutti_result_t check_vector(const char *name, const void *buffer, const s
 }
 
 tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
-                               const size_t *recv_counts, const size_t *recv_offsets, tutti_type_t type, tutti_comm_t comm,
-                               tutti_stream_t stream)
+                               const size_t *recv_counts, const size_t *recv_offsets, tutti_type_t type,
+                               tutti_comm_t comm, tutti_stream_t stream)
 {
     struct call call = {.coll = COLL_ALLTOALLV,
                         .type = type,
@@ -141,22 +150,24 @@ tutti_result_t tutti_alltoallv(const void *send, const size_t *send_counts, cons
         return refuse_in_place(send, recv, 1, "alltoallv");
     int me = comm->team->rank;
     if (send_counts[me] != recv_counts[me])
-        return group_note(error_set(TUTTI_INVALID_ARGUMENT, "rank %d sends itself %zu elements and expects %zu", me, send_counts[me],
-                                    recv_counts[me]));
+        return group_note(error_set(TUTTI_INVALID_ARGUMENT, "rank %d sends itself %zu elements and expects %zu", me,
+                                    send_counts[me], recv_counts[me]));
     return group_collective(comm, &call, stream);
 }
 
 tutti_result_t tutti_gather(const void *send, void *recv, size_t count, tutti_type_t type, int root, tutti_comm_t comm,
                             tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_GATHER, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
+    struct call call = {
+        .coll = COLL_GATHER, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
     return issue(comm, &call, (struct needs){1, is_root(comm, root) ? ranks_of(comm) : 0}, true, TUTTI_SUM, stream);
 }
 
 tutti_result_t tutti_scatter(const void *send, void *recv, size_t count, tutti_type_t type, int root, tutti_comm_t comm,
                              tutti_stream_t stream)
 {
-    struct call call = {.coll = COLL_SCATTER, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
+    struct call call = {
+        .coll = COLL_SCATTER, .type = type, .count = count, .in = send, .out = recv, .root = root, .op = -1};
     return issue(comm, &call, (struct needs){is_root(comm, root) ? ranks_of(comm) : 0, 1}, true, TUTTI_SUM, stream);
 }
 
@@ -170,11 +181,12 @@ static __attribute__((noinline)) tutti_result_t check_group(int rank)
 {
     if (group_open())
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE, "rank %d sends to or receives from itself outside a group: it would wait forever", rank);
+    return error_set(TUTTI_INVALID_USAGE,
+                     "rank %d sends to or receives from itself outside a group: it would wait forever", rank);
 }
 
-static tutti_result_t point_to_point(bool sends, void *data, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
-                                     tutti_stream_t stream)
+static tutti_result_t point_to_point(bool sends, void *data, size_t count, tutti_type_t type, int peer,
+                                     tutti_comm_t comm, tutti_stream_t stream)
 {
     struct p2p_item item = {.sends = sends, .peer = peer, .data = data, .count = count, .type = type};
     tutti_result_t result = comm_usable(comm);
@@ -191,12 +203,14 @@ static tutti_result_t point_to_point(bool sends, void *data, size_t count, tutti
     return result == TUTTI_SUCCESS ? group_p2p(comm, &item, stream) : group_note(result);
 }
 
-tutti_result_t tutti_send(const void *send, size_t count, tutti_type_t type, int peer, tutti_comm_t comm, tutti_stream_t stream)
+tutti_result_t tutti_send(const void *send, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
+                          tutti_stream_t stream)
 {
     return point_to_point(true, (void *)(uintptr_t)send, count, type, peer, comm, stream);
 }
 
-tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type, int peer, tutti_comm_t comm, tutti_stream_t stream)
+tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type, int peer, tutti_comm_t comm,
+                          tutti_stream_t stream)
 {
     return point_to_point(false, recv, count, type, peer, comm, stream);
 }

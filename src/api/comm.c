@@ -35,7 +35,7 @@ const char *tutti_get_last_error(tutti_comm_t comm)
     return error_last();
 }
 
-/* ---- Making -------------------------------------------------------------------------------------------------------- */
+/* ---- Making ---- */
 
 tutti_result_t tutti_get_unique_id(tutti_unique_id_t *id)
 {
@@ -72,7 +72,8 @@ static tutti_result_t begin_order(tutti_comm_t *comm, const tutti_config_t *conf
     return result == TUTTI_SUCCESS ? comm_settings(settings, config) : result;
 }
 
-tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank, const tutti_config_t *config)
+tutti_result_t tutti_comm_init_rank(tutti_comm_t *comm, int nranks, const tutti_unique_id_t *id, int rank,
+                                    const tutti_config_t *config)
 {
     struct comm_settings settings = comm_defaults();
     settings.rank = rank;
@@ -114,7 +115,8 @@ tutti_result_t tutti_comm_init_all(tutti_comm_t *comms, int n)
 {
     tutti_unique_id_t id;
     if (!comms || n < 1)
-        return group_note(error_set(TUTTI_INVALID_ARGUMENT, "comms is %p and n is %d; n communicators are to be made, at least 1",
+        return group_note(error_set(TUTTI_INVALID_ARGUMENT,
+                                    "comms is %p and n is %d; n communicators are to be made, at least 1",
                                     (void *)comms, n));
     tutti_result_t result = tutti_get_unique_id(&id);
     if (result != TUTTI_SUCCESS)
@@ -134,14 +136,16 @@ static tutti_result_t no_group(const char *what)
 }
 
 /* What is wrong with a rank's arguments is told to all, who wait for it: each fails, and none waits in vain. */
-tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child, const tutti_config_t *config)
+tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *child,
+                                const tutti_config_t *config)
 {
     struct making making;
     tutti_result_t result = comm_usable(comm);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
     if (!child || color < TUTTI_SPLIT_NOCOLOR)
-        result = error_set(TUTTI_INVALID_ARGUMENT, "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
+        result = error_set(TUTTI_INVALID_ARGUMENT,
+                           "child is %p and color is %d; a color is TUTTI_SPLIT_NOCOLOR or at least 0", (void *)child,
                            color);
     if (group_open())
         return result == TUTTI_SUCCESS ? group_split(comm, color, key, config, child) : group_note(result);
@@ -164,7 +168,8 @@ static tutti_result_t check_excluded(tutti_comm_t comm, const int *excluded, int
         if (result != TUTTI_SUCCESS)
             return result;
         if (excluded[i] == comm->team->rank)
-            return error_set(TUTTI_INVALID_USAGE, "rank %d is excluded and must not call tutti_comm_shrink()", excluded[i]);
+            return error_set(TUTTI_INVALID_USAGE, "rank %d is excluded and must not call tutti_comm_shrink()",
+                             excluded[i]);
     }
     return TUTTI_SUCCESS;
 }
@@ -179,10 +184,12 @@ static tutti_result_t can_shrink(tutti_comm_t comm)
     int state = atomic_load_explicit(&comm->state, memory_order_acquire);
     if (state == COMM_MAKING)
         return comm_refuse(comm);
-    return state == COMM_READY ? TUTTI_SUCCESS : error_set(TUTTI_INVALID_USAGE, "the communicator was never made, or was finalized");
+    return state == COMM_READY ? TUTTI_SUCCESS
+                               : error_set(TUTTI_INVALID_USAGE, "the communicator was never made, or was finalized");
 }
 
-tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child, const tutti_config_t *config)
+tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,
+                                 const tutti_config_t *config)
 {
     struct making making;
     tutti_result_t result = can_shrink(comm);
@@ -194,14 +201,15 @@ tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int cou
     return making_go(&making, child);
 }
 
-/* ---- Ending -------------------------------------------------------------------------------------------------------- */
+/* ---- Ending ---- */
 
 /* A group would issue its calls on what is gone. */
 static tutti_result_t not_grouped(const char *what, int calls)
 {
     if (!calls)
         return TUTTI_SUCCESS;
-    return group_note(error_set(TUTTI_INVALID_USAGE, "%d calls of an open group are on this %s; call tutti_group_end() first", calls, what));
+    return group_note(error_set(TUTTI_INVALID_USAGE,
+                                "%d calls of an open group are on this %s; call tutti_group_end() first", calls, what));
 }
 
 tutti_result_t tutti_comm_finalize(tutti_comm_t comm)
@@ -253,12 +261,13 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
     return TUTTI_SUCCESS;
 }
 
-/* ---- Asking -------------------------------------------------------------------------------------------------------- */
+/* ---- Asking ---- */
 
 static tutti_result_t made(tutti_comm_t comm, const void *out)
 {
     tutti_result_t result = comm_check(comm);
-    if (result == TUTTI_SUCCESS && (atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_MAKING || !comm->team))
+    if (result == TUTTI_SUCCESS &&
+        (atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_MAKING || !comm->team))
         result = error_note(TUTTI_IN_PROGRESS, "the communicator is not made yet");
     if (result == TUTTI_SUCCESS && !out)
         result = error_set(TUTTI_INVALID_ARGUMENT, "the place for the answer is NULL");
@@ -320,10 +329,11 @@ tutti_result_t tutti_comm_synchronize(tutti_comm_t comm)
     tutti_result_t result = comm_check(comm);
     if (result != TUTTI_SUCCESS)
         return result;
-    return atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_READY ? comm_wait(comm, false) : comm_usable(comm);
+    return atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_READY ? comm_wait(comm, false)
+                                                                                  : comm_usable(comm);
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------------------------- */
+/* ---- Streams ---- */
 
 tutti_result_t tutti_stream_create(tutti_stream_t *stream)
 {
@@ -343,7 +353,8 @@ tutti_result_t tutti_stream_synchronize(tutti_stream_t stream)
     struct team *team;
     uint64_t position;
     if (!stream)
-        return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL; for a communicator's own stream call tutti_comm_synchronize()");
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "stream is NULL; for a communicator's own stream call tutti_comm_synchronize()");
     while ((team = stream_visit(stream, true, &position))) {
         team_wait(team, position);
         team_part(team);
@@ -377,7 +388,7 @@ tutti_result_t tutti_stream_destroy(tutti_stream_t stream)
     return TUTTI_SUCCESS;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 tutti_result_t tutti_mem_alloc(void **pointer, size_t size)
 {
@@ -407,7 +418,8 @@ tutti_result_t tutti_comm_register(tutti_comm_t comm, void *buffer, size_t size,
 {
     tutti_result_t result = comm_usable(comm);
     if (result == TUTTI_SUCCESS && (!buffer || !size || !handle))
-        result = error_set(TUTTI_INVALID_ARGUMENT, "buffer is %p, size %zu, handle %p; none may be NULL or 0", buffer, size, (void *)handle);
+        result = error_set(TUTTI_INVALID_ARGUMENT, "buffer is %p, size %zu, handle %p; none may be NULL or 0", buffer,
+                           size, (void *)handle);
     return result == TUTTI_SUCCESS ? memory_register(comm, buffer, size, handle) : result;
 }
 

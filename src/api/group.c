@@ -35,8 +35,9 @@ tutti_result_t group_note(tutti_result_t result)
     if (!group_depth || result == TUTTI_SUCCESS)
         return result;
     if (result == TUTTI_IN_PROGRESS)
-        result = error_set(TUTTI_INVALID_USAGE, "the communicator is still being made: calls on it come behind the group that makes it, "
-                                                "when tutti_comm_get_async_error() says success");
+        result = error_set(TUTTI_INVALID_USAGE,
+                           "the communicator is still being made: calls on it come behind the group that makes it, "
+                           "when tutti_comm_get_async_error() says success");
     if (group.error == TUTTI_SUCCESS) {
         group.error = result;
         snprintf(group.sentence, sizeof group.sentence, "%s", error_last());
@@ -114,7 +115,8 @@ tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t s
         return result;
     if (!group_depth)
         return group_pass(comm, call, counts, stream);
-    result = add(&(struct entry){.kind = ENTRY_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
+    result =
+        add(&(struct entry){.kind = ENTRY_COLLECTIVE, .comm = comm, .stream = stream, .call = *call, .counts = counts});
     if (result != TUTTI_SUCCESS)
         free(counts);
     return result;
@@ -174,7 +176,7 @@ static tutti_result_t issue_inits(void)
     return result;
 }
 
-/* ---- Splits -------------------------------------------------------------------------------------------------------- */
+/* ---- Splits ---- */
 
 static void drop_split(struct split *split)
 {
@@ -247,7 +249,8 @@ static tutti_result_t issue_splits(void)
         struct split *split = split_of(i);
         if (!split || !split->first)
             continue;
-        if (thread_start(&split->thread, "tutti-splitter", run_splits, split) != TUTTI_SUCCESS) /* the others wait for this rank: it must not be missing */
+        if (thread_start(&split->thread, "tutti-splitter", run_splits, split) !=
+            TUTTI_SUCCESS) /* the others wait for this rank: it must not be missing */
             run_splits(split);
     }
     for (size_t i = 0; i < group.count; i++) {

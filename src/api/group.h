@@ -18,15 +18,16 @@ struct entry {
     tutti_stream_t stream;
     struct call call;
     struct p2p_item item;
-    size_t *counts;    /* of alltoallv: owned until the operation takes it */
-    tutti_comm_t *out; /* of an init or a split */
+    size_t *counts;      /* of alltoallv: owned until the operation takes it */
+    tutti_comm_t *out;   /* of an init or a split */
     struct split *split; /* owned */
-    int batch;             /* batch.c; -1: none */
+    int batch;           /* batch.c; -1: none */
     size_t place;        /* batch.c: in the order of the calls */
-    size_t portion;        /* batch.c: of many messages of a pair */
+    size_t portion;      /* batch.c: of many messages of a pair */
     size_t number;       /* batch.c: a collective's, of its communicator's in the group */
-    struct entry *leader, *last; /* batch.c: its communicator's first in the group, and of that the last; NULL: it goes by itself */
-    bool joins, beside;  /* batch.c: a leader with several streams; the first one on a stream other than its leader's */
+    struct entry *leader,
+        *last; /* batch.c: its communicator's first in the group, and of that the last; NULL: it goes by itself */
+    bool joins, beside; /* batch.c: a leader with several streams; the first one on a stream other than its leader's */
 };
 
 static inline bool group_goes_on(tutti_result_t so_far)
@@ -40,7 +41,8 @@ static inline tutti_result_t group_worse(tutti_result_t so_far, tutti_result_t n
     return so_far == TUTTI_SUCCESS || (so_far == TUTTI_IN_PROGRESS && next != TUTTI_SUCCESS) ? next : so_far;
 }
 
-/* batch.c: issues the collectives, sends and receives, those for several GPUs at the same time. Issued ones are ENTRY_DONE. */
+/* batch.c: issues the collectives, sends and receives, those for several GPUs at the same time. Issued ones are
+ * ENTRY_DONE. */
 tutti_result_t batch_issue_all(struct entry *entry, size_t count);
 
 #endif

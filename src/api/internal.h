@@ -16,7 +16,8 @@ static inline bool group_open(void)
     return group_depth > 0;
 }
 /* Calls of this thread's open group, or straight to the engine when none is open. */
-static inline tutti_result_t group_pass(tutti_comm_t comm, const struct call *call, size_t *counts, tutti_stream_t stream)
+static inline tutti_result_t group_pass(tutti_comm_t comm, const struct call *call, size_t *counts,
+                                        tutti_stream_t stream)
 {
     tutti_result_t result = comm_prepare(comm, call);
     if (result == TUTTI_SUCCESS)
@@ -27,15 +28,16 @@ static inline tutti_result_t group_pass(tutti_comm_t comm, const struct call *ca
 tutti_result_t group_keep(tutti_comm_t comm, struct call *call, tutti_stream_t stream);
 static inline tutti_result_t group_collective(tutti_comm_t comm, struct call *call, tutti_stream_t stream)
 {
-    return group_open() || call->coll == COLL_ALLTOALLV ? group_keep(comm, call, stream) : group_pass(comm, call, NULL, stream);
+    return group_open() || call->coll == COLL_ALLTOALLV ? group_keep(comm, call, stream)
+                                                        : group_pass(comm, call, NULL, stream);
 }
 tutti_result_t group_keep_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream);
 static inline tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item *item, tutti_stream_t stream)
 {
     return group_open() ? group_keep_p2p(comm, item, stream) : comm_p2p(comm, item, 1, stream);
 }
-/* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is still being made is an error there: the
- * call would be left out. */
+/* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is
+ * still being made is an error there: the call would be left out. */
 tutti_result_t group_note(tutti_result_t result);
 
 /* operator.c: resolves an operator value into call->op, premul and scalar. */
@@ -60,8 +62,8 @@ static inline tutti_result_t check_root(tutti_comm_t comm, int root)
 static inline tutti_result_t check_count(size_t count, size_t times, tutti_type_t type)
 {
     size_t elements, bytes;
-    bool fits = !__builtin_mul_overflow(count, times, &elements) && !__builtin_mul_overflow(elements, type_size(type), &bytes) &&
-                bytes <= PTRDIFF_MAX;
+    bool fits = !__builtin_mul_overflow(count, times, &elements) &&
+                !__builtin_mul_overflow(elements, type_size(type), &bytes) && bytes <= PTRDIFF_MAX;
     return fits ? TUTTI_SUCCESS : refuse_count(count, times, type);
 }
 

@@ -13,7 +13,8 @@ tutti_result_t operator_resolve(tutti_comm_t comm, tutti_op_t op, struct call *c
         return TUTTI_SUCCESS;
     unsigned index = (unsigned)op - TUTTI_OP_COUNT;
     if (index >= COMM_PREMULS || !comm->premul[index].used)
-        return error_set(TUTTI_INVALID_ARGUMENT, "operator %d is neither built in nor a living one of this communicator", (int)op);
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "operator %d is neither built in nor a living one of this communicator", (int)op);
     if (comm->premul[index].type != call->type)
         return error_set(TUTTI_INVALID_ARGUMENT, "operator %d was made for %s, and the call is of %s", (int)op,
                          type_name(comm->premul[index].type), type_name(call->type));
@@ -45,7 +46,8 @@ static tutti_result_t create(tutti_op_t *op, const void *scalar, bool on_device,
         *op = (tutti_op_t)(TUTTI_OP_COUNT + index);
         return TUTTI_SUCCESS;
     }
-    return error_set(TUTTI_INVALID_USAGE, "this communicator has %d operators alive already; destroy some", COMM_PREMULS);
+    return error_set(TUTTI_INVALID_USAGE, "this communicator has %d operators alive already; destroy some",
+                     COMM_PREMULS);
 }
 
 tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tutti_type_t type, tutti_comm_t comm)
@@ -53,7 +55,8 @@ tutti_result_t tutti_op_create_premul_sum(tutti_op_t *op, const void *scalar, tu
     return create(op, scalar, false, type, comm);
 }
 
-tutti_result_t tutti_op_create_premul_sum_device(tutti_op_t *op, const void *device_scalar, tutti_type_t type, tutti_comm_t comm)
+tutti_result_t tutti_op_create_premul_sum_device(tutti_op_t *op, const void *device_scalar, tutti_type_t type,
+                                                 tutti_comm_t comm)
 {
     return create(op, device_scalar, true, type, comm);
 }
@@ -65,7 +68,8 @@ tutti_result_t tutti_op_destroy(tutti_op_t op, tutti_comm_t comm)
     if (result != TUTTI_SUCCESS)
         return result;
     if ((unsigned)op < TUTTI_OP_COUNT || index >= COMM_PREMULS || !comm->premul[index].used)
-        return error_set(TUTTI_INVALID_ARGUMENT, "operator %d was not made for this communicator, or was destroyed before", (int)op);
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "operator %d was not made for this communicator, or was destroyed before", (int)op);
     comm->premul[index].used = false;
     return TUTTI_SUCCESS;
 }

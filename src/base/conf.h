@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of variables: what the environment does not set they do. The one of NCCL_CONF_FILE, or else ~/.nccl.conf; behind that /etc/nccl.conf. */
+/* Files of variables: what the environment does not set they do. The one of NCCL_CONF_FILE, or else ~/.nccl.conf;
+ * behind that /etc/nccl.conf. */
 #ifndef TUTTI_BASE_CONF_H
 #define TUTTI_BASE_CONF_H
 

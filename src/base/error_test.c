@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sentences of failures: whole as long as a sentence is, made of those before, kept over what cleaning up notes, each thread its own. */
+/* The sentences of failures: whole as long as a sentence is, made of those before, kept over what cleaning up notes,
+ * each thread its own. */
 #include "base/error.h"
 
 #include <pthread.h>

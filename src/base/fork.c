@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of our sockets by descriptor. An entry holds the socket's inode, so that one whose number has another owner by now is spared. */
+/* A table of our sockets by descriptor. An entry holds the socket's inode, so that one whose number has another owner
+ * by now is spared. */
 #include "base/fork.h"
 
 #include <pthread.h>
@@ -16,7 +17,8 @@ uint32_t fork_generation;
 
 static ino_t inode_of[MOST_SOCKETS]; /* 0: none of ours */
 static int highest = -1;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while a socket is made and written down, and during fork() */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* held while a socket is made and written down, and during fork() */
 static void (*resets[MOST_RESETS])(void);
 static _Atomic int reset_count;
 static struct list inherited = {&inherited, &inherited};
@@ -72,7 +74,8 @@ void fork_reset_by(void (*reset)(void))
         resets[index] = reset;
 }
 
-/* They are kept in reach, not to be taken for leaks. Another thread may have been changing the list: only its ends are touched. */
+/* They are kept in reach, not to be taken for leaks. Another thread may have been changing the list: only its ends are
+ * touched. */
 void fork_forget(struct list *list)
 {
     if (!list_empty(list)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intrusive doubly linked lists: a head and nodes that live inside the things listed. An unlinked node points at itself. */
+/* Intrusive doubly linked lists: a head and nodes that live inside the things listed. An unlinked node points at
+ * itself. */
 #ifndef TUTTI_BASE_LIST_H
 #define TUTTI_BASE_LIST_H
 
@@ -14,8 +15,8 @@ struct list {
 #define list_entry(node, type, member)  container_of(node, type, member)
 #define list_each(node, head)           for (struct list *node = (head)->next; node != (head); node = node->next)
 /* As list_each, and the body may remove `node`. */
-#define list_each_safe(node, head)                                                                                          \
-    for (struct list *node = (head)->next, *node##_next = node->next; node != (head);                                       \
+#define list_each_safe(node, head)                                                                                     \
+    for (struct list *node = (head)->next, *node##_next = node->next; node != (head);                                  \
          node = node##_next, node##_next = node->next)
 
 static inline void list_init(struct list *head)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock that is tried rather than waited for. Holders never sleep in the kernel; who must have it yields until it is free. */
+/* A lock that is tried rather than waited for. Holders never sleep in the kernel; who must have it yields until it is
+ * free. */
 #ifndef TUTTI_BASE_LOCK_H
 #define TUTTI_BASE_LOCK_H
 

@@ -58,7 +58,8 @@ void log_write(enum log_level level, const char *format, ...)
 {
     char line[1400], host[64] = "?";
     gethostname(host, sizeof host - 1);
-    int used = snprintf(line, sizeof line, "tutti %s:%d:%d [%s] ", host, (int)getpid(), (int)gettid(), level_names[level]);
+    int used =
+        snprintf(line, sizeof line, "tutti %s:%d:%d [%s] ", host, (int)getpid(), (int)gettid(), level_names[level]);
     va_list args;
     va_start(args, format);
     int text = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);

@@ -121,13 +121,14 @@ tutti_result_t net_parse(const char *what, const char *text, struct net_address 
 {
     struct host_port parts;
     if (!split(text, &parts))
-        return error_set(TUTTI_INVALID_ARGUMENT, "%s=%.200s is not an address: want host:port, 10.0.0.1:4711 or [fd00::1]:4711",
-                         what, text);
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "%s=%.200s is not an address: want host:port, 10.0.0.1:4711 or [fd00::1]:4711", what, text);
     struct addrinfo hints = {.ai_family = wanted_family(), .ai_socktype = SOCK_STREAM}, *found = NULL;
     int error = getaddrinfo(parts.host, parts.port, &hints, &found);
     if (error)
-        return error_set(TUTTI_SYSTEM_ERROR, "%s=%.200s: cannot find the address of host \"%.100s\": %s%s", what, text, parts.host,
-                         gai_strerror(error), wanted_family() == AF_UNSPEC ? "" : "; TUTTI_SOCKET_FAMILY narrows the choice");
+        return error_set(TUTTI_SYSTEM_ERROR, "%s=%.200s: cannot find the address of host \"%.100s\": %s%s", what, text,
+                         parts.host, gai_strerror(error),
+                         wanted_family() == AF_UNSPEC ? "" : "; TUTTI_SOCKET_FAMILY narrows the choice");
     memset(out, 0, sizeof *out);
     if (found->ai_addrlen <= sizeof *out)
         memcpy(out, found->ai_addr, found->ai_addrlen);
@@ -154,7 +155,8 @@ tutti_result_t net_reserve(struct net_address *at, int *out)
     char text[NET_TEXT];
     int fd = fork_socket(at->any.sa_family, SOCK_STREAM);
     if (fd < 0)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket to listen on %s: %s", net_format(at, text), strerror(errno));
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a socket to listen on %s: %s", net_format(at, text),
+                         strerror(errno));
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->any.sa_family == AF_INET6 && net_is_wildcard(at))
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -162,7 +164,8 @@ tutti_result_t net_reserve(struct net_address *at, int *out)
     if (bind(fd, &at->any, net_size(at)) < 0 || !net_local(fd, &bound)) {
         int error = errno;
         close(fd);
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error), bind_advice(error));
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error),
+                         bind_advice(error));
     }
     *at = bound;
     *out = fd;
@@ -178,7 +181,8 @@ tutti_result_t net_listen(struct net_address *at, int backlog, int *out)
     int error = errno;
     close(*out);
     *out = -1;
-    return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error), bind_advice(error));
+    return error_set(TUTTI_SYSTEM_ERROR, "cannot listen on %s: %s%s", net_format(at, text), strerror(error),
+                     bind_advice(error));
 }
 
 int net_connect(const struct net_address *to)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Socket helpers: addresses as text, which interface to use, non-blocking TCP sockets. Names are resolved only by net_parse. */
+/* Socket helpers: addresses as text, which interface to use, non-blocking TCP sockets. Names are resolved only by
+ * net_parse. */
 #ifndef TUTTI_BASE_NET_H
 #define TUTTI_BASE_NET_H
 
@@ -46,20 +47,22 @@ struct net_interface {
 };
 
 /*
- * The interfaces to use, best first, as TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY ask. Without a wish: those whose name
- * begins with ib; else all others; else bridges of containers and virtual machines; else loopback. IPv6 link-local
+ * The interfaces to use, best first, as TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY ask. Without a wish: those whose
+ * name begins with ib; else all others; else bridges of containers and virtual machines; else loopback. IPv6 link-local
  * addresses are never taken: they mean nothing on another host. *count is at most `room`. An error if there is none.
  */
 tutti_result_t net_interfaces(struct net_interface *out, int room, int *count);
 
-/* Does `name` satisfy the wish? "eth,ib": begins with one; "=eth0": is one; "^docker,lo": begins with none; "^=eth0": is none. */
+/* Does `name` satisfy the wish? "eth,ib": begins with one; "=eth0": is one; "^docker,lo": begins with none; "^=eth0":
+ * is none. */
 bool net_name_wanted(const char *wish, const char *name);
 /* The group an interface belongs to when there is no wish: lower is better. */
 int net_name_class(const char *name, bool loopback);
 
 /* A non-blocking, close-on-exec listening TCP socket. `at` may have port 0; *at becomes the address bound. */
 tutti_result_t net_listen(struct net_address *at, int backlog, int *out);
-/* Binds a port without listening, so that nobody else gets it; net_listen takes it over. *at becomes the address bound. */
+/* Binds a port without listening, so that nobody else gets it; net_listen takes it over. *at becomes the address bound.
+ */
 tutti_result_t net_reserve(struct net_address *at, int *out);
 /* Starts to connect without waiting. Returns the socket, or -1 with errno. Writable means: ask net_connect_error. */
 int net_connect(const struct net_address *to);

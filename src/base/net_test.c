@@ -36,8 +36,8 @@ static void parse_and_format(void **state)
 
 static void nonsense_is_refused(void **state)
 {
-    static const char *const rows[] = {"", ":", "host", "host:", ":80", "host:65536", "host:-1", "host:1x", "fd00::1:80", "[]:1", "[::1:80",
-                                       "host:123456789"};
+    static const char *const rows[] = {"",        ":",       "host",       "host:", ":80",     "host:65536",
+                                       "host:-1", "host:1x", "fd00::1:80", "[]:1",  "[::1:80", "host:123456789"};
     char longest[600];
     struct net_address address;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -55,9 +55,12 @@ static void wishes(void **state)
         const char *wish, *name;
         bool wanted;
     } rows[] = {
-        {"eth,ib", "eth0", true},     {"eth,ib", "ib3", true},       {"eth,ib", "eno1", false},    {"=eth0", "eth0", true},
-        {"=eth0", "eth01", false},    {"=eth0,eth1", "eth1", true},  {"^docker,lo", "eth0", true}, {"^docker,lo", "docker0", false},
-        {"^docker,lo", "lo", false},  {"^=eth0", "eth01", true},     {"^=eth0", "eth0", false},    {"eth0", "eth01", true},
+        {"eth,ib", "eth0", true},     {"eth,ib", "ib3", true},
+        {"eth,ib", "eno1", false},    {"=eth0", "eth0", true},
+        {"=eth0", "eth01", false},    {"=eth0,eth1", "eth1", true},
+        {"^docker,lo", "eth0", true}, {"^docker,lo", "docker0", false},
+        {"^docker,lo", "lo", false},  {"^=eth0", "eth01", true},
+        {"^=eth0", "eth0", false},    {"eth0", "eth01", true},
         {",,eth", "eth0", true},      {"eth,", "x", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -143,8 +146,9 @@ static void siphash_vectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_and_format), cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(wishes),
-        cmocka_unit_test(classes),          cmocka_unit_test(interfaces),          cmocka_unit_test(reserve_then_listen),
+        cmocka_unit_test(parse_and_format), cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(wishes),           cmocka_unit_test(classes),
+        cmocka_unit_test(interfaces),       cmocka_unit_test(reserve_then_listen),
         cmocka_unit_test(siphash_vectors),
     };
     setenv("TUTTI_DEBUG", "none", 0);

@@ -15,7 +15,7 @@
 extern char **environ;
 
 static const struct param_row rows[PARAM_COUNT] = {
-#define PARAM(id, kind, text, min, max, choices, same, alias, help)                                                          \
+#define PARAM(id, kind, text, min, max, choices, same, alias, help)                                                    \
     [PARAM_##id] = {"TUTTI_" #id, alias, PARAM_KIND_##kind, text, min, max, choices, help, same},
 #include "tables/params.tbl"
 #undef PARAM
@@ -177,7 +177,8 @@ static bool known(const char *variable)
 {
     size_t length = strcspn(variable, "=");
     for (int id = 0; id < PARAM_COUNT; id++)
-        if (is(variable, length, rows[id].name) || is(variable, length, former[id]) || is(variable, length, rows[id].alias))
+        if (is(variable, length, rows[id].name) || is(variable, length, former[id]) ||
+            is(variable, length, rows[id].alias))
             return true;
     return false;
 }
@@ -185,7 +186,8 @@ static bool known(const char *variable)
 /* The stand-in drivers and the tests have variables of their own. */
 static bool ours(const char *variable)
 {
-    return strncmp(variable, "TUTTI_", 6) == 0 && strncmp(variable, "TUTTI_EMULATED_", 15) != 0 && strncmp(variable, "TUTTI_TEST_", 11) != 0;
+    return strncmp(variable, "TUTTI_", 6) == 0 && strncmp(variable, "TUTTI_EMULATED_", 15) != 0 &&
+           strncmp(variable, "TUTTI_TEST_", 11) != 0;
 }
 
 static void say_unused(const char *variable)
@@ -194,7 +196,8 @@ static void say_unused(const char *variable)
     if (ours(variable) && !known(variable))
         log_warn("unknown variable %.*s is ignored (see tutti env)", (int)strcspn(variable, "="), variable);
     else if (strncmp(variable, "NCCL_", 5) == 0 && !known(variable) && !conf)
-        log_info("%.*s is set and has no effect here: tutti has nothing that it could mean (see tutti env)", (int)strcspn(variable, "="), variable);
+        log_info("%.*s is set and has no effect here: tutti has nothing that it could mean (see tutti env)",
+                 (int)strcspn(variable, "="), variable);
 }
 
 static void warn_unknown(void)

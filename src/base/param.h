@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters: environment variables declared once, in tables/params.tbl. Values are read at first use and never change after.
- * A bad value is an error that param_check() returns by name; until then its default is in force.
+ * Parameters: environment variables declared once, in tables/params.tbl. Values are read at first use and never change
+ * after. A bad value is an error that param_check() returns by name; until then its default is in force.
  */
 #ifndef TUTTI_BASE_PARAM_H
 #define TUTTI_BASE_PARAM_H
@@ -12,7 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum param_kind { PARAM_KIND_INT, PARAM_KIND_SIZE, PARAM_KIND_BOOL, PARAM_KIND_MS, PARAM_KIND_STRING, PARAM_KIND_CHOICE };
+enum param_kind {
+    PARAM_KIND_INT,
+    PARAM_KIND_SIZE,
+    PARAM_KIND_BOOL,
+    PARAM_KIND_MS,
+    PARAM_KIND_STRING,
+    PARAM_KIND_CHOICE
+};
 
 enum param_id {
 #define PARAM(id, ...) PARAM_##id,
@@ -30,14 +37,14 @@ enum {
 #undef PARAM
 
 struct param_row {
-    const char *name;          /* TUTTI_... */
-    const char *alias;         /* NCCL's name for it, "" if none */
+    const char *name;  /* TUTTI_... */
+    const char *alias; /* NCCL's name for it, "" if none */
     enum param_kind kind;
     const char *default_text;
-    int64_t min, max;          /* of numbers */
-    const char *choices;       /* "a|b|c" for PARAM_KIND_CHOICE; the value is the index */
-    const char *help;          /* one line */
-    bool same_on_all_ranks;    /* ranks that disagree are refused at init, by name */
+    int64_t min, max;       /* of numbers */
+    const char *choices;    /* "a|b|c" for PARAM_KIND_CHOICE; the value is the index */
+    const char *help;       /* one line */
+    bool same_on_all_ranks; /* ranks that disagree are refused at init, by name */
 };
 
 const struct param_row *param_row(enum param_id id);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one event source a process sleeps on: an epoll set of descriptors with handlers, and a wake-up from other threads. */
+/* The one event source a process sleeps on: an epoll set of descriptors with handlers, and a wake-up from other
+ * threads. */
 #ifndef TUTTI_BASE_POLLER_H
 #define TUTTI_BASE_POLLER_H
 
@@ -25,8 +26,8 @@ void poller_close(struct poller *poller);
 
 tutti_result_t poller_add(struct poller *poller, struct poll_source *source, uint32_t events);
 tutti_result_t poller_change(struct poller *poller, struct poll_source *source, uint32_t events);
-/* No handler of `source` runs after this returns. To be called before the descriptor is closed: one of which a forked child has a copy
- * would stay in the poller. */
+/* No handler of `source` runs after this returns. To be called before the descriptor is closed: one of which a forked
+ * child has a copy would stay in the poller. */
 void poller_remove(struct poller *poller, struct poll_source *source);
 
 /* Runs handlers of ready sources; waits at most timeout_ms (-1: forever, 0: not at all). Returns how many handlers ran.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-2-4 with a 128-bit result: a keyed hash (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). Without
- * the key nobody can tell its results from random bytes, so a result proves that its maker knows the key.
+ * SipHash-2-4 with a 128-bit result: a keyed hash (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
+ * Without the key nobody can tell its results from random bytes, so a result proves that its maker knows the key.
  */
 #ifndef TUTTI_BASE_SIPHASH_H
 #define TUTTI_BASE_SIPHASH_H

@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which have more memory than any limit from the start */
+#if defined(__SANITIZE_ADDRESS__) ||                                                                                   \
+    defined(__SANITIZE_THREAD__) /* which have more memory than any limit from the start */
 #define LIMITED false
 #else
 #define LIMITED true

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processor's counter: a few nanoseconds to read where clock_gettime takes tens. Its rate is for readers to find out: they
- * compare it with the clock over a long time. Only to be used where ticks_reliable() says so.
+ * The processor's counter: a few nanoseconds to read where clock_gettime takes tens. Its rate is for readers to find
+ * out: they compare it with the clock over a long time. Only to be used where ticks_reliable() says so.
  */
 #ifndef TUTTI_BASE_TICKS_H
 #define TUTTI_BASE_TICKS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allgather by dissemination (Bruck et al., 1997): in step k every rank sends the 2^k blocks that it has to rank + 2^k, so that
- * ceil(log2 n) steps serve any n. Blocks travel in rank order and lie at their final place from the start: a range of them is one
- * or two pieces of memory, and nothing is copied.
+ * Allgather by dissemination (Bruck et al., 1997): in step k every rank sends the 2^k blocks that it has to rank + 2^k,
+ * so that ceil(log2 n) steps serve any n. Blocks travel in rank order and lie at their final place from the start: a
+ * range of them is one or two pieces of memory, and nothing is copied.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 #define ABORT_MS 20
-#define FLUSH_MS 500 /* time to finish a message that is half sent when the operation fails, so that the reason can follow */
+#define FLUSH_MS                                                                                                       \
+    500 /* time to finish a message that is half sent when the operation fails, so that the reason can follow */
 
 /* One message that is under way: header, first words, and the blocks in one or two pieces. */
 struct transfer {
@@ -70,7 +71,8 @@ static struct transfer aim(const struct bootstrap *b, int step, char *all, size_
     return (struct transfer){
         .expected_header = boot_header_of(BOOT_DATA, sizeof(struct boot_data) + (uint64_t)count * size),
         .expected_data = {b->sequence, (uint32_t)step},
-        .pieces = {[2] = {all + (size_t)first * size, (size_t)straight * size}, [3] = {all, (size_t)(count - straight) * size}},
+        .pieces = {[2] = {all + (size_t)first * size, (size_t)straight * size},
+                   [3] = {all, (size_t)(count - straight) * size}},
         .left = 4,
     };
 }
@@ -169,9 +171,11 @@ static struct boot_failed read_other(struct transfer *t)
 }
 
 /* Waits until one of the two can go on. False: stop, *why. */
-static bool wait_for(const struct bootstrap *b, const struct transfer *out, const struct transfer *in, struct boot_failed *why)
+static bool wait_for(const struct bootstrap *b, const struct transfer *out, const struct transfer *in,
+                     struct boot_failed *why)
 {
-    struct pollfd fds[2] = {{out->left ? out->fd : -1, POLLOUT, 0}, {in->left || !in->checked ? in->fd : -1, POLLIN, 0}};
+    struct pollfd fds[2] = {{out->left ? out->fd : -1, POLLOUT, 0},
+                            {in->left || !in->checked ? in->fd : -1, POLLIN, 0}};
     int wait = clock_left_ms(b->deadline), most = b->abort ? ABORT_MS : 1000;
     if (b->abort && atomic_load_explicit(b->abort, memory_order_relaxed))
         *why = blame(BOOT_ABORTED, (uint32_t)b->rank);
@@ -225,7 +229,8 @@ void bootstrap_tell(struct bootstrap *b, const struct boot_failed *why)
         struct boot_failed failed;
     } frame = {boot_header_of(BOOT_FAILED, sizeof *why), *why};
     for (int step = 0; step < b->steps; step++)
-        if (b->out_fd[step] >= 0 && send(b->out_fd[step], &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof frame)
+        if (b->out_fd[step] >= 0 &&
+            send(b->out_fd[step], &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof frame)
             b->counters.messages_sent++;
 }
 
@@ -236,7 +241,8 @@ static tutti_result_t report(const struct bootstrap *b)
         return verdict_report(&b->failure, b->rank, b->root);
     if (b->failure.reason == BOOT_ABORTED)
         return error_set(TUTTI_REMOTE_ERROR, "the control exchange was aborted on this rank, %d", b->rank);
-    return error_set(TUTTI_SYSTEM_ERROR, "the control exchange failed on this rank, %d: poll: %s", b->rank, strerror(errno));
+    return error_set(TUTTI_SYSTEM_ERROR, "the control exchange failed on this rank, %d: poll: %s", b->rank,
+                     strerror(errno));
 }
 
 static bool one_step(struct bootstrap *b, int step, size_t size, char *all, struct boot_failed *why)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bootstrap: ranks that know only a unique id (an address and a nonce) find each other and get a small control allgather. It
- * needs TCP and nothing else, so it works before any transport does. See docs/bootstrap.md.
+ * Bootstrap: ranks that know only a unique id (an address and a nonce) find each other and get a small control
+ * allgather. It needs TCP and nothing else, so it works before any transport does. See docs/bootstrap.md.
  *
- * One process opens the root; all ranks, that process's included, join. Each rank sends one hello to the root and gets the
- * addresses of the ceil(log2 n) ranks at distance 1, 2, 4, ...; then the root is not needed any more.
+ * One process opens the root; all ranks, that process's included, join. Each rank sends one hello to the root and gets
+ * the addresses of the ceil(log2 n) ranks at distance 1, 2, 4, ...; then the root is not needed any more.
  */
 #ifndef TUTTI_BOOTSTRAP_BOOTSTRAP_H
 #define TUTTI_BOOTSTRAP_BOOTSTRAP_H
@@ -30,16 +30,18 @@ struct bootstrap_counters {
 };
 
 /*
- * Opens the root of one communicator. It lives in `poller` and needs nothing but somebody who calls poller_wait; it never
- * blocks. id NULL: on the best interface (TUTTI_SOCKET_IFNAME), any port, a fresh nonce. Else: at the address and with the nonce
- * of `id`. *out_id (may be NULL) gets the id to join with.
+ * Opens the root of one communicator. It lives in `poller` and needs nothing but somebody who calls poller_wait; it
+ * never blocks. id NULL: on the best interface (TUTTI_SOCKET_IFNAME), any port, a fresh nonce. Else: at the address and
+ * with the nonce of `id`. *out_id (may be NULL) gets the id to join with.
  */
 tutti_result_t bootstrap_root_open(struct poller *poller, const tutti_unique_id_t *id, tutti_unique_id_t *out_id,
                                    struct bootstrap_root **out);
-/* As bootstrap_root_open with an id, but listens on all addresses of this host; only the id's family, port and nonce are used. */
-tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_unique_id_t *id, struct bootstrap_root **out);
-/* True once all ranks have joined or been told of the failure, or the first rank's time is up. The sockets are closed then; only
- * bootstrap_root_close is left to do. From any thread. */
+/* As bootstrap_root_open with an id, but listens on all addresses of this host; only the id's family, port and nonce
+ * are used. */
+tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_unique_id_t *id,
+                                            struct bootstrap_root **out);
+/* True once all ranks have joined or been told of the failure, or the first rank's time is up. The sockets are closed
+ * then; only bootstrap_root_close is left to do. From any thread. */
 bool bootstrap_root_done(const struct bootstrap_root *root);
 /* True once every rank has been told: it is done as soon as they have hung up. From any thread. */
 bool bootstrap_root_answered(const struct bootstrap_root *root);
@@ -47,23 +49,24 @@ bool bootstrap_root_answered(const struct bootstrap_root *root);
 void bootstrap_root_close(struct bootstrap_root *root);
 
 /*
- * Joins as `rank` of `nranks` and blocks until all connections of this rank stand. Every rank calls it once, with the same id
- * and nranks. deadline_ns: on the clock of clock_ns(). abort (may be NULL) is watched until bootstrap_close; another thread
- * sets it to make every call here fail soon. A failure names the rank to blame where one is known:
+ * Joins as `rank` of `nranks` and blocks until all connections of this rank stand. Every rank calls it once, with the
+ * same id and nranks. deadline_ns: on the clock of clock_ns(). abort (may be NULL) is watched until bootstrap_close;
+ * another thread sets it to make every call here fail soon. A failure names the rank to blame where one is known:
  *   TUTTI_INVALID_ARGUMENT  not an id, rank not in [0, nranks)
- *   TUTTI_INVALID_USAGE     wrong nonce or version; two processes with one rank, ranks that disagree on nranks (on all ranks)
+ *   TUTTI_INVALID_USAGE     wrong nonce or version; two processes with one rank, ranks that disagree on nranks
  *   TUTTI_REMOTE_ERROR      a rank died, did not come, or was aborted; the root went away
  *   TUTTI_SYSTEM_ERROR      sockets or memory
  */
-tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns, const _Atomic bool *abort,
-                              struct bootstrap **out);
+tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns,
+                              const _Atomic bool *abort, struct bootstrap **out);
 
 /* The deadline of the following operations; after bootstrap_join it is the join's. */
 void bootstrap_set_deadline(struct bootstrap *bootstrap, uint64_t deadline_ns);
 
 /*
- * Everyone's `size` bytes to everyone, in rank order; `mine` may be its place in `all`. Every rank calls it with the same size.
- * ceil(log2 n) messages sent and received. One thread at a time. After a failure every later operation returns the same.
+ * Everyone's `size` bytes to everyone, in rank order; `mine` may be its place in `all`. Every rank calls it with the
+ * same size. ceil(log2 n) messages sent and received. One thread at a time. After a failure every later operation
+ * returns the same.
  */
 tutti_result_t bootstrap_allgather(struct bootstrap *bootstrap, const void *mine, size_t size, void *all);
 /* Returns on no rank before every rank has called it. */

@@ -218,8 +218,8 @@ static pid_t fork_for(const tutti_unique_id_t *id, int rank, int nranks, int us)
     return child;
 }
 
-/* Some have joined, some not; those next to it leave at once. Nobody blames them. One that died before it came to the root is not known there, and
- * where that is busy a rank's own deadline may come first. */
+/* Some have joined, some not; those next to it leave at once. Nobody blames them. One that died before it came to the
+ * root is not known there, and where that is busy a rank's own deadline may come first. */
 static void killed_at_any_time(void **state)
 {
     for (int turn = 0; turn < 24; turn++) {
@@ -544,21 +544,33 @@ static void assert_logged(const char *level, void (*say)(void), const char *word
 static void waiting_is_told(void **state)
 {
     assert_logged("warn", wait_for_nobody, "rank 3 of 4 cannot reach the root at 127.0.0.1:", true);
-    assert_logged("warn", wait_for_others, "6 of 7 ranks have not come to a new communicator for 0 s: rank 0-1, 3-6", true);
+    assert_logged("warn", wait_for_others, "6 of 7 ranks have not come to a new communicator for 0 s: rank 0-1, 3-6",
+                  true);
     assert_logged("info", meet_in_peace, "joining failed", false);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_nonce_is_refused),    cmocka_unit_test(bad_arguments),         cmocka_unit_test(bad_ids),
-        cmocka_unit_test(same_rank_twice_fails_all), cmocka_unit_test(different_nranks_fail_all),
-        cmocka_unit_test(missing_root),          cmocka_unit_test(killed_while_joining),
-        cmocka_unit_test(killed_after_joining),      cmocka_unit_test(killed_at_any_time),
-        cmocka_unit_test(root_closed_early),     cmocka_unit_test(root_killed),
-        cmocka_unit_test(abort_while_joining),       cmocka_unit_test(silent_rank_is_named),  cmocka_unit_test(failure_reaches_all),
-        cmocka_unit_test(used_id),                   cmocka_unit_test(root_without_descriptors),
-        cmocka_unit_test(waiting_is_told),           cmocka_unit_test(different_sizes),           cmocka_unit_test(abort_while_exchanging),
+        cmocka_unit_test(wrong_nonce_is_refused),
+        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(bad_ids),
+        cmocka_unit_test(same_rank_twice_fails_all),
+        cmocka_unit_test(different_nranks_fail_all),
+        cmocka_unit_test(missing_root),
+        cmocka_unit_test(killed_while_joining),
+        cmocka_unit_test(killed_after_joining),
+        cmocka_unit_test(killed_at_any_time),
+        cmocka_unit_test(root_closed_early),
+        cmocka_unit_test(root_killed),
+        cmocka_unit_test(abort_while_joining),
+        cmocka_unit_test(silent_rank_is_named),
+        cmocka_unit_test(failure_reaches_all),
+        cmocka_unit_test(used_id),
+        cmocka_unit_test(root_without_descriptors),
+        cmocka_unit_test(waiting_is_told),
+        cmocka_unit_test(different_sizes),
+        cmocka_unit_test(abort_while_exchanging),
     };
     test_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages per rank at 16, 64, 256 and 1024 ranks: they may grow with log2 n, not with n. Ranks are threads of up to 8 processes,
- * for one process may not open enough files.
+ * Messages per rank at 16, 64, 256 and 1024 ranks: they may grow with log2 n, not with n. Ranks are threads of up to 8
+ * processes, for one process may not open enough files.
  */
 #include "bootstrap/bootstrap_testing.h"
 
@@ -62,7 +62,8 @@ static void raise_to(uint64_t *most, uint64_t value)
 
 static void messages_per_rank(void **state)
 {
-    struct test_rank *ranks = mmap(NULL, MOST * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct test_rank *ranks =
+        mmap(NULL, MOST * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(ranks != MAP_FAILED);
     print_message("    n  log2 n  sent to join  sent per allgather  connections  retries  ms\n");
     for (int n = 16, steps = 4; n <= MOST; n *= 4, steps += 2) {
@@ -86,8 +87,8 @@ static void messages_per_rank(void **state)
             most.retries += r->joined.retries;
         }
         print_message("%5d  %6d  %12llu  %18llu  %11llu  %7llu  %llu\n", n, steps, (unsigned long long)most.join,
-                      (unsigned long long)most.gather, (unsigned long long)most.connected, (unsigned long long)most.retries,
-                      (unsigned long long)((clock_ns() - start) / NS_PER_MS));
+                      (unsigned long long)most.gather, (unsigned long long)most.connected,
+                      (unsigned long long)most.retries, (unsigned long long)((clock_ns() - start) / NS_PER_MS));
         /* An attempt that failed may have cost either end a hello, a challenge and a welcome. */
         assert_true(most.join <= (uint64_t)(2 + 3 * steps) + 3 * most.retries);
         assert_int_equal(most.gather, steps);

@@ -190,14 +190,15 @@ struct fake {
 
 static struct boot_hello fake_hello(const struct fake *fake, uint32_t to)
 {
-    struct boot_hello hello = {.token = 77, .rank = 1, .nranks = fake->nranks, .to = to, .timeout_ms = fake->timeout_ms, .random = {9}};
+    struct boot_hello hello = {
+        .token = 77, .rank = 1, .nranks = fake->nranks, .to = to, .timeout_ms = fake->timeout_ms, .random = {9}};
     boot_address_put(&hello.listener, &fake->here);
     return hello;
 }
 
 /* Connects and proves itself. Returns the socket; *reply is the answer. */
-static int fake_dial(const struct fake *fake, const struct net_address *to, struct boot_hello hello, enum boot_type want, void *reply,
-                     size_t room)
+static int fake_dial(const struct fake *fake, const struct net_address *to, struct boot_hello hello,
+                     enum boot_type want, void *reply, size_t room)
 {
     struct boot_challenge challenge;
     int fd = dial_blocking(to);
@@ -482,9 +483,16 @@ static void false_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(garbage_at_the_root), cmocka_unit_test(other_version_is_told),  cmocka_unit_test(silent_crowd),
-        cmocka_unit_test(slow_stranger_is_dropped), cmocka_unit_test(garbage_at_a_rank), cmocka_unit_test(wrong_data),
-        cmocka_unit_test(wrong_word_to_the_root),   cmocka_unit_test(missing_rank_is_named), cmocka_unit_test(hellos_do_not_stop_the_clock), cmocka_unit_test(false_root),
+        cmocka_unit_test(garbage_at_the_root),
+        cmocka_unit_test(other_version_is_told),
+        cmocka_unit_test(silent_crowd),
+        cmocka_unit_test(slow_stranger_is_dropped),
+        cmocka_unit_test(garbage_at_a_rank),
+        cmocka_unit_test(wrong_data),
+        cmocka_unit_test(wrong_word_to_the_root),
+        cmocka_unit_test(missing_rank_is_named),
+        cmocka_unit_test(hellos_do_not_stop_the_clock),
+        cmocka_unit_test(false_root),
         cmocka_unit_test(last_rank_dials_again),
     };
     test_setup();

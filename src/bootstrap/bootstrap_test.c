@@ -184,9 +184,11 @@ static void over_ipv6(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_n), cmocka_unit_test(many),       cmocka_unit_test(large_blocks),
-        cmocka_unit_test(messages_are_logarithmic), cmocka_unit_test(late_root), cmocka_unit_test(late_ranks),
-        cmocka_unit_test(full_listen_queue), cmocka_unit_test(few_connections), cmocka_unit_test(over_ipv6),
+        cmocka_unit_test(every_small_n),     cmocka_unit_test(many),
+        cmocka_unit_test(large_blocks),      cmocka_unit_test(messages_are_logarithmic),
+        cmocka_unit_test(late_root),         cmocka_unit_test(late_ranks),
+        cmocka_unit_test(full_listen_queue), cmocka_unit_test(few_connections),
+        cmocka_unit_test(over_ipv6),
     };
     test_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,8 +111,8 @@ static inline void *test_rank_run(void *arg)
 }
 
 /* Starts ranks first .. first + count - 1 of nranks. False: no thread. */
-static inline bool test_ranks_start(struct test_rank *ranks, const tutti_unique_id_t *id, int first, int count, int nranks,
-                                    uint64_t deadline)
+static inline bool test_ranks_start(struct test_rank *ranks, const tutti_unique_id_t *id, int first, int count,
+                                    int nranks, uint64_t deadline)
 {
     pthread_attr_t small;
     bool fine = true;

@@ -11,9 +11,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define PAUSE_MIN   10u   /* ms; doubles up to */
-#define PAUSE_MAX   1000u
-#define CONNECT_MIN 500u  /* ms for TCP alone: shorter than its own second try, which a full listen queue would cost us */
+#define PAUSE_MIN 10u /* ms; doubles up to */
+#define PAUSE_MAX 1000u
+#define CONNECT_MIN                                                                                                    \
+    500u /* ms for TCP alone: shorter than its own second try, which a full listen queue would cost us */
 #define CONNECT_MAX 8000u
 #define ATTEMPT_MIN 3000u /* ms for the challenge: the peer may be busy */
 #define ATTEMPT_MAX 24000u
@@ -69,8 +70,8 @@ static void stop_with(struct dial *dial, tutti_result_t result)
 /* Will the same attempt fail again, whatever others do? */
 static bool hopeless(int error)
 {
-    return error == EMFILE || error == ENFILE || error == EACCES || error == EPERM || error == EINVAL || error == EAFNOSUPPORT ||
-           error == EPROTONOSUPPORT || error == ENOMEM || error == ENOBUFS;
+    return error == EMFILE || error == ENFILE || error == EACCES || error == EPERM || error == EINVAL ||
+           error == EAFNOSUPPORT || error == EPROTONOSUPPORT || error == ENOMEM || error == ENOBUFS;
 }
 
 static void failed(struct dial *dial, int error)
@@ -79,7 +80,8 @@ static void failed(struct dial *dial, int error)
     dial->error = error;
     if (hopeless(error)) {
         const char *remedy = error == EMFILE ? " in this process; raise ulimit -n" : "";
-        stop_with(dial, error_set(TUTTI_SYSTEM_ERROR, "cannot connect to %s: %s%s", net_format(&dial->to, text), strerror(error), remedy));
+        stop_with(dial, error_set(TUTTI_SYSTEM_ERROR, "cannot connect to %s: %s%s", net_format(&dial->to, text),
+                                  strerror(error), remedy));
         return;
     }
     if (error != ECONNREFUSED)
@@ -117,7 +119,8 @@ static void hear(struct dial *dial)
     struct boot_header header = *stream_header(&dial->stream);
     memcpy(body, stream_body(&dial->stream), header.size);
     stream_next(&dial->stream);
-    bool proven = boot_proven(dial->nonce, (enum boot_type)header.type, dial->challenge, dial->hello.random, body, header.size);
+    bool proven =
+        boot_proven(dial->nonce, (enum boot_type)header.type, dial->challenge, dial->hello.random, body, header.size);
     dial->answered |= proven;
     dial->calls->reply(dial, (enum boot_type)header.type, body, proven);
 }
@@ -151,13 +154,15 @@ static void readable(struct dial *dial)
         }
         break;
     case STREAM_OTHER_ORDER:
-        stop_with(dial, error_set(TUTTI_INVALID_USAGE, "%s runs on a machine with the other byte order; ranks must have the same",
+        stop_with(dial, error_set(TUTTI_INVALID_USAGE,
+                                  "%s runs on a machine with the other byte order; ranks must have the same",
                                   net_format(&dial->to, text)));
         break;
     case STREAM_OTHER_VERSION:
-        stop_with(dial, error_set(TUTTI_INVALID_USAGE, "%s speaks version %u of the bootstrap protocol, this library %u; use one "
-                                                       "tutti version for all ranks", net_format(&dial->to, text),
-                                  stream_header(&dial->stream)->version, BOOT_VERSION));
+        stop_with(dial, error_set(TUTTI_INVALID_USAGE,
+                                  "%s speaks version %u of the bootstrap protocol, this library %u; use one "
+                                  "tutti version for all ranks",
+                                  net_format(&dial->to, text), stream_header(&dial->stream)->version, BOOT_VERSION));
         break;
     default:
         failed(dial, EPROTO);

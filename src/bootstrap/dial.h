@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One outgoing connection: connects, answers the challenge, hands over the reply. Tries again with growing pauses until its owner
- * stops it. Needs a poller that is waited on, and dial_tick when its time has come.
+ * One outgoing connection: connects, answers the challenge, hands over the reply. Tries again with growing pauses until
+ * its owner stops it. Needs a poller that is waited on, and dial_tick when its time has come.
  */
 #ifndef TUTTI_BOOTSTRAP_DIAL_H
 #define TUTTI_BOOTSTRAP_DIAL_H
@@ -14,14 +14,15 @@ enum dial_state {
     DIAL_IDLE,       /* the next attempt is at `next` */
     DIAL_CONNECTING, /* until `next` at most; so is the following one */
     DIAL_CHALLENGED,
-    DIAL_ASKED,      /* the hello is sent */
-    DIAL_OVER        /* stopped */
+    DIAL_ASKED, /* the hello is sent */
+    DIAL_OVER   /* stopped */
 };
 
 struct dial_calls {
     /* Just before the hello: may fill it in. Not SUCCESS: stop, dial->result. */
     tutti_result_t (*hello)(struct dial *dial, struct boot_hello *hello);
-    /* A frame came after the hello. `proven`: its tag shows that the speaker knows the nonce. May stop or redial the dial. */
+    /* A frame came after the hello. `proven`: its tag shows that the speaker knows the nonce. May stop or redial the
+     * dial. */
     void (*reply)(struct dial *dial, enum boot_type type, const void *body, bool proven);
     /* The connection broke after a reply. */
     void (*lost)(struct dial *dial);
@@ -40,15 +41,16 @@ struct dial {
     uint8_t challenge[16];
     enum dial_state state;
     unsigned failures;
-    bool answered;        /* at least one proven reply on this connection */
+    bool answered; /* at least one proven reply on this connection */
     uint64_t next;
-    uint64_t refused;     /* nobody has listened there since then; 0: somebody may */
-    int error;            /* errno of the last failure; 0: the peer hung up */
+    uint64_t refused;      /* nobody has listened there since then; 0: somebody may */
+    int error;             /* errno of the last failure; 0: the peer hung up */
     tutti_result_t result; /* not SUCCESS: cannot go on; the sentence is set */
     _Alignas(8) unsigned char in[sizeof(struct boot_header) + BOOT_BODY_MAX];
 };
 
-/* The caller has zeroed it and set poller, calls, owner, nonce, counters, to, hello. The first attempt is at the next dial_tick. */
+/* The caller has zeroed it and set poller, calls, owner, nonce, counters, to, hello. The first attempt is at the next
+ * dial_tick. */
 void dial_tick(struct dial *dial, uint64_t now);
 /* Hangs up; tries again after `pause_ms`. */
 void dial_again(struct dial *dial, unsigned pause_ms);

@@ -33,7 +33,8 @@ tutti_result_t env_want(const char *name, int least, int most, int *out)
 tutti_result_t env_need(const char *name, int least, int most, int *out)
 {
     if (!env_text(name))
-        return error_set(TUTTI_INVALID_USAGE, "%s is not set, though other variables of its launcher are; set it, or unset the others",
+        return error_set(TUTTI_INVALID_USAGE,
+                         "%s is not set, though other variables of its launcher are; set it, or unset the others",
                          name);
     return env_want(name, least, most, out);
 }
@@ -52,7 +53,8 @@ static tutti_result_t read_ranks(struct env_identity *out, const char *rank, con
     if (result == TUTTI_SUCCESS)
         result = env_want(local_size, 1, INT_MAX, &out->local_size);
     if (result == TUTTI_SUCCESS && out->local_size > 0 && out->local_rank >= out->local_size)
-        return error_set(TUTTI_INVALID_USAGE, "%s=%d is not below %s=%d", local_rank, out->local_rank, local_size, out->local_size);
+        return error_set(TUTTI_INVALID_USAGE, "%s=%d is not below %s=%d", local_rank, out->local_rank, local_size,
+                         out->local_size);
     return result;
 }
 
@@ -68,7 +70,8 @@ static tutti_result_t tutti_find(struct env_identity *out)
 
 static tutti_result_t tutti_meet(struct env_identity *out, unsigned generation)
 {
-    return error_set(TUTTI_INVALID_USAGE, "TUTTI_RANK and TUTTI_SIZE are set, but TUTTI_ID (host:port of rank 0) is not");
+    return error_set(TUTTI_INVALID_USAGE,
+                     "TUTTI_RANK and TUTTI_SIZE are set, but TUTTI_ID (host:port of rank 0) is not");
 }
 
 static const struct env_kind env_tutti_run = {"tutti run", tutti_present, tutti_find, tutti_meet};
@@ -94,7 +97,8 @@ static tutti_result_t torchrun_meet(struct env_identity *out, unsigned generatio
     if (!env_text("MASTER_ADDR"))
         return error_set(TUTTI_INVALID_USAGE, "MASTER_ADDR is not set: torchrun sets it to the host of rank 0");
     const char *run = env_text("TORCHELASTIC_RUN_ID"), *restart = env_text("TORCHELASTIC_RESTART_COUNT");
-    snprintf(secret, sizeof secret, "torchrun %.200s %.200s %.20s", run ? run : "", env_text("MASTER_ADDR"), restart ? restart : "");
+    snprintf(secret, sizeof secret, "torchrun %.200s %.200s %.20s", run ? run : "", env_text("MASTER_ADDR"),
+             restart ? restart : "");
     return env_meet_master(out, secret, generation, &met);
 }
 
@@ -159,8 +163,9 @@ static tutti_result_t nothing_found(void)
 {
     if (env_text("RANK"))
         return error_set(TUTTI_INVALID_USAGE, "RANK is set, but WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not");
-    return error_set(TUTTI_INVALID_USAGE, "nothing tells this process its rank: start it with tutti run, torchrun, mpirun or srun, or "
-                                          "set TUTTI_RANK, TUTTI_SIZE and TUTTI_ID");
+    return error_set(TUTTI_INVALID_USAGE,
+                     "nothing tells this process its rank: start it with tutti run, torchrun, mpirun or srun, or "
+                     "set TUTTI_RANK, TUTTI_SIZE and TUTTI_ID");
 }
 
 /* TUTTI_ID says where to meet, whoever says the ranks. */

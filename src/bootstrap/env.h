@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who am I, how many are we, where do we meet? Asked of whatever started this process; see docs/bootstrap.md for the variables. */
+/* Who am I, how many are we, where do we meet? Asked of whatever started this process; see docs/bootstrap.md for the
+ * variables. */
 #ifndef TUTTI_BOOTSTRAP_ENV_H
 #define TUTTI_BOOTSTRAP_ENV_H
 
@@ -16,8 +17,9 @@ struct env_identity {
 };
 
 /*
- * Finds it, and exchanges the id through the launcher where that is possible: then it blocks until all ranks have called. All
- * ranks call it equally often; the k-th calls belong together and do not disturb the others. Errors name the variable.
+ * Finds it, and exchanges the id through the launcher where that is possible: then it blocks until all ranks have
+ * called. All ranks call it equally often; the k-th calls belong together and do not disturb the others. Errors name
+ * the variable.
  */
 tutti_result_t env_identity_find(struct env_identity *out);
 /* NCCL_COMM_ID names a meeting point for whoever asks for an id; rank 0 of those who use it opens the root. */

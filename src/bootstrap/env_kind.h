@@ -23,24 +23,26 @@ tutti_result_t env_need(const char *name, int least, int most, int *out);
 tutti_result_t env_want(const char *name, int least, int most, int *out);
 
 /*
- * A fixed meeting point `address` ("host:port", from `what`). Generation g uses port + g and another nonce. The nonce is
- * TUTTI_NONCE or, without it, a hash of `secret`, which should say as much of the job as is known.
+ * A fixed meeting point `address` ("host:port", from `what`). Generation g uses port + g and another nonce. The nonce
+ * is TUTTI_NONCE or, without it, a hash of `secret`, which should say as much of the job as is known.
  */
 tutti_result_t env_meet_fixed(struct env_identity *out, const char *what, const char *address, const char *secret,
                               unsigned generation);
 /*
- * MASTER_ADDR, if it is set, and a port derived from `secret` and MASTER_PORT: MASTER_PORT itself is the launcher's, and the one after it is
- * that of the next job often enough. *met: false if MASTER_ADDR is not set.
+ * MASTER_ADDR, if it is set, and a port derived from `secret` and MASTER_PORT: MASTER_PORT itself is the launcher's,
+ * and the one after it is that of the next job often enough. *met: false if MASTER_ADDR is not set.
  */
 tutti_result_t env_meet_master(struct env_identity *out, const char *secret, unsigned generation, bool *met);
 /* 127.0.0.1 and a port derived from `secret`; for jobs on one host. An error names what would help otherwise. */
 tutti_result_t env_meet_local(struct env_identity *out, const char *secret, unsigned generation);
 /* A port outside the range that systems give to clients. */
 unsigned env_port_from(const char *secret);
-/* Process id and start time of the launcher's daemon on this host: the same for all ranks of one job here, and for no other. */
+/* Process id and start time of the launcher's daemon on this host: the same for all ranks of one job here, and for no
+ * other. */
 void env_local_job(char *out, size_t size);
 
-/* For launchers that can carry a text from rank 0 to all: rank 0 reserves a port and makes a fresh id; others read it. */
+/* For launchers that can carry a text from rank 0 to all: rank 0 reserves a port and makes a fresh id; others read it.
+ */
 #define ENV_ID_TEXT (2 * TUTTI_UNIQUE_ID_BYTES + 1)
 tutti_result_t env_fresh_id(struct env_identity *out);
 void env_id_to_text(const tutti_unique_id_t *id, char out[ENV_ID_TEXT]);

@@ -57,13 +57,15 @@ static void hash_text(const char *text, unsigned generation, const uint8_t key[1
     siphash(key, whole, (size_t)length, out);
 }
 
-/* As secret as what it is made of. Given nonces are mixed with the generation, so that communicators cannot meet by mistake. */
+/* As secret as what it is made of. Given nonces are mixed with the generation, so that communicators cannot meet by
+ * mistake. */
 static tutti_result_t make_nonce(const char *secret, unsigned generation, uint8_t nonce[BOOT_NONCE])
 {
     uint8_t key[16] = "tutti job nonce";
     const char *given = param_string(PARAM_NONCE);
     if (*given && !hex_read(given, key, sizeof key))
-        return error_set(TUTTI_INVALID_ARGUMENT, "%s: want 32 hexadecimal digits, the same on all ranks", param_source(PARAM_NONCE));
+        return error_set(TUTTI_INVALID_ARGUMENT, "%s: want 32 hexadecimal digits, the same on all ranks",
+                         param_source(PARAM_NONCE));
     hash_text(*given ? "" : secret, generation, key, nonce);
     return TUTTI_SUCCESS;
 }
@@ -79,10 +81,11 @@ static tutti_result_t later_port(struct net_address *at, const char *what, const
 {
     unsigned port = net_port(at) + generation;
     if (!net_port(at))
-        return error_set(TUTTI_INVALID_USAGE, "%s=%.200s: the port must not be 0, for all ranks must know it", what, address);
+        return error_set(TUTTI_INVALID_USAGE, "%s=%.200s: the port must not be 0, for all ranks must know it", what,
+                         address);
     if (port > 65535)
-        return error_set(TUTTI_INVALID_USAGE, "%s=%.200s: communicator %u needs port %u; take a lower one", what, address, generation,
-                         port);
+        return error_set(TUTTI_INVALID_USAGE, "%s=%.200s: communicator %u needs port %u; take a lower one", what,
+                         address, generation, port);
     net_set_port(at, (uint16_t)port);
     return TUTTI_SUCCESS;
 }
@@ -143,8 +146,10 @@ tutti_result_t env_meet_local(struct env_identity *out, const char *secret, unsi
 {
     char address[32];
     if (out->local_size != out->nranks)
-        return error_set(TUTTI_INVALID_USAGE, "%s told rank %d of %d, but not where to meet: set TUTTI_ID to host:port of rank 0, or "
-                                              "MASTER_ADDR to its host", out->source, out->rank, out->nranks);
+        return error_set(TUTTI_INVALID_USAGE,
+                         "%s told rank %d of %d, but not where to meet: set TUTTI_ID to host:port of rank 0, or "
+                         "MASTER_ADDR to its host",
+                         out->source, out->rank, out->nranks);
     snprintf(address, sizeof address, "127.0.0.1:%u", env_port_from(secret));
     return env_meet_fixed(out, "meeting point", address, secret, generation);
 }
@@ -170,7 +175,8 @@ struct process {
     unsigned long long start;
 };
 
-/* /proc/PID/stat: pid (name) state parent ... start is field 22. The name may hold anything, so look for the last ')'. */
+/* /proc/PID/stat: pid (name) state parent ... start is field 22. The name may hold anything, so look for the last ')'.
+ */
 static bool process_read(int pid, struct process *out)
 {
     char path[64], line[1024];
@@ -186,13 +192,14 @@ static bool process_read(int pid, struct process *out)
     if (!open || !close || close < open)
         return false;
     snprintf(out->name, sizeof out->name, "%.*s", (int)(close - open - 1), open + 1);
-    return sscanf(close + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &out->parent,
-                  &out->start) == 2;
+    return sscanf(close + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                  &out->parent, &out->start) == 2;
 }
 
 static bool is_launcher(const char *name)
 {
-    static const char *const names[] = {"hydra_pmi_proxy", "hydra_bstrap_pr", "slurmstepd", "orted", "prted", "mpirun", "mpiexec"};
+    static const char *const names[] = {"hydra_pmi_proxy", "hydra_bstrap_pr", "slurmstepd", "orted",
+                                        "prted",           "mpirun",          "mpiexec"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(names[i], name, 15) == 0)
             return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small client of PMI-1, the line protocol that MPICH's and Slurm's launchers speak over an inherited socket (PMI_FD):
- * "cmd=name key=value ...\n" each way. Used only in processes without MPI, which would speak over the same socket.
+ * A small client of PMI-1, the line protocol that MPICH's and Slurm's launchers speak over an inherited socket
+ * (PMI_FD): "cmd=name key=value ...\n" each way. Used only in processes without MPI, which would speak over the same
+ * socket.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -121,8 +122,8 @@ static tutti_result_t session_open(struct session *session)
 static bool put_half(const struct session *session, unsigned generation, int half, const char *text)
 {
     char command[LINE], answer[LINE];
-    snprintf(command, sizeof command, "cmd=put kvsname=%s key=tutti-%u-%d value=%.*s\n", session->space, generation, half,
-             TUTTI_UNIQUE_ID_BYTES, text);
+    snprintf(command, sizeof command, "cmd=put kvsname=%s key=tutti-%u-%d value=%.*s\n", session->space, generation,
+             half, TUTTI_UNIQUE_ID_BYTES, text);
     return ask(session->fd, command, "put_result", answer);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The id through PMIx, which Open MPI's launcher (and Slurm's, if asked) offers. The library is opened when needed, so that tutti
- * runs without it. PMIx counts its users: an MPI in the same process is not disturbed.
+ * The id through PMIx, which Open MPI's launcher (and Slurm's, if asked) offers. The library is opened when needed, so
+ * that tutti runs without it. PMIx counts its users: an MPI in the same process is not disturbed.
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -42,7 +42,8 @@ static bool load(struct pmix *p)
 
 static tutti_result_t refused(const struct pmix *p, const char *what, pmix_status_t status)
 {
-    return error_set(TUTTI_REMOTE_ERROR, "PMIx: %s: %s; set TUTTI_ID to host:port of rank 0 to do without", what, p->text(status));
+    return error_set(TUTTI_REMOTE_ERROR, "PMIx: %s: %s; set TUTTI_ID to host:port of rank 0 to do without", what,
+                     p->text(status));
 }
 
 static tutti_result_t publish(const struct pmix *p, struct env_identity *out, const char *key)
@@ -71,7 +72,8 @@ static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *zero, str
     return fine ? TUTTI_SUCCESS : error_set(TUTTI_REMOTE_ERROR, "PMIx: rank 0 published no unique id");
 }
 
-static tutti_result_t exchange(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out, unsigned generation)
+static tutti_result_t exchange(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out,
+                               unsigned generation)
 {
     char key[64];
     pmix_proc_t zero = *me, all = *me;
@@ -105,9 +107,10 @@ tutti_result_t env_meet_pmix(struct env_identity *out, unsigned generation, bool
         return TUTTI_SUCCESS;
     }
     *met = true;
-    tutti_result_t result = (unsigned)out->rank == me.rank
-                                ? exchange(&p, &me, out, generation)
-                                : error_set(TUTTI_INVALID_USAGE, "%s says rank %d, PMIx says rank %u", out->source, out->rank, me.rank);
+    tutti_result_t result =
+        (unsigned)out->rank == me.rank
+            ? exchange(&p, &me, out, generation)
+            : error_set(TUTTI_INVALID_USAGE, "%s says rank %d, PMIx says rank %u", out->source, out->rank, me.rank);
     p.finalize(NULL, 0);
     return result;
 }

@@ -77,15 +77,16 @@ static tutti_result_t find(struct env_identity *out)
     if (result == TUTTI_SUCCESS)
         result = env_need(size, 1, INT_MAX, &out->nranks);
     if (result == TUTTI_SUCCESS && out->rank >= out->nranks)
-        return error_set(TUTTI_INVALID_USAGE, "SLURM_PROCID=%d is not below %s=%d; start the program with srun", out->rank, size,
-                         out->nranks);
+        return error_set(TUTTI_INVALID_USAGE, "SLURM_PROCID=%d is not below %s=%d; start the program with srun",
+                         out->rank, size, out->nranks);
     if (result == TUTTI_SUCCESS)
         result = env_want("SLURM_LOCALID", 0, INT_MAX, &out->local_rank);
     if (result == TUTTI_SUCCESS)
         result = env_want("SLURM_NODEID", 0, INT_MAX, &node);
     const char *tasks = env_text("SLURM_STEP_TASKS_PER_NODE");
     if (result == TUTTI_SUCCESS && tasks && node >= 0 && !slurm_tasks_of_node(tasks, node, &out->local_size))
-        return error_set(TUTTI_INVALID_USAGE, "SLURM_STEP_TASKS_PER_NODE=%.100s says nothing about SLURM_NODEID=%d", tasks, node);
+        return error_set(TUTTI_INVALID_USAGE, "SLURM_STEP_TASKS_PER_NODE=%.100s says nothing about SLURM_NODEID=%d",
+                         tasks, node);
     return result;
 }
 
@@ -100,14 +101,16 @@ static tutti_result_t meet(struct env_identity *out, unsigned generation)
             return result;
     }
     if (!job)
-        return error_set(TUTTI_INVALID_USAGE, "SLURM_PROCID is set, but SLURM_JOB_ID is not; set it, or TUTTI_ID to host:port of rank 0");
+        return error_set(TUTTI_INVALID_USAGE,
+                         "SLURM_PROCID is set, but SLURM_JOB_ID is not; set it, or TUTTI_ID to host:port of rank 0");
     snprintf(secret, sizeof secret, "Slurm %.64s %.64s %.64s", job, step ? step : "", user ? user : "");
     tutti_result_t result = env_meet_master(out, secret, generation, &met);
     if (result != TUTTI_SUCCESS || met)
         return result;
     const char *variable = either("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"), *list = env_text(variable);
     if (!list)
-        return error_set(TUTTI_INVALID_USAGE, "SLURM_STEP_NODELIST is not set; set it, or TUTTI_ID to host:port of rank 0");
+        return error_set(TUTTI_INVALID_USAGE,
+                         "SLURM_STEP_NODELIST is not set; set it, or TUTTI_ID to host:port of rank 0");
     if (!slurm_first_host(list, host, sizeof host))
         return error_set(TUTTI_INVALID_USAGE, "%s=%.200s: cannot read the first host of this list", variable, list);
     snprintf(address, sizeof address, "%s:%u", host, env_port_from(secret));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launchers by their variables: complete, incomplete and contradictory; and the PMI-1 conversation with a launcher made here. */
+/* Launchers by their variables: complete, incomplete and contradictory; and the PMI-1 conversation with a launcher made
+ * here. */
 #include "base/error.h"
 #include "base/param.h"
 #include "bootstrap/env_kind.h"
@@ -25,7 +26,8 @@ extern char **environ;
 /* Nothing of the launcher that runs this test may be seen. */
 static void clean(void)
 {
-    static const char *const prefixes[] = {"TUTTI_", "NCCL_", "SLURM_", "PMI_", "PMIX_", "OMPI_", "TORCHELASTIC_", "MASTER_", "MPI_"};
+    static const char *const prefixes[] = {"TUTTI_", "NCCL_",         "SLURM_",  "PMI_", "PMIX_",
+                                           "OMPI_",  "TORCHELASTIC_", "MASTER_", "MPI_"};
     static const char *const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
     for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
         for (char **v = environ; *v;) {
@@ -71,7 +73,8 @@ static struct net_address meeting_point(const struct env_identity *who, uint8_t 
     return at;
 }
 
-static void assert_finds(const char *variables, const char *source, int rank, int nranks, int local_rank, int local_size)
+static void assert_finds(const char *variables, const char *source, int rank, int nranks, int local_rank,
+                         int local_size)
 {
     struct env_identity who;
     if (find_with(variables, &who) != TUTTI_SUCCESS)
@@ -87,20 +90,25 @@ static void assert_finds(const char *variables, const char *source, int rank, in
 
 static void complete(void **state)
 {
-    assert_finds("TUTTI_RANK=1 TUTTI_SIZE=3 TUTTI_ID=127.0.0.1:7000 TUTTI_NONCE=00112233445566778899aabbccddeeff", "tutti run", 1, 3, -1,
-                 -1);
+    assert_finds("TUTTI_RANK=1 TUTTI_SIZE=3 TUTTI_ID=127.0.0.1:7000 TUTTI_NONCE=00112233445566778899aabbccddeeff",
+                 "tutti run", 1, 3, -1, -1);
     assert_finds("TUTTI_RANK=0 TUTTI_SIZE=3 NCCL_COMM_ID=127.0.0.1:7000", "tutti run", 0, 3, -1, -1);
-    assert_finds("RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500", "torchrun", 5, 8, 1, 4);
+    assert_finds("RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500",
+                 "torchrun", 5, 8, 1, 4);
     assert_finds("RANK=5 WORLD_SIZE=8 MASTER_ADDR=::1 MASTER_PORT=29500", "torchrun", 5, 8, -1, -1);
-    assert_finds("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2", "Open MPI", 0,
-                 2, 0, 2);
+    assert_finds(
+        "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+        "Open MPI", 0, 2, 0, 2);
     assert_finds("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1", "Open MPI", 1, 2, -1, -1);
     assert_finds("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", "PMI", 1, 2, 1, 2);
-    assert_finds("SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_JOB_ID=7 "
-                 "SLURM_STEP_NODELIST=localhost,other", "Slurm", 3, 4, 1, 2);
+    assert_finds(
+        "SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_JOB_ID=7 "
+        "SLURM_STEP_NODELIST=localhost,other",
+        "Slurm", 3, 4, 1, 2);
     assert_finds("SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_JOB_ID=7 TUTTI_ID=127.0.0.1:99", "Slurm", 3, 4, -1, -1);
-    assert_finds("PMI_RANK=1 PMI_SIZE=2 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_JOB_ID=7 SLURM_JOB_NODELIST=localhost", "PMI",
-                 1, 2, 1, -1);
+    assert_finds("PMI_RANK=1 PMI_SIZE=2 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_JOB_ID=7 "
+                 "SLURM_JOB_NODELIST=localhost",
+                 "PMI", 1, 2, 1, -1);
 }
 
 static void incomplete_or_contradictory(void **state)
@@ -117,7 +125,8 @@ static void incomplete_or_contradictory(void **state)
     assert_error("TUTTI_RANK=0 TUTTI_SIZE=2 NCCL_COMM_ID=127.0.0.1", "NCCL_COMM_ID=127.0.0.1");
     assert_error("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=127.0.0.1:0", "TUTTI_ID=127.0.0.1:0");
     assert_error("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=127.0.0.1:1 TUTTI_NONCE=12", "TUTTI_NONCE");
-    assert_error("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=127.0.0.1:1 TUTTI_NONCE=0011223344556677x899aabbccddeeff", "TUTTI_NONCE");
+    assert_error("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=127.0.0.1:1 TUTTI_NONCE=0011223344556677x899aabbccddeeff",
+                 "TUTTI_NONCE");
     assert_error("RANK=1 WORLD_SIZE=4 LOCAL_RANK=3 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "LOCAL_RANK=3");
     assert_error("RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1", "MASTER_PORT is not set");
     assert_error("RANK=1 WORLD_SIZE=4 MASTER_PORT=29500", "MASTER_ADDR is not set");
@@ -134,7 +143,8 @@ static void incomplete_or_contradictory(void **state)
     assert_error("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=3 SLURM_STEP_TASKS_PER_NODE=2(x2)", "SLURM_NODEID=3");
 }
 
-/* The same variables give the same meeting point on all ranks; the next communicator another; another job another nonce. */
+/* The same variables give the same meeting point on all ranks; the next communicator another; another job another
+ * nonce. */
 static void meeting_points(void **state)
 {
     static const char *const job = "SLURM_NTASKS=2 SLURM_JOB_NODELIST=localhost SLURM_JOB_ID=";
@@ -157,7 +167,8 @@ static void meeting_points(void **state)
 /* Jobs of torchrun on one host have ports of their own, far from the next job's; the ranks of one job agree. */
 static void torchrun_jobs_keep_apart(void **state)
 {
-    static const char *const jobs[] = {"TORCHELASTIC_RUN_ID=a MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=a MASTER_PORT=29501",
+    static const char *const jobs[] = {"TORCHELASTIC_RUN_ID=a MASTER_PORT=29500",
+                                       "TORCHELASTIC_RUN_ID=a MASTER_PORT=29501",
                                        "TORCHELASTIC_RUN_ID=b MASTER_PORT=29500",
                                        "TORCHELASTIC_RUN_ID=a MASTER_PORT=29500 TORCHELASTIC_RESTART_COUNT=1"};
     enum { JOBS = sizeof jobs / sizeof *jobs, FAR = 100 };
@@ -198,9 +209,17 @@ static void slurm_lists(void **state)
     static const struct {
         const char *list, *first;
     } hosts[] = {
-        {"node1", "node1"},          {"node1,node2", "node1"},       {"node[03-05,9],x", "node03"},     {"a[7]", "a7"},
-        {"rack[1-2]n[3-4]", "rack1n3"}, {"n[1-2]-ib,m", "n1-ib"},    {"", NULL},                        {"a[", NULL},
-        {"a[1-2", NULL},             {"a[]", NULL},                  {",a", NULL},
+        {"node1", "node1"},
+        {"node1,node2", "node1"},
+        {"node[03-05,9],x", "node03"},
+        {"a[7]", "a7"},
+        {"rack[1-2]n[3-4]", "rack1n3"},
+        {"n[1-2]-ib,m", "n1-ib"},
+        {"", NULL},
+        {"a[", NULL},
+        {"a[1-2", NULL},
+        {"a[]", NULL},
+        {",a", NULL},
     };
     char out[32];
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
@@ -265,8 +284,8 @@ static tutti_result_t converse(const char *const *script, int rank, struct env_i
 
 static void pmi1_well(void **state)
 {
-    static const char *const zero[] = {HELLO, "cmd=put_result rc=0 msg=success\n", "cmd=put_result rc=0 msg=success\n", "cmd=barrier_out\n",
-                                       NULL};
+    static const char *const zero[] = {HELLO, "cmd=put_result rc=0 msg=success\n", "cmd=put_result rc=0 msg=success\n",
+                                       "cmd=barrier_out\n", NULL};
     struct env_identity who;
     uint8_t nonce[BOOT_NONCE];
     char text[ENV_ID_TEXT], halves[2][200];
@@ -288,12 +307,14 @@ static void pmi1_well(void **state)
 static void pmi1_badly(void **state)
 {
     static const char *const silent[] = {NULL}, *const other[] = {"cmd=response_to_init rc=-1\n", NULL},
-                            *const strange[] = {"HTTP/1.1 400\n", NULL},
-                            *const nameless[] = {"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n", "cmd=my_kvsname\n", NULL};
+                             *const strange[] = {"HTTP/1.1 400\n", NULL},
+                             *const nameless[] = {"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
+                                                  "cmd=my_kvsname\n", NULL};
     static const char *const gone[] = {HELLO, NULL}, *const full[] = {HELLO, "cmd=put_result rc=-1 msg=full\n", NULL},
-                            *const empty[] = {HELLO, "cmd=barrier_out\n", "cmd=get_result rc=-1 msg=key_not_found\n", NULL},
-                            *const wrong[] = {HELLO, "cmd=barrier_out\n", "cmd=get_result rc=0 value=12\n",
-                                              "cmd=get_result rc=0 value=34\n", NULL};
+                             *const empty[] = {HELLO, "cmd=barrier_out\n", "cmd=get_result rc=-1 msg=key_not_found\n",
+                                               NULL},
+                             *const wrong[] = {HELLO, "cmd=barrier_out\n", "cmd=get_result rc=0 value=12\n",
+                                               "cmd=get_result rc=0 value=34\n", NULL};
     const char *const *const unmet[] = {silent, other, strange, nameless};
     struct env_identity who;
     bool met;
@@ -390,10 +411,16 @@ static void local_job_is_stable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(complete),    cmocka_unit_test(incomplete_or_contradictory), cmocka_unit_test(meeting_points),
-        cmocka_unit_test(slurm_lists), cmocka_unit_test(root_opens_where_it_belongs), cmocka_unit_test(pmi1_well),
-        cmocka_unit_test(pmi1_badly),  cmocka_unit_test(pmi1_silent_launcher),
-        cmocka_unit_test(pmi1_child_exits), cmocka_unit_test(local_job_is_stable),
+        cmocka_unit_test(complete),
+        cmocka_unit_test(incomplete_or_contradictory),
+        cmocka_unit_test(meeting_points),
+        cmocka_unit_test(slurm_lists),
+        cmocka_unit_test(root_opens_where_it_belongs),
+        cmocka_unit_test(pmi1_well),
+        cmocka_unit_test(pmi1_badly),
+        cmocka_unit_test(pmi1_silent_launcher),
+        cmocka_unit_test(pmi1_child_exits),
+        cmocka_unit_test(local_job_is_stable),
         cmocka_unit_test(torchrun_jobs_keep_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

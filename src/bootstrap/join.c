@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining: one thread runs the dial to the root, the dials to the peers and the listener for the peers that dial this rank, all in one
- * private poller, until every connection stands.
+ * Joining: one thread runs the dial to the root, the dials to the peers and the listener for the peers that dial this
+ * rank, all in one private poller, until every connection stands.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -23,7 +23,7 @@
 
 #define TELL     (60 * NS_PER_S) /* between words on who is awaited */
 #define GONE     (2 * NS_PER_S)  /* a root that listened once and refuses for so long is gone */
-#define ABORT_MS 50 /* how often the abort flag is looked at while nothing happens */
+#define ABORT_MS 50              /* how often the abort flag is looked at while nothing happens */
 
 struct join {
     struct bootstrap *bootstrap;
@@ -37,9 +37,9 @@ struct join {
     struct dial to_root, to_peer[BOOT_STEPS_MAX];
     uint64_t full_since; /* this process can open no file since then; 0: it can */
     bool have_peers, stay;
-    bool opened; /* the root listened before the id was made */
-    bool told;             /* the root knows of the failure, or told us */
-    tutti_result_t result; /* of a handler */
+    bool opened;                /* the root listened before the id was made */
+    bool told;                  /* the root knows of the failure, or told us */
+    tutti_result_t result;      /* of a handler */
     struct boot_failed failure; /* what others are told of it; reason 0: this rank failed */
 };
 
@@ -76,8 +76,8 @@ static void peer_hello(struct listener *listener, int fd, const struct boot_hell
     struct bootstrap *b = join->bootstrap;
     struct stream stream;
     struct boot_welcome welcome = {.rank = (uint32_t)b->rank};
-    bool fits = hello->to == (uint32_t)b->rank && hello->nranks == (uint32_t)b->nranks && hello->step < (uint32_t)b->steps &&
-                hello->rank == (uint32_t)bootstrap_source(b, (int)hello->step);
+    bool fits = hello->to == (uint32_t)b->rank && hello->nranks == (uint32_t)b->nranks &&
+                hello->step < (uint32_t)b->steps && hello->rank == (uint32_t)bootstrap_source(b, (int)hello->step);
     stream_init(&stream, fd, NULL, 0, &b->counters);
     boot_seal(join->nonce, BOOT_WELCOME, challenge, hello->random, &welcome, sizeof welcome);
     /* A fresh socket takes these few bytes at once. If not, the peer dials again. */
@@ -98,7 +98,8 @@ static tutti_result_t root_hello(struct dial *dial, struct boot_hello *hello)
     if (!join->listener.open) {
         tutti_result_t result = choose_address(join, dial->source.fd, &join->here);
         if (result == TUTTI_SUCCESS)
-            result = listener_open(&join->listener, join->poller, &join->here, join->nonce, peer_hello, &join->bootstrap->counters);
+            result = listener_open(&join->listener, join->poller, &join->here, join->nonce, peer_hello,
+                                   &join->bootstrap->counters);
         if (result != TUTTI_SUCCESS)
             return result;
     }
@@ -131,7 +132,11 @@ static const struct dial_calls peer_calls = {NULL, peer_reply, peer_lost};
 static struct dial new_dial(struct join *join, const struct dial_calls *calls)
 {
     struct bootstrap *b = join->bootstrap;
-    return (struct dial){.poller = join->poller, .calls = calls, .owner = join, .nonce = join->nonce, .counters = &b->counters,
+    return (struct dial){.poller = join->poller,
+                         .calls = calls,
+                         .owner = join,
+                         .nonce = join->nonce,
+                         .counters = &b->counters,
                          .hello = {.token = join->token, .rank = (uint32_t)b->rank, .nranks = (uint32_t)b->nranks}};
 }
 
@@ -159,7 +164,8 @@ static void meet_peers(struct join *join, const struct boot_peers *peers)
 static void root_failed(struct join *join, const struct boot_failed *failed, bool proven)
 {
     char text[NET_TEXT];
-    struct boot_failed unproven = {.reason = failed->reason == BOOT_BAD_VERSION ? BOOT_BAD_VERSION : BOOT_BAD_PROOF, .a = failed->a};
+    struct boot_failed unproven = {.reason = failed->reason == BOOT_BAD_VERSION ? BOOT_BAD_VERSION : BOOT_BAD_PROOF,
+                                   .a = failed->a};
     join->told = true;
     if (proven)
         join->failure = *failed;
@@ -174,8 +180,9 @@ static void root_reply(struct dial *dial, enum boot_type type, const void *body,
     if (type == BOOT_FAILED) {
         root_failed(join, body, proven);
     } else if (!proven) {
-        join_fail(join, error_set(TUTTI_INVALID_USAGE, "what answers at %s is not our root, for it does not know the nonce: another "
-                                                             "program or job has that port",
+        join_fail(join, error_set(TUTTI_INVALID_USAGE,
+                                  "what answers at %s is not our root, for it does not know the nonce: another "
+                                  "program or job has that port",
                                   net_format(&dial->to, text)));
     } else if (type == BOOT_PEERS) {
         meet_peers(join, body);
@@ -224,7 +231,10 @@ static uint64_t tick(struct join *join)
 
 static const char *why(const struct dial *dial)
 {
-    return dial->state == DIAL_ASKED ? "no answer" : dial->error ? strerror(dial->error) : dial->failures ? "it hung up" : "no answer";
+    return dial->state == DIAL_ASKED ? "no answer"
+           : dial->error             ? strerror(dial->error)
+           : dial->failures          ? "it hung up"
+                                     : "no answer";
 }
 
 #define WORDS 400
@@ -240,9 +250,11 @@ static void awaited(const struct join *join, char out[WORDS])
         return;
     }
     if (!join->have_peers) {
-        snprintf(out, WORDS, "rank %d of %d cannot reach the root at %s (%s, %u attempts); see whether the process that made the unique id "
-                 "(often rank 0) runs, no firewall is between, and the id is new", b->rank, b->nranks, text, why(&join->to_root),
-                 join->to_root.failures + 1);
+        snprintf(out, WORDS,
+                 "rank %d of %d cannot reach the root at %s (%s, %u attempts); see whether the process that made the "
+                 "unique id "
+                 "(often rank 0) runs, no firewall is between, and the id is new",
+                 b->rank, b->nranks, text, why(&join->to_root), join->to_root.failures + 1);
         return;
     }
     for (int step = 0; step < b->steps; step++)
@@ -303,12 +315,17 @@ static tutti_result_t hopeless(struct join *join, uint64_t now)
         return verdict_report(&failed, join->bootstrap->rank, net_format(&join->here, text));
     }
     if (!join->have_peers && !join->to_root.answered && out_of_files(join, now))
-        return error_set(TUTTI_SYSTEM_ERROR, "rank %d cannot meet others at %s: all files that the process may open are open (%ld); raise "
-                                             "ulimit -n", join->bootstrap->rank, net_format(&join->root, text), sysconf(_SC_OPEN_MAX));
+        return error_set(TUTTI_SYSTEM_ERROR,
+                         "rank %d cannot meet others at %s: all files that the process may open are open (%ld); raise "
+                         "ulimit -n",
+                         join->bootstrap->rank, net_format(&join->root, text), sysconf(_SC_OPEN_MAX));
     if (!join->have_peers && join->opened && join->to_root.refused && now >= join->to_root.refused + GONE)
-        return error_set(TUTTI_REMOTE_ERROR, "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
-                                             "(each communicator needs a new one), or the process that made the id (often rank 0) ended or ran out of files",
-                         join->bootstrap->rank, net_format(&join->root, text));
+        return error_set(
+            TUTTI_REMOTE_ERROR,
+            "rank %d found nobody at %s, where the unique id's root listened: the id has been used already "
+            "(each communicator needs a new one), or the process that made the id (often rank 0) ended or ran out of "
+            "files",
+            join->bootstrap->rank, net_format(&join->root, text));
     return TUTTI_SUCCESS;
 }
 
@@ -338,7 +355,8 @@ static struct boot_failed failure_of(const struct join *join)
 {
     bool aborted = join->abort && atomic_load_explicit(join->abort, memory_order_relaxed);
     return join->failure.reason ? join->failure
-                                : (struct boot_failed){.reason = aborted ? BOOT_ABORTED : BOOT_BROKEN, .rank = (uint32_t)join->bootstrap->rank};
+                                : (struct boot_failed){.reason = aborted ? BOOT_ABORTED : BOOT_BROKEN,
+                                                       .rank = (uint32_t)join->bootstrap->rank};
 }
 
 /* Peers may have joined and wait for this rank, also those whose welcome is still on its way. */
@@ -387,11 +405,12 @@ static tutti_result_t join_open(struct join *join, const tutti_unique_id_t *id)
     return result;
 }
 
-tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns, const _Atomic bool *abort,
-                              struct bootstrap **out)
+tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns,
+                              const _Atomic bool *abort, struct bootstrap **out)
 {
     if (nranks < 1 || nranks > BOOT_RANKS_MAX || rank < 0 || rank >= nranks)
-        return error_set(TUTTI_INVALID_ARGUMENT, "rank %d of %d ranks: want 0 <= rank < ranks <= %d", rank, nranks, BOOT_RANKS_MAX);
+        return error_set(TUTTI_INVALID_ARGUMENT, "rank %d of %d ranks: want 0 <= rank < ranks <= %d", rank, nranks,
+                         BOOT_RANKS_MAX);
     struct join *join = calloc(1, sizeof *join);
     struct bootstrap *b = join ? bootstrap_new(rank, nranks, deadline_ns, abort) : NULL;
     if (!b) {

@@ -119,7 +119,8 @@ static bool welcome(struct listener *listener, int fd)
         close(fd);
         return false;
     }
-    *newcomer = (struct newcomer){.listener = listener, .deadline = clock_ns() + PROOF_TIME, .source = {fd, newcomer_ready}};
+    *newcomer =
+        (struct newcomer){.listener = listener, .deadline = clock_ns() + PROOF_TIME, .source = {fd, newcomer_ready}};
     memcpy(newcomer->challenge, challenge.random, sizeof challenge.random);
     stream_init(&newcomer->stream, fd, newcomer->in, sizeof newcomer->in, listener->counters);
     list_push(&listener->waiting, &newcomer->node);
@@ -130,7 +131,8 @@ static bool welcome(struct listener *listener, int fd)
     return true;
 }
 
-/* No descriptors or memory: make room if a newcomer holds some, else leave callers in the listen queue until the next tick. */
+/* No descriptors or memory: make room if a newcomer holds some, else leave callers in the listen queue until the next
+ * tick. */
 static void relieve(struct listener *listener, int error)
 {
     struct newcomer *victim = oldest(listener);
@@ -176,7 +178,8 @@ bool listener_full(const struct listener *listener, uint64_t now, struct boot_fa
     if (!listener->open || !listener->full_since || now < listener->full_since + FULL_TIME)
         return false;
     getrlimit(RLIMIT_NOFILE, &files);
-    *failed = (struct boot_failed){.reason = BOOT_FULL, .a = (uint32_t)listener->full_error,
+    *failed = (struct boot_failed){.reason = BOOT_FULL,
+                                   .a = (uint32_t)listener->full_error,
                                    .b = files.rlim_cur < UINT32_MAX ? (uint32_t)files.rlim_cur : UINT32_MAX};
     return true;
 }
@@ -190,11 +193,15 @@ static int room_for_newcomers(void)
     return share > NEWCOMERS ? NEWCOMERS : share < 8 ? 8 : (int)share;
 }
 
-tutti_result_t listener_open(struct listener *listener, struct poller *poller, struct net_address *at, const uint8_t *nonce,
-                         listener_hello_fn hello, struct bootstrap_counters *counters)
+tutti_result_t listener_open(struct listener *listener, struct poller *poller, struct net_address *at,
+                             const uint8_t *nonce, listener_hello_fn hello, struct bootstrap_counters *counters)
 {
-    *listener = (struct listener){.source = {-1, listener_ready}, .poller = poller, .nonce = nonce, .hello = hello, .counters = counters,
-                          .room = room_for_newcomers()};
+    *listener = (struct listener){.source = {-1, listener_ready},
+                                  .poller = poller,
+                                  .nonce = nonce,
+                                  .hello = hello,
+                                  .counters = counters,
+                                  .room = room_for_newcomers()};
     list_init(&listener->waiting);
     tutti_result_t result = net_listen(at, (int)param_int(PARAM_BOOTSTRAP_BACKLOG), &listener->source.fd);
     if (result != TUTTI_SUCCESS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listening port that refuses strangers. Each connection is sent a random number and must answer with a hello that proves it
- * knows the nonce; then its socket goes to the owner. Until then it costs one small record, has a few seconds, and is the first to
- * go when there are too many.
+ * A listening port that refuses strangers. Each connection is sent a random number and must answer with a hello that
+ * proves it knows the nonce; then its socket goes to the owner. Until then it costs one small record, has a few
+ * seconds, and is the first to go when there are too many.
  */
 #ifndef TUTTI_BOOTSTRAP_LISTENER_H
 #define TUTTI_BOOTSTRAP_LISTENER_H
@@ -13,7 +13,8 @@
 struct listener;
 
 /* A proven hello. The callee owns `fd` from now on. `challenge` is this side's random number of that connection. */
-typedef void (*listener_hello_fn)(struct listener *listener, int fd, const struct boot_hello *hello, const uint8_t challenge[16]);
+typedef void (*listener_hello_fn)(struct listener *listener, int fd, const struct boot_hello *hello,
+                                  const uint8_t challenge[16]);
 
 struct listener {
     struct poll_source source;
@@ -28,13 +29,15 @@ struct listener {
     bool open, paused;
 };
 
-/* Listens at *at (changed to the address bound). The fields of `listener` are set here; counters and nonce must outlive it. */
-tutti_result_t listener_open(struct listener *listener, struct poller *poller, struct net_address *at, const uint8_t *nonce,
-                         listener_hello_fn hello, struct bootstrap_counters *counters);
+/* Listens at *at (changed to the address bound). The fields of `listener` are set here; counters and nonce must outlive
+ * it. */
+tutti_result_t listener_open(struct listener *listener, struct poller *poller, struct net_address *at,
+                             const uint8_t *nonce, listener_hello_fn hello, struct bootstrap_counters *counters);
 void listener_close(struct listener *listener);
 /* Drops connections whose time is up; call it a few times a second while listener_busy. */
 void listener_tick(struct listener *listener, uint64_t now);
-/* Has there been no room for callers for so long that waiting helps no more? Sets the rest of *failed, all but `rank`. */
+/* Has there been no room for callers for so long that waiting helps no more? Sets the rest of *failed, all but `rank`.
+ */
 bool listener_full(const struct listener *listener, uint64_t now, struct boot_failed *failed);
 static inline bool listener_busy(const struct listener *listener)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The root: registers each rank's address, waits until all are there, tells each where its peers listen. While it holds a
- * rank's connection it also sees that rank die, and tells the others. More ranks than it may hold connections come and go.
+ * The root: registers each rank's address, waits until all are there, tells each where its peers listen. While it holds
+ * a rank's connection it also sees that rank die, and tells the others. More ranks than it may hold connections come
+ * and go.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -21,10 +22,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define TICK       (100 * NS_PER_MS)
-#define TELL       (60 * NS_PER_S) /* between words on who is missing */
-#define LATER_MIN  250u /* first pause of a rank that cannot stay connected; doubles with its attempts */
-#define LATER_MAX  5000u
+#define TICK      (100 * NS_PER_MS)
+#define TELL      (60 * NS_PER_S) /* between words on who is missing */
+#define LATER_MIN 250u            /* first pause of a rank that cannot stay connected; doubles with its attempts */
+#define LATER_MAX 5000u
 
 struct member {
     struct bootstrap_root *root;
@@ -52,10 +53,10 @@ struct bootstrap_root {
     struct bootstrap_counters counters;
     struct seat *seats;
     uint32_t nranks, joined, told, members;
-    bool stay;                   /* there is room to hold all connections */
-    uint64_t deadline, latest;   /* of the least and most patient rank; 0 before the first */
-    uint64_t begun, tell;        /* when the first rank came; when to tell next who is missing */
-    struct boot_failed verdict;  /* reason 0: none yet */
+    bool stay;                  /* there is room to hold all connections */
+    uint64_t deadline, latest;  /* of the least and most patient rank; 0 before the first */
+    uint64_t begun, tell;       /* when the first rank came; when to tell next who is missing */
+    struct boot_failed verdict; /* reason 0: none yet */
     _Atomic bool answered, done;
 };
 
@@ -238,8 +239,8 @@ static bool holds_seat(const struct bootstrap_root *root, const struct boot_hell
 }
 
 /* Answers a connection that is not kept. */
-static void answer_and_close(struct bootstrap_root *root, int fd, const struct boot_hello *hello, const uint8_t challenge[16],
-                             enum boot_type type, void *body, size_t size)
+static void answer_and_close(struct bootstrap_root *root, int fd, const struct boot_hello *hello,
+                             const uint8_t challenge[16], enum boot_type type, void *body, size_t size)
 {
     struct stream stream;
     stream_init(&stream, fd, NULL, 0, &root->counters);
@@ -249,14 +250,15 @@ static void answer_and_close(struct bootstrap_root *root, int fd, const struct b
     stream_close(&stream);
 }
 
-static void answer_verdict(struct bootstrap_root *root, int fd, const struct boot_hello *hello, const uint8_t challenge[16],
-                           struct boot_failed failed)
+static void answer_verdict(struct bootstrap_root *root, int fd, const struct boot_hello *hello,
+                           const uint8_t challenge[16], struct boot_failed failed)
 {
     answer_and_close(root, fd, hello, challenge, BOOT_FAILED, &failed, sizeof failed);
     finish_if_over(root);
 }
 
-static void answer_visitor(struct bootstrap_root *root, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
+static void answer_visitor(struct bootstrap_root *root, int fd, const struct boot_hello *hello,
+                           const uint8_t challenge[16])
 {
     if (root->joined == root->nranks) {
         struct boot_peers peers;
@@ -270,7 +272,8 @@ static void answer_visitor(struct bootstrap_root *root, int fd, const struct boo
     answer_and_close(root, fd, hello, challenge, BOOT_LATER, &later, sizeof later);
 }
 
-static void keep_member(struct bootstrap_root *root, int fd, const struct boot_hello *hello, const uint8_t challenge[16])
+static void keep_member(struct bootstrap_root *root, int fd, const struct boot_hello *hello,
+                        const uint8_t challenge[16])
 {
     struct boot_joined joined;
     struct member *member = malloc(sizeof *member);
@@ -313,7 +316,8 @@ static bool begin(struct bootstrap_root *root, uint32_t nranks)
     return true;
 }
 
-/* Ranks tell how long they will wait. The root gives up a little earlier, so that it can still tell them who is missing. */
+/* Ranks tell how long they will wait. The root gives up a little earlier, so that it can still tell them who is
+ * missing. */
 static void note_patience(struct bootstrap_root *root, uint32_t timeout_ms)
 {
     uint64_t until = clock_ns() + (uint64_t)timeout_ms * NS_PER_MS * 15 / 16;
@@ -409,8 +413,8 @@ static void tell_missing(struct bootstrap_root *root, uint64_t now)
     if (now < root->tell || root->joined == root->nranks || root->verdict.reason)
         return;
     missing_text(root, ranks, sizeof ranks);
-    log_warn("%u of %u ranks have not come to a new communicator for %llu s: %s", root->nranks - root->joined, root->nranks,
-             (unsigned long long)((now - root->begun) / NS_PER_S), ranks);
+    log_warn("%u of %u ranks have not come to a new communicator for %llu s: %s", root->nranks - root->joined,
+             root->nranks, (unsigned long long)((now - root->begun) / NS_PER_S), ranks);
     root->tell = now + TELL;
 }
 
@@ -418,10 +422,11 @@ static void tell_missing(struct bootstrap_root *root, uint64_t now)
 static void tell_full(struct bootstrap_root *root, uint64_t now)
 {
     struct boot_failed failed;
-    if (root->verdict.reason || (root->nranks && root->joined == root->nranks) || !listener_full(&root->listener, now, &failed))
+    if (root->verdict.reason || (root->nranks && root->joined == root->nranks) ||
+        !listener_full(&root->listener, now, &failed))
         return;
-    log_warn("ranks of a new communicator cannot be accepted: %s; this process may open %u files, raise ulimit -n", strerror((int)failed.a),
-             failed.b);
+    log_warn("ranks of a new communicator cannot be accepted: %s; this process may open %u files, raise ulimit -n",
+             strerror((int)failed.a), failed.b);
     fail_all(root, BOOT_FULL, BOOT_NOBODY, failed.a, failed.b);
     finish(root);
 }
@@ -454,8 +459,9 @@ static tutti_result_t open_at(struct poller *poller, struct net_address *at, con
     root->poller = poller;
     memcpy(root->nonce, nonce, BOOT_NONCE);
     root->timer = (struct poll_source){timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), root_tick};
-    tutti_result_t result = root->timer.fd < 0 ? error_set(TUTTI_SYSTEM_ERROR, "cannot make a timer: %s", strerror(errno))
-                                               : poller_add(poller, &root->timer, EPOLLIN);
+    tutti_result_t result = root->timer.fd < 0
+                                ? error_set(TUTTI_SYSTEM_ERROR, "cannot make a timer: %s", strerror(errno))
+                                : poller_add(poller, &root->timer, EPOLLIN);
     if (result == TUTTI_SUCCESS) {
         result = listener_open(&root->listener, poller, at, root->nonce, root_hello, &root->counters);
         if (result != TUTTI_SUCCESS)
@@ -490,7 +496,8 @@ tutti_result_t bootstrap_root_open(struct poller *poller, const tutti_unique_id_
     return result;
 }
 
-tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_unique_id_t *id, struct bootstrap_root **out)
+tutti_result_t bootstrap_root_open_anywhere(struct poller *poller, const tutti_unique_id_t *id,
+                                            struct bootstrap_root **out)
 {
     struct net_address at, all = {0};
     uint8_t nonce[BOOT_NONCE];

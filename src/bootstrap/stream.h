@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames over a non-blocking socket: never blocks, never trusts a length, keeps what does not fit into the socket yet. */
+/* Frames over a non-blocking socket: never blocks, never trusts a length, keeps what does not fit into the socket yet.
+ */
 #ifndef TUTTI_BOOTSTRAP_STREAM_H
 #define TUTTI_BOOTSTRAP_STREAM_H
 
@@ -25,7 +26,8 @@ enum stream_state {
 };
 
 void stream_init(struct stream *stream, int fd, void *in, uint32_t in_room, struct bootstrap_counters *counters);
-/* Closes the descriptor (after throwing away what has arrived, or the close would reset the connection) and frees the rest. */
+/* Closes the descriptor (after throwing away what has arrived, or the close would reset the connection) and frees the
+ * rest. */
 void stream_close(struct stream *stream);
 /* Gives the descriptor to the caller and frees the rest. */
 int stream_release(struct stream *stream);

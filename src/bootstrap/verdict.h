@@ -5,7 +5,8 @@
 
 #include "wire/bootstrap.h"
 
-/* Sets the error sentence for `me` and returns the result that the reason stands for. `where` names the speaker's address. */
+/* Sets the error sentence for `me` and returns the result that the reason stands for. `where` names the speaker's
+ * address. */
 tutti_result_t verdict_report(const struct boot_failed *failed, int me, const char *where);
 
 #endif

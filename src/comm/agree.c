@@ -14,14 +14,21 @@ struct told {
 
 static tutti_result_t tell_why(struct team *team, int who, struct told *told)
 {
-    return team_do(team, &(struct call){.coll = COLL_BROADCAST, .type = TUTTI_UINT8, .count = sizeof *told, .root = who, .op = -1, .in = told, .out = told});
+    return team_do(team, &(struct call){.coll = COLL_BROADCAST,
+                                        .type = TUTTI_UINT8,
+                                        .count = sizeof *told,
+                                        .root = who,
+                                        .op = -1,
+                                        .in = told,
+                                        .out = told});
 }
 
 tutti_result_t comm_agree(struct team *team, tutti_result_t mine)
 {
     struct told told = {(int32_t)mine, ""}, own;
     int32_t who = mine == TUTTI_SUCCESS ? team->nranks : team->rank;
-    struct call least = {.coll = COLL_ALLREDUCE, .type = TUTTI_INT32, .count = 1, .op = TUTTI_MIN, .in = &who, .out = &who};
+    struct call least = {
+        .coll = COLL_ALLREDUCE, .type = TUTTI_INT32, .count = 1, .op = TUTTI_MIN, .in = &who, .out = &who};
     if (mine != TUTTI_SUCCESS)
         snprintf(told.sentence, sizeof told.sentence, "%s", error_last());
     own = told;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators made of communicators. Members know each other's processes from the parent, so no meeting point is needed. What is made has a random
- * number that one of them draws, each time anew: ranks of an attempt that failed cannot take the next one for it. No member returns before all have
- * the child, and if one cannot make it all fail, and say who and why.
+ * Communicators made of communicators. Members know each other's processes from the parent, so no meeting point is
+ * needed. What is made has a random number that one of them draws, each time anew: ranks of an attempt that failed
+ * cannot take the next one for it. No member returns before all have the child, and if one cannot make it all fail, and
+ * say who and why.
  */
 #include "comm/comm.h"
 
@@ -29,7 +30,7 @@ static int by_key(const void *a, const void *b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-/* ---- What is to be made -------------------------------------------------------------------------------------------- */
+/* ---- What is to be made ---- */
 
 /* What this rank cannot do is kept: whoever waits for it must hear of that. */
 void making_refuse(struct making *making, tutti_result_t result)
@@ -65,17 +66,19 @@ static void prepare(struct making *making, const tutti_config_t *config, tutti_r
         making_refuse(making, new_child(&settings, &making->child));
 }
 
-void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused)
+void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config,
+                  tutti_result_t refused)
 {
     *making = (struct making){.parent = parent, .color = color, .key = key, .has_child = color >= 0};
     prepare(making, config, refused);
 }
 
-void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
-                   tutti_result_t refused)
+void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count,
+                   const tutti_config_t *config, tutti_result_t refused)
 {
     int nranks = parent->team->nranks;
-    *making = (struct making){.parent = parent, .has_child = true, .shrinks = true, .list_is_wrong = refused != TUTTI_SUCCESS};
+    *making = (struct making){
+        .parent = parent, .has_child = true, .shrinks = true, .list_is_wrong = refused != TUTTI_SUCCESS};
     prepare(making, config, refused);
     making->is_out = calloc((size_t)nranks, sizeof *making->is_out);
     for (int i = 0; making->is_out && excluded && i < count; i++)
@@ -83,7 +86,7 @@ void making_shrink(struct making *making, struct tutti_comm *parent, const int *
             making->is_out[excluded[i]] = true;
 }
 
-/* ---- Making it ----------------------------------------------------------------------------------------------------- */
+/* ---- Making it ---- */
 
 static tutti_result_t open_team(struct making *making, uint64_t id, const int *members, int count)
 {
@@ -98,7 +101,8 @@ static tutti_result_t open_team(struct making *making, uint64_t id, const int *m
     }
     child->settings.nranks = count;
     if (!child->settings.name[0])
-        snprintf(child->settings.name, sizeof child->settings.name, "%.32s/%04x", making->parent->settings.name, (unsigned)(id & 0xffff));
+        snprintf(child->settings.name, sizeof child->settings.name, "%.32s/%04x", making->parent->settings.name,
+                 (unsigned)(id & 0xffff));
     tutti_result_t result = comm_open_team(child, id, processes);
     free(processes);
     return result;
@@ -131,10 +135,12 @@ static tutti_result_t fail_child(struct making *making, tutti_result_t result)
     if (old == culprit)
         return error_note(result, "%s", sentence);
     /* the user does not know the child's numbers yet */
-    return error_note(result, "%s; the numbers are those of the new communicator, whose rank %d is rank %d of the parent", sentence, culprit, old);
+    return error_note(result,
+                      "%s; the numbers are those of the new communicator, whose rank %d is rank %d of the parent",
+                      sentence, culprit, old);
 }
 
-/* ---- Split --------------------------------------------------------------------------------------------------------- */
+/* ---- Split ---- */
 
 static int members_of(struct choice_by *all, int nranks, int color, int *members)
 {
@@ -159,7 +165,8 @@ static tutti_result_t split_among(struct making *making, struct choice_by *all, 
 {
     struct team *team = making->parent->team;
     struct choice_by mine = {.color = making->color, .key = making->key, .rank = team->rank};
-    making_refuse(making, all && members ? settle(making->parent) : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks));
+    making_refuse(making, all && members ? settle(making->parent)
+                                         : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks));
     making_refuse(making, random_bytes(&mine.number, sizeof mine.number));
     tutti_result_t result = comm_agree(team, refusal(making));
     if (result == TUTTI_SUCCESS)
@@ -187,7 +194,7 @@ static tutti_result_t run_split(struct making *making)
     return result;
 }
 
-/* ---- Shrink -------------------------------------------------------------------------------------------------------- */
+/* ---- Shrink ---- */
 
 static tutti_result_t make_remaining(struct making *making, const struct meeting_call *call, uint64_t id)
 {
@@ -196,7 +203,8 @@ static tutti_result_t make_remaining(struct making *making, const struct meeting
         result = open_team(making, id, call->members, call->count);
     if (result == TUTTI_SUCCESS)
         result = share_all(making->child);
-    return result == TUTTI_SUCCESS ? comm_agree(making->child->team, TUTTI_SUCCESS) : result; /* in the meeting nobody said that he can */
+    return result == TUTTI_SUCCESS ? comm_agree(making->child->team, TUTTI_SUCCESS)
+                                   : result; /* in the meeting nobody said that he can */
 }
 
 static struct wire_abort cause_of(struct making *making, tutti_result_t result)
@@ -229,8 +237,10 @@ static tutti_result_t shrink_to(struct making *making, const struct meeting_call
 static tutti_result_t run_shrink(struct making *making)
 {
     int nranks = making->parent->team->nranks, *members = making->members = malloc((size_t)nranks * sizeof *members);
-    struct meeting_call call = {.members = members, .is_out = making->is_out, .wrong = making->list_is_wrong,
-                                  .deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT))};
+    struct meeting_call call = {.members = members,
+                                .is_out = making->is_out,
+                                .wrong = making->list_is_wrong,
+                                .deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT))};
     if (!members || !making->is_out) {
         free(members);
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", nranks);
@@ -243,7 +253,7 @@ static tutti_result_t run_shrink(struct making *making)
     return result;
 }
 
-/* ---- Now or later -------------------------------------------------------------------------------------------------- */
+/* ---- Now or later ---- */
 
 /* The user, if he has the child already, finds how it ended. */
 static void record(struct tutti_comm *child, tutti_result_t result)
@@ -276,7 +286,8 @@ static void *maker(void *argument)
     struct tutti_comm *parent = making->parent, *child = making->child;
     tutti_result_t result = run(making);
     free(making);
-    atomic_store_explicit(&parent->state, COMM_READY, memory_order_release); /* before the child's: who has that uses both */
+    atomic_store_explicit(&parent->state, COMM_READY,
+                          memory_order_release); /* before the child's: who has that uses both */
     record(child, result);
     if (child) {
         pthread_mutex_lock(&child->joining);

@@ -18,8 +18,10 @@ tutti_result_t comm_check(tutti_comm_t comm)
     if (comm->magic != COMM_MAGIC)
         return error_set(TUTTI_INVALID_ARGUMENT, "the communicator %p is not one, or was destroyed", (void *)comm);
     if (comm->generation != fork_generation)
-        return error_set(TUTTI_INVALID_USAGE, "the communicator %p belongs to process %d, which forked this one; a forked child can make "
-                                              "communicators of its own, not use its parent's", (void *)comm, (int)comm->maker_pid);
+        return error_set(TUTTI_INVALID_USAGE,
+                         "the communicator %p belongs to process %d, which forked this one; a forked child can make "
+                         "communicators of its own, not use its parent's",
+                         (void *)comm, (int)comm->maker_pid);
     return TUTTI_SUCCESS;
 }
 
@@ -49,19 +51,23 @@ tutti_result_t comm_settings(struct comm_settings *settings, const tutti_config_
 {
     tutti_config_t set = TUTTI_CONFIG_INITIALIZER;
     if (config && (config->size < sizeof(size_t) + 2 * sizeof(int) || config->size > 4096))
-        return error_set(TUTTI_INVALID_ARGUMENT, "config.size is %zu; set it with TUTTI_CONFIG_INITIALIZER", config->size);
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.size is %zu; set it with TUTTI_CONFIG_INITIALIZER",
+                         config->size);
     if (config)
         memcpy(&set, config, config->size < sizeof set ? config->size : sizeof set);
     if (set.blocking < -1 || set.blocking > 1)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.blocking is %d; it must be -1, 0 or 1", set.blocking);
     if (set.device < TUTTI_CURRENT_DEVICE)
-        return error_set(TUTTI_INVALID_ARGUMENT, "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
     if (set.timeout_ms < 0)
         return error_set(TUTTI_INVALID_ARGUMENT, "config.timeout_ms is %d; it must not be negative", set.timeout_ms);
     if (set.blocks < 0 || set.blocks > executor_gpu.most_blocks)
-        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks, executor_gpu.most_blocks);
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.blocks is %d; it must be 0 to %d", set.blocks,
+                         executor_gpu.most_blocks);
     if (set.policy < -1 || set.policy > TUTTI_POLICY_ZERO)
-        return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy, TUTTI_POLICY_ZERO);
+        return error_set(TUTTI_INVALID_ARGUMENT, "config.policy is %d; it must be -1 to %d", set.policy,
+                         TUTTI_POLICY_ZERO);
     settings->blocking = set.blocking < 0 ? (int)param_int(PARAM_COMM_BLOCKING) : set.blocking;
     if (set.timeout_ms || !settings->timeout_ms)
         settings->timeout_ms = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT));
@@ -116,7 +122,8 @@ void comm_free(struct tutti_comm *comm)
 tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct wire_process *processes)
 {
     comm->id = id;
-    tutti_result_t result = team_open(comm->engine, id, comm->settings.name, comm->settings.rank, comm->settings.nranks, processes, comm->choices, &comm->team);
+    tutti_result_t result = team_open(comm->engine, id, comm->settings.name, comm->settings.rank, comm->settings.nranks,
+                                      processes, comm->choices, &comm->team);
     if (result != TUTTI_SUCCESS)
         return result;
     comm->team->timeout_ms = comm->settings.timeout_ms;
@@ -127,7 +134,8 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
 {
     tutti_result_t result = team_wait(comm->team, atomic_load_explicit(&comm->team->issued, memory_order_relaxed));
-    tutti_result_t executed = comm->executor->ops.wait(comm->executor); /* also after a failure: nothing is touched later */
+    tutti_result_t executed =
+        comm->executor->ops.wait(comm->executor); /* also after a failure: nothing is touched later */
     result = result == TUTTI_SUCCESS ? executed : result;
     return result == TUTTI_SUCCESS ? team_audit(comm->team, end) : result;
 }
@@ -152,7 +160,8 @@ tutti_result_t comm_finalize(struct tutti_comm *comm)
     int state = atomic_load(&comm->state);
     if (state == COMM_FINALIZED || state == COMM_FAILED)
         return TUTTI_SUCCESS;
-    atomic_store(&comm->team->ending, comm_device(comm) == TUTTI_HOST); /* which issues for what it has been called for */
+    atomic_store(&comm->team->ending,
+                 comm_device(comm) == TUTTI_HOST); /* which issues for what it has been called for */
     tutti_result_t result = comm_wait(comm, true);
     team_end_calls(comm->team);
     atomic_store(&comm->state, COMM_FINALIZED);

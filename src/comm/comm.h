@@ -40,21 +40,22 @@ struct tutti_comm {
     pid_t maker_pid;     /* and which that is */
     _Atomic int state;
     struct engine *engine;
-    struct team *team; /* NULL until made */
+    struct team *team;              /* NULL until made */
     _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
-    struct executor *executor; /* of users' calls; NULL until made */
+    struct executor *executor;      /* of users' calls; NULL until made */
     struct choice_table *choices;
-    struct meeting meeting; /* of those who shrink it */
+    struct meeting meeting;              /* of those who shrink it */
     _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
     uint64_t id;
     uint64_t share_until; /* ranks below us in the tree should have connected */
-    int shares_taken; /* descriptors that came, see share.c */
+    int shares_taken;     /* descriptors that came, see share.c */
     struct comm_settings settings;
-    _Atomic int grouped;     /* calls on it that open groups keep */
-    _Atomic bool abort;      /* watched while joining */
-    _Atomic int failed;      /* the result of making it */
+    _Atomic int grouped; /* calls on it that open groups keep */
+    _Atomic bool abort;  /* watched while joining */
+    _Atomic int failed;  /* the result of making it */
     char sentence[1024];
-    struct thread maker;     /* of a non-blocking init, or of a child that is made without blocking; under `joining`: any thread may abort */
+    struct thread maker; /* of a non-blocking init, or of a child that is made without blocking; under `joining`: any
+                            thread may abort */
     pthread_mutex_t joining;
     struct premul premul[COMM_PREMULS];
 };
@@ -102,7 +103,8 @@ void roots_settle(void);
 
 /* share.c: what the ranks of one host share: shared memory of the team, and an executor for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);
-/* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process stays. */
+/* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process
+ * stays. */
 void share_forget(struct tutti_comm *comm);
 
 /* Users' calls, as engine/executor.h has them. */
@@ -110,11 +112,13 @@ static inline tutti_result_t comm_prepare(struct tutti_comm *comm, const struct 
 {
     return comm->executor->ops.prepare(comm->executor, call);
 }
-static inline tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned, tutti_stream_t stream)
+static inline tutti_result_t comm_collective(struct tutti_comm *comm, const struct call *call, void *owned,
+                                             tutti_stream_t stream)
 {
     return comm->executor->ops.issue(comm->executor, call, owned, stream);
 }
-static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count, tutti_stream_t stream)
+static inline tutti_result_t comm_p2p(struct tutti_comm *comm, const struct p2p_item *items, int count,
+                                      tutti_stream_t stream)
 {
     return comm->executor->ops.messages(comm->executor, items, count, stream);
 }
@@ -141,40 +145,44 @@ void comm_memory(struct tutti_comm *comm, size_t *device_bytes, size_t *host_byt
 /* What it has failed of, if it has. */
 tutti_result_t comm_failure(struct tutti_comm *comm);
 
-/* agree.c: how this rank fared (a failure's sentence is the thread's last). Success when all ranks say so; else all fail, with the first one's sentence. */
+/* agree.c: how this rank fared (a failure's sentence is the thread's last). Success when all ranks say so; else all
+ * fail, with the first one's sentence. */
 tutti_result_t comm_agree(struct team *team, tutti_result_t mine);
 
 /*
- * child.c: a child of the parent's. A rank that cannot make it takes part all the same, until all know: `refused` is what the caller has found wrong
- * already. making_go() makes it, at once or, if that is wanted, in a thread: then TUTTI_IN_PROGRESS. Those of a group are run by threads of the group's:
- * making_run(), then making_end().
+ * child.c: a child of the parent's. A rank that cannot make it takes part all the same, until all know: `refused` is
+ * what the caller has found wrong already. making_go() makes it, at once or, if that is wanted, in a thread: then
+ * TUTTI_IN_PROGRESS. Those of a group are run by threads of the group's: making_run(), then making_end().
  */
 struct making {
     struct tutti_comm *parent, *child;
     int color, key;
     bool has_child; /* this rank is to be a member */
     bool shrinks, list_is_wrong;
-    bool *is_out;       /* by rank: excluded */
-    int *members;       /* ranks of the parent, while it is being made */
+    bool *is_out; /* by rank: excluded */
+    int *members; /* ranks of the parent, while it is being made */
     bool blocking;
     tutti_result_t refused;
     char sentence[TEAM_SENTENCE]; /* of that */
 };
-void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config, tutti_result_t refused);
-void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count, const tutti_config_t *config,
-                   tutti_result_t refused);
+void making_split(struct making *making, struct tutti_comm *parent, int color, int key, const tutti_config_t *config,
+                  tutti_result_t refused);
+void making_shrink(struct making *making, struct tutti_comm *parent, const int *excluded, int count,
+                   const tutti_config_t *config, tutti_result_t refused);
 void making_refuse(struct making *making, tutti_result_t refused);
 tutti_result_t making_go(struct making *making, tutti_comm_t *out);
 tutti_result_t making_run(struct making *making);
 tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_comm_t *out);
 
 /* comm.c */
-/* Waits until everything issued is done. Finds out that peers were in other calls; at the `end` also what was sent and never received. */
+/* Waits until everything issued is done. Finds out that peers were in other calls; at the `end` also what was sent and
+ * never received. */
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
 /* The team is whole: aborts are to find it. An error if one came before. */
 tutti_result_t comm_publish_team(struct tutti_comm *comm);
-/* Gives up. Then, if it `waits`, nothing of the user's is touched any more; else comm_finalize or another abort waits. */
+/* Gives up. Then, if it `waits`, nothing of the user's is touched any more; else comm_finalize or another abort waits.
+ */
 tutti_result_t comm_abort(struct tutti_comm *comm, bool waits);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining: meet at the bootstrap, exchange what ranks must know of each other, refuse those that do not fit, share memory. */
+/* Joining: meet at the bootstrap, exchange what ranks must know of each other, refuse those that do not fit, share
+ * memory. */
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
 
@@ -44,8 +45,9 @@ static tutti_result_t refuse_setting(enum param_id id, int me, int rank, uint64_
     enum param_kind kind = param_row(id)->kind;
     if (kind != PARAM_KIND_STRING && kind != PARAM_KIND_CHOICE)
         snprintf(there, sizeof there, "%lld", (long long)theirs);
-    return error_set(TUTTI_INVALID_USAGE, "%s differs: rank %d has \"%s\", rank %d %s; it must be the same on all ranks", param_row(id)->name,
-                     me, param_text(id), rank, there);
+    return error_set(TUTTI_INVALID_USAGE,
+                     "%s differs: rank %d has \"%s\", rank %d %s; it must be the same on all ranks",
+                     param_row(id)->name, me, param_text(id), rank, there);
 }
 
 static tutti_result_t introduce(const struct tutti_comm *comm, struct introduction *mine)
@@ -69,16 +71,18 @@ static tutti_result_t compare(const struct introduction *all, int nranks, int me
     for (int rank = 0; rank < nranks; rank++) {
         const struct introduction *theirs = &all[rank], *mine = &all[me];
         if (theirs->version != mine->version)
-            return error_set(TUTTI_INVALID_USAGE, "rank %d has tutti %u, rank %d has %u; use one version", rank, theirs->version, me,
-                             mine->version);
+            return error_set(TUTTI_INVALID_USAGE, "rank %d has tutti %u, rank %d has %u; use one version", rank,
+                             theirs->version, me, mine->version);
         if (theirs->on_device != mine->on_device)
             return error_set(TUTTI_INVALID_USAGE, "rank %d works on %s, rank %d on %s; use one kind of memory", rank,
-                             theirs->on_device ? "a GPU" : "host memory", me, mine->on_device ? "a GPU" : "host memory");
+                             theirs->on_device ? "a GPU" : "host memory", me,
+                             mine->on_device ? "a GPU" : "host memory");
         for (int i = 0; i < PARAM_SAME_COUNT; i++)
             if (theirs->settings[i] != mine->settings[i])
                 return refuse_setting(ids[i], me, rank, theirs->settings[i]);
         if (theirs->choices != mine->choices)
-            return error_set(TUTTI_INVALID_USAGE, "rank %d has another table of algorithms than rank %d (see TUTTI_TUNE_FILE)", rank, me);
+            return error_set(TUTTI_INVALID_USAGE,
+                             "rank %d has another table of algorithms than rank %d (see TUTTI_TUNE_FILE)", rank, me);
     }
     return TUTTI_SUCCESS;
 }
@@ -143,7 +147,8 @@ static tutti_result_t join(struct tutti_comm *comm)
     const struct comm_settings *settings = &comm->settings;
     tutti_result_t result = choice_open(&comm->choices);
     if (result == TUTTI_SUCCESS)
-        result = bootstrap_join(&settings->id, settings->rank, settings->nranks, settings->deadline, &comm->abort, &bootstrap);
+        result = bootstrap_join(&settings->id, settings->rank, settings->nranks, settings->deadline, &comm->abort,
+                                &bootstrap);
     if (result == TUTTI_SUCCESS)
         result = meet(comm, bootstrap);
     bootstrap_close(bootstrap);
@@ -151,12 +156,13 @@ static tutti_result_t join(struct tutti_comm *comm)
     if (result == TUTTI_SUCCESS)
         result = share_all(comm);
     if (result == TUTTI_SUCCESS)
-        log_info("rank %d of %d joined %s: meeting took %.1f ms, what ranks share %.1f", settings->rank, settings->nranks, settings->name, met,
-                 ms_since(&since));
+        log_info("rank %d of %d joined %s: meeting took %.1f ms, what ranks share %.1f", settings->rank,
+                 settings->nranks, settings->name, met, ms_since(&since));
     return result;
 }
 
-/* Ranks that never come leave no trace of themselves: those that wait tell. `comm`: the same for all ranks of the meeting. */
+/* Ranks that never come leave no trace of themselves: those that wait tell. `comm`: the same for all ranks of the
+ * meeting. */
 static void note_join(struct tutti_comm *comm, enum wire_event_kind kind)
 {
     const struct trace_about about = {.lane = -1,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words go along a tree of the members. Each who comes says so to its neighbours; who has all below it says that upwards; the first member, when all
- * are there, draws the new communicator's number and sends it down. Every word names the visits of both ends: so what is said of an attempt that
- * failed touches no later one, whoever is late, and whoever comes again. Who leaves tells its neighbours why, and ends their visits that it met; those
- * that had not come yet it owes that: their next visit, which is of the attempt that failed, ends when they say that they have come.
+ * Words go along a tree of the members. Each who comes says so to its neighbours; who has all below it says that
+ * upwards; the first member, when all are there, draws the new communicator's number and sends it down. Every word
+ * names the visits of both ends: so what is said of an attempt that failed touches no later one, whoever is late, and
+ * whoever comes again. Who leaves tells its neighbours why, and ends their visits that it met; those that had not come
+ * yet it owes that: their next visit, which is of the attempt that failed, ends when they say that they have come.
  */
 #include "comm/meet.h"
 
@@ -23,19 +24,20 @@
 struct arrival {
     struct list node;
     int rank;
-    uint64_t visit; /* 0: it has left */
-    uint64_t ready; /* our visit in which it said that all below it are here */
-    uint64_t seen;  /* its visit when ours ended: who comes after that, comes for the next one */
+    uint64_t visit;      /* 0: it has left */
+    uint64_t ready;      /* our visit in which it said that all below it are here */
+    uint64_t seen;       /* its visit when ours ended: who comes after that, comes for the next one */
     uint32_t owed, owes; /* visits that we will end, and it */
-    bool met; /* it was at our attempt, too */
+    bool met;            /* it was at our attempt, too */
     struct wire_list list;
 };
 
-/* ---- What others say ----------------------------------------------------------------------------------------------- */
+/* ---- What others say ---- */
 
 static struct arrival *find_arrival(const struct meeting *meeting, int rank)
 {
-    list_each (node, (struct list *)&meeting->arrivals) {
+    list_each(node, (struct list *)&meeting->arrivals)
+    {
         struct arrival *arrival = list_entry(node, struct arrival, node);
         if (arrival->rank == rank)
             return arrival;
@@ -51,7 +53,8 @@ static uint64_t visit_of(const struct arrival *arrival)
 
 static void remember_arrivals(struct meeting *meeting)
 {
-    list_each (node, &meeting->arrivals) {
+    list_each(node, &meeting->arrivals)
+    {
         struct arrival *arrival = list_entry(node, struct arrival, node);
         arrival->seen = visit_of(arrival);
     }
@@ -84,7 +87,8 @@ static struct arrival *make_arrival(struct meeting *meeting, int rank)
         return arrival;
     arrival = calloc(1, sizeof *arrival);
     if (!arrival) { /* it will wait for us in vain, unless our visit ends */
-        struct wire_abort why = team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, "no memory for what another rank says");
+        struct wire_abort why =
+            team_cause(meeting->team, TUTTI_SYSTEM_ERROR, meeting->team->rank, "no memory for what another rank says");
         fail(meeting, &why);
         return NULL;
     }
@@ -93,8 +97,8 @@ static struct arrival *make_arrival(struct meeting *meeting, int rank)
     return arrival;
 }
 
-/* Is the attempt of ours that has failed the one for which the arrival has yet to come? Where lists differ, so may neighbours: who has not
- * come here may have failed elsewhere. */
+/* Is the attempt of ours that has failed the one for which the arrival has yet to come? Where lists differ, so may
+ * neighbours: who has not come here may have failed elsewhere. */
 static bool owed_this(const struct meeting *meeting, const struct arrival *arrival)
 {
     return !arrival->met && !arrival->owes && meeting->why.result != TUTTI_INVALID_USAGE;
@@ -104,7 +108,8 @@ static bool owed_this(const struct meeting *meeting, const struct arrival *arriv
 static void came(struct meeting *meeting, int from, const struct wire_word *word)
 {
     struct arrival *arrival = make_arrival(meeting, from);
-    struct wire_word answer = {.kind = WIRE_WORD_LEAVE, .visit = UINT64_MAX, .yours = word->visit, .why = meeting->missed};
+    struct wire_word answer = {
+        .kind = WIRE_WORD_LEAVE, .visit = UINT64_MAX, .yours = word->visit, .why = meeting->missed};
     if (!arrival)
         return;
     arrival->owes = word->owes;
@@ -188,7 +193,7 @@ void meeting_close(struct meeting *meeting)
     lock_release(&meeting->team->engine->lock);
 }
 
-/* ---- What is wrong ------------------------------------------------------------------------------------------------- */
+/* ---- What is wrong ---- */
 
 static tutti_result_t fail_for(struct meeting *meeting, struct wire_abort why)
 {
@@ -200,9 +205,17 @@ static tutti_result_t fail_for(struct meeting *meeting, struct wire_abort why)
 static void write_list(const struct wire_list *list, char *out, size_t size)
 {
     int count = list->count, shown = count < WIRE_WORD_SHOWN ? count : WIRE_WORD_SHOWN;
-    size_t used = (size_t)snprintf(out, size, count < 0 ? "what it cannot" : count == 0 ? "nobody" : count == 1 ? "rank" : "ranks");
+    size_t used = (size_t)snprintf(out, size,
+                                   count < 0    ? "what it cannot"
+                                   : count == 0 ? "nobody"
+                                   : count == 1 ? "rank"
+                                                : "ranks");
     for (int i = 0; i < shown && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s %d", i == 0 ? "" : i == count - 1 ? " and" : ",", list->first[i]);
+        used += (size_t)snprintf(out + used, size - used, "%s %d",
+                                 i == 0           ? ""
+                                 : i == count - 1 ? " and"
+                                                  : ",",
+                                 list->first[i]);
     if (shown < count && used < size)
         snprintf(out + used, size - used, " and %d more", count - shown);
 }
@@ -212,8 +225,10 @@ static tutti_result_t differ(struct meeting *meeting, const struct arrival *arri
     char here[260], there[260], sentence[TEAM_SENTENCE];
     write_list(&meeting->list, here, sizeof here);
     write_list(&arrival->list, there, sizeof there);
-    snprintf(sentence, sizeof sentence, "rank %d excludes %s, rank %d excludes %s: tutti_comm_shrink() takes the same list on all ranks that remain",
-             meeting->team->rank, here, arrival->rank, there);
+    snprintf(
+        sentence, sizeof sentence,
+        "rank %d excludes %s, rank %d excludes %s: tutti_comm_shrink() takes the same list on all ranks that remain",
+        meeting->team->rank, here, arrival->rank, there);
     return fail_for(meeting, team_cause(meeting->team, TUTTI_INVALID_USAGE, arrival->rank, sentence));
 }
 
@@ -226,8 +241,10 @@ static bool differs(const struct meeting *meeting, const struct arrival *arrival
 static tutti_result_t is_silent(struct meeting *meeting, int rank, uint64_t silence)
 {
     char sentence[TEAM_SENTENCE];
-    snprintf(sentence, sizeof sentence, "rank %d (process %u) has given no sign of life for %.1f s, in which tutti_comm_shrink() waited for it "
-             "(TUTTI_TIMEOUT, config.timeout_ms)", rank, meeting->team->process[rank].pid, (double)silence / NS_PER_S);
+    snprintf(sentence, sizeof sentence,
+             "rank %d (process %u) has given no sign of life for %.1f s, in which tutti_comm_shrink() waited for it "
+             "(TUTTI_TIMEOUT, config.timeout_ms)",
+             rank, meeting->team->process[rank].pid, (double)silence / NS_PER_S);
     return fail_for(meeting, team_cause(meeting->team, TUTTI_REMOTE_ERROR, rank, sentence));
 }
 
@@ -261,8 +278,8 @@ static tutti_result_t look_at(struct meeting *meeting, int rank)
     return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
 
-/* Members may wait in the parent for this rank, which issues nothing there any more: that a rank to be left out has died they would not find out, as
- * long as another one is awaited first. */
+/* Members may wait in the parent for this rank, which issues nothing there any more: that a rank to be left out has
+ * died they would not find out, as long as another one is awaited first. */
 static void look_for_dead(struct meeting *meeting)
 {
     struct team *team = meeting->team;
@@ -280,7 +297,8 @@ static void look_for_dead(struct meeting *meeting)
 static void look(struct meeting *meeting)
 {
     look_for_dead(meeting);
-    list_each (node, &meeting->arrivals) {
+    list_each(node, &meeting->arrivals)
+    {
         const struct arrival *arrival = list_entry(node, struct arrival, node);
         if (differs(meeting, arrival))
             differ(meeting, arrival);
@@ -291,7 +309,7 @@ static void look(struct meeting *meeting)
         look_at(meeting, meeting->up);
 }
 
-/* ---- Going on ------------------------------------------------------------------------------------------------------ */
+/* ---- Going on ---- */
 
 static void say(struct meeting *meeting, int to, struct wire_word word)
 {
@@ -363,7 +381,9 @@ static tutti_result_t attempt(struct meeting *meeting)
     look(meeting);
     if (!meeting->failed)
         result = advance(meeting);
-    return meeting->failed ? error_set((tutti_result_t)meeting->why.result, "rank %d: %s", meeting->team->rank, meeting->why.text) : result;
+    return meeting->failed
+               ? error_set((tutti_result_t)meeting->why.result, "rank %d: %s", meeting->team->rank, meeting->why.text)
+               : result;
 }
 
 static void watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
@@ -374,10 +394,13 @@ static void watch(struct meeting *meeting, unsigned aborts, uint64_t deadline)
     if (atomic_load(&meeting->aborts) != aborts)
         snprintf(sentence, sizeof sentence, "rank %d aborted the communicator in tutti_comm_shrink()", team->rank);
     else if (clock_passed(deadline))
-        snprintf(sentence, sizeof sentence, "rank %d has not called tutti_comm_shrink(), or waits for others there, within TUTTI_INIT_TIMEOUT", rank);
+        snprintf(sentence, sizeof sentence,
+                 "rank %d has not called tutti_comm_shrink(), or waits for others there, within TUTTI_INIT_TIMEOUT",
+                 rank);
     else
         return;
-    fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, atomic_load(&meeting->aborts) != aborts ? team->rank : rank, sentence));
+    fail_for(meeting, team_cause(team, TUTTI_REMOTE_ERROR, atomic_load(&meeting->aborts) != aborts ? team->rank : rank,
+                                 sentence));
 }
 
 static void warn(const struct meeting *meeting, uint64_t since, uint64_t *next)
@@ -385,7 +408,8 @@ static void warn(const struct meeting *meeting, uint64_t since, uint64_t *next)
     if (!clock_passed(*next))
         return;
     *next = clock_deadline_ms(WARN_MS);
-    log_warn("rank %d has waited %.0f s in tutti_comm_shrink() for rank %d, which has not called it with the same list, or waits for others there",
+    log_warn("rank %d has waited %.0f s in tutti_comm_shrink() for rank %d, which has not called it with the same "
+             "list, or waits for others there",
              meeting->team->rank, (double)(clock_ns() - since) / NS_PER_S, awaited(meeting));
 }
 
@@ -445,7 +469,8 @@ tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call 
     meeting->failed = false;
     place(meeting, call);
     write_down(meeting, call);
-    list_each (node, &meeting->arrivals) {
+    list_each(node, &meeting->arrivals)
+    {
         struct arrival *arrival = list_entry(node, struct arrival, node);
         arrival->met = visit_of(arrival);
     }
@@ -471,7 +496,8 @@ static void part(struct meeting *meeting, int rank)
 /* From neighbours, and from whoever else was here with another list. */
 static void leave(struct meeting *meeting)
 {
-    list_each (node, &meeting->arrivals) {
+    list_each(node, &meeting->arrivals)
+    {
         const struct arrival *arrival = list_entry(node, struct arrival, node);
         if (arrival->seen && differs(meeting, arrival))
             part(meeting, arrival->rank);
@@ -499,8 +525,7 @@ void meeting_end(struct meeting *meeting, const struct wire_abort *cause)
         fail(meeting, cause);
     if (cause)
         leave(meeting);
-    list_each (node, &meeting->arrivals)
-        dismiss(meeting, list_entry(node, struct arrival, node));
+    list_each(node, &meeting->arrivals) dismiss(meeting, list_entry(node, struct arrival, node));
     meeting->visit = 0;
     lock_release(&meeting->team->engine->lock);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Meetings: those who are to be the members of a shrunken communicator find that all of them have come, with the same list of excluded ranks. Nothing
- * of the parent is used but who its ranks are, so that it may have failed, and no excluded rank is needed. docs/comm.md.
+ * Meetings: those who are to be the members of a shrunken communicator find that all of them have come, with the same
+ * list of excluded ranks. Nothing of the parent is used but who its ranks are, so that it may have failed, and no
+ * excluded rank is needed. docs/comm.md.
  */
 #ifndef TUTTI_COMM_MEET_H
 #define TUTTI_COMM_MEET_H
@@ -13,17 +14,17 @@
 /* Of one rank, as long as the parent's team is open. All but `aborts` under the engine's lock. */
 struct meeting {
     struct team *team;
-    struct list arrivals; /* those who have said that they have come */
-    uint64_t visits;    /* of this rank, counted */
+    struct list arrivals;    /* those who have said that they have come */
+    uint64_t visits;         /* of this rank, counted */
     _Atomic unsigned aborts; /* by the user; each ends the visit of that time */
 
     /* the visit */
-    uint64_t visit; /* its number; 0: none */
+    uint64_t visit;     /* its number; 0: none */
     const bool *is_out; /* by rank: excluded */
     struct wire_list list;
     int up, below[MEET_BRANCHES], belows; /* ranks of the parent; up -1: this one is the first member */
-    uint64_t told;  /* the visit of `up` that knows that all below us are here */
-    uint64_t child; /* what is to be made; 0: not known yet */
+    uint64_t told;                        /* the visit of `up` that knows that all below us are here */
+    uint64_t child;                       /* what is to be made; 0: not known yet */
     bool failed;
     struct wire_abort why;
     struct wire_abort missed; /* of the last one that failed, for those who came too late */
@@ -33,7 +34,8 @@ void meeting_open(struct meeting *meeting, struct team *team);
 /* Those who wait for this rank are told that it goes. */
 void meeting_close(struct meeting *meeting);
 
-/* Who meets: `members`, ranks of the parent in their order, of which this is one. `is_out` lives until meeting_end(). */
+/* Who meets: `members`, ranks of the parent in their order, of which this is one. `is_out` lives until meeting_end().
+ */
 struct meeting_call {
     const int *members;
     int count;
@@ -41,9 +43,11 @@ struct meeting_call {
     bool wrong; /* this rank's list is not one: it fits no other's */
     uint64_t deadline;
 };
-/* Waits until all have come, and gives the new communicator's number. meeting_end() is to follow, whatever comes back. */
+/* Waits until all have come, and gives the new communicator's number. meeting_end() is to follow, whatever comes back.
+ */
 tutti_result_t meeting_visit(struct meeting *meeting, const struct meeting_call *call, uint64_t *child);
-/* The making is over. If it failed here the other members' fails too: because of `cause`, unless they were known to have failed before. */
+/* The making is over. If it failed here the other members' fails too: because of `cause`, unless they were known to
+ * have failed before. */
 void meeting_end(struct meeting *meeting, const struct wire_abort *cause);
 
 #endif

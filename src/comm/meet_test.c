@@ -67,7 +67,8 @@ static void visit_once(struct rank *rank)
         if (!rank->is_out[i])
             members[count++] = i;
     usleep((unsigned)rank->late_ms * 1000);
-    struct meeting_call call = {members, count, rank->is_out, rank->wrong, clock_deadline_ms((uint64_t)rank->patience_ms)};
+    struct meeting_call call = {members, count, rank->is_out, rank->wrong,
+                                clock_deadline_ms((uint64_t)rank->patience_ms)};
     rank->result = meeting_visit(&rank->meeting, &call, &rank->child);
     snprintf(rank->sentence, sizeof rank->sentence, "%s", rank->result == TUTTI_SUCCESS ? "" : error_last());
     struct wire_abort own = rank->meeting.why;

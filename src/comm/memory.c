@@ -76,7 +76,8 @@ tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
 {
     struct registration *found = NULL;
     pthread_mutex_lock(&lock);
-    list_each (node, &registrations) {
+    list_each(node, &registrations)
+    {
         struct registration *registration = list_entry(node, struct registration, node);
         if (registration == handle && registration->comm == comm)
             found = registration;
@@ -85,5 +86,6 @@ tutti_result_t memory_deregister(tutti_comm_t comm, void *handle)
         list_remove(&found->node);
     pthread_mutex_unlock(&lock);
     free(found);
-    return found ? TUTTI_SUCCESS : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);
+    return found ? TUTTI_SUCCESS
+                 : error_set(TUTTI_INVALID_ARGUMENT, "%p is not a registration of this communicator", handle);
 }

@@ -8,7 +8,8 @@
 tutti_result_t memory_alloc(void **out, size_t size);
 tutti_result_t memory_free(void *pointer);
 
-/* Brings the pages in, so that no collective takes a page fault on them. *handle is to be given to memory_deregister. */
+/* Brings the pages in, so that no collective takes a page fault on them. *handle is to be given to memory_deregister.
+ */
 tutti_result_t memory_register(tutti_comm_t comm, void *buffer, size_t size, void **handle);
 tutti_result_t memory_deregister(tutti_comm_t comm, void *handle);
 

@@ -98,7 +98,8 @@ static void sweep(bool all)
     struct list done;
     list_init(&done);
     pthread_mutex_lock(&lock);
-    list_each_safe (node, &roots) {
+    list_each_safe(node, &roots)
+    {
         struct root *root = list_entry(node, struct root, node);
         if (!all && !bootstrap_root_done(root->service))
             continue;
@@ -119,7 +120,8 @@ static bool any_hangs(void)
 {
     bool any = false;
     pthread_mutex_lock(&lock);
-    list_each (node, &roots) {
+    list_each(node, &roots)
+    {
         const struct bootstrap_root *service = list_entry(node, struct root, node)->service;
         any |= bootstrap_root_answered(service) && !bootstrap_root_done(service);
     }
@@ -136,8 +138,8 @@ void roots_settle(void)
 }
 
 /*
- * A meeting point that nobody came to would keep the engine from its goodbye to the peers. Not in a forked child, which has
- * no engine's thread.
+ * A meeting point that nobody came to would keep the engine from its goodbye to the peers. Not in a forked child, which
+ * has no engine's thread.
  */
 __attribute__((destructor)) static void close_at_exit(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that ranks of one host share: rank 0 makes it, and the descriptor goes down a tree of ranks, over links or in a process. So no rank
- * has more links than the tree has branches, however many ranks there are.
+ * Memory that ranks of one host share: rank 0 makes it, and the descriptor goes down a tree of ranks, over links or in
+ * a process. So no rank has more links than the tree has branches, however many ranks there are.
  */
 #include "comm/comm.h"
 
@@ -19,9 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BRANCHES 8 /* of each rank, at most */
-#define LOOK_MS  50 /* between two looks at what wakes nobody: an abort, the time */
-#define ASK_MS   200 /* between two questions whether the other has failed */
+#define BRANCHES 8    /* of each rank, at most */
+#define LOOK_MS  50   /* between two looks at what wakes nobody: an abort, the time */
+#define ASK_MS   200  /* between two questions whether the other has failed */
 #define COME_MS  2000 /* for those below to connect; then we do, and learn whether they are there */
 
 /* The same answer on every rank: may all of them share memory? */
@@ -76,7 +76,8 @@ static tutti_result_t give(struct tutti_comm *comm, int what, int rank, int *fd)
         return is_gone(team, rank, "got");
     if (result == TUTTI_SUCCESS)
         result = link_share(link, key_of(comm, what, rank), *fd);
-    return result == TUTTI_REMOTE_ERROR ? TUTTI_IN_PROGRESS : result; /* its lane has ended: the next look finds the link lost */
+    return result == TUTTI_REMOTE_ERROR ? TUTTI_IN_PROGRESS
+                                        : result; /* its lane has ended: the next look finds the link lost */
 }
 
 static tutti_result_t out_of_time(const struct tutti_comm *comm, int rank)
@@ -94,7 +95,8 @@ static void ask(const struct tutti_comm *comm, int rank, uint64_t *at)
     const struct team *team = comm->team;
     const struct wire_process *self = &team->process[team->rank], *peer = &team->process[rank];
     struct link *link = link_find(comm->engine->links, peer->uuid, wire_session(self, peer));
-    struct wire_message head = {.kind = WIRE_ASK, .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};
+    struct wire_message head = {.kind = WIRE_ASK,
+                                .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};
     if (!link || !clock_passed(*at))
         return;
     link_call(link, &head, &(struct wire_begun){0});
@@ -110,7 +112,8 @@ static tutti_result_t persist(struct tutti_comm *comm, attempt_fn *attempt, int 
     for (;;) {
         lock_take(&comm->engine->lock);
         engine_poll(comm->engine);
-        /* What is there counts, also if the giver has given the communicator up since. Who is gone may have left because of a failure. */
+        /* What is there counts, also if the giver has given the communicator up since. Who is gone may have left
+         * because of a failure. */
         tutti_result_t result = attempt(comm, what, rank, fd);
         if (result != TUTTI_SUCCESS && team_failure(comm->team) != TUTTI_SUCCESS)
             result = team_failure(comm->team);
@@ -159,7 +162,8 @@ static tutti_result_t share(struct tutti_comm *comm, int what, tutti_result_t (*
 {
     int rank = comm->team->rank;
     *fd = -1;
-    tutti_result_t result = rank ? persist(comm, take, what, (rank - 1) / BRANCHES, fd) : create(comm->team->nranks, fd);
+    tutti_result_t result =
+        rank ? persist(comm, take, what, (rank - 1) / BRANCHES, fd) : create(comm->team->nranks, fd);
     comm->shares_taken += rank && result == TUTTI_SUCCESS;
     return result == TUTTI_SUCCESS ? hand_down(comm, what, fd) : result;
 }
@@ -204,8 +208,8 @@ static tutti_result_t open_gpu(struct tutti_comm *comm, bool shared)
     struct team *team = comm->team;
     bool few = team->nranks <= executor_gpu.most_ranks;
     if (shared && !few)
-        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host", team->rank,
-                 executor_gpu.most_ranks, team->nranks);
+        log_info("rank %d: kernels carry what up to %d GPUs of a host exchange; what %d do is staged through the host",
+                 team->rank, executor_gpu.most_ranks, team->nranks);
     return shared && few ? share_gpu(comm) : executor_gpu.open(team, &comm->settings.executor, -1, &comm->executor);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions and copies in host memory. A reduction is resolved once, at the call of a collective, into a few function
- * pointers; applying it then costs an indirect call. What the results are, bit by bit, is in docs/device.md: they do not
- * depend on the vector instructions that were used.
+ * pointers; applying it then costs an indirect call. What the results are, bit by bit, is in docs/device.md: they do
+ * not depend on the vector instructions that were used.
  */
 #ifndef TUTTI_DEVICE_REDUCE_H
 #define TUTTI_DEVICE_REDUCE_H
@@ -20,8 +20,8 @@ struct reduction {
     tutti_type_t type;
     tutti_op_t op;
     int nranks;
-    unsigned size;             /* bytes of one element */
-    uint64_t operand;          /* the scalar of a pre-multiplied sum, or the divisor of an average: repeated to 64 bits */
+    unsigned size;    /* bytes of one element */
+    uint64_t operand; /* the scalar of a pre-multiplied sum, or the divisor of an average: repeated to 64 bits */
     reduction_fold_fn *fold;
     reduction_fold_fn *fold_stream;
     reduction_map_fn *prepare; /* NULL: nothing to do */
@@ -29,15 +29,16 @@ struct reduction {
 };
 
 /*
- * Resolves type and op for nranks ranks. `scalar` (one element of `type`, or NULL) makes a sum of contributions that are
- * each multiplied by it; then op must be TUTTI_SUM. TUTTI_INVALID_ARGUMENT for a bad type, op, nranks or scalar, or if
- * TUTTI_SIMD names instructions that this processor or build lacks; *out is then untouched.
+ * Resolves type and op for nranks ranks. `scalar` (one element of `type`, or NULL) makes a sum of contributions that
+ * are each multiplied by it; then op must be TUTTI_SUM. TUTTI_INVALID_ARGUMENT for a bad type, op, nranks or scalar, or
+ * if TUTTI_SIMD names instructions that this processor or build lacks; *out is then untouched.
  */
 tutti_result_t reduction_init(struct reduction *out, tutti_type_t type, tutti_op_t op, int nranks, const void *scalar);
 
 /*
- * dst[i] = src[0][i] op src[1][i] op ... op src[nsrc-1][i], left to right, nsrc >= 1. dst may be one of the sources exactly,
- * but must not partly overlap one. No alignment is needed. fp16, bf16 and fp8 are accumulated in fp32 and rounded once.
+ * dst[i] = src[0][i] op src[1][i] op ... op src[nsrc-1][i], left to right, nsrc >= 1. dst may be one of the sources
+ * exactly, but must not partly overlap one. No alignment is needed. fp16, bf16 and fp8 are accumulated in fp32 and
+ * rounded once.
  */
 static inline void reduction_apply(const struct reduction *r, void *dst, const void *const *src, int nsrc, size_t count)
 {
@@ -51,7 +52,8 @@ static inline void reduction_apply_stream(const struct reduction *r, void *dst, 
     r->fold_stream(dst, src, nsrc, count * r->size);
 }
 
-/* Does a contribution have to be prepared (multiplied by the scalar) before it is reduced, a result finished (divided)? */
+/* Does a contribution have to be prepared (multiplied by the scalar) before it is reduced, a result finished (divided)?
+ */
 static inline bool reduction_needs_prepare(const struct reduction *r)
 {
     return r->prepare != NULL;

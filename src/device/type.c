@@ -5,9 +5,9 @@
 #include <string.h>
 
 const unsigned char type_sizes[TUTTI_TYPE_COUNT] = {
-    [TUTTI_INT8] = 1, [TUTTI_UINT8] = 1, [TUTTI_INT32] = 4, [TUTTI_UINT32] = 4, [TUTTI_INT64] = 8,
-    [TUTTI_UINT64] = 8, [TUTTI_FLOAT16] = 2, [TUTTI_FLOAT32] = 4, [TUTTI_FLOAT64] = 8, [TUTTI_BFLOAT16] = 2,
-    [TUTTI_FLOAT8_E4M3] = 1, [TUTTI_FLOAT8_E5M2] = 1,
+    [TUTTI_INT8] = 1,    [TUTTI_UINT8] = 1,    [TUTTI_INT32] = 4,       [TUTTI_UINT32] = 4,
+    [TUTTI_INT64] = 8,   [TUTTI_UINT64] = 8,   [TUTTI_FLOAT16] = 2,     [TUTTI_FLOAT32] = 4,
+    [TUTTI_FLOAT64] = 8, [TUTTI_BFLOAT16] = 2, [TUTTI_FLOAT8_E4M3] = 1, [TUTTI_FLOAT8_E5M2] = 1,
 };
 
 struct type_row {

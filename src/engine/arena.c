@@ -80,7 +80,8 @@ tutti_result_t arena_create(int nranks, int *fd)
     layout(&arena, nranks, slots, slot_size);
     int memory = memfd_create("tutti-arena", MFD_CLOEXEC);
     if (memory < 0 || ftruncate(memory, (off_t)arena.size) < 0) {
-        tutti_result_t result = error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", arena.size, strerror(errno));
+        tutti_result_t result =
+            error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", arena.size, strerror(errno));
         if (memory >= 0)
             close(memory);
         return result;
@@ -105,7 +106,8 @@ static bool plausible(const struct arena_head *head, int nranks)
 /* The mapping of a file that another rank of this process has mapped, or a new one. Under the lock. */
 static tutti_result_t mapping_get(int fd, const struct stat *file, size_t size, struct arena_mapping **out)
 {
-    list_each (node, &mappings) {
+    list_each(node, &mappings)
+    {
         struct arena_mapping *mapping = list_entry(node, struct arena_mapping, node);
         if (mapping->device != file->st_dev || mapping->inode != file->st_ino || mapping->size != size)
             continue;
@@ -119,7 +121,8 @@ static tutti_result_t mapping_get(int fd, const struct stat *file, size_t size, 
         free(mapping);
         return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", size, strerror(errno));
     }
-    *mapping = (struct arena_mapping){.device = file->st_dev, .inode = file->st_ino, .memory = memory, .size = size, .users = 1};
+    *mapping = (struct arena_mapping){
+        .device = file->st_dev, .inode = file->st_ino, .memory = memory, .size = size, .users = 1};
     list_push(&mappings, &mapping->node);
     *out = mapping;
     return TUTTI_SUCCESS;
@@ -200,7 +203,8 @@ void arena_wake(struct arena *arena, int me)
     }
 }
 
-void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context, uint64_t timeout_us)
+void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context,
+                 uint64_t timeout_us)
 {
     _Atomic uint32_t *word = &arena->ranks[me].sleeping;
     uint32_t whom = peer < 0 ? 1 : (uint32_t)peer + 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that the ranks of one host share for direct collectives: for each rank a ring of slots, filled in steps that all
- * ranks count alike, and a counter of the steps whose slots it has read. docs/engine.md.
+ * The memory that the ranks of one host share for direct collectives: for each rank a ring of slots, filled in steps
+ * that all ranks count alike, and a counter of the steps whose slots it has read. docs/engine.md.
  */
 #ifndef TUTTI_ENGINE_ARENA_H
 #define TUTTI_ENGINE_ARENA_H
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLOT_INLINE 40 /* also room for a struct slot_place */
+#define SLOT_INLINE      40 /* also room for a struct slot_place */
 #define ARENA_PROCESSORS 64 /* more share the entries of others: what is said there are hints */
 
 enum slot_kind { SLOT_STAGED, SLOT_IN_PLACE };
@@ -25,7 +25,7 @@ enum slot_kind { SLOT_STAGED, SLOT_IN_PLACE };
 /* Head of a slot. Small payloads ride in the head's own cache line; others follow it. */
 struct slot {
     alignas(CACHE_LINE) _Atomic uint64_t ready; /* step + 1, stored last */
-    uint32_t signature; /* of the call, with its */
+    uint32_t signature;                         /* of the call, with its */
     int16_t root;
     uint16_t kind;
     uint64_t count;
@@ -42,26 +42,27 @@ struct slot_place {
 _Static_assert(sizeof(struct slot_place) <= SLOT_INLINE, "a place fits in the head");
 
 struct arena_rank {
-    _Atomic int32_t reads; /* can it attach to all others? 0: not known, 1: yes, 2: no */
+    _Atomic int32_t reads;     /* can it attach to all others? 0: not known, 1: yes, 2: no */
     _Atomic int32_t processor; /* where it last ran, as a place in arena_head.running, + 1; 0: not known */
-    _Atomic bool introduced; /* what follows is set: the process, for those who try to attach to it */
+    _Atomic bool introduced;   /* what follows is set: the process, for those who try to attach to it */
     uint32_t pid;
     uint64_t pid_namespace;
     struct attach_word word;
-    alignas(CACHE_LINE) _Atomic uint64_t done; /* steps below have been read by this rank */
+    alignas(CACHE_LINE) _Atomic uint64_t done;     /* steps below have been read by this rank */
     alignas(CACHE_LINE) _Atomic uint32_t sleeping; /* 0: no, 1: for anybody, else for rank - 2 */
-    _Atomic uint8_t gone; /* enum wire_cause of how its process left; 0: it has not */
-    _Atomic bool knows;   /* of the communicator's failure: it may leave because of that */
-    struct wire_abort failure; /* what it says of the communicator, once */
+    _Atomic uint8_t gone;                          /* enum wire_cause of how its process left; 0: it has not */
+    _Atomic bool knows;                            /* of the communicator's failure: it may leave because of that */
+    struct wire_abort failure;                     /* what it says of the communicator, once */
 };
 
 struct arena_head {
     uint32_t magic, nranks, slots;
-    uint64_t slot_size;  /* with head */
+    uint64_t slot_size; /* with head */
     alignas(CACHE_LINE) _Atomic uint32_t sleepers;
-    _Atomic int32_t failed; /* 0, or 1 + the first rank that has written why */
+    _Atomic int32_t failed;    /* 0, or 1 + the first rank that has written why */
     _Atomic uint32_t finished; /* collectives up to this one go on nevertheless */
-    alignas(CACHE_LINE) _Atomic int32_t running[ARENA_PROCESSORS]; /* rank + 1 that was last seen running on a processor */
+    alignas(
+        CACHE_LINE) _Atomic int32_t running[ARENA_PROCESSORS]; /* rank + 1 that was last seen running on a processor */
 };
 
 struct arena_mapping;
@@ -100,7 +101,9 @@ bool arena_is_running(const struct arena *arena, int peer);
 
 /* Wakes those who sleep for rank `me`; -1: everybody. Call after a store that they may wait for. */
 void arena_wake(struct arena *arena, int me);
-/* Sleeps for news of `peer` (-1: of anybody) unless `ready` says that there is something to do after the sleeper is on record. */
-void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context, uint64_t timeout_us);
+/* Sleeps for news of `peer` (-1: of anybody) unless `ready` says that there is something to do after the sleeper is on
+ * record. */
+void arena_sleep(struct arena *arena, int me, int peer, bool (*ready)(void *context), void *context,
+                 uint64_t timeout_us);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks in different calls may wait for messages that the other never sends, over executors that do not see each other. So who has waited for
- * long tells the one it waits for in which call. That one knows which calls it has made: it finds out whether they differ, or whether each of
- * the two wants the other's next call first.
+ * Ranks in different calls may wait for messages that the other never sends, over executors that do not see each other.
+ * So who has waited for long tells the one it waits for in which call. That one knows which calls it has made: it finds
+ * out whether they differ, or whether each of the two wants the other's next call first.
  */
 #include "engine/team.h"
 
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAY_AFTER (200 * NS_PER_MS) /* with a link that is there */
-#define OPEN_AFTER NS_PER_S         /* one is opened for it */
-#define SAY_AGAIN (500 * NS_PER_MS)
+#define SAY_AFTER  (200 * NS_PER_MS) /* with a link that is there */
+#define OPEN_AFTER NS_PER_S          /* one is opened for it */
+#define SAY_AGAIN  (500 * NS_PER_MS)
 
 static struct wire_message describe(const struct team *team, const struct op *op)
 {
@@ -36,7 +36,8 @@ static const char *text_of(const struct wire_message *said, char *out, size_t si
     if (said->tag.slice != WIRE_TAG_P2P)
         snprintf(out, size, "%s (operation %u)", call, said->tag.seq);
     else
-        snprintf(out, size, "%s %s (number %u between the two)", said->flags ? "the receive of" : "the send of", call, said->tag.round);
+        snprintf(out, size, "%s %s (number %u between the two)", said->flags ? "the receive of" : "the send of", call,
+                 said->tag.round);
     return out;
 }
 
@@ -45,12 +46,16 @@ static void cross(struct team *team, const struct op *op)
 {
     const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
     char here[WIRE_CALL_TEXT + 60], there[WIRE_CALL_TEXT + 60], sentence[TEAM_SENTENCE];
-    snprintf(sentence, sizeof sentence, "rank %d waits for rank %u in %s, and rank %u for rank %d in %s: neither can go on; make the calls in the same order",
-             team->rank, theirs->tag.from, text_of(&mine, here, sizeof here), theirs->tag.from, team->rank, text_of(theirs, there, sizeof there));
+    snprintf(sentence, sizeof sentence,
+             "rank %d waits for rank %u in %s, and rank %u for rank %d in %s: neither can go on; make the calls in the "
+             "same order",
+             team->rank, theirs->tag.from, text_of(&mine, here, sizeof here), theirs->tag.from, team->rank,
+             text_of(theirs, there, sizeof there));
     team_fail(team, TUTTI_INVALID_USAGE, op->waiting, sentence);
 }
 
-/* Has a rank begun the call that another one waits for? `begun`: its messages with that one; `started`: its last collective. */
+/* Has a rank begun the call that another one waits for? `begun`: its messages with that one; `started`: its last
+ * collective. */
 static bool begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started)
 {
     if (waits->tag.slice == WIRE_TAG_P2P)
@@ -67,7 +72,8 @@ static struct wire_begun begun_with(const struct team *team, int peer)
 static bool crosses(const struct team *team, const struct op *op)
 {
     const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
-    return !begun(theirs, begun_with(team, op->waiting), team->calls.started) && !begun(&mine, team->calls.begun, theirs->tag.seq);
+    return !begun(theirs, begun_with(team, op->waiting), team->calls.started) &&
+           !begun(&mine, team->calls.begun, theirs->tag.seq);
 }
 
 /* A collective that this rank has begun too: is it the same? */
@@ -87,9 +93,11 @@ static void miss(struct team *team, const struct wire_message *said)
 {
     uint32_t from = said->tag.from;
     char call[WIRE_CALL_TEXT + 60], sentence[TEAM_SENTENCE];
-    if (!atomic_load(&team->ending) || begun(said, (struct wire_begun){team->sent[from], team->received[from]}, team->seq))
+    if (!atomic_load(&team->ending) ||
+        begun(said, (struct wire_begun){team->sent[from], team->received[from]}, team->seq))
         return;
-    snprintf(sentence, sizeof sentence, "rank %d finalizes or destroys the communicator without the call that rank %u waits for in %s", team->rank,
+    snprintf(sentence, sizeof sentence,
+             "rank %d finalizes or destroys the communicator without the call that rank %u waits for in %s", team->rank,
              from, text_of(said, call, sizeof call));
     team_fail(team, TUTTI_INVALID_USAGE, team->rank, sentence);
 }
@@ -116,7 +124,8 @@ static void say(struct team *team, const struct op *op)
             link_call(link, &head, &with);
         return;
     }
-    list_each (node, &team->engine->teams) {
+    list_each(node, &team->engine->teams)
+    {
         struct team *sibling = list_entry(node, struct team, node);
         if (sibling->id == team->id && sibling->rank == op->waiting)
             calls_hear(sibling, &head, &with);
@@ -129,7 +138,8 @@ void calls_wait(struct team *team, uint64_t now)
     team->calls.looks = -1;
 }
 
-/* What was said counts only when this rank has tried to go on since, and could not: twice, as it may have come between trying and looking. */
+/* What was said counts only when this rank has tried to go on since, and could not: twice, as it may have come between
+ * trying and looking. */
 void calls_look(struct team *team, const struct op *op, uint64_t now)
 {
     struct calls *calls = &team->calls;
@@ -144,14 +154,15 @@ void calls_look(struct team *team, const struct op *op, uint64_t now)
     say(team, op);
 }
 
-/* ---- Behind the last call ------------------------------------------------------------------------------------------ */
+/* ---- Behind the last call ---- */
 
 /* Something came over links for a collective that has ended: its sender was in another call. */
 static tutti_result_t audit_links(struct team *team)
 {
     struct wire_message left;
     const struct calls *calls = &team->calls;
-    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, calls->started, false, &left) || calls->started - left.tag.seq >= CALLS_KEPT)
+    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, calls->started, false, &left) ||
+        calls->started - left.tag.seq >= CALLS_KEPT)
         return TUTTI_SUCCESS;
     uint32_t from = left.kind == WIRE_CREDIT ? left.tag.to : left.tag.from;
     return team_refuse(team, calls->kept[left.tag.seq % CALLS_KEPT], (int)from, left.call, left.tag.seq);
@@ -162,9 +173,11 @@ static tutti_result_t audit_messages(struct team *team)
 {
     struct wire_message left;
     char call[WIRE_CALL_TEXT];
-    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, 0, true, &left) || left.tag.slice != WIRE_TAG_P2P)
+    if (!link_find_left(team->engine->links, team->id, (uint32_t)team->rank, 0, true, &left) ||
+        left.tag.slice != WIRE_TAG_P2P)
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE, "rank %u sent rank %d %s (number %u between the two), which was never received", left.tag.from,
+    return error_set(TUTTI_INVALID_USAGE,
+                     "rank %u sent rank %d %s (number %u between the two), which was never received", left.tag.from,
                      team->rank, wire_call_text(left.call, call, sizeof call), left.tag.seq);
 }
 
@@ -192,7 +205,7 @@ tutti_result_t team_audit(struct team *team, bool end)
     return end || shared || link_any_left(team->engine->links) ? audit(team, shared, end) : TUTTI_SUCCESS;
 }
 
-/* ---- When it is closed --------------------------------------------------------------------------------------------- */
+/* ---- When it is closed ---- */
 
 void calls_keep(struct team *team)
 {
@@ -200,7 +213,12 @@ void calls_keep(struct team *team)
     free(place->sent);
     free(place->received);
     free(place->failure);
-    *place = (struct closed){team->id, team->calls.started, team->rank, team->nranks, team->calls.sent, team->calls.received,
+    *place = (struct closed){team->id,
+                             team->calls.started,
+                             team->rank,
+                             team->nranks,
+                             team->calls.sent,
+                             team->calls.received,
                              atomic_load(&team->failed) ? malloc(sizeof *place->failure) : NULL};
     if (place->failure)
         *place->failure = team_news(team);
@@ -211,7 +229,8 @@ static const struct closed *find_closed(const struct engine *engine, const struc
 {
     for (unsigned i = 0; i < ENGINE_CLOSED; i++) {
         const struct closed *closed = &engine->closed[i];
-        if (closed->sent && closed->comm == said->tag.comm && (uint32_t)closed->rank == said->tag.to && said->tag.from < (uint32_t)closed->nranks)
+        if (closed->sent && closed->comm == said->tag.comm && (uint32_t)closed->rank == said->tag.to &&
+            said->tag.from < (uint32_t)closed->nranks)
             return closed;
     }
     return NULL;
@@ -223,7 +242,8 @@ static bool comes(const struct closed *closed, const struct wire_message *said)
     return !closed->failure && begun(said, with, closed->started);
 }
 
-/* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits in vain. */
+/* Who waits for a rank whose communicator failed before it was destroyed, or that destroyed it without the call, waits
+ * in vain. */
 void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said)
 {
     const struct closed *closed = find_closed(engine, said);
@@ -235,7 +255,8 @@ void calls_closed(struct engine *engine, struct link *link, const struct wire_me
     if (closed->failure)
         abort = *closed->failure;
     else
-        snprintf(abort.text, sizeof abort.text, "rank %d has destroyed the communicator without the call that rank %u waits for in %s", closed->rank,
-             said->tag.from, text_of(said, call, sizeof call));
+        snprintf(abort.text, sizeof abort.text,
+                 "rank %d has destroyed the communicator without the call that rank %u waits for in %s", closed->rank,
+                 said->tag.from, text_of(said, call, sizeof call));
     link_abort(link, said->tag.comm, &abort);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine and its thread. The thread is in one of three modes: WORKING while operations are unattended, NAPPING (short timed
- * sleeps) while callers attend to theirs, so that it wakes for none of their events, and DEEP, asleep on the poller, otherwise.
+ * The engine and its thread. The thread is in one of three modes: WORKING while operations are unattended, NAPPING
+ * (short timed sleeps) while callers attend to theirs, so that it wakes for none of their events, and DEEP, asleep on
+ * the poller, otherwise.
  */
 #include "engine/engine.h"
 
@@ -25,8 +26,8 @@
 
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP };
 
-#define LEAVE_MS 200
-#define NAPS 50 /* without activity before deep sleep */
+#define LEAVE_MS     200
+#define NAPS         50 /* without activity before deep sleep */
 #define FIRST_NAP_US 50 /* what was just issued and is still unattended then, is so for long */
 
 static pthread_mutex_t global_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,14 +48,15 @@ __attribute__((constructor)) static void watch_forks(void)
     fork_reset_by(forget);
 }
 
-/* ---- What links tell ----------------------------------------------------------------------------------------------- */
+/* ---- What links tell ---- */
 
 static void peer_lost(void *context, struct link *link)
 {
     struct engine *engine = context;
     const struct wire_process *peer = link_peer(link);
     enum wire_cause how = link_has_left(link) ? WIRE_CAUSE_LEFT : WIRE_CAUSE_LOST;
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         struct team *team = list_entry(node, struct team, node);
         for (int rank = 0; rank < team->nranks; rank++) {
             const struct wire_process *theirs = &team->process[rank];
@@ -83,11 +85,13 @@ static void tell_again(const struct team *team, struct link *link)
     link_abort(link, team->id, &news);
 }
 
-static void peer_called(void *context, struct link *link, const struct wire_message *said, const struct wire_begun *begun)
+static void peer_called(void *context, struct link *link, const struct wire_message *said,
+                        const struct wire_begun *begun)
 {
     struct engine *engine = context;
     uint32_t from = said->tag.from;
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         struct team *team = list_entry(node, struct team, node);
         if (team->id == said->tag.comm && (uint32_t)team->rank == said->tag.to && from < (uint32_t)team->nranks &&
             wire_same_process(team->process[from].uuid, link_peer(link)->uuid)) {
@@ -114,7 +118,8 @@ static void memory_shared(void *context, struct link *link, uint64_t key, int fd
 
 int engine_take_shared(struct engine *engine, uint64_t key)
 {
-    list_each (node, &engine->shared) {
+    list_each(node, &engine->shared)
+    {
         struct shared_fd *shared = list_entry(node, struct shared_fd, node);
         if (shared->key != key)
             continue;
@@ -126,7 +131,8 @@ int engine_take_shared(struct engine *engine, uint64_t key)
     return -1;
 }
 
-/* Where one thread sleeps: on the poller, and on a descriptor of its own for what others have taken from the poller meanwhile. */
+/* Where one thread sleeps: on the poller, and on a descriptor of its own for what others have taken from the poller
+ * meanwhile. */
 struct bed {
     struct list node;
     int fd;
@@ -169,12 +175,13 @@ static void remove_beds(struct engine *engine)
     }
 }
 
-/* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor, those who have seen
- * the news would wake for the others' sake, again and again until these got a processor. */
+/* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor,
+ * those who have seen the news would wake for the others' sake, again and again until these got a processor. */
 static void tell_sleepers(struct engine *engine)
 {
     uint64_t one = 1;
-    list_each (node, &engine->asleep) {
+    list_each(node, &engine->asleep)
+    {
         struct bed *bed = list_entry(node, struct bed, node);
         if (!bed->told)
             bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
@@ -239,8 +246,9 @@ void engine_met(struct engine *engine)
 }
 
 /*
- * Under the lock, which is let go of meanwhile. `caller`: somebody waits for an operation, and is to be woken when another thread
- * takes its news. `team`: its team, or NULL; what another rank of this process has done for it is found by one more look.
+ * Under the lock, which is let go of meanwhile. `caller`: somebody waits for an operation, and is to be woken when
+ * another thread takes its news. `team`: its team, or NULL; what another rank of this process has done for it is found
+ * by one more look.
  */
 static void sleep_on_poller(struct engine *engine, struct team *team, int timeout_ms, bool caller)
 {
@@ -249,7 +257,8 @@ static void sleep_on_poller(struct engine *engine, struct team *team, int timeou
     engine->sleeping += caller;
     bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_may_move(team));
     lock_release(&engine->lock);
-    struct pollfd ready[2] = {{.fd = poller_fd(engine->poller), .events = POLLIN}, {.fd = bed ? bed->fd : -1, .events = POLLIN}};
+    struct pollfd ready[2] = {{.fd = poller_fd(engine->poller), .events = POLLIN},
+                              {.fd = bed ? bed->fd : -1, .events = POLLIN}};
     if (quiet)
         poll(ready, 2, bed ? timeout_ms : 1);
     lock_take(&engine->lock);
@@ -278,11 +287,12 @@ void engine_sleep(struct engine *engine, struct team *team, int timeout_ms)
     try_to_sleep(engine, team, timeout_ms, true);
 }
 
-/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+/* ---- The thread ---- */
 
 void engine_notice(struct engine *engine)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* either we see it asleep, or it sees what was issued before it sleeps */
+    atomic_thread_fence(
+        memory_order_seq_cst); /* either we see it asleep, or it sees what was issued before it sleeps */
     if (atomic_load_explicit(&engine->mode, memory_order_seq_cst) != ENGINE_DEEP)
         return;
     uint32_t deep = ENGINE_DEEP;
@@ -300,7 +310,8 @@ static bool is_unattended(struct team *team)
 /* Operations that no caller waits for. Under the lock. */
 static bool unattended(struct engine *engine)
 {
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         if (is_unattended(list_entry(node, struct team, node)))
             return true;
     }
@@ -311,7 +322,8 @@ static bool unattended(struct engine *engine)
 static int visit(struct engine *engine, struct team *visited[VISITS])
 {
     int count = 0;
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         struct team *team = list_entry(node, struct team, node);
         if (count == VISITS || !is_unattended(team))
             continue;
@@ -348,8 +360,8 @@ void engine_assist(struct engine *engine)
 }
 
 /*
- * Direct operations are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice as late. Where many processes
- * share a processor their looks would leave none to those who are waited for.
+ * Direct operations are not on the poller: whoever sleeps looks again soon, and when that was in vain, twice as late.
+ * Where many processes share a processor their looks would leave none to those who are waited for.
  */
 static int pause_after(const struct engine *engine, int pause_ms)
 {
@@ -424,8 +436,8 @@ static int deep_timeout(struct engine *engine)
     return wanted <= now ? 1 : (int)((wanted - now) / NS_PER_MS) + 1;
 }
 
-/* Looks after the mode is seen by those who enqueue. Others may take a wake-up and not pass it on as long as this is not armed: then
- * the mode has changed. */
+/* Looks after the mode is seen by those who enqueue. Others may take a wake-up and not pass it on as long as this is
+ * not armed: then the mode has changed. */
 static void deep(struct engine *engine)
 {
     atomic_store(&engine->mode, ENGINE_DEEP);
@@ -442,14 +454,15 @@ static void *thread_main(void *argument)
     while (!atomic_load(&engine->stop)) {
         uint32_t before = atomic_load(&engine->activity);
         deep(engine);
-        if (atomic_load(&engine->attending) || atomic_load(&engine->activity) != before) /* it may only not be waited for yet */
+        if (atomic_load(&engine->attending) ||
+            atomic_load(&engine->activity) != before) /* it may only not be waited for yet */
             nap(engine);
         work(engine);
     }
     return NULL;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static void engine_free(struct engine *engine)
 {

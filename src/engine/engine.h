@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine of this process: its links, and one thread that makes progress when no caller does. Who waits, progresses: a
- * caller that waits for an operation runs it; the thread takes over only what is left unattended, and sleeps otherwise.
+ * The engine of this process: its links, and one thread that makes progress when no caller does. Who waits, progresses:
+ * a caller that waits for an operation runs it; the thread takes over only what is left unattended, and sleeps
+ * otherwise.
  *
  * Locks. A team's lock guards running its operations. The engine's lock guards links, the list of teams and what link
  * callbacks touch. Order: team, then engine; both are tried, not waited for, on every hot path.
@@ -18,8 +19,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#define ENGINE_NAP_US 1000u
-#define ENGINE_MOST   16 /* of one process */
+#define ENGINE_NAP_US  1000u
+#define ENGINE_MOST    16 /* of one process */
 #define ENGINE_REPORTS 32
 
 struct team;
@@ -53,7 +54,7 @@ struct closed {
     uint64_t comm;
     uint32_t started;
     int rank, nranks;
-    uint32_t *sent, *received; /* by peer */
+    uint32_t *sent, *received;  /* by peer */
     struct wire_abort *failure; /* NULL: it was whole */
 };
 
@@ -76,10 +77,10 @@ struct engine {
     _Atomic bool floods;        /* some team must tell its failure */
     struct reports reports;
     _Atomic bool stop;
-    int armed;    /* sleepers on the poller, who told the transports; under the lock */
-    int sleeping; /* callers among them */
-    struct list asleep, beds; /* struct bed: of those who sleep; free ones */
-    uint64_t tick_at;     /* when engine_poll looks at the poller again */
+    int armed;                    /* sleepers on the poller, who told the transports; under the lock */
+    int sleeping;                 /* callers among them */
+    struct list asleep, beds;     /* struct bed: of those who sleep; free ones */
+    uint64_t tick_at;             /* when engine_poll looks at the poller again */
     _Atomic uint64_t tick_wanted; /* when links want link_tick, UINT64_MAX: never */
     unsigned idle_polls;
     _Atomic unsigned nap_us; /* longer where many processes share few processors */
@@ -88,9 +89,9 @@ struct engine {
 
 /* One engine for the process, made at the first call and closed at the last release. */
 tutti_result_t engine_acquire(struct engine **out);
-/* Another engine of this process, which peers take for another process: with links, addresses and a thread of its own. What is
- * split over several of them uses several processors. index: 1 to ENGINE_MOST - 1. While the first one is held: it lends its black
- * box. */
+/* Another engine of this process, which peers take for another process: with links, addresses and a thread of its own.
+ * What is split over several of them uses several processors. index: 1 to ENGINE_MOST - 1. While the first one is held:
+ * it lends its black box. */
 tutti_result_t engine_acquire_more(int index, struct engine **out);
 void engine_release(struct engine *engine);
 
@@ -100,7 +101,8 @@ void engine_introduce(struct engine *engine, struct wire_process *out);
 /* Under the engine's lock: looks for news; returns how much there was. */
 int engine_poll(struct engine *engine);
 
-/* Sleeps until something may have happened, at most timeout_ms, unless `team` (NULL: none) can go on. Not under the lock. */
+/* Sleeps until something may have happened, at most timeout_ms, unless `team` (NULL: none) can go on. Not under the
+ * lock. */
 void engine_sleep(struct engine *engine, struct team *team, int timeout_ms);
 
 /* Under the lock, after running an operation: wakes ranks of this process for which it did something. */

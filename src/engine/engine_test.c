@@ -95,7 +95,8 @@ static void the_thread_hears_of_operations_though_another_polls(void **state)
     engine_release(engine);
 }
 
-/* Callers who issue and wait themselves need no thread: to wake it for each of their operations would cost more than these. */
+/* Callers who issue and wait themselves need no thread: to wake it for each of their operations would cost more than
+ * these. */
 static void the_thread_is_not_woken_for_each_operation_that_is_waited_for(void **state)
 {
     int woken_up = 0;

@@ -26,7 +26,8 @@ static tutti_result_t no_issue(struct executor *executor, const struct call *cal
     return refuse(executor, "carry out collectives");
 }
 
-static tutti_result_t no_messages(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream)
+static tutti_result_t no_messages(struct executor *executor, const struct p2p_item *items, int count,
+                                  tutti_stream_t stream)
 {
     (void)items;
     (void)count;

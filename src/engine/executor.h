@@ -36,7 +36,8 @@ struct executor_ops {
     tutti_result_t (*issue)(struct executor *executor, const struct call *call, void *owned, tutti_stream_t stream);
 
     /* Issues sends and receives that go on at the same time. Default: an error. */
-    tutti_result_t (*messages)(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream);
+    tutti_result_t (*messages)(struct executor *executor, const struct p2p_item *items, int count,
+                               tutti_stream_t stream);
 
     /* What comes on `stream` follows what is on `before`. Default: an error. */
     tutti_result_t (*follow)(struct executor *executor, tutti_stream_t stream, tutti_stream_t before);
@@ -86,7 +87,8 @@ struct executor {
     struct executor_ops ops; /* complete: a default stands where the executor has nothing of its own */
     int device;              /* CUDA ordinal of the memory, or TUTTI_HOST */
     bool on_streams;         /* one operation may be on several of the user's CUDA streams */
-    bool uses_team;          /* its operations go by the team's queue, in threads of their own: nobody else may use that meanwhile */
+    bool uses_team;          /* its operations go by the team's queue, in threads of their own: nobody else may use that
+                                meanwhile */
 };
 
 /* How an executor is to be made, of those on devices. */

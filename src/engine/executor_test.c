@@ -22,7 +22,8 @@ static void refuses_calls(void **state)
     (void)state;
     executor_init(&none, &(struct executor_ops){.name = "none"}, 3);
     assert_int_equal(none.device, 3);
-    assert_int_equal(none.ops.issue(&none, &call, malloc(1), NULL), TUTTI_INVALID_USAGE); /* a leak if it did not free that */
+    assert_int_equal(none.ops.issue(&none, &call, malloc(1), NULL),
+                     TUTTI_INVALID_USAGE); /* a leak if it did not free that */
     assert_non_null(strstr(error_last(), "\"none\" cannot carry out collectives"));
     assert_int_equal(none.ops.messages(&none, &item, 1, NULL), TUTTI_INVALID_USAGE);
     assert_int_equal(none.ops.follow(&none, NULL, NULL), TUTTI_INVALID_USAGE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a team fails, and how its ranks come to say the same of it. The rank that notices first writes down the cause. It travels with the news over
- * links and through shared memory, and whoever hears of it reports it unchanged.
+ * How a team fails, and how its ranks come to say the same of it. The rank that notices first writes down the cause. It
+ * travels with the news over links and through shared memory, and whoever hears of it reports it unchanged.
  */
 #include "engine/team.h"
 
@@ -16,10 +16,11 @@
 
 #define TELL_MS 500
 
-/* ---- The cause ----------------------------------------------------------------------------------------------------- */
+/* ---- The cause ---- */
 
 /* With the rank that noticed and the time: other ranks repeat it, at other times. */
-static void __attribute__((format(printf, 3, 4))) write_text(const struct team *team, struct wire_abort *cause, const char *format, ...)
+static void __attribute__((format(printf, 3, 4)))
+write_text(const struct team *team, struct wire_abort *cause, const char *format, ...)
 {
     struct timespec now;
     struct tm utc;
@@ -30,8 +31,8 @@ static void __attribute__((format(printf, 3, 4))) write_text(const struct team *
     va_end(args);
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    int suffix = snprintf(when, sizeof when, " (noticed by rank %d at %02d:%02d:%02d.%03d UTC)", team->rank, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                          (int)(now.tv_nsec / 1000000));
+    int suffix = snprintf(when, sizeof when, " (noticed by rank %d at %02d:%02d:%02d.%03d UTC)", team->rank,
+                          utc.tm_hour, utc.tm_min, utc.tm_sec, (int)(now.tv_nsec / 1000000));
     snprintf(cause->text, sizeof cause->text, "%.*s%s", (int)sizeof cause->text - 1 - suffix, text, when);
 }
 
@@ -64,27 +65,30 @@ static void keep_report(struct engine *engine, const struct wire_abort *news)
     pthread_mutex_lock(&reports->lock);
     bool known = false;
     for (unsigned i = 0; i < ENGINE_REPORTS && i < reports->count; i++)
-        known |= memcmp(reports->last[i].from, news->from, sizeof news->from) == 0 && memcmp(reports->last[i].lost, news->lost, sizeof news->lost) == 0;
+        known |= memcmp(reports->last[i].from, news->from, sizeof news->from) == 0 &&
+                 memcmp(reports->last[i].lost, news->lost, sizeof news->lost) == 0;
     if (!known)
         reports->last[reports->count++ % ENGINE_REPORTS] = *news;
     pthread_mutex_unlock(&reports->lock);
 }
 
-/* A rank of the team whose process is gone, as the process `from` reported of this or of another communicator, or as anybody (NULL) who saw it
- * die; -1: none. */
+/* A rank of the team whose process is gone, as the process `from` reported of this or of another communicator, or as
+ * anybody (NULL) who saw it die; -1: none. */
 static int reported_dead(const struct team *team, const uint8_t *from)
 {
     struct reports *reports = &team->engine->reports;
     int found = -1;
     pthread_mutex_lock(&reports->lock);
     for (unsigned i = 0; i < ENGINE_REPORTS && i < reports->count && found < 0; i++)
-        if (from ? memcmp(reports->last[i].from, from, WIRE_UUID_BYTES) == 0 : reports->last[i].cause == WIRE_CAUSE_LOST)
+        if (from ? memcmp(reports->last[i].from, from, WIRE_UUID_BYTES) == 0
+                 : reports->last[i].cause == WIRE_CAUSE_LOST)
             found = rank_of(team, reports->last[i].lost);
     pthread_mutex_unlock(&reports->lock);
     return found;
 }
 
-/* A process that ends at once when it hears of a failure goes without a word, too; what it had passed on, or written, tells it from the first. */
+/* A process that ends at once when it hears of a failure goes without a word, too; what it had passed on, or written,
+ * tells it from the first. */
 static bool knew(const struct team *team, int rank)
 {
     return (team->shared && shared_knew(team, rank)) || reported_dead(team, team->process[rank].uuid) >= 0;
@@ -110,7 +114,7 @@ static int first_dead(const struct team *team, int peer)
     return dead >= 0 && knew(team, dead) ? -1 : dead;
 }
 
-/* ---- Failing ------------------------------------------------------------------------------------------------------- */
+/* ---- Failing ---- */
 
 /* Collectives above `finished` fail from now on. Returns whether that is news. */
 static bool lower_limit(struct team *team, uint32_t finished)
@@ -173,7 +177,9 @@ struct wire_abort team_cause(const struct team *team, tutti_result_t result, int
 tutti_result_t team_fail(struct team *team, tutti_result_t result, int culprit, const char *sentence)
 {
     struct wire_abort cause = team_cause(team, result, culprit, sentence);
-    stop_behind(team, result == TUTTI_INVALID_USAGE ? 0 : atomic_load(&team->finished)); /* where calls differ, what one has finished says nothing */
+    stop_behind(team, result == TUTTI_INVALID_USAGE
+                          ? 0
+                          : atomic_load(&team->finished)); /* where calls differ, what one has finished says nothing */
     return fail(team, &cause, true);
 }
 
@@ -226,8 +232,10 @@ tutti_result_t team_fail_transfer(struct team *team, int peer, tutti_result_t re
 tutti_result_t team_refuse(struct team *team, struct wire_call mine, int peer, struct wire_call theirs, uint32_t seq)
 {
     char sentence[TEAM_SENTENCE], here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT];
-    snprintf(sentence, sizeof sentence, "rank %d called %s, rank %d called %s: operation %u differs; all ranks must make the same calls",
-             team->rank, wire_call_text(mine, here, sizeof here), peer, wire_call_text(theirs, there, sizeof there), seq);
+    snprintf(sentence, sizeof sentence,
+             "rank %d called %s, rank %d called %s: operation %u differs; all ranks must make the same calls",
+             team->rank, wire_call_text(mine, here, sizeof here), peer, wire_call_text(theirs, there, sizeof there),
+             seq);
     return team_fail(team, TUTTI_INVALID_USAGE, peer, sentence);
 }
 
@@ -253,14 +261,15 @@ tutti_result_t team_failure(const struct team *team)
     return result == TUTTI_SUCCESS ? result : error_note(result, "rank %d: %s", team->rank, team->cause.text);
 }
 
-/* ---- News ---------------------------------------------------------------------------------------------------------- */
+/* ---- News ---- */
 
 void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news)
 {
     bool known = false;
     if (news->cause != WIRE_CAUSE_ERROR)
         keep_report(engine, news);
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         struct team *team = list_entry(node, struct team, node);
         known |= team->id == comm;
         if (team->id == comm && (atomic_load(&team->failing) || !team_excuses(team, news)))
@@ -286,8 +295,8 @@ struct wire_abort team_news(const struct team *team)
     return news;
 }
 
-/* The news goes over links that are there. Some more are made, so that it reaches ranks which have met none that knows: they would blame one that
- * has left because of it. Who shares memory finds it there. */
+/* The news goes over links that are there. Some more are made, so that it reaches ranks which have met none that knows:
+ * they would blame one that has left because of it. Who shares memory finds it there. */
 static void meet_some(struct team *team)
 {
     struct link *link;
@@ -312,14 +321,16 @@ static void flood_team(struct team *team)
 void failure_flood(struct engine *engine)
 {
     while (atomic_load_explicit(&engine->floods, memory_order_relaxed) && atomic_exchange(&engine->floods, false))
-        list_each (node, &engine->teams) {
+        list_each(node, &engine->teams)
+        {
             struct team *team = list_entry(node, struct team, node);
             if (atomic_exchange(&team->flood, false))
                 flood_team(team);
         }
 }
 
-/* Every peer that lives has the news: then this process may end without a word. One that is stopped is not waited for long. */
+/* Every peer that lives has the news: then this process may end without a word. One that is stopped is not waited for
+ * long. */
 static void see_told(struct engine *engine)
 {
     uint64_t deadline = clock_deadline_ms(TELL_MS);

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit), void *context)
+void team_on_news(struct team *team, void (*news)(void *context), bool (*excuses)(void *context, int culprit),
+                  void *context)
 {
     pthread_mutex_lock(&team->news_lock);
     team->news = news;

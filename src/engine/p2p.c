@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_ITEMS     4  /* an operation of so many is kept for the next one */
+#define KEPT_ITEMS 4 /* an operation of so many is kept for the next one */
 
 struct p2p {
     struct transfers all;
@@ -40,7 +40,8 @@ static void count_item(struct team *team, const struct p2p_item *item)
 
 static struct wire_call call_of(const struct p2p_item *item)
 {
-    return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, item->type, 7, (uint32_t)mix64(item->count)), -1, item->count};
+    return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, item->type, 7, (uint32_t)mix64(item->count)), -1,
+                              item->count};
 }
 
 static void fill(struct team *team, struct p2p *p2p, int index, const struct p2p_item *item)
@@ -50,7 +51,8 @@ static void fill(struct team *team, struct p2p *p2p, int index, const struct p2p
     count_item(team, item);
 }
 
-/* One thread takes what is kept, where it is; who ends an operation puts it there, where there is none. So stores do. */
+/* One thread takes what is kept, where it is; who ends an operation puts it there, where there is none. So stores do.
+ */
 static struct p2p *p2p_new(struct team *team, int count)
 {
     struct p2p *kept = count <= KEPT_ITEMS ? atomic_load_explicit(&team->p2p_idle, memory_order_acquire) : NULL;
@@ -79,19 +81,23 @@ void p2p_free(struct p2p *p2p)
 }
 
 /* A message that went or came without waiting. why: of a failure. */
-static __attribute__((noinline, cold)) void fail_passed(struct team *team, const struct p2p_item *item, tutti_result_t result, const char *why)
+static __attribute__((noinline, cold)) void fail_passed(struct team *team, const struct p2p_item *item,
+                                                        tutti_result_t result, const char *why)
 {
     char sentence[TEAM_SENTENCE];
     uint64_t issued = atomic_load(&team->issued);
     snprintf(sentence, sizeof sentence, "%s", why);
     trace_count(team->engine->trace, WIRE_COUNTER_OPERATIONS_FAILED, 1);
-    atomic_store(&team->failed_from, issued ? issued - 1 : 0); /* it has no place of its own: who waits for the last one hears of it */
+    atomic_store(&team->failed_from,
+                 issued ? issued - 1 : 0); /* it has no place of its own: who waits for the last one hears of it */
     team_fail_transfer(team, item->peer, result, sentence);
 }
 
-static inline void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result, const char *why)
+static inline void record(struct team *team, const struct p2p_item *item, size_t bytes, tutti_result_t result,
+                          const char *why)
 {
-    trace_op_passed(team->trace, ++team->p2p_seq, trace_what(item->sends ? WIRE_SEND : WIRE_RECV, (int)item->type, -1, item->peer), item->count,
+    trace_op_passed(team->trace, ++team->p2p_seq,
+                    trace_what(item->sends ? WIRE_SEND : WIRE_RECV, (int)item->type, -1, item->peer), item->count,
                     bytes, NULL, result);
     team_forget_told(team);
     if (__builtin_expect(result != TUTTI_SUCCESS, 0))
@@ -112,7 +118,8 @@ static void describe(struct op *op, struct p2p *p2p, const struct p2p_item *item
 }
 
 /* The message rides in the ring. In line: the lone send is the shortest of all calls. */
-static inline __attribute__((always_inline)) bool send_at_once(struct team *team, struct link *link, const struct p2p_item *item, size_t length)
+static inline __attribute__((always_inline)) bool send_at_once(struct team *team, struct link *link,
+                                                               const struct p2p_item *item, size_t length)
 {
     struct wire_message head = {.tag = tag_of(team, item), .call = call_of(item)};
     tutti_result_t result = TUTTI_SUCCESS;
@@ -165,8 +172,8 @@ static inline __attribute__((always_inline)) bool pass_one(struct team *team, co
     return link && (item->sends ? send_at_once(team, link, item, length) : receive_at_once(team, link, item, length));
 }
 
-/* Nothing is queued before it, and the link knows the peer: then a message that can go, or has come, needs no place in the queue.
- * A failure is told by whoever waits, as that of any operation. */
+/* Nothing is queued before it, and the link knows the peer: then a message that can go, or has come, needs no place in
+ * the queue. A failure is told by whoever waits, as that of any operation. */
 static inline bool pass_at_once(struct team *team, const struct p2p_item *item)
 {
     if (!team_idle(team) || !lock_try(&team->engine->lock))
@@ -180,9 +187,10 @@ static inline bool pass_at_once(struct team *team, const struct p2p_item *item)
     return passed;
 }
 
-/* A group of a send and a receive, of which the send goes at once, is two calls by themselves. Returns how many items are left for the queue; if that
- * is one, the receive. */
-static __attribute__((noinline)) int pass_pair(struct team *team, const struct p2p_item *send, const struct p2p_item *recv)
+/* A group of a send and a receive, of which the send goes at once, is two calls by themselves. Returns how many items
+ * are left for the queue; if that is one, the receive. */
+static __attribute__((noinline)) int pass_pair(struct team *team, const struct p2p_item *send,
+                                               const struct p2p_item *recv)
 {
     if (!team_idle(team) || !lock_try(&team->engine->lock))
         return 2;
@@ -217,7 +225,8 @@ static tutti_result_t enqueue(struct team *team, const struct p2p_item *items, i
 }
 
 /* What is not a lone message that is over at once. */
-static __attribute__((noinline)) tutti_result_t issue(struct team *team, const struct p2p_item *items, int count, struct tutti_stream *stream)
+static __attribute__((noinline)) tutti_result_t issue(struct team *team, const struct p2p_item *items, int count,
+                                                      struct tutti_stream *stream)
 {
     if (count == 2 && !stream && items[0].sends != items[1].sends) {
         const struct p2p_item *recv = &items[items[0].sends];

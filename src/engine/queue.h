@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of a team: a ring of blocks of operations, which grows where it is full. Operations stay where they are: streams and
- * transfers point at them. One thread puts in; who holds the team's lock takes out.
+ * The queue of a team: a ring of blocks of operations, which grows where it is full. Operations stay where they are:
+ * streams and transfers point at them. One thread puts in; who holds the team's lock takes out.
  */
 #ifndef TUTTI_ENGINE_QUEUE_H
 #define TUTTI_ENGINE_QUEUE_H

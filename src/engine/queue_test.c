@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of blocks against plain counting: each operation is taken out where it was put in, and none is lost when the ring grows. */
+/* The ring of blocks against plain counting: each operation is taken out where it was put in, and none is lost when the
+ * ring grows. */
 #include "engine/queue.h"
 
 #include <setjmp.h>

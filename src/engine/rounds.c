@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules over links. A vector is cut into slices; every slice in flight is a run with its own round. A round posts its receives
- * and sends; when all are complete its reductions are applied, in the order of the schedule, and the next round begins. So
- * results do not depend on the order of arrival.
+ * Schedules over links. A vector is cut into slices; every slice in flight is a run with its own round. A round posts
+ * its receives and sends; when all are complete its reductions are applied, in the order of the schedule, and the next
+ * round begins. So results do not depend on the order of arrival.
  */
 #include "engine/rounds_internal.h"
 
@@ -30,7 +30,7 @@ static size_t run_length(const struct context *c, const struct run *run, const s
     return count * c->size;
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------------ */
+/* ---- Messages ---- */
 
 /* Tags need the position among the messages between the same two ranks in this round. */
 static uint32_t ordinal(const struct run *run, int index, int peer, bool sends)
@@ -65,7 +65,8 @@ static void post(struct context *c, struct run *run, const struct action *action
     transfer_post(transfer, link);
 }
 
-/* One message, or one for each block where blocks lie apart at either end. `bounce`: where to receive instead of in place, or NULL. */
+/* One message, or one for each block where blocks lie apart at either end. `bounce`: where to receive instead of in
+ * place, or NULL. */
 static void post_action(struct context *c, struct run *run, const struct action *action, unsigned char *bounce)
 {
     uint8_t buffer = action->kind == ACTION_SEND ? action->src_buffer : action->dst_buffer;
@@ -82,7 +83,7 @@ static void post_action(struct context *c, struct run *run, const struct action 
     }
 }
 
-/* ---- A round ------------------------------------------------------------------------------------------------------- */
+/* ---- A round ---- */
 
 static tutti_result_t ensure(unsigned char **memory, size_t *have, size_t want)
 {
@@ -124,7 +125,7 @@ static tutti_result_t post_round(struct context *c, struct run *run)
     return TUTTI_SUCCESS;
 }
 
-/* ---- Links --------------------------------------------------------------------------------------------------------- */
+/* ---- Links ---- */
 
 /* Moves one slice as far as it goes without much work. *moved tells whether it did. */
 static tutti_result_t advance(struct context *c, struct run *run, bool *moved)
@@ -205,13 +206,14 @@ bool rounds_may_move(const struct op *op)
 {
     for (int i = 0; i < op->rounds->runs; i++) {
         const struct run *run = &op->rounds->run[i];
-        if (run->busy ? run->transfers.result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->transfers.pending : op->rounds->next < op->rounds->slices)
+        if (run->busy ? run->transfers.result != TUTTI_SUCCESS || run->phase != RUN_WAIT || !run->transfers.pending
+                      : op->rounds->next < op->rounds->slices)
             return true;
     }
     return op->rounds->finished == op->rounds->slices;
 }
 
-/* ---- Setting out --------------------------------------------------------------------------------------------------- */
+/* ---- Setting out ---- */
 
 void rounds_free(struct rounds *rounds)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links executor: runs any schedule over links, a few slices at a time, each going through its rounds at its own pace. */
+/* The links executor: runs any schedule over links, a few slices at a time, each going through its rounds at its own
+ * pace. */
 #ifndef TUTTI_ENGINE_ROUNDS_H
 #define TUTTI_ENGINE_ROUNDS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the links executor share: slices in flight, where their blocks lie, and the work between messages. */
+/* What the files of the links executor share: slices in flight, where their blocks lie, and the work between messages.
+ */
 #ifndef TUTTI_ENGINE_ROUNDS_INTERNAL_H
 #define TUTTI_ENGINE_ROUNDS_INTERNAL_H
 
@@ -7,7 +8,8 @@
 #include "engine/slices.h"
 #include "engine/transfers.h"
 
-/* What comes next for a slice. Preparing, local actions and folding are work: they need no link, and not the engine's lock. */
+/* What comes next for a slice. Preparing, local actions and folding are work: they need no link, and not the engine's
+ * lock. */
 enum phase { RUN_PREPARE, RUN_LOCAL, RUN_POST, RUN_WAIT, RUN_FOLD };
 
 /* Where that work stands: it is done in pieces. */
@@ -28,7 +30,7 @@ struct run {
     struct action *action;
     struct transfers transfers; /* of the round */
     struct transfer *transfer;  /* one for each message: several of a multi-block action of a strided buffer */
-    unsigned char *bounce; /* where reductions' inputs arrive */
+    unsigned char *bounce;      /* where reductions' inputs arrive */
     size_t bounce_size;
     unsigned char *scratch;
     size_t scratch_size;

@@ -4,7 +4,7 @@
 
 #define PIECE (256u << 10) /* bytes */
 
-/* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
+/* ---- Where blocks lie ---- */
 
 size_t rounds_count(const struct context *c, const struct run *run, const struct action *action, int32_t block)
 {
@@ -30,11 +30,12 @@ unsigned char *rounds_place(const struct context *c, const struct run *run, uint
     if (buffer == BUFFER_SCRATCH)
         return run->scratch + (size_t)block * slicing->stride * c->size;
     if (buffer == BUFFER_IN && c->prepares)
-        return run->prepared + (size_t)block * (slicing->cut ? slicing->stride : slices_span(slicing, run->slice, 0, 1)) * c->size;
+        return run->prepared +
+               (size_t)block * (slicing->cut ? slicing->stride : slices_span(slicing, run->slice, 0, 1)) * c->size;
     return user_place(c, run, buffer, block);
 }
 
-/* ---- Work ---------------------------------------------------------------------------------------------------------- */
+/* ---- Work ---- */
 
 /* How many of these elements may be worked on now, each read from so many sources; 0: others have their turn first. */
 static size_t take_piece(struct context *c, size_t elements, size_t sources)
@@ -56,7 +57,8 @@ static void reduce_into(struct context *c, bool final, void *to, const void *con
 }
 
 /* More sources than fit are folded in turns, the result so far being the first of the next turn. */
-static void local_reduce(struct context *c, struct run *run, const struct action *action, void *to, size_t skip, size_t count)
+static void local_reduce(struct context *c, struct run *run, const struct action *action, void *to, size_t skip,
+                         size_t count)
 {
     const void *sources[64];
     for (int32_t done = 0; done < action->nsrc;) {
@@ -64,7 +66,9 @@ static void local_reduce(struct context *c, struct run *run, const struct action
         if (done)
             sources[n++] = to;
         for (; n < 64 && done < action->nsrc; done++)
-            sources[n++] = rounds_place(c, run, action->src_buffer, action->src_block + done * action->nblocks + run->at.block) + skip;
+            sources[n++] =
+                rounds_place(c, run, action->src_buffer, action->src_block + done * action->nblocks + run->at.block) +
+                skip;
         reduce_into(c, action->final && done == action->nsrc, to, sources, n, count);
     }
 }
@@ -118,7 +122,8 @@ static bool work_block(struct context *c, struct run *run, const struct action *
 
 static bool is_work(const struct run *run, const struct action *action)
 {
-    return run->phase == RUN_FOLD ? action->kind == ACTION_RECV_REDUCE : action->kind == ACTION_COPY || action->kind == ACTION_REDUCE;
+    return run->phase == RUN_FOLD ? action->kind == ACTION_RECV_REDUCE
+                                  : action->kind == ACTION_COPY || action->kind == ACTION_REDUCE;
 }
 
 static bool work_actions(struct context *c, struct run *run)

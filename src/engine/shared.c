@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared-memory executor: local actions, publish, read what peers published; slice by slice, round by round, never blocking. */
+/* The shared-memory executor: local actions, publish, read what peers published; slice by slice, round by round, never
+ * blocking. */
 #include "engine/shared_internal.h"
 
 #include "base/error.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- Where blocks lie ---------------------------------------------------------------------------------------------- */
+/* ---- Where blocks lie ---- */
 
 /* Multiplied blocks lie one behind the other, as those of a user's buffer do. */
 static unsigned char *prepared_place(const struct shared_context *c, int32_t block)
@@ -41,7 +42,8 @@ static void copy_out(const struct shared_context *c, void *to, const void *from,
         memory_copy(to, from, bytes);
 }
 
-static void reduce(const struct shared_context *c, const struct action *action, void *to, const void *const *sources, int n, size_t count)
+static void reduce(const struct shared_context *c, const struct action *action, void *to, const void *const *sources,
+                   int n, size_t count)
 {
     const struct reduction *reduction = &c->op->route.reduction;
     c->team->work += count * c->size * (size_t)n;
@@ -50,7 +52,7 @@ static void reduce(const struct shared_context *c, const struct action *action, 
         reduction_finish(reduction, to, to, count);
 }
 
-/* ---- Waiting for peers --------------------------------------------------------------------------------------------- */
+/* ---- Waiting for peers ---- */
 
 static bool has_read(struct shared_context *c, int peer)
 {
@@ -75,7 +77,7 @@ static void let_go(struct shared_context *c)
     shared_let_go(c->shared, c->team->rank);
 }
 
-/* ---- Rounds -------------------------------------------------------------------------------------------------------- */
+/* ---- Rounds ---- */
 
 static void do_copy(struct shared_context *c, const struct action *action)
 {
@@ -91,24 +93,28 @@ static bool shown(const struct shared_context *c, const struct shared_round *rou
 {
     const struct shared_run *run = &c->op->shared;
     for (int i = 0; i < round->sends; i++)
-        if (!(round->send[i].buffer == BUFFER_IN ? run->in_shown : run->out_shown && round->send[i].buffer == BUFFER_OUT))
+        if (!(round->send[i].buffer == BUFFER_IN ? run->in_shown
+                                                 : run->out_shown && round->send[i].buffer == BUFFER_OUT))
             return false;
     return round->sends > 0;
 }
 
 /* The send of this round that a reduction makes the data of, if it is to be staged. */
-static const struct shared_send *send_of(const struct shared_context *c, const struct shared_round *round, const struct action *action)
+static const struct shared_send *send_of(const struct shared_context *c, const struct shared_round *round,
+                                         const struct action *action)
 {
     if (shown(c, round))
         return NULL;
     for (int i = 0; i < round->sends; i++)
-        if (round->send[i].reduced && round->send[i].buffer == action->dst_buffer && round->send[i].src_block == action->dst_block)
+        if (round->send[i].reduced && round->send[i].buffer == action->dst_buffer &&
+            round->send[i].src_block == action->dst_block)
             return &round->send[i];
     return NULL;
 }
 
 /* One fused pass. What is sent next is made in the slot, where the peers read it, and copied from there. */
-static void do_reduce(struct shared_context *c, const struct shared_round *round, const struct action *action, struct slot *slot)
+static void do_reduce(struct shared_context *c, const struct shared_round *round, const struct action *action,
+                      struct slot *slot)
 {
     const struct shared_send *send = send_of(c, round, action);
     size_t count = shared_span(c, action->block, action->nblocks);
@@ -141,7 +147,8 @@ static void stage_all(struct shared_context *c, const struct shared_round *round
         const struct shared_send *send = &round->send[i];
         size_t bytes = shared_span(c, send->block, send->nblocks) * c->size;
         if (!send->reduced && bytes)
-            copy_out(c, shared_slot_place(c, slot, send->slot_block, round->staged), read_place(c, send->buffer, send->src_block), bytes);
+            copy_out(c, shared_slot_place(c, slot, send->slot_block, round->staged),
+                     read_place(c, send->buffer, send->src_block), bytes);
     }
 }
 
@@ -174,7 +181,8 @@ static tutti_result_t prepare(struct shared_context *c)
     while (run->prepared < blocks) {
         int block = run->prepared++;
         size_t count = shared_span(c, block, 1);
-        reduction_prepare(&c->op->route.reduction, prepared_place(c, block), (const char *)c->op->call.in + shared_offset(c, block), count);
+        reduction_prepare(&c->op->route.reduction, prepared_place(c, block),
+                          (const char *)c->op->call.in + shared_offset(c, block), count);
         c->team->work += count * c->size;
         if (team_should_pause(c->team) && run->prepared < blocks)
             return TUTTI_IN_PROGRESS;
@@ -228,7 +236,8 @@ tutti_result_t shared_await(struct shared_context *c, int peer, struct slot **ou
 }
 
 /* Where a peer's block can be read: its slot, its own buffer, or a copy of that. NULL: it cannot. */
-static const void *peer_data(struct shared_context *c, const struct shared_recv *recv, struct slot *slot, size_t bytes, void *copy)
+static const void *peer_data(struct shared_context *c, const struct shared_recv *recv, struct slot *slot, size_t bytes,
+                             void *copy)
 {
     const struct slot_place *place = (const struct slot_place *)(const void *)slot->few;
     struct peer_memory *peers = &c->shared->peers;
@@ -258,10 +267,12 @@ static tutti_result_t unreadable(struct shared_context *c, int peer)
     if (atomic_load(&c->team->gone[peer]))
         snprintf(sentence, sizeof sentence, "rank %d (process %u) is gone; its memory was being read", peer, pid);
     else if (errno == ENOENT)
-        snprintf(sentence, sizeof sentence, "rank %d (process %u) freed memory that %s reads there; it must live until the operation has ended",
+        snprintf(sentence, sizeof sentence,
+                 "rank %d (process %u) freed memory that %s reads there; it must live until the operation has ended",
                  peer, pid, schedule_coll_name(c->op->call.coll));
     else
-        snprintf(sentence, sizeof sentence, "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", peer, pid,
+        snprintf(sentence, sizeof sentence,
+                 "cannot read the memory of rank %d (process %u): %s; TUTTI_SHM_CMA=0 stages everything", peer, pid,
                  strerror(errno));
     return team_fail(c->team, TUTTI_REMOTE_ERROR, peer, sentence);
 }
@@ -365,4 +376,3 @@ tutti_result_t shared_step(struct team *team, struct op *op)
         return result;
     return run->in_shown || run->out_shown ? wait_for_readers(&c) : TUTTI_SUCCESS;
 }
-

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared-memory executor: runs schedules between ranks that load and store each other's memory. A SEND makes data readable, a RECV
- * reads it where it lies, a RECV into SCRATCH is only a pointer, and a REDUCE is one fused pass over all peers' data.
+ * The shared-memory executor: runs schedules between ranks that load and store each other's memory. A SEND makes data
+ * readable, a RECV reads it where it lies, a RECV into SCRATCH is only a pointer, and a REDUCE is one fused pass over
+ * all peers' data.
  */
 #ifndef TUTTI_ENGINE_SHARED_H
 #define TUTTI_ENGINE_SHARED_H
@@ -42,10 +43,11 @@ struct shared_plan {
     const struct algorithm *algorithm;
     struct shape shape;
     int rounds, blocks, scratch, staged_most, steps;
-    size_t cut_count, cut_size, stride, slices; /* of the last vector that was cut: elements, bytes of one; what it gave */
+    size_t cut_count, cut_size, stride,
+        slices; /* of the last vector that was cut: elements, bytes of one; what it gave */
     bool reads; /* this rank reads its peers */
     struct shared_round *round;
-    bool *reader;              /* by rank: who reads what this rank sends */
+    bool *reader;                    /* by rank: who reads what this rank sends */
     uint32_t mapped[SHARED_REGIONS]; /* regions of this process that all of them have mapped: those seen last */
     unsigned mapped_next;
     void *memory;
@@ -55,9 +57,9 @@ struct shared_exchange;
 
 struct shared {
     struct arena arena;
-    uint64_t step;   /* of the next slot */
-    uint64_t read;   /* what arena->ranks[me].done will become when pointers are let go */
-    uint64_t freed;  /* all peers have read steps below, as far as seen */
+    uint64_t step;        /* of the next slot */
+    uint64_t read;        /* what arena->ranks[me].done will become when pointers are let go */
+    uint64_t freed;       /* all peers have read steps below, as far as seen */
     const void **pointer; /* SCRATCH blocks of the running operation */
     int pointers;
     struct peer_memory peers;
@@ -75,18 +77,20 @@ tutti_result_t shared_open(struct team *team, int fd);
 void shared_close(struct team *team);
 
 /* The plan of an algorithm, kept per collective. */
-tutti_result_t shared_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape, struct shared_plan **out);
+tutti_result_t shared_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape,
+                           struct shared_plan **out);
 void shared_plan_free(struct shared_plan *plan);
 
-/* shared_exchange.c. By whoever puts in, nothing being queued. Small calls of a single exchange that have been made before: over when this returns, or
- * begun and queued. False: nothing was done. */
+/* shared_exchange.c. By whoever puts in, nothing being queued. Small calls of a single exchange that have been made
+ * before: over when this returns, or begun and queued. False: nothing was done. */
 bool shared_exchange_now(struct team *team, const struct call *call);
 
 /* Under the team's lock. TUTTI_IN_PROGRESS: op->waiting is the rank waited for. */
 tutti_result_t shared_start(struct team *team, struct op *op);
 tutti_result_t shared_step(struct team *team, struct op *op);
 void shared_end(struct team *team);
-/* Has any peer been in another call, as far as its slots still say? Of the last step, or `all` that are kept. Under the team's lock. */
+/* Has any peer been in another call, as far as its slots still say? Of the last step, or `all` that are kept. Under the
+ * team's lock. */
 tutti_result_t shared_audit(struct team *team, bool all);
 /* Sleeps until `peer` (-1: any) does something; the caller tries again. */
 void shared_sleep(struct team *team, int peer, uint64_t timeout_us);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small calls of a single exchange among few ranks, which cost more by being interpreted than by what they do. When such a call was made twice,
- * what its plan does is kept as bytes to be copied, and later calls do this at once: publish, look at the peers' slots, read. Peers
- * see no difference. Who finds somebody missing puts the operation into the queue, as it stands; and whatever else is unusual, from failures to
- * peers in other calls, is found out there.
+ * Small calls of a single exchange among few ranks, which cost more by being interpreted than by what they do. When
+ * such a call was made twice, what its plan does is kept as bytes to be copied, and later calls do this at once:
+ * publish, look at the peers' slots, read. Peers see no difference. Who finds somebody missing puts the operation into
+ * the queue, as it stands; and whatever else is unusual, from failures to peers in other calls, is found out there.
  */
 #include "engine/shared_internal.h"
 #include "engine/queue.h"
@@ -62,7 +62,7 @@ static bool is_for(const struct shared_exchange *e, const struct call *call)
     return e->key[0] == key[0] && e->key[1] == key[1] && !call->premul;
 }
 
-/* ---- Learning it --------------------------------------------------------------------------------------------------- */
+/* ---- Learning it ---- */
 
 struct learner {
     const struct shared_context *c;
@@ -81,7 +81,9 @@ static int awaited(struct shared_exchange *e, int peer)
 
 static struct source source_of(const struct learner *l, uint8_t buffer, int32_t block)
 {
-    return buffer == BUFFER_SCRATCH ? l->scratch[block] : (struct source){buffer == BUFFER_IN ? IN : OUT, (uint32_t)shared_offset(l->c, block)};
+    return buffer == BUFFER_SCRATCH
+               ? l->scratch[block]
+               : (struct source){buffer == BUFFER_IN ? IN : OUT, (uint32_t)shared_offset(l->c, block)};
 }
 
 static uint32_t place_in_slot(const struct learner *l, int position, int blocks)
@@ -101,7 +103,8 @@ static bool learn_copy(struct learner *l, const struct action *action, struct co
     if (action->dst_buffer == BUFFER_SCRATCH)
         l->scratch[action->dst_block] = from;
     else if (*count < RANKS)
-        copies[(*count)++] = (struct copy){from, (uint32_t)shared_offset(l->c, action->dst_block), bytes_of(l, action->block, action->nblocks)};
+        copies[(*count)++] = (struct copy){from, (uint32_t)shared_offset(l->c, action->dst_block),
+                                           bytes_of(l, action->block, action->nblocks)};
     else
         return false;
     return true;
@@ -128,8 +131,8 @@ static bool learn_sends(struct learner *l, const struct shared_round *round)
         if (send->buffer == BUFFER_SCRATCH || send->reduced || (bytes && l->e->puts == RANKS))
             return false;
         if (bytes)
-            l->e->put[l->e->puts++] =
-                (struct copy){source_of(l, send->buffer, send->src_block), place_in_slot(l, send->slot_block, round->staged), bytes};
+            l->e->put[l->e->puts++] = (struct copy){source_of(l, send->buffer, send->src_block),
+                                                    place_in_slot(l, send->slot_block, round->staged), bytes};
     }
     return true;
 }
@@ -139,7 +142,8 @@ static bool learn_recvs(struct learner *l, const struct shared_round *round)
     for (int i = 0; i < round->recvs; i++) {
         const struct shared_recv *recv = &round->recv[i];
         const struct action *action = &recv->action;
-        struct source from = {SLOTS + (uint32_t)awaited(l->e, action->peer), place_in_slot(l, recv->slot_block, recv->peer_blocks)};
+        struct source from = {SLOTS + (uint32_t)awaited(l->e, action->peer),
+                              place_in_slot(l, recv->slot_block, recv->peer_blocks)};
         uint32_t bytes = bytes_of(l, action->block, action->nblocks);
         if (action->kind != ACTION_RECV || (bytes && l->e->gets == RANKS))
             return false;
@@ -165,8 +169,9 @@ static bool learn_next(struct learner *l, const struct shared_round *round)
 {
     bool fits = !round->step;
     for (int i = 0; i < round->locals && fits; i++)
-        fits = round->local[i].kind == ACTION_REDUCE ? learn_reduction(l, &round->local[i])
-                                                     : !l->e->sources && learn_copy(l, &round->local[i], l->e->get, &l->e->gets);
+        fits = round->local[i].kind == ACTION_REDUCE
+                   ? learn_reduction(l, &round->local[i])
+                   : !l->e->sources && learn_copy(l, &round->local[i], l->e->get, &l->e->gets);
     return fits;
 }
 
@@ -196,8 +201,11 @@ static void learn(const struct shared_context *c, struct shared_exchange *e)
     e->route = c->op->route;
     e->route.plan = NULL;
     e->name = op_call(c->op);
-    e->what = trace_what((enum wire_collective)c->op->call.coll, (int)c->op->call.type, c->op->call.op, c->op->call.root);
-    e->looks = c->team->crowded || any_is_here(c->team, e) ? 1 : LOOKS; /* else looking would keep those from running who are looked at */
+    e->what =
+        trace_what((enum wire_collective)c->op->call.coll, (int)c->op->call.type, c->op->call.op, c->op->call.root);
+    e->looks = c->team->crowded || any_is_here(c->team, e)
+                   ? 1
+                   : LOOKS; /* else looking would keep those from running who are looked at */
 }
 
 void shared_exchange_learn(const struct shared_context *c)
@@ -217,7 +225,7 @@ void shared_exchange_learn(const struct shared_context *c)
     key_of(call, e->key);
 }
 
-/* ---- Going by it --------------------------------------------------------------------------------------------------- */
+/* ---- Going by it ---- */
 
 static inline const char *place_of(struct source source, const struct bases *bases)
 {
@@ -242,7 +250,8 @@ static inline void copy_all(const struct copy *copies, int count, char *to, cons
 }
 
 /* Publishes, and finds where the peers will. */
-static inline void give(struct shared *d, int me, const struct shared_exchange *e, const struct call *call, struct bases *bases)
+static inline void give(struct shared *d, int me, const struct shared_exchange *e, const struct call *call,
+                        struct bases *bases)
 {
     struct slot *slot = arena_slot(&d->arena, me, d->step);
     bases->at[IN] = call->in;
@@ -268,8 +277,8 @@ static inline void reduce(const struct shared_exchange *e, char *to, const struc
 }
 
 /* All peers are there: reads what they gave, and lets go of it. */
-static inline __attribute__((always_inline)) void take(struct shared *d, int me, const struct shared_exchange *e, char *out,
-                                                        const struct bases *bases)
+static inline __attribute__((always_inline)) void take(struct shared *d, int me, const struct shared_exchange *e,
+                                                       char *out, const struct bases *bases)
 {
     copy_all(e->get, e->gets, out, bases);
     if (e->sources)
@@ -295,8 +304,8 @@ static inline bool look(const struct shared *d, const struct shared_exchange *e,
 }
 
 /* The operation has published. */
-static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, const struct shared_exchange *e, const struct call *call,
-                                              uint32_t seq)
+static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, const struct shared_exchange *e,
+                                              const struct call *call, uint32_t seq)
 {
     op_clear(op);
     op->kind = OP_DIRECT;
@@ -306,7 +315,8 @@ static __attribute__((noinline)) void enqueue(struct team *team, struct op *op, 
     op->wire_kind = (enum wire_collective)call->coll;
     op->bytes = e->bytes;
     op->seq = seq;
-    op->trace = trace_op_begin(team->trace, seq, op->wire_kind, (int)call->type, call->op, call->root, call->count, e->bytes);
+    op->trace =
+        trace_op_begin(team->trace, seq, op->wire_kind, (int)call->type, call->op, call->root, call->count, e->bytes);
     op->shared.exchange = e;
     trace_op_name(op->trace, &e->route.name, 0, 0);
     team_enqueue(team, op, NULL);

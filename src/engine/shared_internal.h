@@ -11,8 +11,8 @@ struct shared_context {
     struct shared *shared;
     struct op *op;
     const struct shared_plan *plan;
-    size_t size; /* of an element */
-    bool cut;    /* the collective cuts one vector into blocks */
+    size_t size;   /* of an element */
+    bool cut;      /* the collective cuts one vector into blocks */
     bool prepares; /* inputs are multiplied first, slice by slice */
 };
 
@@ -49,7 +49,8 @@ static inline size_t shared_offset(const struct shared_context *c, int32_t block
 }
 
 /* Where staged block `position` of `blocks` lies in a slot. Both sides compute it alike. */
-static inline unsigned char *shared_slot_place(const struct shared_context *c, struct slot *slot, int position, int blocks)
+static inline unsigned char *shared_slot_place(const struct shared_context *c, struct slot *slot, int position,
+                                               int blocks)
 {
     size_t stride = c->op->shared.stride * c->size;
     unsigned char *base = stride * (size_t)blocks <= SLOT_INLINE ? slot->few : (unsigned char *)(slot + 1);
@@ -73,7 +74,8 @@ static inline void slot_name(struct slot *slot, struct wire_call call)
 
 static inline struct wire_call slot_call(const struct slot *slot)
 {
-    return (struct wire_call){__atomic_load_n(&slot->signature, __ATOMIC_RELAXED), __atomic_load_n(&slot->root, __ATOMIC_RELAXED),
+    return (struct wire_call){__atomic_load_n(&slot->signature, __ATOMIC_RELAXED),
+                              __atomic_load_n(&slot->root, __ATOMIC_RELAXED),
                               __atomic_load_n(&slot->count, __ATOMIC_RELAXED)};
 }
 
@@ -127,15 +129,15 @@ static inline int shared_unread_by(struct shared *d, int me)
 
 typedef bool shared_ready_fn(struct shared_context *c, int peer);
 
-/* `peer` is not ready. TUTTI_IN_PROGRESS; TUTTI_SUCCESS if it became ready on a second look; or the failure: its process is gone,
- * or another rank found the team broken. */
+/* `peer` is not ready. TUTTI_IN_PROGRESS; TUTTI_SUCCESS if it became ready on a second look; or the failure: its
+ * process is gone, or another rank found the team broken. */
 tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_fn *ready);
 
 /* Waits for what `peer` publishes in this step; finds out that it is in another call. */
 tutti_result_t shared_await(struct shared_context *c, int peer, struct slot **out);
 
-/* Has another rank found the team broken? Then *result is this rank's failure. After let_go() it also tells whether what was read
- * in peers' buffers may be wrong: who fails says so before its buffers are its user's again. */
+/* Has another rank found the team broken? Then *result is this rank's failure. After let_go() it also tells whether
+ * what was read in peers' buffers may be wrong: who fails says so before its buffers are its user's again. */
 bool shared_broken(struct shared_context *c, tutti_result_t *result);
 
 /* shared_exchange.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three ways to a peer's bytes. Which process a rank lives in its uuid says; a pid is but a means, where it means the same to both. */
+/* Three ways to a peer's bytes. Which process a rank lives in its uuid says; a pid is but a means, where it means the
+ * same to both. */
 #include "engine/shared_peer.h"
 
 #include "base/param.h"
@@ -61,7 +62,8 @@ bool peer_try_attach(struct peer_memory *memory, int rank, const struct arena_ra
     return param_int(PARAM_SHM_CMA) && attach_works(&memory->attach[rank]);
 }
 
-static const struct import *view(const struct team *team, struct peer_memory *memory, int rank, bool in, uint32_t region)
+static const struct import *view(const struct team *team, struct peer_memory *memory, int rank, bool in,
+                                 uint32_t region)
 {
     struct import **held = in ? &memory->views[rank].in : &memory->views[rank].out;
     if (*held)
@@ -75,8 +77,8 @@ static const struct import *view(const struct team *team, struct peer_memory *me
     return *held;
 }
 
-const void *peer_pointer(const struct team *team, struct peer_memory *memory, int rank, const struct slot_place *place, bool in,
-                         uint64_t offset, size_t length)
+const void *peer_pointer(const struct team *team, struct peer_memory *memory, int rank, const struct slot_place *place,
+                         bool in, uint64_t offset, size_t length)
 {
     uint32_t region = in ? place->in_region : place->out_region;
     if (team_is_here(team, rank))
@@ -86,8 +88,8 @@ const void *peer_pointer(const struct team *team, struct peer_memory *memory, in
     return import && from <= import->size && length <= import->size - from ? import->base + from : NULL;
 }
 
-bool peer_read(const struct peer_memory *memory, int rank, const struct slot_place *place, bool in, uint64_t offset, void *to,
-               size_t length)
+bool peer_read(const struct peer_memory *memory, int rank, const struct slot_place *place, bool in, uint64_t offset,
+               void *to, size_t length)
 {
     errno = ENOENT; /* not mapped, or not any more */
     return !(in ? place->in_region : place->out_region) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading peers' buffers where they lie, without staging: in the same process by pointer, in a shared region through the transport's
- * mapping, elsewhere by cross-memory attach. For large payloads, where staging would copy once more.
+ * Reading peers' buffers where they lie, without staging: in the same process by pointer, in a shared region through
+ * the transport's mapping, elsewhere by cross-memory attach. For large payloads, where staging would copy once more.
  */
 #ifndef TUTTI_ENGINE_SHARED_PEER_H
 #define TUTTI_ENGINE_SHARED_PEER_H
@@ -32,12 +32,12 @@ void peer_introduce(struct arena_rank *self);
 /* Can the memory of a rank that has introduced itself be read by cross-memory attach? */
 bool peer_try_attach(struct peer_memory *memory, int rank, const struct arena_rank *shown);
 
-/* A pointer to bytes [offset, offset + length) of a peer's buffer, valid until the end of the operation. NULL if there is none: then
- * peer_read. */
-const void *peer_pointer(const struct team *team, struct peer_memory *memory, int rank, const struct slot_place *place, bool in,
-                         uint64_t offset, size_t length);
+/* A pointer to bytes [offset, offset + length) of a peer's buffer, valid until the end of the operation. NULL if there
+ * is none: then peer_read. */
+const void *peer_pointer(const struct team *team, struct peer_memory *memory, int rank, const struct slot_place *place,
+                         bool in, uint64_t offset, size_t length);
 /* Copies them. False, with errno: the peer's memory cannot be read. */
-bool peer_read(const struct peer_memory *memory, int rank, const struct slot_place *place, bool in, uint64_t offset, void *to,
-               size_t length);
+bool peer_read(const struct peer_memory *memory, int rank, const struct slot_place *place, bool in, uint64_t offset,
+               void *to, size_t length);
 
 #endif

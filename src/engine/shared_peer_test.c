@@ -45,7 +45,8 @@ static void import_all(void)
     }
 }
 
-/* A reduction of all ranks' blocks holds a pointer to each, also to what is freed meanwhile, until it ends and no longer. */
+/* A reduction of all ranks' blocks holds a pointer to each, also to what is freed meanwhile, until it ends and no
+ * longer. */
 static void pointers_to_all_peers_stay(void **state)
 {
     struct peer_memory memory;

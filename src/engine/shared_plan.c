@@ -16,9 +16,9 @@ static bool communicates(const struct action *action)
 struct staging {
     struct shared_send *send;
     int count, blocks;
-    int32_t *found;     /* by buffer and block: position in send + 1, if `mark` is current */
+    int32_t *found; /* by buffer and block: position in send + 1, if `mark` is current */
     uint32_t *mark, now;
-    int width;          /* blocks of a buffer in the index */
+    int width; /* blocks of a buffer in the index */
 };
 
 static void staging_begin(struct staging *staging)
@@ -29,7 +29,8 @@ static void staging_begin(struct staging *staging)
 
 static bool same_source(const struct shared_send *send, const struct action *action)
 {
-    return send->buffer == action->src_buffer && send->src_block == action->src_block && send->nblocks == action->nblocks;
+    return send->buffer == action->src_buffer && send->src_block == action->src_block &&
+           send->nblocks == action->nblocks;
 }
 
 /* Adds the source of a SEND unless it is there; returns its position in the slot, in blocks. */
@@ -56,7 +57,8 @@ static void stage_actions(struct staging *staging, const struct action *actions,
 }
 
 /* The `nth` SEND to `me` among a peer's actions, completed into `recv`. */
-static void locate(struct shared_recv *recv, struct staging *staging, const struct action *actions, int n, int me, int nth)
+static void locate(struct shared_recv *recv, struct staging *staging, const struct action *actions, int n, int me,
+                   int nth)
 {
     staging_begin(staging);
     for (int i = 0; i < n; i++) {
@@ -79,7 +81,7 @@ struct builder {
     struct action *peer_actions; /* of the peer looked at */
     int *from;                   /* receives seen, by peer */
     struct staging staging;
-    unsigned char *next;         /* free memory of the plan */
+    unsigned char *next; /* free memory of the plan */
 };
 
 static void *carve(struct builder *builder, size_t size)
@@ -109,7 +111,8 @@ static void build_sends(struct builder *b, struct shared_round *round, int n)
     memcpy(round->send, b->staging.send, (size_t)round->sends * sizeof *round->send);
     for (int s = 0; s < round->sends; s++)
         for (int l = 0; l < round->locals; l++)
-            round->send[s].reduced |= round->local[l].kind == ACTION_REDUCE && round->local[l].dst_buffer == round->send[s].buffer &&
+            round->send[s].reduced |= round->local[l].kind == ACTION_REDUCE &&
+                                      round->local[l].dst_buffer == round->send[s].buffer &&
                                       round->local[l].dst_block == round->send[s].src_block &&
                                       round->local[l].nblocks == round->send[s].nblocks;
 }
@@ -189,11 +192,14 @@ static void builder_close(struct builder *b)
     free(b->staging.mark);
 }
 
-static tutti_result_t make(const struct algorithm *algorithm, const struct shape *shape, int me, struct shared_plan **out)
+static tutti_result_t make(const struct algorithm *algorithm, const struct shape *shape, int me,
+                           struct shared_plan **out)
 {
     int rounds = algorithm->rounds(shape), most = algorithm->actions(shape) + 1;
-    size_t per_round = ((size_t)most + 1) * (sizeof(struct action) + sizeof(struct shared_send) + sizeof(struct shared_recv)) + 64;
-    size_t head = sizeof(struct shared_plan) + (size_t)rounds * sizeof(struct shared_round) + (size_t)shape->nranks + 16;
+    size_t per_round =
+        ((size_t)most + 1) * (sizeof(struct action) + sizeof(struct shared_send) + sizeof(struct shared_recv)) + 64;
+    size_t head =
+        sizeof(struct shared_plan) + (size_t)rounds * sizeof(struct shared_round) + (size_t)shape->nranks + 16;
     struct shared_plan *plan = calloc(1, head + (size_t)rounds * per_round);
     struct builder b = {.plan = plan, .me = me};
     tutti_result_t result = TUTTI_SUCCESS;
@@ -216,7 +222,8 @@ static tutti_result_t make(const struct algorithm *algorithm, const struct shape
     return result;
 }
 
-tutti_result_t shared_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape, struct shared_plan **out)
+tutti_result_t shared_plan(struct team *team, const struct algorithm *algorithm, const struct shape *shape,
+                           struct shared_plan **out)
 {
     struct shared_plan **kept = &team->shared->plan[shape->coll];
     if (*kept && (*kept)->algorithm == algorithm && (*kept)->shape.root == shape->root) {

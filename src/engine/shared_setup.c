@@ -10,14 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Setting out --------------------------------------------------------------------------------------------------- */
+/* ---- Setting out ---- */
 
-/* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes. Kept for equal calls. */
+/* Elements of a block of a slice, so that what the busiest rank stages fits its slot; and how many slices that makes.
+ * Kept for equal calls. */
 static void cut_slices(const struct shared_context *c, struct shared_plan *plan)
 {
-    size_t payload = c->shared->arena.slot_size - sizeof(struct slot), parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1;
+    size_t payload = c->shared->arena.slot_size - sizeof(struct slot),
+           parts = c->cut && plan->blocks > 0 ? (size_t)plan->blocks : 1;
     struct slicing slicing = {&c->op->call, 0, plan->blocks, c->cut};
-    plan->slices = slices_cut(&slicing, c->size, plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, true);
+    plan->slices = slices_cut(&slicing, c->size,
+                              plan->staged_most ? payload / (size_t)plan->staged_most : TEAM_TURN / parts, true);
     plan->stride = slicing.stride;
     plan->cut_count = c->op->call.count;
     plan->cut_size = c->size;
@@ -109,7 +112,8 @@ static bool mapped_by_all(struct shared_context *c, uint32_t region)
     return true;
 }
 
-/* Has the region announced to all who read here, by links that are made now. Until they have mapped the region it is staged. */
+/* Has the region announced to all who read here, by links that are made now. Until they have mapped the region it is
+ * staged. */
 static void announce(struct shared_context *c, const void *buffer)
 {
     struct team *team = c->team;
@@ -144,8 +148,8 @@ static size_t buffer_bytes(const struct shared_context *c, bool in)
     return call->count * c->size * (many ? (size_t)c->team->nranks : 1);
 }
 
-/* Do peers read this buffer where it lies? Cheaply if it is in a region that they have mapped, or they are in this process; by
- * cross-memory attach only if the user asks for that: staging was faster wherever it was measured. */
+/* Do peers read this buffer where it lies? Cheaply if it is in a region that they have mapped, or they are in this
+ * process; by cross-memory attach only if the user asks for that: staging was faster wherever it was measured. */
 static bool show(struct shared_context *c, bool in, uint32_t *region, uint64_t *offset)
 {
     const void *buffer = in ? c->op->call.in : c->op->call.out;
@@ -181,14 +185,16 @@ static tutti_result_t reserve_slices(struct shared_context *c)
 {
     struct shared *d = c->shared;
     size_t block = c->op->shared.stride * c->size, scratch = (size_t)(c->plan->scratch > 0 ? c->plan->scratch : 1);
-    bool bounces = schedule_reduces(c->op->call.coll) && (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_SHARED_ATTACH);
+    bool bounces = schedule_reduces(c->op->call.coll) &&
+                   (int64_t)team_vector_bytes(c->team, &c->op->call) >= param_int(PARAM_SHARED_ATTACH);
     tutti_result_t result = reserve(c, &d->bounce, &d->bounce_size, bounces ? scratch * block : 0);
     if (result == TUTTI_SUCCESS)
         result = reserve(c, &d->prepared, &d->prepared_size, c->prepares ? (size_t)shared_input_blocks(c) * block : 0);
     return result;
 }
 
-/* How large slices are, and whether our buffers are read where they lie. Waits for peers that have not said what they can. */
+/* How large slices are, and whether our buffers are read where they lie. Waits for peers that have not said what they
+ * can. */
 tutti_result_t shared_settle(struct shared_context *c)
 {
     struct shared_run *run = &c->op->shared;
@@ -282,7 +288,7 @@ void shared_end(struct team *team)
         peer_memory_let_go(&team->shared->peers);
 }
 
-/* ---- Sleep and failure --------------------------------------------------------------------------------------------- */
+/* ---- Sleep and failure ---- */
 
 bool shared_broken(struct shared_context *c, tutti_result_t *result)
 {
@@ -296,8 +302,8 @@ bool shared_broken(struct shared_context *c, tutti_result_t *result)
     return !team_allows(c->team, c->op);
 }
 
-/* Not ready. What failed first is looked at before who is gone: who is may have left because of that. The second look comes after both: what a
- * rank published before still counts. */
+/* Not ready. What failed first is looked at before who is gone: who is may have left because of that. The second look
+ * comes after both: what a rank published before still counts. */
 tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_fn *ready)
 {
     struct arena_rank *rank = &c->shared->arena.ranks[peer];
@@ -324,7 +330,8 @@ struct sleeper {
     int peer; /* whose news it sleeps for */
 };
 
-/* What a rank's slot says of `step`. False: nothing, or its owner may use it again by now, and has said before that it is done with the others. */
+/* What a rank's slot says of `step`. False: nothing, or its owner may use it again by now, and has said before that it
+ * is done with the others. */
 static bool call_of(const struct arena *arena, int rank, uint64_t step, struct wire_call *out)
 {
     const struct slot *slot = arena_slot(arena, rank, step);

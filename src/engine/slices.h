@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the vectors of a call are cut into slices, and where the blocks of a slice lie: for rounds over links and for shared memory alike. */
+/* How the vectors of a call are cut into slices, and where the blocks of a slice lie: for rounds over links and for
+ * shared memory alike. */
 #ifndef TUTTI_ENGINE_SLICES_H
 #define TUTTI_ENGINE_SLICES_H
 
@@ -16,8 +17,8 @@ struct slicing {
 };
 
 /*
- * Elements of a block of a slice: `most` bytes of them at most. `pads`: a long block is whole lines. Returns how many slices that makes.
- * alltoallv, whose blocks differ, is one slice, and so is a barrier, which has no elements.
+ * Elements of a block of a slice: `most` bytes of them at most. `pads`: a long block is whole lines. Returns how many
+ * slices that makes. alltoallv, whose blocks differ, is one slice, and so is a barrier, which has no elements.
  */
 static inline size_t slices_cut(struct slicing *slicing, size_t size, size_t most, bool pads)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In-order queue that users share between communicators: an operation starts when those issued before it have ended. One whose
- * communicator has failed ends early, and leaves from amid the queue: those before it keep their turn.
+ * In-order queue that users share between communicators: an operation starts when those issued before it have ended.
+ * One whose communicator has failed ends early, and leaves from amid the queue: those before it keep their turn.
  */
 #ifndef TUTTI_ENGINE_STREAM_H
 #define TUTTI_ENGINE_STREAM_H
@@ -28,8 +28,8 @@ void stream_enter(struct tutti_stream *stream, struct op *op);
 bool stream_turn(struct tutti_stream *stream, const struct op *op);
 void stream_leave(struct tutti_stream *stream, struct op *op, tutti_result_t result);
 
-/* The team whose operation is the first, or the last, and how many operations that team has completed when it has ended. The team stays, even if
- * another thread closes it, until team_part(). NULL: the stream is idle. */
+/* The team whose operation is the first, or the last, and how many operations that team has completed when it has
+ * ended. The team stays, even if another thread closes it, until team_part(). NULL: the stream is idle. */
 struct team *stream_visit(struct tutti_stream *stream, bool last, uint64_t *position);
 /* The error, which is forgotten. */
 tutti_result_t stream_error(struct tutti_stream *stream);

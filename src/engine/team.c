@@ -15,16 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAP_US   50000
+#define NAP_US      50000
 #define PATIENCE_MS 10 /* with a full queue of which nothing ends */
-#define LONG_PATIENCE_MS 1000 /* with one of this many operations: a peer is stopped rather than called later by the same thread */
-#define LONG_QUEUE (1u << 16)
-#define LOOK_EVERY 256 /* spins between two looks at the clock */
-#define LOOKS_BEFORE_YIELD 8
-#define LOOKS_ALONE 300 /* when every rank can have a processor */
+#define LONG_PATIENCE_MS                                                                                               \
+    1000 /* with one of this many operations: a peer is stopped rather than called later by the same thread */
+#define LONG_QUEUE              (1u << 16)
+#define LOOK_EVERY              256 /* spins between two looks at the clock */
+#define LOOKS_BEFORE_YIELD      8
+#define LOOKS_ALONE             300 /* when every rank can have a processor */
 #define LOOKS_AT_A_RUNNING_PEER 200 /* when not every rank can */
 
-/* ---- Links --------------------------------------------------------------------------------------------------------- */
+/* ---- Links ---- */
 
 tutti_result_t team_link(struct team *team, int rank, struct link **out)
 {
@@ -40,7 +41,7 @@ tutti_result_t team_link(struct team *team, int rank, struct link **out)
     return result;
 }
 
-/* ---- Queue --------------------------------------------------------------------------------------------------------- */
+/* ---- Queue ---- */
 
 void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
@@ -56,8 +57,8 @@ void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
     op->seq = op->kind == OP_P2P ? ++team->p2p_seq : ++team->seq;
-    op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root, op->call.count,
-                               op->bytes);
+    op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root,
+                               op->call.count, op->bytes);
     team_enqueue(team, op, stream);
     team_progress(team);
     if (atomic_load_explicit(&team->completed, memory_order_relaxed) != op->position + 1)
@@ -142,7 +143,8 @@ static tutti_result_t attempt(struct team *team, struct op *op)
         result = may_start(op) ? start_op(team, op) : TUTTI_IN_PROGRESS;
     if (result == TUTTI_SUCCESS)
         result = run_op(team, op);
-    return failed && result == TUTTI_IN_PROGRESS && op->kind == OP_P2P ? team_failure(team) : result; /* its peers may issue no more */
+    return failed && result == TUTTI_IN_PROGRESS && op->kind == OP_P2P ? team_failure(team)
+                                                                       : result; /* its peers may issue no more */
 }
 
 static bool needs_engine(enum op_kind kind)
@@ -150,8 +152,8 @@ static bool needs_engine(enum op_kind kind)
     return kind == OP_ROUNDS || kind == OP_P2P;
 }
 
-/* Each other rank of this process knows how far the failed team still goes, and has let go of its lock since: it reads no buffers of ours of
- * operations behind that. */
+/* Each other rank of this process knows how far the failed team still goes, and has let go of its lock since: it reads
+ * no buffers of ours of operations behind that. */
 static bool siblings_quiet(struct team *team)
 {
     struct engine *engine = team->engine;
@@ -159,7 +161,8 @@ static bool siblings_quiet(struct team *team)
     bool quiet = true;
     if (!lock_try(&engine->lock))
         return false;
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         struct team *sibling = list_entry(node, struct team, node);
         if (sibling == team || sibling->id != team->id || sibling->quiet <= news.finished)
             continue;
@@ -174,7 +177,8 @@ static bool siblings_quiet(struct team *team)
     return quiet;
 }
 
-/* Must an operation that failed still be kept, because ranks of this process may be reading its buffers where they lie? */
+/* Must an operation that failed still be kept, because ranks of this process may be reading its buffers where they lie?
+ */
 static bool lingers(struct team *team, const struct op *op)
 {
     bool shown = op->kind == OP_DIRECT && op->started && (op->shared.in_shown || op->shared.out_shown);
@@ -260,7 +264,9 @@ void team_note_wait(struct team *team, uint64_t now)
     if (!lock_try(&team->lock))
         return;
     uint64_t position = atomic_load_explicit(&team->completed, memory_order_relaxed);
-    struct op *op = position == atomic_load_explicit(&team->issued, memory_order_acquire) ? NULL : queue_head(&team->queue, position);
+    struct op *op = position == atomic_load_explicit(&team->issued, memory_order_acquire)
+                        ? NULL
+                        : queue_head(&team->queue, position);
     if (op && op->waiting != op->noted) {
         op->noted = op->waiting;
         trace_op_wait(op->trace, op->waiting_round, op->waiting_slice, op->waiting);
@@ -270,7 +276,7 @@ void team_note_wait(struct team *team, uint64_t now)
     lock_release(&team->lock);
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------------------------------- */
+/* ---- Waiting ---- */
 
 bool team_head(struct team *team, struct team_head *head)
 {
@@ -289,7 +295,8 @@ bool team_head(struct team *team, struct team_head *head)
 /* Waits for the operation at the head without a processor. */
 static void sleep_for_news(struct team *team, uint64_t deadline)
 {
-    uint64_t left = deadline == UINT64_MAX ? NAP_US : (uint64_t)clock_left_ms(deadline) * 1000, nap = left < NAP_US ? left : NAP_US;
+    uint64_t left = deadline == UINT64_MAX ? NAP_US : (uint64_t)clock_left_ms(deadline) * 1000,
+             nap = left < NAP_US ? left : NAP_US;
     struct team_head head;
     if (!team_head(team, &head)) {
         sched_yield(); /* another thread runs it, or has ended it */
@@ -312,8 +319,9 @@ static bool awaited_runs(const struct team *team)
 }
 
 /*
- * Where every rank can have a processor, many looks are cheaper than a system call. Elsewhere the peer may need this very one: one look, then
- * the others' turn, unless the peer was seen running on another one; but it may have been switched from since, so not for ever.
+ * Where every rank can have a processor, many looks are cheaper than a system call. Elsewhere the peer may need this
+ * very one: one look, then the others' turn, unless the peer was seen running on another one; but it may have been
+ * switched from since, so not for ever.
  */
 static void spin(const struct team *team, unsigned spins)
 {
@@ -327,13 +335,14 @@ static void spin(const struct team *team, unsigned spins)
         sched_yield();
 }
 
-/* What else there may be to do, as a failure or the engine's part, is found by every sixteenth look. A word and a value of two waits, if it
- * should come to that, are as harmless. */
+/* What else there may be to do, as a failure or the engine's part, is found by every sixteenth look. A word and a value
+ * of two waits, if it should come to that, are as harmless. */
 static bool worth_a_look(const struct team *team, unsigned spins)
 {
     const _Atomic uint64_t *word = atomic_load_explicit(&team->awaited_word, memory_order_relaxed);
     return !word || spins % 16 == 15 ||
-           atomic_load_explicit(word, memory_order_relaxed) >= atomic_load_explicit(&team->awaited_value, memory_order_relaxed);
+           atomic_load_explicit(word, memory_order_relaxed) >=
+               atomic_load_explicit(&team->awaited_value, memory_order_relaxed);
 }
 
 /* Waits, progressing, until `position` operations have completed or it is time. */
@@ -372,10 +381,12 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
     if (watched) {
         atomic_store(&team->attended, false);
         atomic_fetch_sub(&engine->attending, 1);
-        if (atomic_load(&team->completed) != atomic_load(&team->issued)) /* of other streams: the thread took them for attended */
+        if (atomic_load(&team->completed) !=
+            atomic_load(&team->issued)) /* of other streams: the thread took them for attended */
             engine_notice(engine);
     }
-    uint32_t activity = atomic_load_explicit(&engine->activity, memory_order_relaxed); /* a hint: of two threads at once one may count */
+    uint32_t activity = atomic_load_explicit(&engine->activity,
+                                             memory_order_relaxed); /* a hint: of two threads at once one may count */
     atomic_store_explicit(&engine->activity, activity + 1, memory_order_relaxed);
 }
 
@@ -389,11 +400,11 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
     return !heard && position <= atomic_load(&team->failed_from) ? TUTTI_SUCCESS : team_report(team);
 }
 
-/* ---- A place in the queue -------------------------------------------------------------------------------------------- */
+/* ---- A place in the queue ---- */
 
-/* Waits for room while operations end. Where none does they may wait for calls that this very thread is to make, for another rank or on
- * another stream: the queue may grow. Where it is long already, so slowly that a peer which is stopped for half an hour costs no more memory than
- * a program can spare. */
+/* Waits for room while operations end. Where none does they may wait for calls that this very thread is to make, for
+ * another rank or on another stream: the queue may grow. Where it is long already, so slowly that a peer which is
+ * stopped for half an hour costs no more memory than a program can spare. */
 static void wait_for_room(struct team *team, uint64_t position)
 {
     uint64_t completed;
@@ -416,13 +427,14 @@ tutti_result_t team_place(struct team *team, bool collective, struct op **out)
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team->rank, team->excused_sentence);
     struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));
     if (!op)
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a queue of more than %llu operations", (unsigned long long)team->queue.limit);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a queue of more than %llu operations",
+                         (unsigned long long)team->queue.limit);
     op_clear(op);
     *out = op;
     return TUTTI_SUCCESS;
 }
 
-/* ---- Routes -------------------------------------------------------------------------------------------------------- */
+/* ---- Routes ---- */
 
 size_t team_vector_bytes(const struct team *team, const struct call *call)
 {
@@ -432,9 +444,11 @@ size_t team_vector_bytes(const struct team *team, const struct call *call)
 
 static enum op_kind executor(const struct team *team, const struct algorithm *algorithm, const struct call *call)
 {
-    if (team->nranks == 1 && call->coll != COLL_ALLTOALLV && call->in == call->out && call->op != TUTTI_AVG && !call->premul)
+    if (team->nranks == 1 && call->coll != COLL_ALLTOALLV && call->in == call->out && call->op != TUTTI_AVG &&
+        !call->premul)
         return OP_NOTHING;
-    return team->shared && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV ? OP_DIRECT : OP_ROUNDS;
+    return team->shared && (algorithm->flags & ALGORITHM_DIRECT) && call->coll != COLL_ALLTOALLV ? OP_DIRECT
+                                                                                                 : OP_ROUNDS;
 }
 
 static uint32_t signature(const struct call *call)
@@ -457,11 +471,13 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
     snprintf(route->name.text, sizeof route->name.text, "%s", route->algorithm->name);
     if (call->op < 0)
         return TUTTI_SUCCESS;
-    return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op, team->nranks, call->premul ? &call->scalar : NULL);
+    return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op, team->nranks,
+                          call->premul ? &call->scalar : NULL);
 }
 
 /* By the queue. */
-static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
+static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, const struct call *call, void *owned,
+                                                           struct tutti_stream *stream)
 {
     struct op *op;
     tutti_result_t placed = team_place(team, true, &op);
@@ -470,8 +486,8 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
         return placed;
     }
     uint64_t key[2] = {call->count ^ (uint64_t)(call->in == call->out) << 63,
-                       (uint64_t)call->coll << 56 | (uint64_t)call->type << 48 | (uint64_t)(call->op + 1) << 40 | 1ull << 39 |
-                           (uint64_t)(uint32_t)call->root};
+                       (uint64_t)call->coll << 56 | (uint64_t)call->type << 48 | (uint64_t)(call->op + 1) << 40 |
+                           1ull << 39 | (uint64_t)(uint32_t)call->root};
     if (call->premul || key[0] != team->route_key[0] || key[1] != team->route_key[1]) {
         team->route_key[1] = 0;
         tutti_result_t result = find_route(team, call, &team->route);
@@ -494,7 +510,8 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
 
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
-    if (team->shared && !stream && shared_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
+    if (team->shared && !stream &&
+        shared_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
         return TUTTI_SUCCESS;
     return issue_call(team, call, owned, stream);
 }
@@ -507,5 +524,7 @@ tutti_result_t team_do(struct team *team, const struct call *call)
 
 tutti_result_t team_tell_all(struct team *team, const void *mine, size_t size, void *all)
 {
-    return team_do(team, &(struct call){.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all});
+    return team_do(
+        team,
+        &(struct call){.coll = COLL_ALLGATHER, .type = TUTTI_UINT8, .count = size, .op = -1, .in = mine, .out = all});
 }

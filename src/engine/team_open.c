@@ -19,7 +19,8 @@ int team_crowd(const struct wire_process *processes, int nranks, int rank, long 
     for (int i = 0; i < nranks; i++) {
         bool here = processes[i].host == own->host;
         local += here;
-        beside += here && processes[i].processors == own->processors && processes[i].processor_set == own->processor_set;
+        beside +=
+            here && processes[i].processors == own->processors && processes[i].processor_set == own->processor_set;
     }
     long machine = online > 0 ? 100 * local / online : 0, set = own->processors ? 100 * beside / own->processors : 0;
     return (int)(machine > set ? machine : set);
@@ -72,7 +73,8 @@ static tutti_result_t allocate(struct team *team, const struct wire_process *pro
     team->calls.sent = calloc(n, sizeof *team->calls.sent);
     team->calls.received = calloc(n, sizeof *team->calls.received);
     team->calls.looks = -1;
-    if (!team->process || !team->link || !team->gone || !team->sent || !team->received || !team->calls.sent || !team->calls.received)
+    if (!team->process || !team->link || !team->gone || !team->sent || !team->received || !team->calls.sent ||
+        !team->calls.received)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     memcpy(team->process, processes, n * sizeof *processes);
     team->queue.limit = 2 * QUEUE_BLOCK;
@@ -101,17 +103,20 @@ static void release(struct team *team)
 static enum choice_class class_of(struct team *team)
 {
     for (int rank = 0; rank < team->nranks; rank++) {
-        const struct transport_ops *ops = team_is_here(team, rank) ? NULL : link_domain_reach(team->engine->links, &team->process[rank]);
+        const struct transport_ops *ops =
+            team_is_here(team, rank) ? NULL : link_domain_reach(team->engine->links, &team->process[rank]);
         if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
             return CHOICE_TCP;
     }
     return CHOICE_SHM;
 }
 
-/* Its operations would meet those of the other: two ranks of one communicator in this process are told apart by their rank. */
+/* Its operations would meet those of the other: two ranks of one communicator in this process are told apart by their
+ * rank. */
 static bool is_taken(const struct team *team)
 {
-    list_each (node, &team->engine->teams) {
+    list_each(node, &team->engine->teams)
+    {
         const struct team *other = list_entry(node, struct team, node);
         if (other->id == team->id && (other->rank == team->rank || other->nranks != team->nranks))
             return true;
@@ -131,7 +136,8 @@ static tutti_result_t enlist(struct team *team)
         failure_heard_early(team);
     }
     lock_release(&engine->lock);
-    return taken ? error_set(TUTTI_INTERNAL_ERROR, "rank %d of communicator %016llx is in this process already; make the communicator again",
+    return taken ? error_set(TUTTI_INTERNAL_ERROR,
+                             "rank %d of communicator %016llx is in this process already; make the communicator again",
                              team->rank, (unsigned long long)team->id)
                  : TUTTI_SUCCESS;
 }
@@ -172,16 +178,17 @@ tutti_result_t team_open(struct engine *engine, uint64_t id, const char *name, i
 
 size_t team_memory(const struct team *team)
 {
-    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone + 2 * (sizeof *team->sent + sizeof *team->received);
+    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone +
+                    2 * (sizeof *team->sent + sizeof *team->received);
     size_t levels = team->levels ? sizeof *team->levels + (4 * (size_t)team->nranks + 1) * sizeof(int32_t) : 0;
-    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + levels + shared_memory(team);
+    return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank + levels +
+           shared_memory(team);
 }
 
 static bool has_sibling(const struct team *team)
 {
     bool any = false;
-    list_each (node, &team->engine->teams)
-        any |= list_entry(node, struct team, node)->id == team->id;
+    list_each(node, &team->engine->teams) any |= list_entry(node, struct team, node)->id == team->id;
     return any;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages over links that an operation has under way together: they end in any order, and the first failure of one stays. */
+/* Messages over links that an operation has under way together: they end in any order, and the first failure of one
+ * stays. */
 #ifndef TUTTI_ENGINE_TRANSFERS_H
 #define TUTTI_ENGINE_TRANSFERS_H
 
@@ -37,8 +38,8 @@ void transfer_sent(struct link_send *send, tutti_result_t result);
 void transfer_received(struct link_recv *recv, tutti_result_t result);
 
 /* The rest of a send or receive is the link's own, and set by it. */
-static inline void transfer_fill(struct transfer *transfer, struct transfers *of, int peer, bool sends, struct wire_tag tag, struct wire_call call,
-                                 void *data, size_t length)
+static inline void transfer_fill(struct transfer *transfer, struct transfers *of, int peer, bool sends,
+                                 struct wire_tag tag, struct wire_call call, void *data, size_t length)
 {
     transfer->of = of;
     transfer->link = NULL;

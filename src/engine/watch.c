@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits that last. Whoever is waited for may be late for as long as it lives; one that gives no sign of life is given up. Half of the
- * patience goes by before it is asked, the other half for the answer: so links that nothing else needs are opened for long waits only.
+ * Waits that last. Whoever is waited for may be late for as long as it lives; one that gives no sign of life is given
+ * up. Half of the patience goes by before it is asked, the other half for the answer: so links that nothing else needs
+ * are opened for long waits only.
  */
 #include "engine/team.h"
 
@@ -17,15 +18,18 @@
 
 static bool same_wait(const struct watch *watch, const struct op *op)
 {
-    return watch->position == op->position && watch->peer == op->waiting && watch->round == op->waiting_round && watch->slice == op->waiting_slice;
+    return watch->position == op->position && watch->peer == op->waiting && watch->round == op->waiting_round &&
+           watch->slice == op->waiting_slice;
 }
 
 static void give_up(struct team *team, const struct op *op, uint64_t waited)
 {
     char sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
-             "rank %d (process %u) has given no sign of life for %.1f s, in which %s, operation %u, waited for it (TUTTI_TIMEOUT, config.timeout_ms)",
-             op->waiting, team->process[op->waiting].pid, (double)waited / NS_PER_S, blackbox_collective_name(op->wire_kind), op->seq);
+             "rank %d (process %u) has given no sign of life for %.1f s, in which %s, operation %u, waited for it "
+             "(TUTTI_TIMEOUT, config.timeout_ms)",
+             op->waiting, team->process[op->waiting].pid, (double)waited / NS_PER_S,
+             blackbox_collective_name(op->wire_kind), op->seq);
     const struct trace_about about = {.lane = -1,
                                       .peer_rank = op->waiting,
                                       .peer_pid = team->process[op->waiting].pid,
@@ -42,8 +46,10 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
     if (now < watch->warn)
         return;
     watch->warn = now + (now - watch->since);
-    log_warn("rank %d has waited %.0f s for rank %d (process %u, alive) in %s, operation %u; tutti trace shows what each rank is in", team->rank,
-             (double)(now - watch->since) / NS_PER_S, op->waiting, team->process[op->waiting].pid, blackbox_collective_name(op->wire_kind), op->seq);
+    log_warn("rank %d has waited %.0f s for rank %d (process %u, alive) in %s, operation %u; tutti trace shows what "
+             "each rank is in",
+             team->rank, (double)(now - watch->since) / NS_PER_S, op->waiting, team->process[op->waiting].pid,
+             blackbox_collective_name(op->wire_kind), op->seq);
 }
 
 /* How long the peer has not answered. Under the engine's lock. */
@@ -70,7 +76,8 @@ void team_watch(struct team *team, const struct op *op, uint64_t now)
     struct watch *watch = &team->watch;
     uint64_t patience = team->timeout_ms * NS_PER_MS;
     if (!same_wait(watch, op)) {
-        *watch = (struct watch){op->position, op->waiting, op->waiting_round, op->waiting_slice, now, now + LOOK_EVERY, now + patience};
+        *watch = (struct watch){op->position, op->waiting,      op->waiting_round, op->waiting_slice,
+                                now,          now + LOOK_EVERY, now + patience};
         calls_wait(team, now);
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words from rank to rank that are no operations: of the queue and of the team's failure they know nothing. Ranks of this process hear at once, from
- * inside: who hears a word may answer with one that nobody answers, and no more.
+ * Words from rank to rank that are no operations: of the queue and of the team's failure they know nothing. Ranks of
+ * this process hear at once, from inside: who hears a word may answer with one that nobody answers, and no more.
  */
 #include "engine/team.h"
 
@@ -20,7 +20,8 @@ void team_on_words(struct team *team, word_fn *hear, void *context)
 
 static struct team *find(struct engine *engine, uint64_t comm, uint32_t rank)
 {
-    list_each (node, &engine->teams) {
+    list_each(node, &engine->teams)
+    {
         struct team *team = list_entry(node, struct team, node);
         if (team->id == comm && (uint32_t)team->rank == rank)
             return team->hear ? team : NULL;
@@ -59,7 +60,8 @@ tutti_result_t team_say(struct team *team, int to, const struct wire_word *word)
     tutti_result_t result = team_link(team, to, &link);
     if (result != TUTTI_SUCCESS)
         return result;
-    if (word->kind == WIRE_WORD_COME && atomic_load(&team->failed)) { /* else it might wait for us in an operation for ever */
+    if (word->kind == WIRE_WORD_COME &&
+        atomic_load(&team->failed)) { /* else it might wait for us in an operation for ever */
         struct wire_abort news = team_news(team);
         link_abort(link, team->id, &news);
     }
@@ -76,7 +78,8 @@ void words_heard(void *context, struct link *link, const struct wire_tag *tag, c
         struct wire_tag back = {.comm = tag->comm, .from = tag->to, .to = tag->from};
         if (word->kind == WIRE_WORD_COME)
             link_word(link, &back, &answer);
-    } else if (tag->from < (uint32_t)team->nranks && wire_same_process(team->process[tag->from].uuid, link_peer(link)->uuid)) {
+    } else if (tag->from < (uint32_t)team->nranks &&
+               wire_same_process(team->process[tag->from].uuid, link_peer(link)->uuid)) {
         team->hear(team->hear_context, (int)tag->from, word);
     }
 }

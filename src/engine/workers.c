@@ -38,7 +38,7 @@ static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two *
 static int gpus;
 static _Atomic int most_members;
 
-/* ---- Members ------------------------------------------------------------------------------------------------------- */
+/* ---- Members ---- */
 
 /* False: it is not time to sleep yet. */
 static bool sleep_if_idle(struct member *me, uint64_t since)
@@ -96,7 +96,7 @@ static void dismiss(void)
     members = 0;
 }
 
-/* ---- Work ---------------------------------------------------------------------------------------------------------- */
+/* ---- Work ---- */
 
 /* False: it sleeps. It is woken for the next time. */
 static bool hand(struct member *to, worker_task_t *work, void *argument, int share)
@@ -159,7 +159,7 @@ void workers_await(uint32_t handed)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 void workers_join(void)
 {

@@ -154,7 +154,8 @@ static void test_rivals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone), cmocka_unit_test(test_together), cmocka_unit_test(test_sleep),
-                                       cmocka_unit_test(test_while_issuing), cmocka_unit_test(test_again), cmocka_unit_test(test_rivals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone), cmocka_unit_test(test_together),
+                                       cmocka_unit_test(test_sleep), cmocka_unit_test(test_while_issuing),
+                                       cmocka_unit_test(test_again), cmocka_unit_test(test_rivals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large payloads. The receiver hands out a slot and says where its buffer is (a credit); the sender cuts the payload into
- * segments and puts each on a lane that the path policy picks. The receiver counts segments in a bitmap and says DONE. When a
- * lane dies, the receiver says which segments it HAS, after its end is closed; the others are put again on other lanes.
+ * Large payloads. The receiver hands out a slot and says where its buffer is (a credit); the sender cuts the payload
+ * into segments and puts each on a lane that the path policy picks. The receiver counts segments in a bitmap and says
+ * DONE. When a lane dies, the receiver says which segments it HAS, after its end is closed; the others are put again on
+ * other lanes.
  */
 #include "link/internal.h"
 
@@ -11,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SLOTS    16384u
-#define MAX_IDS      65536u
-#define MAX_SEGMENTS 65536u
-#define IMM(slot, segment)  ((uint32_t)(slot) << 16 | (segment))
-#define TOKEN(id, segment)  ((uint64_t)(id) << 16 | (segment))
+#define MAX_SLOTS          16384u
+#define MAX_IDS            65536u
+#define MAX_SEGMENTS       65536u
+#define IMM(slot, segment) ((uint32_t)(slot) << 16 | (segment))
+#define TOKEN(id, segment) ((uint64_t)(id) << 16 | (segment))
 
 static uint64_t segment_length(uint64_t length, uint64_t segment, uint32_t index)
 {
@@ -146,13 +147,15 @@ static bool register_send(struct link *link, struct link_send *send)
     return true;
 }
 
-void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct early_credit *early)
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head,
+                const struct early_credit *early)
 {
     const struct wire_credit *credit = &early->credit;
     list_init(&send->node);
     if (credit->length != send->length || head->call.signature != send->call.signature) {
         match_announce(link, send); /* the receiver waits for it, and must find out too */
-        tutti_result_t result = match_refuse(&send->tag, &send->call, send->length, &head->call, credit->length, send->tag.to);
+        tutti_result_t result =
+            match_refuse(&send->tag, &send->call, send->length, &head->call, credit->length, send->tag.to);
         send->done(send, result);
         return;
     }
@@ -164,8 +167,9 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     send->next = 0;
     if (send->slot >= MAX_SLOTS || send->segments == 0 || send->segments > MAX_SEGMENTS || !register_send(link, send)) {
         bulk_release_send(link, send);
-        send->done(send, error_set(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u", send->length,
-                                   send->tag.to));
+        send->done(send,
+                   error_set(TUTTI_SYSTEM_ERROR, "no memory for, or a bad credit of, a send of %zu bytes to rank %u",
+                             send->length, send->tag.to));
         return;
     }
     send->memory = memory_meet(link, send, &early->memory);
@@ -173,7 +177,8 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     bulk_pump(link);
 }
 
-/* Puts whose source may be read still. Where a lane needs it until the peer has it these are what is under way, which is the policy's to say. */
+/* Puts whose source may be read still. Where a lane needs it until the peer has it these are what is under way, which
+ * is the policy's to say. */
 static uint32_t queue_of(const struct link_lane *lane, const struct path_window *window)
 {
     uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
@@ -191,7 +196,8 @@ static bool has_room(const struct link *link, const struct link_lane *lane, size
     return !full && lane->puts < queue_of(lane, &window) && lane->next_flight - lane->first_flight < LINK_FLIGHTS;
 }
 
-/* The lane for the next segment, by the policy. NULL: none now; something is under way, and when it has landed is the time to ask again. */
+/* The lane for the next segment, by the policy. NULL: none now; something is under way, and when it has landed is the
+ * time to ask again. */
 static struct link_lane *pick_lane(struct link *link, const struct link_send *send, size_t length, uint64_t now)
 {
     uint64_t left = send->length - send->segment * send->next;
@@ -230,7 +236,8 @@ static void source_read(struct link_send *send, uint32_t index)
     send->in_flight--;
 }
 
-/* Lanes read its source no longer. What they had taken but not begun never reaches the peer, who learns why by other ways. */
+/* Lanes read its source no longer. What they had taken but not begun never reaches the peer, who learns why by other
+ * ways. */
 void bulk_give_up(struct link *link, struct link_send *send)
 {
     for (uint32_t i = 0; send->credited && send->in_flight && i < send->segments; i++) {
@@ -277,7 +284,8 @@ static bool put_next(struct link *link, struct link_send *send)
         link_count_sent(link, ops, WIRE_COUNTER_SEGMENTS_SENT, length);
         return true;
     }
-    /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its puts. */
+    /* A lane that fails may have sent all or some of it: that is found out when it is down, like for the rest of its
+     * puts. */
     if (result != TUTTI_REMOTE_ERROR && lane->puts) {
         lane->puts--;
         flight_give_up(lane, put.token);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads, credits and announcements that came before they were asked for. What is kept for one peer is bounded: at half of
- * TUTTI_EARLY the peer is told to hold its small payloads back until they are asked for, as it does with large ones; it does so
- * by itself while a quarter waits to be acknowledged. So only a peer that breaks this rule can reach the bound.
+ * Payloads, credits and announcements that came before they were asked for. What is kept for one peer is bounded: at
+ * half of TUTTI_EARLY the peer is told to hold its small payloads back until they are asked for, as it does with large
+ * ones; it does so by itself while a quarter waits to be acknowledged. So only a peer that breaks this rule can reach
+ * the bound.
  */
 #include "link/internal.h"
 
@@ -16,7 +17,8 @@ struct unexpected *early_find(struct link *link, const struct wire_tag *tag, uns
 {
     if (!link->early)
         return NULL;
-    list_each (node, tags_list(&link->arrived, tag)) {
+    list_each(node, tags_list(&link->arrived, tag))
+    {
         struct unexpected *item = list_entry(node, struct unexpected, node);
         if (item->head.kind == kind && tag_equal(&item->head.tag, tag))
             return item;
@@ -34,8 +36,10 @@ static void tell(struct link *link, unsigned kind)
 static void lose(struct link *link)
 {
     char why[160];
-    snprintf(why, sizeof why, "it sent more than %zu bytes that nobody here has asked for, though it was told to hold them (TUTTI_EARLY)",
-             link->most_early);
+    snprintf(
+        why, sizeof why,
+        "it sent more than %zu bytes that nobody here has asked for, though it was told to hold them (TUTTI_EARLY)",
+        link->most_early);
     lanes_lose(link, why);
 }
 
@@ -96,7 +100,8 @@ void early_drop_all(struct link *link)
 static void forget(struct link *link, uint64_t comm)
 {
     for (uint32_t i = 0; link->early && i <= link->arrived.mask; i++)
-        list_each_safe (node, &link->arrived.list[i]) {
+        list_each_safe(node, &link->arrived.list[i])
+        {
             struct unexpected *item = list_entry(node, struct unexpected, node);
             if (item->head.tag.comm == comm) {
                 unlist(link, item);
@@ -118,13 +123,16 @@ bool link_any_left(const struct link_domain *domain)
     return atomic_load_explicit(&domain->kept, memory_order_relaxed) > 0;
 }
 
-bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t rank, uint32_t seq, bool messages, struct wire_message *out)
+bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t rank, uint32_t seq, bool messages,
+                    struct wire_message *out)
 {
-    list_each (node, (struct list *)&domain->links) {
+    list_each(node, (struct list *)&domain->links)
+    {
         struct link *link = list_entry(node, struct link, node);
         size_t sought = messages ? link->early : link->early_of_operations;
         for (uint32_t i = 0; sought && i <= link->arrived.mask; i++)
-            list_each (each, &link->arrived.list[i]) {
+            list_each(each, &link->arrived.list[i])
+            {
                 *out = list_entry(each, struct unexpected, node)->head;
                 if (is_left(out, comm, rank, seq, messages))
                     return true;
@@ -135,6 +143,5 @@ bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t ra
 
 void link_forget_comm(struct link_domain *domain, uint64_t comm)
 {
-    list_each (node, &domain->links)
-        forget(list_entry(node, struct link, node), comm);
+    list_each(node, &domain->links) forget(list_entry(node, struct link, node), comm);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at every state of the model, breadth first, so that the way to a fault is a shortest one. Then, backward from the states in
- * which all is over: can every state come there without a further fault? States are known by 64 bits of hash; of n states two
- * have the same with a probability of n * n / 2^65, for a million 3 in 10^8.
+ * Looks at every state of the model, breadth first, so that the way to a fault is a shortest one. Then, backward from
+ * the states in which all is over: can every state come there without a further fault? States are known by 64 bits of
+ * hash; of n states two have the same with a probability of n * n / 2^65, for a million 3 in 10^8.
  */
 #include "link/failover_model.h"
 
@@ -45,7 +45,8 @@ static uint64_t hash_state(const struct model_state *state)
     return hash ^ hash >> 32;
 }
 
-/* ---- Epochs only differ and follow each other: they are numbered anew, for each lane and side, so that there are few states ---- */
+/* ---- Epochs only differ and follow each other: they are numbered anew, for each lane and side, so that there are few
+ * states ---- */
 
 struct epochs {
     uint32_t live[MODEL_LANES][2]; /* attempts of each side that the state speaks of, as bits */

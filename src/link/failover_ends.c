@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- Messages ------------------------------------------------------------------------------------------------------ */
+/* ---- Messages ---- */
 
 static void transmit(struct step *step, int side, int position)
 {
@@ -53,7 +53,7 @@ uint16_t model_admit(struct step *step, int side)
     return message;
 }
 
-/* ---- Segments ------------------------------------------------------------------------------------------------------ */
+/* ---- Segments ---- */
 
 static bool is_reading(const struct model_shape *shape, const struct model_state *state, int payload)
 {
@@ -161,7 +161,8 @@ void model_bulk_credit(struct step *step, int payload)
     int side = 1 - step->shape->payload[payload].from;
     unsigned taken = 0;
     for (int i = 0; i < step->shape->payloads; i++)
-        if (step->shape->payload[i].from != side && (step->state->recv[i].status == MODEL_ACTIVE || step->state->recv[i].cancelled))
+        if (step->shape->payload[i].from != side &&
+            (step->state->recv[i].status == MODEL_ACTIVE || step->state->recv[i].cancelled))
             taken |= 1u << step->state->recv[i].slot;
     recv->slot = (uint8_t)__builtin_ctz(~taken);
     recv->status = MODEL_ACTIVE;
@@ -172,7 +173,8 @@ void model_bulk_credit(struct step *step, int payload)
 static int sending(const struct step *step, int side, int slot)
 {
     for (int i = 0; i < step->shape->payloads; i++)
-        if (step->shape->payload[i].from == side && step->state->send[i].status == MODEL_ACTIVE && step->state->send[i].slot == slot)
+        if (step->shape->payload[i].from == side && step->state->send[i].status == MODEL_ACTIVE &&
+            step->state->send[i].slot == slot)
             return i;
     return -1;
 }
@@ -296,7 +298,7 @@ void model_bulk_arrived(struct step *step, uint8_t put)
     recv->slot = recv->bitmap = 0;
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ---- */
 
 static void choose_control(struct step *step, int side)
 {

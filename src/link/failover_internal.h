@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two files of the model share: connections are in failover_model.c, what an end does with them in failover_ends.c. */
+/* What the two files of the model share: connections are in failover_model.c, what an end does with them in
+ * failover_ends.c. */
 #ifndef TUTTI_LINK_FAILOVER_INTERNAL_H
 #define TUTTI_LINK_FAILOVER_INTERNAL_H
 

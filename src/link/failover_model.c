@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Connections --------------------------------------------------------------------------------------------------- */
+/* ---- Connections ---- */
 
 static bool end_is_over(const struct model_connection *c, int side)
 {
@@ -99,7 +99,7 @@ static void take_first(uint8_t *list, uint8_t *count)
     list[*count] = 0;
 }
 
-/* ---- What happens -------------------------------------------------------------------------------------------------- */
+/* ---- What happens ---- */
 
 static struct model_connection *find(struct model_state *state, struct model_action action)
 {
@@ -182,7 +182,11 @@ static void act_retry(struct step *step, int side, int lane)
     }
     mine->epoch = (uint8_t)(++mine->attempts << 1 | side);
     mine->state = MODEL_CONNECTING;
-    *c = (struct model_connection){.there = 1, .lane = (uint8_t)lane, .opener = (uint8_t)side, .epoch = mine->epoch, .known = mine->known,
+    *c = (struct model_connection){.there = 1,
+                                   .lane = (uint8_t)lane,
+                                   .opener = (uint8_t)side,
+                                   .epoch = mine->epoch,
+                                   .known = mine->known,
                                    .connecting = 1};
     c->end[side].there = 1;
 }
@@ -232,8 +236,8 @@ static void apply(struct step *step, struct model_action action)
         model_lanes_dead(step, action.side, action.lane);
         break;
     case MODEL_CANCEL:
-        step->state->recv[action.payload] = (struct model_recv){
-            .status = MODEL_FAILED, .cancelled = 1, .slot = step->state->recv[action.payload].slot};
+        step->state->recv[action.payload] =
+            (struct model_recv){.status = MODEL_FAILED, .cancelled = 1, .slot = step->state->recv[action.payload].slot};
         break;
     }
 }
@@ -247,7 +251,7 @@ const char *model_act(const struct model_shape *shape, struct model_state *state
     return step.wrong;
 }
 
-/* ---- What can happen ----------------------------------------------------------------------------------------------- */
+/* ---- What can happen ---- */
 
 struct menu {
     const struct model_shape *shape;
@@ -260,7 +264,8 @@ static void offer(struct menu *menu, bool possible, enum model_kind kind, int si
 {
     bool paid = kind < MODEL_FAULTS || (menu->state->faults && menu->shape->kinds >> kind & 1);
     if (possible && paid && menu->count < MODEL_ACTIONS)
-        menu->actions[menu->count++] = (struct model_action){(uint8_t)kind, (uint8_t)side, (uint8_t)lane, (uint8_t)epoch, (uint8_t)payload};
+        menu->actions[menu->count++] =
+            (struct model_action){(uint8_t)kind, (uint8_t)side, (uint8_t)lane, (uint8_t)epoch, (uint8_t)payload};
 }
 
 static void offer_connection(struct menu *menu, const struct model_connection *c)
@@ -294,7 +299,8 @@ static void offer_side(struct menu *menu, int side)
     offer(menu, down && !menu->state->side[1 - side].lost, MODEL_GIVE_UP, side, 0, 0, 0);
 }
 
-int model_actions(const struct model_shape *shape, const struct model_state *state, struct model_action actions[MODEL_ACTIONS])
+int model_actions(const struct model_shape *shape, const struct model_state *state,
+                  struct model_action actions[MODEL_ACTIONS])
 {
     struct menu menu = {shape, state, actions, 0};
     for (int i = 0; i < MODEL_CONNECTIONS; i++)
@@ -343,6 +349,8 @@ bool model_over(const struct model_shape *shape, const struct model_state *state
 
 void model_print_action(struct model_action action, char *out, size_t size)
 {
-    static const char *const names[] = {"connect", "up", "deliver", "sent", "down", "retry", "post", "lose", "kill", "alarm", "refuse", "cancel", "give up"};
-    snprintf(out, size, "%s side %u lane %u epoch %u payload %u", names[action.kind], action.side, action.lane, action.epoch, action.payload);
+    static const char *const names[] = {"connect", "up",   "deliver", "sent",   "down",   "retry",  "post",
+                                        "lose",    "kill", "alarm",   "refuse", "cancel", "give up"};
+    snprintf(out, size, "%s side %u lane %u epoch %u payload %u", names[action.kind], action.side, action.lane,
+             action.epoch, action.payload);
 }

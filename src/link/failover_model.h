@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The failover protocol of links as a model small enough to look at every state: two ends, a few lanes, a few payloads, and a
- * bounded number of faults, in every order. docs/failover.md says what each part stands for. link_model_test holds the code to it.
+ * The failover protocol of links as a model small enough to look at every state: two ends, a few lanes, a few payloads,
+ * and a bounded number of faults, in every order. docs/failover.md says what each part stands for. link_model_test
+ * holds the code to it.
  */
 #ifndef TUTTI_LINK_FAILOVER_MODEL_H
 #define TUTTI_LINK_FAILOVER_MODEL_H
@@ -24,34 +25,34 @@
 /* What a mutation does to the protocol: the checker must find each. */
 enum model_mutation {
     MODEL_AS_IT_IS,
-    MODEL_NO_CONFIRMATION, /* segments are put again when the lane is closed here, before LANE_DEAD_OK */
-    MODEL_OK_UNCLOSED,     /* LANE_DEAD is answered, and the lane stays open */
-    MODEL_OK_CONNECTING,   /* ... if the lane is not up yet */
-    MODEL_NO_HAVE,         /* LANE_DEAD is answered without HAVE */
-    MODEL_OK_BEFORE_HAVE,  /* the two in the wrong order */
+    MODEL_NO_CONFIRMATION,  /* segments are put again when the lane is closed here, before LANE_DEAD_OK */
+    MODEL_OK_UNCLOSED,      /* LANE_DEAD is answered, and the lane stays open */
+    MODEL_OK_CONNECTING,    /* ... if the lane is not up yet */
+    MODEL_NO_HAVE,          /* LANE_DEAD is answered without HAVE */
+    MODEL_OK_BEFORE_HAVE,   /* the two in the wrong order */
     MODEL_UNCONFIRMED_USED, /* a lane that came back is used before the old epoch is confirmed */
-    MODEL_NO_RESEND,       /* messages are not repeated on the next lane */
-    MODEL_NO_SEQUENCE,     /* repetitions of messages are taken for new ones */
-    MODEL_SAY_NOTHING,     /* no LANE_DEAD */
-    MODEL_NO_REVOKE,       /* a receive is given up and its memory stays open to the peer's adapter */
+    MODEL_NO_RESEND,        /* messages are not repeated on the next lane */
+    MODEL_NO_SEQUENCE,      /* repetitions of messages are taken for new ones */
+    MODEL_SAY_NOTHING,      /* no LANE_DEAD */
+    MODEL_NO_REVOKE,        /* a receive is given up and its memory stays open to the peer's adapter */
     MODEL_MUTATIONS,
 };
 
 enum model_kind {
-    MODEL_CONNECT, /* the peer accepts or declines an attempt, also one that was given up */
-    MODEL_UP,      /* the side that connected learns of it */
-    MODEL_DELIVER, /* what `side` sent first on the connection arrives */
-    MODEL_SENT,    /* the lane has read this side's oldest put */
-    MODEL_DOWN,    /* this side learns that the connection is broken or closed by the peer */
-    MODEL_RETRY,   /* this side connects a dead lane again */
-    MODEL_POST,    /* the receive of a later payload begins */
-    MODEL_LOSE,    /* no lane came up for TUTTI_TIMEOUT */
-    MODEL_FAULTS,  /* the rest needs a fault of the budget */
+    MODEL_CONNECT,             /* the peer accepts or declines an attempt, also one that was given up */
+    MODEL_UP,                  /* the side that connected learns of it */
+    MODEL_DELIVER,             /* what `side` sent first on the connection arrives */
+    MODEL_SENT,                /* the lane has read this side's oldest put */
+    MODEL_DOWN,                /* this side learns that the connection is broken or closed by the peer */
+    MODEL_RETRY,               /* this side connects a dead lane again */
+    MODEL_POST,                /* the receive of a later payload begins */
+    MODEL_LOSE,                /* no lane came up for TUTTI_TIMEOUT */
+    MODEL_FAULTS,              /* the rest needs a fault of the budget */
     MODEL_KILL = MODEL_FAULTS, /* the connection breaks, with all that is under way on it; nobody knows yet */
-    MODEL_ALARM,   /* this side takes a lane for dead that may well work: silence, a port event */
-    MODEL_REFUSE,  /* an attempt fails */
-    MODEL_CANCEL,  /* a receive is given up */
-    MODEL_GIVE_UP, /* MODEL_LOSE, of the first side */
+    MODEL_ALARM,               /* this side takes a lane for dead that may well work: silence, a port event */
+    MODEL_REFUSE,              /* an attempt fails */
+    MODEL_CANCEL,              /* a receive is given up */
+    MODEL_GIVE_UP,             /* MODEL_LOSE, of the first side */
     MODEL_KINDS,
 };
 
@@ -80,14 +81,15 @@ enum model_message { MODEL_SAYS_CREDIT, MODEL_SAYS_DONE, MODEL_SAYS_DEAD, MODEL_
 /* Of a send or a receive. OVER: all has arrived, and a lane still reads. */
 enum model_status { MODEL_UNBEGUN, MODEL_WAITS, MODEL_ACTIVE, MODEL_OVER, MODEL_DONE, MODEL_FAILED };
 
-#define MODEL_SAY(kind, a, b) ((uint16_t)((kind) << 12 | (a) << 8 | (b)))
+#define MODEL_SAY(kind, a, b)       ((uint16_t)((kind) << 12 | (a) << 8 | (b)))
 #define MODEL_PUT(payload, segment) ((uint8_t)(0x80 | (payload) << 4 | (segment)))
 
 /* One end of a connection. */
 struct model_end {
     uint8_t there, up, closed, down;
     uint8_t flights, sources;
-    uint8_t flight[MODEL_FLIGHT]; /* sent from here: MODEL_PUT(), or the how manyth of the messages that the peer does not have, from 1 */
+    uint8_t flight[MODEL_FLIGHT]; /* sent from here: MODEL_PUT(), or the how manyth of the messages that the peer does
+                                     not have, from 1 */
     uint8_t source[MODEL_SEGMENTS * MODEL_PAYLOADS]; /* puts whose source is still read */
 };
 
@@ -127,7 +129,8 @@ struct model_state {
 
 void model_begin(const struct model_shape *shape, struct model_state *state);
 /* What can happen next. Returns how much. */
-int model_actions(const struct model_shape *shape, const struct model_state *state, struct model_action actions[MODEL_ACTIONS]);
+int model_actions(const struct model_shape *shape, const struct model_state *state,
+                  struct model_action actions[MODEL_ACTIONS]);
 /* It happens. Returns what is wrong with it, NULL: nothing. */
 const char *model_act(const struct model_shape *shape, struct model_state *state, struct model_action action);
 /* Are all payloads over, in good order or not? */
@@ -137,9 +140,9 @@ void model_print_action(struct model_action action, char *out, size_t size);
 /* failover_check.c: looks at every state that can be reached. */
 struct model_result {
     uint64_t states, steps;
-    uint64_t ended;     /* states in which all is over */
-    const char *wrong;  /* NULL: nothing is */
-    int length;         /* of the shortest way there, */
+    uint64_t ended;    /* states in which all is over */
+    const char *wrong; /* NULL: nothing is */
+    int length;        /* of the shortest way there, */
     struct model_action way[MODEL_WAY];
 };
 /* Is told of each step: which of model_actions() was chosen, from the beginning on. */

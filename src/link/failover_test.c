@@ -14,9 +14,29 @@
 #define MOST       6000000u /* states */
 
 /* 2 segments one way; 1 and then 1 more into the same slot; 1 each way. */
-#define ONE(from)  1, {{from, 2, -1}}
-#define TWO        2, {{0, 2, -1}, {0, 1, 0}}
-#define BOTH       2, {{0, 1, -1}, {1, 1, -1}}
+#define ONE(from)                                                                                                      \
+    1,                                                                                                                 \
+    {                                                                                                                  \
+        {                                                                                                              \
+            from, 2, -1                                                                                                \
+        }                                                                                                              \
+    }
+#define TWO                                                                                                            \
+    2,                                                                                                                 \
+    {                                                                                                                  \
+        {0, 2, -1},                                                                                                    \
+        {                                                                                                              \
+            0, 1, 0                                                                                                    \
+        }                                                                                                              \
+    }
+#define BOTH                                                                                                           \
+    2,                                                                                                                 \
+    {                                                                                                                  \
+        {0, 1, -1},                                                                                                    \
+        {                                                                                                              \
+            1, 1, -1                                                                                                   \
+        }                                                                                                              \
+    }
 #define REST(faults, kinds) faults, kinds, 2, true, MODEL_AS_IT_IS
 
 static const struct model_shape shapes[] = {
@@ -99,7 +119,8 @@ static void test_mutations_are_found(void **state)
         }
         shape.mutation = mutants[i].mutation;
         model_check(&shape, MOST, NULL, &result);
-        print_message("mutation %d: %s, after %d steps\n", (int)shape.mutation, result.wrong ? result.wrong : "not found", result.length);
+        print_message("mutation %d: %s, after %d steps\n", (int)shape.mutation,
+                      result.wrong ? result.wrong : "not found", result.length);
         assert_non_null(result.wrong);
         assert_string_equal(result.wrong, mutants[i].wrong);
     }

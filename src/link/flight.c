@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments that were put on a lane and are not at the peer yet. When a lane needs a source no longer says little of when the peer has
- * it: a TCP socket takes megabytes into its buffer. So the receiver says which segments have landed, and when by its clock, some in
- * one message (WIRE_LANDED, or with DONE); where sent() says the same (TRANSPORT_CONFIRMS) it keeps silent. The other clock is
- * turned into ours by the least difference seen between a word's arrival and what it says: that of the word that was quickest. So
- * neither the words' way back, behind data of ours, nor their collecting makes a segment's time longer. docs/link.md.
+ * Segments that were put on a lane and are not at the peer yet. When a lane needs a source no longer says little of
+ * when the peer has it: a TCP socket takes megabytes into its buffer. So the receiver says which segments have landed,
+ * and when by its clock, some in one message (WIRE_LANDED, or with DONE); where sent() says the same
+ * (TRANSPORT_CONFIRMS) it keeps silent. The other clock is turned into ours by the least difference seen between a
+ * word's arrival and what it says: that of the word that was quickest. So neither the words' way back, behind data of
+ * ours, nor their collecting makes a segment's time longer. docs/link.md.
  */
 #include "link/internal.h"
 
@@ -13,12 +14,12 @@
 
 _Static_assert(LINK_FLIGHTS <= WIRE_BOX_SEGMENTS, "what is under way has a record");
 
-#define BATCH      4                 /* segments told in one word, unless */
-#define OVERDUE    (100 * NS_PER_US) /* the last word was so long ago: of a lane that is slow each segment is news */
-#define CLOCK_SPAN NS_PER_S  /* clocks drift apart: differences older than two of these are forgotten, */
-#define CLOCK_SLACK NS_PER_MS /* and more than this they do not drift meanwhile */
+#define BATCH       4                 /* segments told in one word, unless */
+#define OVERDUE     (100 * NS_PER_US) /* the last word was so long ago: of a lane that is slow each segment is news */
+#define CLOCK_SPAN  NS_PER_S          /* clocks drift apart: differences older than two of these are forgotten, */
+#define CLOCK_SLACK NS_PER_MS         /* and more than this they do not drift meanwhile */
 
-/* ---- What the peer says -------------------------------------------------------------------------------------------- */
+/* ---- What the peer says ---- */
 
 static struct flight *flight_at(const struct link_lane *lane, uint64_t position)
 {
@@ -28,7 +29,8 @@ static struct flight *flight_at(const struct link_lane *lane, uint64_t position)
 static void record(struct link_lane *lane, const struct link_send *send, const struct put *put, uint64_t now)
 {
     const struct wire_tag *tag = &send->tag;
-    const struct trace_payload payload = {tag->comm, tag->seq, tag->to, (uint16_t)tag->slice, (uint16_t)tag->round, send->since, send->credit_since};
+    const struct trace_payload payload = {
+        tag->comm, tag->seq, tag->to, (uint16_t)tag->slice, (uint16_t)tag->round, send->since, send->credit_since};
     trace_segment_post(lane->trace, lane->next_flight, &payload, put->length, now);
 }
 
@@ -104,7 +106,8 @@ static void land_before(struct link_lane *lane, uint64_t end, uint64_t when)
         land(lane, i, when);
 }
 
-/* A word that says when a segment arrived before it was put is of an earlier one in the same slot, known to have landed by other ways. */
+/* A word that says when a segment arrived before it was put is of an earlier one in the same slot, known to have landed
+ * by other ways. */
 static void land_up_to(struct link_lane *lane, uint32_t imm, uint64_t when)
 {
     uint64_t found = lane->first_flight;
@@ -150,13 +153,14 @@ void flight_hear(struct link *link, const void *words, size_t length)
             continue;
         link->landed_heard = word.number;
         uint64_t when = our_time(&link->clock, word.when, now);
-        if (word.lane >= (unsigned)link->lanes || link->lane[word.lane].state != LANE_UP || link->lane[word.lane].epoch != word.epoch)
+        if (word.lane >= (unsigned)link->lanes || link->lane[word.lane].state != LANE_UP ||
+            link->lane[word.lane].epoch != word.epoch)
             continue;
         land_up_to(&link->lane[word.lane], word.imm, when > now ? now : when);
     }
 }
 
-/* ---- What we say to the peer --------------------------------------------------------------------------------------- */
+/* ---- What we say to the peer ---- */
 
 void flight_arrived(struct link_lane *lane, uint32_t imm)
 {
@@ -170,7 +174,8 @@ void flight_arrived(struct link_lane *lane, uint32_t imm)
     link->landed_unsaid++;
 }
 
-/* The latest words, oldest first, said or not: what was said before may be on its way still, behind much data on a slow lane. Returns bytes. */
+/* The latest words, oldest first, said or not: what was said before may be on its way still, behind much data on a slow
+ * lane. Returns bytes. */
 static size_t gather(const struct link *link, struct wire_landed *words)
 {
     uint32_t count = link->landed_next < LINK_LANDED ? link->landed_next : LINK_LANDED;
@@ -185,7 +190,8 @@ static struct link_lane *quickest(struct link *link)
     struct link_lane *best = NULL;
     for (int i = 0; i < link->lanes; i++) {
         struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_UP && lane->ops == link->messages && (!best || lane->view.outstanding < best->view.outstanding))
+        if (lane->state == LANE_UP && lane->ops == link->messages &&
+            (!best || lane->view.outstanding < best->view.outstanding))
             best = lane;
     }
     return best;
@@ -200,7 +206,7 @@ static void say(struct link *link, uint64_t now)
     link->landed_said = now;
     link->landed_unsaid = 0;
     if (!lane || message_say_on(lane, WIRE_LANDED, words, size) || link->lost)
-        return; /* without a lane for messages there is nobody to tell: DONE will */
+        return;                    /* without a lane for messages there is nobody to tell: DONE will */
     link->landed_unsaid += unsaid; /* with the next one */
     if (list_empty(&link->telling))
         list_push(&link->domain->telling, &link->telling);

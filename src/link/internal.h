@@ -10,15 +10,15 @@
 
 #include <stdatomic.h>
 
-#define LINK_LISTS       32
+#define LINK_LISTS     32
 #define MAX_TRANSPORTS 4
-#define LINK_FLIGHTS 128 /* segments under way on a lane, at most */
-#define LINK_LANDED  32  /* words about landed segments that each message about them has, at most */
-#define LINK_NICS    32
+#define LINK_FLIGHTS   128 /* segments under way on a lane, at most */
+#define LINK_LANDED    32  /* words about landed segments that each message about them has, at most */
+#define LINK_NICS      32
 
 /* tags.c: things by tag, each with a list node. Those of one tag are in the order in which they were added. */
 struct tags {
-    struct list *list; /* mask + 1 lists: `few`, or as many as keep each short */
+    struct list *list;   /* mask + 1 lists: `few`, or as many as keep each short */
     uint32_t mask, room; /* so many are added before they are counted again */
     uint32_t cursor;     /* of tags_any() */
     ptrdiff_t distance;  /* from a node to its tag */
@@ -26,9 +26,9 @@ struct tags {
 };
 
 #define tags_of(tags, type, node, tag) tags_init(tags, offsetof(type, node), offsetof(type, tag))
-#define tags_each(node, tags)                                                                                               \
-    for (uint32_t node##_list = 0; node##_list <= (tags)->mask; node##_list++)                                              \
-        list_each (node, &(tags)->list[node##_list])
+#define tags_each(node, tags)                                                                                          \
+    for (uint32_t node##_list = 0; node##_list <= (tags)->mask; node##_list++)                                         \
+    list_each(node, &(tags)->list[node##_list])
 
 enum lane_state { LANE_NONE, LANE_CONNECTING, LANE_UP, LANE_DEAD };
 
@@ -58,14 +58,14 @@ struct link_lane {
     uint32_t epoch, dead_epoch; /* wire_epoch() */
     uint32_t attempts;          /* of ours to connect it, so far */
     uint32_t known;             /* epoch of the last one that the peer connected and we took */
-    uint32_t puts;          /* whose source is still read */
-    bool confirms;          /* TRANSPORT_CONFIRMS */
+    uint32_t puts;              /* whose source is still read */
+    bool confirms;              /* TRANSPORT_CONFIRMS */
     struct path_lane view;
     struct flight *flights; /* LINK_FLIGHTS of them, by position; NULL: none was ever put */
     uint64_t first_flight, next_flight;
     struct trace_lane *trace; /* NULL: its segments are not recorded */
-    uint64_t heard;         /* last sign of life */
-    uint64_t probed;        /* when a probe was sent that is not answered; 0: none */
+    uint64_t heard;           /* last sign of life */
+    uint64_t probed;          /* when a probe was sent that is not answered; 0: none */
     uint64_t retry_at, backoff_ns;
     uint64_t up_since, calm_ns; /* for so long it must have been up again before it takes over from backups */
     bool settling;              /* it has not yet */
@@ -83,7 +83,7 @@ struct message {
 struct early_credit {
     struct wire_credit credit;
     struct wire_remote memory; /* no devices: the peer named none */
-    uint64_t since; /* when it came */
+    uint64_t since;            /* when it came */
 };
 
 /* A payload that came before it was asked for. */
@@ -98,18 +98,18 @@ struct link {
     struct list node; /* in domain->links */
     struct link_domain *domain;
     struct wire_process peer;
-    uint64_t session; /* wire_session() */
+    uint64_t session;                     /* wire_session() */
     const struct transport_ops *messages; /* of the lanes that carry messages; NULL: the peer is this process itself */
     int lanes;                            /* indexes in use are below; not all need be in use */
     struct link_lane lane[LINK_MAX_LANES];
     int planned[2]; /* the domain's transports for messages and, or -1, for data alone */
     void *policy_state;
     uint32_t usable; /* lanes that take segments, with or without room, as bits */
-    int control; /* index of the lane that carries messages, -1: none of those that can is up */
+    int control;     /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost, bye;
-    bool cut; /* lanes were closed by lanes_cut_direct() since the last tick */
-    bool unplanned; /* started, and the policy has not said yet which lanes to open */
-    char reason[480]; /* why it is lost */
+    bool cut;           /* lanes were closed by lanes_cut_direct() since the last tick */
+    bool unplanned;     /* started, and the policy has not said yet which lanes to open */
+    char reason[480];   /* why it is lost */
     char obstacle[200]; /* to the lane that failed to come up last */
     size_t eager;
     uint64_t down_since; /* since when no lane for messages is up; 0: one is */
@@ -120,23 +120,23 @@ struct link {
 
     /* messages */
     uint64_t next_sequence, received, acked_to_peer;
-    struct list outgoing;        /* messages kept: sent but not acknowledged, then unsent ones */
+    struct list outgoing; /* messages kept: sent but not acknowledged, then unsent ones */
     size_t outgoing_bytes;
-    struct list *unsent;         /* first unsent in outgoing, or &outgoing */
-    bool flushing;               /* message_flush() is at work */
-    uint32_t resends;            /* how often `unsent` was set back */
+    struct list *unsent; /* first unsent in outgoing, or &outgoing */
+    bool flushing;       /* message_flush() is at work */
+    uint32_t resends;    /* how often `unsent` was set back */
 
     /* matching */
     struct tags posted, arrived, waiting; /* link_recv; unexpected; link_send without a credit */
     struct link_recv *expected;           /* by link_expect(); not posted */
     size_t early, most_early;             /* bytes in arrived */
     size_t early_of_operations;           /* how many of arrived are of collectives */
-    bool held, holding; /* small payloads too wait until they are asked for: here, at the peer (early.c) */
-    uint64_t looked;                                         /* when strays were last looked for */
-    struct list bulk;                                        /* link_send with segments to put */
-    struct link_recv **receiving;                            /* by slot */
-    struct link_send **sending;                              /* by the peer's slot, until DONE */
-    struct link_send **reading;                              /* by our id, until no lane reads the source */
+    bool held, holding;           /* small payloads too wait until they are asked for: here, at the peer (early.c) */
+    uint64_t looked;              /* when strays were last looked for */
+    struct list bulk;             /* link_send with segments to put */
+    struct link_recv **receiving; /* by slot */
+    struct link_send **sending;   /* by the peer's slot, until DONE */
+    struct link_send **reading;   /* by our id, until no lane reads the source */
     uint32_t receiving_size, sending_size, reading_size, receiving_count;
     bool pumping; /* bulk_pump() is at work */
     struct peer_clock clock;
@@ -144,14 +144,14 @@ struct link {
     struct wire_landed landed[LINK_LANDED]; /* the latest; the next one at landed_next % LINK_LANDED */
     uint32_t landed_next, landed_unsaid;
     uint32_t landed_heard; /* number of the peer's latest word */
-    uint64_t landed_said; /* when a word was said last */
+    uint64_t landed_said;  /* when a word was said last */
 };
 
 struct link_domain {
     struct link_owner owner;
     struct poller *poller;
     struct trace *trace;
-    struct path_policy policy; /* complete */
+    struct path_policy policy;      /* complete */
     struct path_nic nic[LINK_NICS]; /* the last one stands for all that found no place */
     int nics;
     struct wire_process self;
@@ -160,14 +160,15 @@ struct link_domain {
     int transports;
     struct list links;
     struct list telling; /* links with arrivals that the peer does not know of */
-    struct list copies; /* sends to this very process that are being copied */
-    _Atomic int kept; /* payloads and the like that came before they were asked for, on all links */
-    bool met; /* a send and a receive of this process, since link_met() */
+    struct list copies;  /* sends to this very process that are being copied */
+    _Atomic int kept;    /* payloads and the like that came before they were asked for, on all links */
+    bool met;            /* a send and a receive of this process, since link_met() */
     bool closing;
 };
 
 /* What a link moves, in the black box: `what` counts things, the counter of the lane's transport their bytes. */
-static inline void link_count_sent(const struct link *link, const struct transport_ops *ops, enum wire_counter what, uint64_t bytes)
+static inline void link_count_sent(const struct link *link, const struct transport_ops *ops, enum wire_counter what,
+                                   uint64_t bytes)
 {
     trace_count(link->domain->trace, what, 1);
     trace_count(link->domain->trace, ops->sent, bytes);
@@ -203,19 +204,21 @@ struct list *tags_any(struct tags *tags);
 /* Where things of this tag are, among others. */
 static inline struct list *tags_list(const struct tags *tags, const struct wire_tag *tag)
 {
-    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round * 4096 + tag->message + tag->from * 17 + tag->to * 5 + (uint32_t)tag->comm;
+    uint32_t x = tag->seq * 31 + tag->slice * 7 + tag->round * 4096 + tag->message + tag->from * 17 + tag->to * 5 +
+                 (uint32_t)tag->comm;
     return &tags->list[(x ^ x >> 5 ^ x >> 12) & tags->mask];
 }
 
 /* match.c */
-void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length);
+void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body,
+                    size_t length);
 void match_fail_all(struct link *link, tutti_result_t result);
 void match_look_for_strays(struct link *link, uint64_t now);
 /* Tells the peer what it waits for in vain, or does not know of. */
 void match_announce(struct link *link, struct link_send *send);
 /* The error of a transfer that met one of `their_rank` which is of another call, or has another length. */
-tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length, const struct wire_call *theirs,
-                            size_t their_length, uint32_t their_rank);
+tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
+                            const struct wire_call *theirs, size_t their_length, uint32_t their_rank);
 bool tag_equal(const struct wire_tag *a, const struct wire_tag *b);
 
 /* self.c: of the link to this very process */
@@ -242,7 +245,8 @@ static inline bool early_held(const struct link *link)
 /* bulk.c: credits and segments */
 void bulk_credit(struct link *link, struct link_recv *recv);
 /* since: when the credit came. */
-void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head, const struct early_credit *early);
+void bulk_start(struct link *link, struct link_send *send, const struct wire_message *head,
+                const struct early_credit *early);
 void bulk_pump(struct link *link);
 /* The peer has everything of `slot`; `words` as of flight_hear(). */
 void bulk_done(struct link *link, uint32_t slot, const void *words, size_t length);
@@ -297,7 +301,8 @@ void memory_part(struct link *link, struct link_memory *memory);
 void lanes_plan(struct link *link);
 void lanes_start(struct link *link);
 void lanes_dead(struct link_lane *lane, tutti_result_t why);
-/* Closes the lanes on which the peer may write memory without asking, at once; the rest of their end follows with the next tick. */
+/* Closes the lanes on which the peer may write memory without asking, at once; the rest of their end follows with the
+ * next tick. */
 void lanes_cut_direct(struct link *link);
 void lanes_peer_says_dead(struct link *link, unsigned index, uint32_t epoch);
 void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch);
@@ -314,6 +319,7 @@ void lanes_event(const struct link_lane *lane, enum wire_event_kind kind, uint64
 void link_message(struct lane *lane, const void *bytes, size_t length);
 void link_writable(struct lane *lane);
 void link_shared(struct lane *lane, uint64_t key, int fd);
-tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out);
+tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
+                         struct link **out);
 
 #endif

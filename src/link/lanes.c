@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Life and death of lanes (ICCL section 3.3: detect, move, come back; here for any transport, data exactly once).
- * Death: the lane is closed here, LANE_DEAD tells the peer, who closes its end, says what it HAS and answers LANE_DEAD_OK; only
- * then are segments put again, so that nothing late can land. Rebirth: the side with the smaller uuid connects again with a
- * higher epoch, after a pause that doubles.
+ * Death: the lane is closed here, LANE_DEAD tells the peer, who closes its end, says what it HAS and answers
+ * LANE_DEAD_OK; only then are segments put again, so that nothing late can land. Rebirth: the side with the smaller
+ * uuid connects again with a higher epoch, after a pause that doubles.
  */
 #include "link/internal.h"
 
@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_BACKOFF (2 * NS_PER_S)
+#define MAX_BACKOFF             (2 * NS_PER_S)
 #define REFUSALS_OF_A_DEAD_PEER 3
-#define SOON     8 /* times a lane's calm */
-#define MAX_CALM (16 * NS_PER_S)
+#define SOON                    8 /* times a lane's calm */
+#define MAX_CALM                (16 * NS_PER_S)
 
 /* Other lanes carry data alone: they neither keep a link nor lose one. */
 static bool carries_messages(const struct link_lane *lane)
@@ -73,9 +73,8 @@ static void connect_lane(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->epoch = wire_epoch(++lane->attempts, !initiator(link));
-    tutti_result_t result =
-        lane->ops->lane_open(lane->transport, &link->peer, lane->index, lane->epoch, lane->known, link->session, lane,
-                             &lane->lane);
+    tutti_result_t result = lane->ops->lane_open(lane->transport, &link->peer, lane->index, lane->epoch, lane->known,
+                                                 link->session, lane, &lane->lane);
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DEAD;
     if (lane->state == LANE_DEAD) {
         lane->lane = NULL;
@@ -84,8 +83,8 @@ static void connect_lane(struct link_lane *lane)
     }
 }
 
-/* Lanes for data, else those kept for their failure, else what there is. One that has just come back may be gone again: it waits while
- * backups stand in. */
+/* Lanes for data, else those kept for their failure, else what there is. One that has just come back may be gone again:
+ * it waits while backups stand in. */
 static void choose_usable(struct link *link)
 {
     uint32_t up = 0, data = 0, calm = 0, backup = 0;
@@ -129,7 +128,8 @@ static bool plan_lanes(struct link *link, int transport, int first, int most)
     struct link_domain *domain = link->domain;
     struct path_wish wishes[LINK_MAX_LANES];
     struct transport_nic nic[LINK_NICS];
-    struct path_question question = {.peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
+    struct path_question question = {
+        .peer = &link->peer, .ops = domain->ops[transport], .messages = !first, .most = most};
     int likely = question.ops->lanes(domain->transport[transport], &link->peer);
     question.likely = likely < most ? likely : most;
     question.nics = list_nics(domain->transport[transport], question.ops, nic);
@@ -180,7 +180,8 @@ static void choose_control(struct link *link)
     link->control = -1;
     for (int i = 0; i < link->lanes; i++) {
         const struct link_lane *lane = &link->lane[i];
-        if (lane->state == LANE_UP && carries_messages(lane) && (link->control < 0 || (lane->view.roles & PATH_CONTROL)))
+        if (lane->state == LANE_UP && carries_messages(lane) &&
+            (link->control < 0 || (lane->view.roles & PATH_CONTROL)))
             link->control = i;
     }
     if (link->control >= 0)
@@ -224,7 +225,8 @@ static void begin_use(struct link_lane *lane)
     lane->view.nic = find_nic(link->domain, lane->lane);
     lane->view.nic->lanes++;
     if (!lane->trace) {
-        const struct trace_about about = {.lane = lane->index, .peer_pid = link->peer.pid, .peer_host = link->peer.host};
+        const struct trace_about about = {
+            .lane = lane->index, .peer_pid = link->peer.pid, .peer_host = link->peer.host};
         lane->trace = trace_lane_open(link->domain->trace, &about, lane->ops->name);
     }
     choose_usable(link);
@@ -398,8 +400,8 @@ void lanes_confirmed(struct link *link, unsigned index, uint32_t epoch)
 }
 
 /*
- * Both sides connected at once: the attempt of the smaller uuid stays. And a lane that is up here makes way for one that the peer began
- * when it had done with this one, not for one that it began before.
+ * Both sides connected at once: the attempt of the smaller uuid stays. And a lane that is up here makes way for one
+ * that the peer began when it had done with this one, not for one that it began before.
  */
 static bool welcome(const struct link *link, const struct link_lane *lane, const struct wire_hello *hello)
 {
@@ -417,7 +419,8 @@ static bool welcome(const struct link *link, const struct link_lane *lane, const
 static bool fits(const struct link *link, unsigned index, const struct transport_ops *ops)
 {
     const struct link_lane *lane = &link->lane[index];
-    return lane->ops ? lane->ops == ops : link->messages == ops || ((ops->caps & TRANSPORT_DATA) && index >= LINK_DATA_LANE);
+    return lane->ops ? lane->ops == ops
+                     : link->messages == ops || ((ops->caps & TRANSPORT_DATA) && index >= LINK_DATA_LANE);
 }
 
 /* The link that a hello is for, NULL if it is for none of ours. */
@@ -471,7 +474,8 @@ void lanes_lose(struct link *link, const char *why)
 {
     if (link->lost)
         return;
-    snprintf(link->reason, sizeof link->reason, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone", why);
+    snprintf(link->reason, sizeof link->reason, "process %u %s: %s", link->peer.pid, link->bye ? "has left" : "is gone",
+             why);
     link->lost = true;
     link->domain->self.losses += !link->bye;
     link->control = -1;
@@ -493,8 +497,8 @@ void lanes_lose(struct link *link, const char *why)
 /* Does anything depend on the peer's answer? */
 static bool expects(struct link *link)
 {
-    return !list_empty(&link->outgoing) || !list_empty(&link->bulk) || link->receiving_count || tags_any(&link->waiting) ||
-           tags_any(&link->posted);
+    return !list_empty(&link->outgoing) || !list_empty(&link->bulk) || link->receiving_count ||
+           tags_any(&link->waiting) || tags_any(&link->posted);
 }
 
 static void probe(struct link_lane *lane, uint64_t now)
@@ -534,7 +538,8 @@ static void retry(struct link_lane *lane, uint64_t now)
 
 static struct link_send *overdue_send(const struct list *list, uint64_t now)
 {
-    list_each (node, (struct list *)list) {
+    list_each(node, (struct list *)list)
+    {
         struct link_send *send = list_entry(node, struct link_send, node);
         if (!send->announced && since(send->since, now) >= 100 * NS_PER_MS)
             return send;
@@ -542,8 +547,8 @@ static struct link_send *overdue_send(const struct list *list, uint64_t now)
     return NULL;
 }
 
-/* Sends without a credit for long: ask the peer whether it is in another call. Others may come and go meanwhile: a list is looked
- * at anew after each, and what has moved to a list before it is found next time. */
+/* Sends without a credit for long: ask the peer whether it is in another call. Others may come and go meanwhile: a list
+ * is looked at anew after each, and what has moved to a list before it is found next time. */
 static void announce(struct link *link, uint64_t now)
 {
     struct link_send *send;
@@ -562,7 +567,8 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         return UINT64_MAX;
     if (link->down_since && since(link->down_since, now) > link->patience) {
         char why[280];
-        snprintf(why, sizeof why, "no lane came up within %g s (TUTTI_TIMEOUT)%s", (double)link->patience / NS_PER_S, link->obstacle);
+        snprintf(why, sizeof why, "no lane came up within %g s (TUTTI_TIMEOUT)%s", (double)link->patience / NS_PER_S,
+                 link->obstacle);
         lanes_lose(link, why);
         return UINT64_MAX;
     }
@@ -574,7 +580,8 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
         if (lane->state == LANE_DEAD)
             retry(lane, now);
         else if (lane->state == LANE_UP && !lane->lane)
-            lanes_dead(lane, error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
+            lanes_dead(
+                lane, error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
         else if (lane->state == LANE_UP && busy && !(lane->ops->caps & TRANSPORT_LOSSLESS))
             probe(lane, now);
         if (lane->state == LANE_UP && !link->lost)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links of this process: made at first use, one for each peer process, over the best transport that reaches it. What carries data
- * alone is used next to one that carries messages.
+ * The links of this process: made at first use, one for each peer process, over the best transport that reaches it.
+ * What carries data alone is used next to one that carries messages.
  */
 #include "link/internal.h"
 
@@ -79,8 +79,10 @@ static tutti_result_t open_transports(struct link_domain *domain)
         if (!transport_is_wanted(ops))
             continue;
         struct transport *transport;
-        bool asked = ops->caps & TRANSPORT_ON_REQUEST; /* another one in its place would only hide that it cannot be used */
-        if ((ops = pass_over(ops)) && ops->open(ops, &owner, domain->poller, &domain->self, &transport) == TUTTI_SUCCESS) {
+        bool asked =
+            ops->caps & TRANSPORT_ON_REQUEST; /* another one in its place would only hide that it cannot be used */
+        if ((ops = pass_over(ops)) &&
+            ops->open(ops, &owner, domain->poller, &domain->self, &transport) == TUTTI_SUCCESS) {
             domain->ops[domain->transports] = ops;
             domain->transport[domain->transports++] = transport;
         } else if (asked) {
@@ -89,7 +91,8 @@ static tutti_result_t open_transports(struct link_domain *domain)
     }
     if (domain->transports)
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_SYSTEM_ERROR, "no transport can be used (TUTTI_TRANSPORT=%s): %s", param_text(PARAM_TRANSPORT), error_last());
+    return error_set(TUTTI_SYSTEM_ERROR, "no transport can be used (TUTTI_TRANSPORT=%s): %s",
+                     param_text(PARAM_TRANSPORT), error_last());
 }
 
 tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
@@ -127,7 +130,8 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
 
 bool link_all_heard(const struct link_domain *domain)
 {
-    list_each (node, (struct list *)&domain->links) {
+    list_each(node, (struct list *)&domain->links)
+    {
         const struct link *link = list_entry(node, struct link, node);
         if (!link->lost && link->messages && !list_empty(&link->outgoing))
             return false;
@@ -138,7 +142,8 @@ bool link_all_heard(const struct link_domain *domain)
 void link_domain_leave(struct link_domain *domain)
 {
     uint64_t deadline = clock_deadline_ms(GOODBYE_MS);
-    list_each (node, &domain->links) {
+    list_each(node, &domain->links)
+    {
         struct link *link = list_entry(node, struct link, node);
         struct wire_message head = {.kind = WIRE_BYE};
         if (link->messages && link->started) /* also where no lane is up yet: something may wait for it */
@@ -197,7 +202,8 @@ const struct wire_process *link_domain_self(const struct link_domain *domain)
 
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session)
 {
-    list_each (node, &domain->links) {
+    list_each(node, &domain->links)
+    {
         struct link *link = list_entry(node, struct link, node);
         if (link->session == session && wire_same_process(link->peer.uuid, uuid))
             return link;
@@ -264,13 +270,16 @@ static void choose_lanes(struct link *link, int index, int cost)
     lanes_plan(link);
 }
 
-tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
+tutti_result_t link_make(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
+                         struct link **out)
 {
     bool self = wire_same_process(peer->uuid, domain->self.uuid);
     int cost = 0, index = self ? -1 : best_transport(domain, peer, false, &cost);
     if (!self && index < 0)
-        return error_set(TUTTI_SYSTEM_ERROR, "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
-                                             "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)", peer->pid);
+        return error_set(TUTTI_SYSTEM_ERROR,
+                         "process %u cannot be reached: it is not on this host, and TCP is off or has no address "
+                         "(see TUTTI_TRANSPORT, TUTTI_SOCKET_IFNAME)",
+                         peer->pid);
     struct link *link = calloc(1, sizeof *link);
     void *state = calloc(1, domain->policy.state_bytes + 1);
     if (!link || !state) {
@@ -296,7 +305,8 @@ tutti_result_t link_make(struct link_domain *domain, const struct wire_process *
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out)
+tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
+                        struct link **out)
 {
     *out = link_find(domain, peer->uuid, session);
     tutti_result_t result = *out ? TUTTI_SUCCESS : link_make(domain, peer, session, out);
@@ -348,8 +358,7 @@ void link_word(struct link *link, const struct wire_tag *tag, const struct wire_
 
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort)
 {
-    list_each_safe (node, &domain->links)
-        link_abort(list_entry(node, struct link, node), comm, abort);
+    list_each_safe(node, &domain->links) link_abort(list_entry(node, struct link, node), comm, abort);
 }
 
 tutti_result_t link_share(struct link *link, uint64_t key, int fd)
@@ -362,7 +371,8 @@ tutti_result_t link_share(struct link *link, uint64_t key, int fd)
 /* A message of the lane's own: it may be lost with the lane, or find no room, and is repeated. */
 static void ask(struct link *link, uint64_t now)
 {
-    if (link->control >= 0 && now >= link->asked_again + ASK_AFTER && message_send_on(&link->lane[link->control], WIRE_PROBE))
+    if (link->control >= 0 && now >= link->asked_again + ASK_AFTER &&
+        message_send_on(&link->lane[link->control], WIRE_PROBE))
         link->asked_again = now;
 }
 
@@ -440,7 +450,8 @@ int link_poll(struct link_domain *domain)
 uint64_t link_tick(struct link_domain *domain, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
-    list_each_safe (node, &domain->links) {
+    list_each_safe(node, &domain->links)
+    {
         uint64_t wanted = lanes_tick(list_entry(node, struct link, node), now);
         next = wanted < next ? wanted : next;
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link joins two processes. It owns lanes, matches sends with receives by tag, carries small payloads in messages and large
- * ones in segments that are put straight into the receiver's buffer, and loses nothing when a lane dies. docs/link.md.
+ * A link joins two processes. It owns lanes, matches sends with receives by tag, carries small payloads in messages and
+ * large ones in segments that are put straight into the receiver's buffer, and loses nothing when a lane dies.
+ * docs/link.md.
  *
- * Threads: everything here is called under the engine's lock. Callbacks come from inside link_poll, link_tick, poller handlers
- * and, where data is there already, from inside link_send and link_recv.
+ * Threads: everything here is called under the engine's lock. Callbacks come from inside link_poll, link_tick, poller
+ * handlers and, where data is there already, from inside link_send and link_recv.
  */
 #ifndef TUTTI_LINK_LINK_H
 #define TUTTI_LINK_LINK_H
@@ -14,7 +15,8 @@
 #include "transport/transport.h"
 #include "wire/link.h"
 
-#define LINK_DATA_LANE 8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
+#define LINK_DATA_LANE                                                                                                 \
+    8 /* from this index on a link has lanes of a transport that carries data alone, if it has such */
 
 struct link;
 struct link_domain;
@@ -41,10 +43,10 @@ struct link_send {
     uint16_t id;        /* ours, until no lane reads the source */
     uint32_t wanted;    /* lanes on which the peer wants it, as bits; 0: any */
     bool credited, finished, announced;
-    struct link_recv *partner; /* in this process: where it is being copied to, */
-    size_t copied;             /* and how much is */
+    struct link_recv *partner;  /* in this process: where it is being copied to, */
+    size_t copied;              /* and how much is */
     struct link_memory *memory; /* registered here and there; NULL: not */
-    uint8_t *lane_of; /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
+    uint8_t *lane_of;           /* per segment: 0 to be put, lane index + 1 put there (| LINK_READING), LINK_ARRIVED */
     uint8_t lane_of_few[8];
 };
 
@@ -63,7 +65,7 @@ struct link_recv {
     uint16_t slot;
     bool credited;
     struct transport_memory *memory; /* that the peer was told a key of; NULL: none */
-    uint64_t *bitmap; /* segments that have arrived */
+    uint64_t *bitmap;                /* segments that have arrived */
     uint64_t bitmap_few;
 };
 
@@ -89,7 +91,8 @@ struct trace;
 
 tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *poller, struct trace *trace,
                                 const struct path_policy *policy, struct link_domain **out);
-/* Says goodbye to all peers and waits for what they have not acknowledged (bounded): for a process that ends without closing. */
+/* Says goodbye to all peers and waits for what they have not acknowledged (bounded): for a process that ends without
+ * closing. */
 void link_domain_leave(struct link_domain *domain);
 /* Says goodbye to all peers, waits for what they have not acknowledged (bounded), closes everything. */
 void link_domain_close(struct link_domain *domain);
@@ -99,9 +102,10 @@ const struct wire_process *link_domain_self(const struct link_domain *domain);
 /* Which transport a link to `peer` has or would have; NULL if none reaches it. */
 const struct transport_ops *link_domain_reach(struct link_domain *domain, const struct wire_process *peer);
 
-/* The link to a process in a session (wire_session()), made, and its lanes started, at first use. One that is lost stays so: a later
- * communicator of the two has another session. */
-tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session, struct link **out);
+/* The link to a process in a session (wire_session()), made, and its lanes started, at first use. One that is lost
+ * stays so: a later communicator of the two has another session. */
+tutti_result_t link_get(struct link_domain *domain, const struct wire_process *peer, uint64_t session,
+                        struct link **out);
 
 /* The link to a process in a session, whichever side has made it; NULL: there is none. */
 struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t session);
@@ -109,10 +113,13 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
 /* The payload is matched with the peer's receive of the same tag. Small ones are done at once. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
-/* The same for a send that is over at once, with no record of it: a head with tag and call. False: nothing was done, as this one is not. */
-bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length, tutti_result_t *result);
-/* Before link_recv(): a payload that rides in a message, has come, or comes in the next looks, is taken at once, without being looked up: then
- * done() is called. Until link_expected(), which says whether it was. One receive of a link at a time. */
+/* The same for a send that is over at once, with no record of it: a head with tag and call. False: nothing was done, as
+ * this one is not. */
+bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length,
+                   tutti_result_t *result);
+/* Before link_recv(): a payload that rides in a message, has come, or comes in the next looks, is taken at once,
+ * without being looked up: then done() is called. Until link_expected(), which says whether it was. One receive of a
+ * link at a time. */
 void link_expect(struct link *link, struct link_recv *recv);
 bool link_expected(struct link *link);
 /* Withdraws without calling done(). After it returns the library touches the data no longer. */
@@ -122,7 +129,8 @@ void link_cancel_recv(struct link *link, struct link_recv *recv);
 /* Tells the peer that a communicator has failed. Best effort. */
 void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort);
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort);
-/* Has all been heard that was said, by peers that live? Only then may sockets be closed, for closing may drop what is under way. */
+/* Has all been heard that was said, by peers that live? Only then may sockets be closed, for closing may drop what is
+ * under way. */
 bool link_all_heard(const struct link_domain *domain);
 /* Makes the region that holds the buffer known to the peers of links that are up, so that they can map it. */
 void link_announce(struct link_domain *domain, const void *buffer);
@@ -134,13 +142,15 @@ void link_word(struct link *link, const struct wire_tag *tag, const struct wire_
 tutti_result_t link_share(struct link *link, uint64_t key, int fd);
 /* Has anything come that nobody has asked for yet? At any time. */
 bool link_any_left(const struct link_domain *domain);
-/* Finds something that came for a rank of a communicator and that nobody asked for: of a collective up to number `seq`, or a message (`messages`). */
-bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t rank, uint32_t seq, bool messages, struct wire_message *out);
+/* Finds something that came for a rank of a communicator and that nobody asked for: of a collective up to number `seq`,
+ * or a message (`messages`). */
+bool link_find_left(const struct link_domain *domain, uint64_t comm, uint32_t rank, uint32_t seq, bool messages,
+                    struct wire_message *out);
 /* Drops arrived payloads of a communicator that nobody will ask for. */
 void link_forget_comm(struct link_domain *domain, uint64_t comm);
 
-/* Somebody waits for this peer: asks whether it lives, if nothing has come from it for a while. Nanoseconds for which it has not answered; 0: it has.
- * To be called again and again. */
+/* Somebody waits for this peer: asks whether it lives, if nothing has come from it for a while. Nanoseconds for which
+ * it has not answered; 0: it has. To be called again and again. */
 uint64_t link_silence(struct link *link, uint64_t now);
 /* The link is not given up before it has been down for so long, which is TUTTI_TIMEOUT at least. */
 void link_be_patient(struct link *link, uint64_t ms);
@@ -157,7 +167,8 @@ bool link_met(struct link_domain *domain);
 bool link_copies(const struct link_domain *domain);
 /* Looks for news without sleeping; returns how much was done. */
 int link_poll(struct link_domain *domain);
-/* Periodic work: reconnects, probes, acknowledgements. Returns when it wants to be called again, UINT64_MAX: no need. */
+/* Periodic work: reconnects, probes, acknowledgements. Returns when it wants to be called again, UINT64_MAX: no need.
+ */
 uint64_t link_tick(struct link_domain *domain, uint64_t now);
 bool link_arm(struct link_domain *domain);
 void link_disarm(struct link_domain *domain);

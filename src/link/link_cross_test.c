@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many processes connect to one another at the same time, over a real transport: each pair keeps one lane of each index, and none dies. */
+/* Many processes connect to one another at the same time, over a real transport: each pair keeps one lane of each
+ * index, and none dies. */
 #include "base/param.h"
 #include "link/internal.h"
 #include "trace/trace.h"
@@ -33,16 +34,19 @@ static void on_shared(void *context, struct link *link, uint64_t key, int fd)
 {
 }
 
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
+                uint64_t now)
 {
     return 0;
 }
 
 static bool joined(int from, int to)
 {
-    struct link *here = link_find(domains[from], domains[to]->self.uuid, 0), *there = link_find(domains[to], domains[from]->self.uuid, 0);
+    struct link *here = link_find(domains[from], domains[to]->self.uuid, 0),
+                *there = link_find(domains[to], domains[from]->self.uuid, 0);
     for (int i = 0; i < here->lanes; i++)
-        if (!there || here->lane[i].state != LANE_UP || there->lane[i].state != LANE_UP || here->lane[i].epoch != there->lane[i].epoch)
+        if (!there || here->lane[i].state != LANE_UP || there->lane[i].state != LANE_UP ||
+            here->lane[i].epoch != there->lane[i].epoch)
             return false;
     return true;
 }
@@ -80,8 +84,7 @@ static void look_around(unsigned turn)
 static void part(struct link_domain *domain)
 {
     domain->closing = true;
-    list_each (node, &domain->links)
-        lanes_lose(list_entry(node, struct link, node), "the test ends");
+    list_each(node, &domain->links) lanes_lose(list_entry(node, struct link, node), "the test ends");
 }
 
 static void test_crossing(void **state)

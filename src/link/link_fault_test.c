@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link does when lanes die, come back, or never come; when payloads are given up; when a peer is lost or says nonsense. */
+/* What a link does when lanes die, come back, or never come; when payloads are given up; when a peer is lost or says
+ * nonsense. */
 #include "link/link_testing.h"
 
 #include "base/param.h"
@@ -36,9 +37,10 @@ static void reconnect(struct script *script)
     script_settle(script);
 }
 
-/* ---- Failover ------------------------------------------------------------------------------------------------------ */
+/* ---- Failover ---- */
 
-/* Lane 1 dies with one segment arrived, one half landed; the rest goes over lane 0, and what has arrived does not go again. */
+/* Lane 1 dies with one segment arrived, one half landed; the rest goes over lane 0, and what has arrived does not go
+ * again. */
 static void test_lane_dies_in_the_middle(void **state)
 {
     struct script *script = start(2);
@@ -64,7 +66,8 @@ static void test_lane_dies_in_the_middle(void **state)
     script_free(script);
 }
 
-/* What lies in a closed lane of the old epoch is delivered late: the peer's end is closed before the segment goes again. */
+/* What lies in a closed lane of the old epoch is delivered late: the peer's end is closed before the segment goes
+ * again. */
 static void test_nothing_late_lands(void **state)
 {
     struct script *script = start(2);
@@ -73,8 +76,8 @@ static void test_nothing_late_lands(void **state)
     script_act_all(script, 1, SCRIPT_DELIVER);
     error_note(TUTTI_SYSTEM_ERROR, "the test ends lane 1");
     lanes_dead(&script->side[0].link->lane[1], TUTTI_SYSTEM_ERROR); /* as after silence: only one side knows */
-    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER)); /* segment 0 */
-    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER)); /* LANE_DEAD */
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));          /* segment 0 */
+    assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));          /* LANE_DEAD */
     assert_false(script_act(script, 0, 1, SCRIPT_DELIVER));
     script_settle(script);
     assert_true(payload_pair_right(first));
@@ -105,7 +108,8 @@ static void test_late_segment_that_still_counts(void **state)
     script_free(script);
 }
 
-/* A lane that is up at one end only is closed there: the other must not let it come up later, with what was put on it. */
+/* A lane that is up at one end only is closed there: the other must not let it come up later, with what was put on it.
+ */
 static void test_dead_before_it_was_up(void **state)
 {
     struct script_shape shape = {.lanes = 2};
@@ -121,7 +125,8 @@ static void test_dead_before_it_was_up(void **state)
     assert_int_equal(script->side[1].link->lane[1].puts, 1);
     error_note(TUTTI_SYSTEM_ERROR, "the test ends lane 1");
     lanes_dead(&script->side[1].link->lane[1], TUTTI_SYSTEM_ERROR);
-    while (script_act(script, 1, 0, SCRIPT_DELIVER) || script_act(script, 0, 0, SCRIPT_DELIVER) || script_act(script, 1, 0, SCRIPT_SENT))
+    while (script_act(script, 1, 0, SCRIPT_DELIVER) || script_act(script, 0, 0, SCRIPT_DELIVER) ||
+           script_act(script, 1, 0, SCRIPT_SENT))
         ;
     assert_true(payload_pair_right(first));
     script_act(script, 0, 1, SCRIPT_UP);
@@ -139,8 +144,8 @@ static int smaller_side(const struct script *script)
 }
 
 /*
- * Both sides connect at once, and the greater one several times before it hears of the other. Its last attempt comes when the lane of the
- * smaller one is up: it was begun before, so it ends no lane.
+ * Both sides connect at once, and the greater one several times before it hears of the other. Its last attempt comes
+ * when the lane of the smaller one is up: it was begun before, so it ends no lane.
  */
 static void test_late_attempt_ends_nothing(void **state)
 {
@@ -256,9 +261,10 @@ static void test_both_connect_first(void **state)
     script_free(script);
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------------ */
+/* ---- Messages ---- */
 
-/* Of the messages under way some arrive, all acknowledgements are lost: all go again, the peer takes each once, in order. */
+/* Of the messages under way some arrive, all acknowledgements are lost: all go again, the peer takes each once, in
+ * order. */
 static void test_messages_repeated(void **state)
 {
     enum { N = 12 };
@@ -367,7 +373,7 @@ static void test_room_inside_a_flush(void **state)
     }
 }
 
-/* ---- A lost peer --------------------------------------------------------------------------------------------------- */
+/* ---- A lost peer ---- */
 
 static void assert_lost(struct script *script, struct payload *payload)
 {
@@ -488,7 +494,8 @@ static void test_lossless_lane_ends_inside_a_message(void **state)
 static void test_peer_leaves(void **state)
 {
     struct script *script = start(2);
-    struct payload *said = payload_new(true, 1, 7, 10), *heard = payload_new(false, 1, 7, 10), *vain = payload_new(false, 2, 7, 10);
+    struct payload *said = payload_new(true, 1, 7, 10), *heard = payload_new(false, 1, 7, 10),
+                   *vain = payload_new(false, 2, 7, 10);
     payload_start(said, script->side[1].link);
     payload_start(vain, script->side[0].link);
     script->automatic = true;

@@ -96,7 +96,8 @@ static void test_data_lanes_die_and_come_back(void **state)
     script_free(script);
 }
 
-/* Data lanes keep no link: with no lane for messages it is down, and lost after its patience, though segments could go. */
+/* Data lanes keep no link: with no lane for messages it is down, and lost after its patience, though segments could go.
+ */
 static void test_only_lanes_of_messages_keep_a_link(void **state)
 {
     struct script *script = start();
@@ -212,7 +213,8 @@ static void test_puts_without_keys(void **state)
     }
 }
 
-/* A receive is given up while puts are on their way: their lane is closed before its memory is given back, and other payloads go on. */
+/* A receive is given up while puts are on their way: their lane is closed before its memory is given back, and other
+ * payloads go on. */
 static void test_giving_up_a_receive_closes_direct_lanes(void **state)
 {
     struct script *script = start_direct();

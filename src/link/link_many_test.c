@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many payloads at once: finding one by its tag takes as many steps among twenty thousand as among twenty. Counted, not timed. */
+/* Many payloads at once: finding one by its tag takes as many steps among twenty thousand as among twenty. Counted, not
+ * timed. */
 #include "link/link_testing.h"
 
 #include <setjmp.h>
@@ -25,8 +26,7 @@ static int longest(const struct tags *tags)
     int most = 0;
     for (uint32_t i = 0; i <= tags->mask; i++) {
         int length = 0;
-        list_each (node, &tags->list[i])
-            length++;
+        list_each(node, &tags->list[i]) length++;
         most = length > most ? length : most;
     }
     return most;
@@ -127,7 +127,8 @@ static void test_many_messages_of_a_round(void **state)
     for (uint32_t k = 0; k < 2; k++) {
         for (int end = 0; end < 2; end++)
             pair[k][end] = payload_new(!end, k, 7, k ? 5 : EAGER + 5);
-        pair[k][0]->send.tag = pair[k][1]->recv.tag = (struct wire_tag){.comm = 1, .seq = 3, .round = 2, .message = k * 4096, .to = 1};
+        pair[k][0]->send.tag = pair[k][1]->recv.tag =
+            (struct wire_tag){.comm = 1, .seq = 3, .round = 2, .message = k * 4096, .to = 1};
         payload_start(pair[k][1], script->side[1].link);
     }
     for (uint32_t k = 0; k < 2; k++)
@@ -151,12 +152,8 @@ static int test_setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_receives_first),
-        CASE(test_sends_first),
-        CASE(test_large_sends_first),
-        CASE(test_sends_to_itself_first),
-        CASE(test_few_again),
-        CASE(test_many_messages_of_a_round),
+        CASE(test_receives_first),        CASE(test_sends_first), CASE(test_large_sends_first),
+        CASE(test_sends_to_itself_first), CASE(test_few_again),   CASE(test_many_messages_of_a_round),
     };
     return cmocka_run_group_tests(tests, test_setup, NULL);
 }

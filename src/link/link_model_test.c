@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link against its model (failover_model.h): both take the same steps, on lanes that do only what the step says, and after each
- * the state of both ends, what they keep, and what is on its way must be the same. All steps of small shapes, and long walks drawn
- * from seeds. `link_model_test SEED STEPS` walks one for longer.
+ * The link against its model (failover_model.h): both take the same steps, on lanes that do only what the step says,
+ * and after each the state of both ends, what they keep, and what is on its way must be the same. All steps of small
+ * shapes, and long walks drawn from seeds. `link_model_test SEED STEPS` walks one for longer.
  */
 #include "link/failover_model.h"
 #include "link/link_testing_lane.h"
@@ -29,7 +29,7 @@ struct pair {
 
 static uint64_t compared;
 
-/* ---- From the model's numbers to the link's ------------------------------------------------------------------------- */
+/* ---- From the model's numbers to the link's ---- */
 
 static int link_lane_of(const struct model_shape *shape, int lane)
 {
@@ -48,7 +48,8 @@ static struct link *link_at(const struct pair *pair, int side)
 
 static struct script_lane *find_end(const struct pair *pair, int side, const struct model_connection *c)
 {
-    list_each (node, &pair->script->side[side].transport->lanes) {
+    list_each(node, &pair->script->side[side].transport->lanes)
+    {
         struct script_lane *lane = list_entry(node, struct script_lane, node);
         if (lane->index == link_lane_of(pair->shape, c->lane) && lane->epoch == c->epoch)
             return lane;
@@ -59,7 +60,8 @@ static struct script_lane *find_end(const struct pair *pair, int side, const str
 static int payload_segments; /* of each payload of the shape */
 
 /* Segments go to the lanes in turn, as in the model: `left` tells which segment it is. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
+                uint64_t now)
 {
     int segment = payload_segments - (int)(left / SCRIPT_SEGMENT);
     for (int i = 0; i < count; i++)
@@ -104,7 +106,7 @@ static uint16_t plain(uint16_t message)
     }
 }
 
-/* ---- Comparison ---------------------------------------------------------------------------------------------------- */
+/* ---- Comparison ---- */
 
 static void compare_lanes(const struct pair *pair, int side)
 {
@@ -136,7 +138,8 @@ static void compare_queue(const struct pair *pair, int side)
     const struct model_side *model = &pair->state.side[side];
     struct link *link = link_at(pair, side);
     int count = 0;
-    list_each (node, &link->outgoing) {
+    list_each(node, &link->outgoing)
+    {
         const struct message *message = list_entry(node, struct message, node);
         if (message->sequence <= link_at(pair, 1 - side)->received)
             continue;
@@ -147,7 +150,8 @@ static void compare_queue(const struct pair *pair, int side)
     if (!model->lost) /* then nothing is kept; what has left may still arrive */
         assert_int_equal(count, model->queued);
     count = 0;
-    list_each (node, &link->bulk) {
+    list_each(node, &link->bulk)
+    {
         const struct link_send *send = list_entry(node, struct link_send, node);
         assert_int_equal(send->tag.seq + 1, model->bulk[count]);
         count++;
@@ -160,7 +164,9 @@ static uint8_t lane_of_in_model(const struct pair *pair, uint8_t lane_of)
     unsigned lane = lane_of & ~(unsigned)LINK_READING;
     if (lane_of == LINK_ARRIVED)
         return MODEL_ARRIVED;
-    return lane ? (uint8_t)((model_lane_of(pair->shape, (int)lane - 1) + 1) | (lane_of & LINK_READING ? MODEL_READING : 0)) : 0;
+    return lane ? (uint8_t)((model_lane_of(pair->shape, (int)lane - 1) + 1) |
+                            (lane_of & LINK_READING ? MODEL_READING : 0))
+                : 0;
 }
 
 static enum model_status status_of(const struct payload *payload)
@@ -181,7 +187,8 @@ static void compare_payload(const struct pair *pair, int p)
     assert_int_equal(status_of(pair->send[p]), send->status);
     if (send->status == MODEL_ACTIVE)
         assert_int_equal(mine->slot, send->slot);
-    for (int i = 0; (send->status == MODEL_ACTIVE || send->status == MODEL_OVER) && i < pair->shape->payload[p].segments; i++)
+    for (int i = 0;
+         (send->status == MODEL_ACTIVE || send->status == MODEL_OVER) && i < pair->shape->payload[p].segments; i++)
         assert_int_equal(lane_of_in_model(pair, mine->lane_of[i]), send->lane_of[i]);
     if (recv->cancelled)
         return;
@@ -194,10 +201,12 @@ static void compare_payload(const struct pair *pair, int p)
     assert_int_equal(pair->recv[p]->recv.bitmap_few, recv->bitmap);
 }
 
-static void compare_flight(const struct pair *pair, int side, const struct script_lane *lane, const struct model_end *end)
+static void compare_flight(const struct pair *pair, int side, const struct script_lane *lane,
+                           const struct model_end *end)
 {
     int count = 0;
-    list_each (node, &lane->flight) {
+    list_each(node, &lane->flight)
+    {
         const struct packet *packet = list_entry(node, struct packet, node);
         assert_true(count < end->flights);
         uint8_t what = end->flight[count++];
@@ -211,7 +220,8 @@ static void compare_flight(const struct pair *pair, int side, const struct scrip
     }
     assert_int_equal(count, end->flights);
     count = 0;
-    list_each (node, &lane->sources) {
+    list_each(node, &lane->sources)
+    {
         const struct packet *packet = list_entry(node, struct packet, source);
         assert_int_equal(packet->imm & 0xffff, end->source[count] & 15);
         count++;
@@ -239,18 +249,19 @@ static void compare_connections(const struct pair *pair)
                 assert_int_equal(end->flights, 0);
         }
     for (int side = 0; side < 2; side++)
-        list_each (node, &pair->script->side[side].transport->lanes)
-            open -= !list_entry(node, struct script_lane, node)->closed;
+        list_each(node, &pair->script->side[side].transport->lanes) open -=
+            !list_entry(node, struct script_lane, node)->closed;
     assert_int_equal(open, 0);
 }
 
 /*
- * The model leaves out acknowledgements, and repetitions of what the peer has. So they arrive here at once, which must change
- * nothing, and are taken out.
+ * The model leaves out acknowledgements, and repetitions of what the peer has. So they arrive here at once, which must
+ * change nothing, and are taken out.
  */
 static bool take_out(const struct pair *pair, int side, struct script_lane *lane)
 {
-    list_each_safe (node, &lane->flight) {
+    list_each_safe(node, &lane->flight)
+    {
         struct packet *packet = list_entry(node, struct packet, node);
         struct wire_sequence sequence;
         memcpy(&sequence, packet->bytes, sizeof sequence);
@@ -269,9 +280,8 @@ static bool take_out(const struct pair *pair, int side, struct script_lane *lane
 static void take_out_all(const struct pair *pair)
 {
     for (int side = 0; side < 2; side++)
-        list_each (node, &pair->script->side[side].transport->lanes)
-            while (take_out(pair, side, list_entry(node, struct script_lane, node)))
-                ;
+        list_each(node, &pair->script->side[side].transport->lanes) while (
+            take_out(pair, side, list_entry(node, struct script_lane, node)));
 }
 
 static void compare(const struct pair *pair)
@@ -287,7 +297,7 @@ static void compare(const struct pair *pair)
     compared++;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
 /* Only this lane is due; for side 1, which waits for side 0 otherwise, the link has been down for long. */
 static void retry(const struct pair *pair, int side, int lane)
@@ -313,8 +323,9 @@ static void alarm_at(const struct pair *pair, int side, int lane)
 static bool act(struct pair *pair, struct model_action action)
 {
     static const enum script_action happens[MODEL_KINDS] = {
-        [MODEL_CONNECT] = SCRIPT_CONNECT, [MODEL_UP] = SCRIPT_UP,     [MODEL_DELIVER] = SCRIPT_DELIVER, [MODEL_SENT] = SCRIPT_SENT,
-        [MODEL_DOWN] = SCRIPT_DOWN,       [MODEL_KILL] = SCRIPT_KILL, [MODEL_REFUSE] = SCRIPT_REFUSE};
+        [MODEL_CONNECT] = SCRIPT_CONNECT, [MODEL_UP] = SCRIPT_UP,     [MODEL_DELIVER] = SCRIPT_DELIVER,
+        [MODEL_SENT] = SCRIPT_SENT,       [MODEL_DOWN] = SCRIPT_DOWN, [MODEL_KILL] = SCRIPT_KILL,
+        [MODEL_REFUSE] = SCRIPT_REFUSE};
     int lane = link_lane_of(pair->shape, action.lane);
     switch (action.kind) {
     case MODEL_RETRY:
@@ -384,7 +395,7 @@ static void end(struct pair *pair)
     }
 }
 
-/* ---- Ways ---------------------------------------------------------------------------------------------------------- */
+/* ---- Ways ---- */
 
 /* Follows the choices, of which only the last step is new: the others were compared before. */
 static void follow(const struct model_shape *shape, const uint8_t *choices, int length)
@@ -454,7 +465,12 @@ static void walk(uint64_t seed, int steps)
     struct model_action actions[MODEL_ACTIONS];
     struct pair pair;
     draws = seed;
-    struct model_shape shape = {.lanes = 1 + (int)draw(2), .data_lanes = (int)draw(2), .payloads = 2, .faults = 12, .kinds = FAULTS, .window = 2};
+    struct model_shape shape = {.lanes = 1 + (int)draw(2),
+                                .data_lanes = (int)draw(2),
+                                .payloads = 2,
+                                .faults = 12,
+                                .kinds = FAULTS,
+                                .window = 2};
     int segments = 1 + (int)draw(MODEL_SEGMENTS);
     for (int i = 0; i < 2; i++)
         shape.payload[i] = (struct model_payload_shape){(int)draw(2), segments, -1};

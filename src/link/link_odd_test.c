@@ -20,7 +20,7 @@ static struct script *start(int lanes)
     return script;
 }
 
-/* ---- Giving up ----------------------------------------------------------------------------------------------------- */
+/* ---- Giving up ---- */
 
 static void test_cancel_what_waits(void **state)
 {
@@ -61,7 +61,8 @@ static void test_cancel_receive_under_way(void **state)
     script_free(script);
 }
 
-/* Segments are on their way, some of them half: the memory is given back at once, and lanes and other payloads are none the worse. */
+/* Segments are on their way, some of them half: the memory is given back at once, and lanes and other payloads are none
+ * the worse. */
 static void test_cancel_send_that_is_read(void **state)
 {
     struct script *script = start(2);
@@ -115,7 +116,7 @@ static void test_failed_receive_keeps_its_slot(void **state)
     script_free(script);
 }
 
-/* ---- Callbacks that call back -------------------------------------------------------------------------------------- */
+/* ---- Callbacks that call back ---- */
 
 struct other {
     struct payload *payload;
@@ -218,7 +219,7 @@ static void test_next_from_inside_a_loss(void **state)
     script_free(script);
 }
 
-/* ---- Peers that talk nonsense -------------------------------------------------------------------------------------- */
+/* ---- Peers that talk nonsense ---- */
 
 struct spoken {
     struct wire_sequence sequence;
@@ -299,7 +300,8 @@ static void bad_credit(uint16_t slot, uint64_t segment, bool taken)
     struct payload *send = payload_new(true, 1, 7, 3 * SEGMENT);
     struct wire_credit credit = {.length = 3 * SEGMENT, .segment = segment};
     payload_start(send, script->side[0].link);
-    say(script, (struct wire_message){.tag = script_tag(1), .kind = WIRE_CREDIT, .slot = slot, .call.signature = 7}, &credit, sizeof credit);
+    say(script, (struct wire_message){.tag = script_tag(1), .kind = WIRE_CREDIT, .slot = slot, .call.signature = 7},
+        &credit, sizeof credit);
     assert_int_equal(send->done, taken ? 0 : 1);
     if (!taken)
         assert_int_equal(send->result, TUTTI_SYSTEM_ERROR);
@@ -330,7 +332,8 @@ static void test_slot_credited_twice(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         send[i] = payload_new(true, i, 7, 3 * SEGMENT);
         payload_start(send[i], script->side[0].link);
-        say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = 5, .call.signature = 7}, &credit, sizeof credit);
+        say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = 5, .call.signature = 7},
+            &credit, sizeof credit);
     }
     assert_int_equal(send[0]->done, 0);
     assert_int_equal(send[1]->done, 1);
@@ -387,7 +390,7 @@ static void test_message_that_changes(void **state)
     script_free(script);
 }
 
-/* ---- Payloads that nobody asks for --------------------------------------------------------------------------------- */
+/* ---- Payloads that nobody asks for ---- */
 
 static void bound_early(struct script *script, size_t most)
 {
@@ -439,7 +442,8 @@ static void test_held_back_in_another_call(void **state)
 {
     for (int send_first = 0; send_first < 2; send_first++) {
         struct script *script = start(1);
-        struct payload *send = payload_new(true, 1, 7, 100), *recv = payload_new(false, 1, 7, 101), *empty = payload_new(true, 2, 7, 0);
+        struct payload *send = payload_new(true, 1, 7, 100), *recv = payload_new(false, 1, 7, 101),
+                       *empty = payload_new(true, 2, 7, 0);
         script->side[0].link->held = true;
         payload_start(empty, script->side[0].link);
         assert_int_equal(empty->done, 1);
@@ -480,14 +484,16 @@ static void test_early_credits(void **state)
     bound_early(script, 20000);
     for (int turn = 0; turn < 3; turn++) {
         for (uint32_t i = 0; i < 100; i++)
-            say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit, sizeof credit);
+            say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit,
+                sizeof credit);
         assert_int_equal(script->side[0].lost, 0);
         assert_true(script->side[0].link->early > 100 * sizeof credit);
         link_forget_comm(script->side[0].domain, 1);
         assert_int_equal(script->side[0].link->early, 0);
     }
     for (uint32_t i = 0; i < 400; i++)
-        say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit, sizeof credit);
+        say(script, (struct wire_message){.tag = script_tag(i), .kind = WIRE_CREDIT, .slot = (uint16_t)i}, &credit,
+            sizeof credit);
     assert_int_equal(script->side[0].lost, 1);
     script_free(script);
 }

@@ -13,11 +13,11 @@
 
 /* A policy of which a test sees what it was told, and says what it answers. Of side 0: that link is made first. */
 static struct {
-    int lanes;   /* wished for; -1: not known */
-    int asked;   /* how often for lanes */
+    int lanes; /* wished for; -1: not known */
+    int asked; /* how often for lanes */
     uint16_t roles[LINK_MAX_LANES];
     struct path_window window;
-    int pick;    /* lane index; -1: in turn; -2: wait */
+    int pick; /* lane index; -1: in turn; -2: wait */
     uint64_t credit;
     int ups, downs;
     uint32_t posted, landed[LINK_MAX_LANES];
@@ -39,7 +39,8 @@ static struct path_window window(void *state, const struct path_lane *lane)
     return told.window;
 }
 
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
+                uint64_t now)
 {
     if (told.pick == -1)
         return script_policy.pick(state, lanes, count, length, left, now);
@@ -160,7 +161,8 @@ static void test_true_time(void **state)
     usleep(5000);
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     link_poll(script->side[1].domain);
-    assert_true(script_act(script, 1, 0, SCRIPT_DELIVER)); /* its word, at once: the quickest, by which clocks are compared */
+    assert_true(
+        script_act(script, 1, 0, SCRIPT_DELIVER)); /* its word, at once: the quickest, by which clocks are compared */
     assert_int_equal(told.landed[0], 1);
     assert_true(told.last_landed - told.last_posted >= 5000000);
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
@@ -405,10 +407,11 @@ static void test_lies(void **state)
     payload_pair(script, 0, 1, 4 * SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     struct link *link = script->side[0].link;
-    struct wire_landed words[] = {{.when = 1, .epoch = link->lane[0].epoch, .lane = 0, .imm = 77, .number = 1},
-                                  {.when = UINT64_MAX, .epoch = link->lane[0].epoch, .lane = 0xffffffff, .number = 2},
-                                  {.when = 1ull << 63, .epoch = link->lane[0].epoch, .lane = LINK_MAX_LANES, .number = 3},
-                                  {.when = 5, .epoch = link->lane[0].epoch + 2, .lane = 0, .imm = 0, .number = 4}};
+    struct wire_landed words[] = {
+        {.when = 1, .epoch = link->lane[0].epoch, .lane = 0, .imm = 77, .number = 1},
+        {.when = UINT64_MAX, .epoch = link->lane[0].epoch, .lane = 0xffffffff, .number = 2},
+        {.when = 1ull << 63, .epoch = link->lane[0].epoch, .lane = LINK_MAX_LANES, .number = 3},
+        {.when = 5, .epoch = link->lane[0].epoch + 2, .lane = 0, .imm = 0, .number = 4}};
     flight_hear(link, words, sizeof words);
     flight_hear(link, words, sizeof words - 1);
     flight_hear(link, words, 3);

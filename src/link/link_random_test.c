@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads of all sizes both ways while everything that can happen to lanes happens, in an order drawn from a seed: each payload
- * must arrive once, whole, and its memory be left alone from then on. `link_random_test SEED STEPS` runs one seed for longer.
+ * Payloads of all sizes both ways while everything that can happen to lanes happens, in an order drawn from a seed:
+ * each payload must arrive once, whole, and its memory be left alone from then on. `link_random_test SEED STEPS` runs
+ * one seed for longer.
  */
 #include "link/link_testing.h"
 
@@ -31,7 +32,8 @@ struct world {
     struct pair pair[PAIRS];
     uint64_t state;
     uint32_t seq;
-    bool bounded; /* little may come early: small payloads are held back now and then, and none is given up, for that leaves some */
+    bool bounded; /* little may come early: small payloads are held back now and then, and none is given up, for that
+                     leaves some */
     uint64_t arrived, cancelled, killed;
 };
 
@@ -135,9 +137,9 @@ static void work_on_a_pair(void)
 /* Weights out of 64. */
 static enum script_action draw_action(void)
 {
-    static const uint8_t weights[SCRIPT_ACTIONS] = {[SCRIPT_CONNECT] = 5, [SCRIPT_UP] = 5,   [SCRIPT_DELIVER] = 26,
-                                                    [SCRIPT_PART] = 4,    [SCRIPT_SENT] = 14, [SCRIPT_KILL] = 1,
-                                                    [SCRIPT_DOWN] = 4,    [SCRIPT_FULL] = 1,  [SCRIPT_ROOM] = 4};
+    static const uint8_t weights[SCRIPT_ACTIONS] = {
+        [SCRIPT_CONNECT] = 5, [SCRIPT_UP] = 5,   [SCRIPT_DELIVER] = 26, [SCRIPT_PART] = 4, [SCRIPT_SENT] = 14,
+        [SCRIPT_KILL] = 1,    [SCRIPT_DOWN] = 4, [SCRIPT_FULL] = 1,     [SCRIPT_ROOM] = 4};
     uint32_t drawn = draw(64);
     for (int action = 0; action < SCRIPT_ACTIONS; action++) {
         if (drawn < weights[action])
@@ -220,7 +222,8 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
 {
     struct world fresh = {.state = seed};
     world = &fresh;
-    struct script_shape shape = {.caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .direct = draw(2)};
+    struct script_shape shape = {
+        .caps = caps, .lanes = 1 + (int)draw(4), .data_lanes = draw(2) ? (int)draw(4) : 0, .direct = draw(2)};
     fresh.script = script_new(&shape);
     script_join(fresh.script);
     fresh.bounded = draw(3) == 0;
@@ -231,9 +234,10 @@ static void run(uint64_t seed, uint64_t steps, uint32_t caps)
     finish_all();
     assert_int_equal(fresh.script->registrations, 0);
     script_free(fresh.script);
-    print_message("seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died\n", (unsigned long long)seed,
-                  shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",
-                  (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled, (unsigned long long)fresh.killed);
+    print_message("seed %llu: %d and %d lanes%s, %llu payloads arrived, %llu given up, %llu lanes died\n",
+                  (unsigned long long)seed, shape.lanes, shape.data_lanes, fresh.bounded ? ", bounded" : "",
+                  (unsigned long long)fresh.arrived, (unsigned long long)fresh.cancelled,
+                  (unsigned long long)fresh.killed);
     assert_true(fresh.arrived > 0);
 }
 

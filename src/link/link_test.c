@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link does while its lanes live: matching, small and large payloads, windows, order, cancelling, calls that differ. */
+/* What a link does while its lanes live: matching, small and large payloads, windows, order, cancelling, calls that
+ * differ. */
 #include "link/link_testing.h"
 
 #include <setjmp.h>
@@ -24,7 +25,7 @@ static struct script *start(int lanes)
     return start_shape((struct script_shape){.lanes = lanes});
 }
 
-/* ---- Matching ------------------------------------------------------------------------------------------------------ */
+/* ---- Matching ---- */
 
 static const size_t lengths[] = {0, 1, EAGER, EAGER + 1, SEGMENT, SEGMENT + 1, 5 * SEGMENT, 65 * SEGMENT + 17};
 #define LENGTHS (sizeof lengths / sizeof *lengths)
@@ -95,8 +96,8 @@ static void test_many_at_once_in_any_order(void **state)
     script_free(script);
 }
 
-/* A send that is over at once leaves nothing behind; one that is not is left to an ordinary send. A receive takes what has come, and what comes while it
- * is expected, also where the calls differ. */
+/* A send that is over at once leaves nothing behind; one that is not is left to an ordinary send. A receive takes what
+ * has come, and what comes while it is expected, also where the calls differ. */
 static void test_at_once(void **state)
 {
     struct script *script = start(1);
@@ -146,7 +147,7 @@ static void test_self(void **state)
     script_free(script);
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ---- */
 
 static void test_segments_are_spread_within_the_window(void **state)
 {
@@ -242,7 +243,7 @@ static void test_sources_read_at_once(void **state)
     script_free(script);
 }
 
-/* ---- DONE before the source is read -------------------------------------------------------------------------------- */
+/* ---- DONE before the source is read ---- */
 
 static void deliver_credit_and_segments(struct script *script)
 {
@@ -292,7 +293,7 @@ static void test_slot_again_before_sent(void **state)
     script_free(script);
 }
 
-/* ---- Calls that differ --------------------------------------------------------------------------------------------- */
+/* ---- Calls that differ ---- */
 
 static void differ(size_t send_length, size_t recv_length, uint32_t signature, bool send_first)
 {

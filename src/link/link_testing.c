@@ -7,7 +7,7 @@
 static struct script *opening;
 static int opening_side;
 
-/* ---- Packets ------------------------------------------------------------------------------------------------------- */
+/* ---- Packets ---- */
 
 struct packet *script_packet_new(size_t length)
 {
@@ -50,7 +50,7 @@ static void drop_sources(struct script_lane *lane)
     }
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ---- */
 
 static struct script_lane *of(struct lane *lane)
 {
@@ -58,7 +58,6 @@ static struct script_lane *of(struct lane *lane)
     REQUIRE(!mine->closed);
     return mine;
 }
-
 
 static void lane_free(struct script_lane *lane)
 {
@@ -83,7 +82,8 @@ void script_reap(struct script *script)
     for (int side = 0; side < 2; side++) {
         if (!script->side[side].transport)
             continue;
-        list_each_safe (node, &script->side[side].transport->lanes) {
+        list_each_safe(node, &script->side[side].transport->lanes)
+        {
             struct script_lane *lane = list_entry(node, struct script_lane, node);
             if (is_over(lane))
                 lane_free(lane);
@@ -91,8 +91,8 @@ void script_reap(struct script *script)
     }
 }
 
-static tutti_result_t on_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
-                              struct wire_process *self, struct transport **out)
+static tutti_result_t on_open(const struct transport_ops *ops, const struct transport_owner *owner,
+                              struct poller *poller, struct wire_process *self, struct transport **out)
 {
     struct transport *transport = calloc(1, sizeof *transport);
     REQUIRE(transport && opening);
@@ -109,7 +109,8 @@ static tutti_result_t on_open(const struct transport_ops *ops, const struct tran
 
 static void on_close(struct transport *transport)
 {
-    list_each_safe (node, &transport->lanes) {
+    list_each_safe(node, &transport->lanes)
+    {
         struct script_lane *lane = list_entry(node, struct script_lane, node);
         REQUIRE(lane->closed || transport->script->shape.alone);
         lane_free(lane);
@@ -134,8 +135,8 @@ static bool on_nic(struct transport *transport, unsigned device, struct transpor
     return device < 2;
 }
 
-static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                   uint32_t known, uint64_t session, void *user, struct lane **out)
+static tutti_result_t on_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                                   uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     if (transport->script->fail_opens) {
         transport->script->fail_opens--;
@@ -242,7 +243,8 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
     packet->token = put->token;
     if (put->remote) {
         const struct transport_memory *memory = put->memory;
-        REQUIRE((base->ops->caps & TRANSPORT_DIRECT) && script_registered(1 - base->transport->side, put->remote->key[0]));
+        REQUIRE((base->ops->caps & TRANSPORT_DIRECT) &&
+                script_registered(1 - base->transport->side, put->remote->key[0]));
         REQUIRE(memory && script_registered(base->transport->side, memory->key[0]));
         REQUIRE((const char *)put->source >= (char *)memory->address &&
                 (const char *)put->source + put->length <= (char *)memory->address + memory->length);
@@ -260,7 +262,8 @@ static tutti_result_t on_put(struct lane *base, const struct put *put)
 static void on_give_up(struct lane *base, uint64_t token)
 {
     struct script_lane *lane = of(base);
-    list_each_safe (node, &lane->sources) {
+    list_each_safe(node, &lane->sources)
+    {
         struct packet *packet = list_entry(node, struct packet, source);
         if (packet->token != token)
             continue;
@@ -279,7 +282,8 @@ bool script_registered(int side, uint32_t key)
     return key && registered[side][key % 4096] && registered[side][key % 4096]->key[0] == key;
 }
 
-static tutti_result_t on_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+static tutti_result_t on_register(struct transport *transport, void *address, size_t length,
+                                  struct transport_memory **out)
 {
     static uint32_t last;
     if (!transport->script->shape.direct || transport->script->fail_registrations > 0) {
@@ -353,13 +357,14 @@ static struct transport_ops script_ops = {
     .disarm = on_disarm,
 };
 
-/* ---- A second transport, whose lanes carry data alone: the first one keeps them ---------------------------------------- */
+/* ---- A second transport, whose lanes carry data alone: the first one keeps them ---- */
 
-static tutti_result_t data_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
-                                struct wire_process *self, struct transport **out)
+static tutti_result_t data_open(const struct transport_ops *ops, const struct transport_owner *owner,
+                                struct poller *poller, struct wire_process *self, struct transport **out)
 {
     *out = opening->side[opening_side].transport;
-    return opening->shape.data_lanes ? TUTTI_SUCCESS : error_note(TUTTI_INVALID_USAGE, "the script has no lanes for data alone");
+    return opening->shape.data_lanes ? TUTTI_SUCCESS
+                                     : error_note(TUTTI_INVALID_USAGE, "the script has no lanes for data alone");
 }
 
 static void data_close(struct transport *transport)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two link domains in one process, joined by a transport of memory on which nothing happens by itself: a test, or a fuzzer, says
- * what arrives, what is read, which lane dies and who learns of it, in any order that the contract of transports allows. A call
- * that the contract forbids ends the program.
+ * Two link domains in one process, joined by a transport of memory on which nothing happens by itself: a test, or a
+ * fuzzer, says what arrives, what is read, which lane dies and who learns of it, in any order that the contract of
+ * transports allows. A call that the contract forbids ends the program.
  */
 #ifndef TUTTI_LINK_LINK_TESTING_H
 #define TUTTI_LINK_LINK_TESTING_H
 
 #include "link/internal.h"
 
-/* What may happen next to the lanes of one index that a side holds; the oldest lane to which it can happen is taken, or the
- * newest if script.newest is set. */
+/* What may happen next to the lanes of one index that a side holds; the oldest lane to which it can happen is taken, or
+ * the newest if script.newest is set. */
 enum script_action {
     SCRIPT_CONNECT, /* the peer accepts a connection that this side began, even one that was given up since */
     SCRIPT_REFUSE,  /* a connection that this side began fails */
@@ -28,11 +28,11 @@ enum script_action {
 struct script_shape {
     uint32_t caps;
     int lanes;
-    int data_lanes; /* so many more, of a transport that carries data alone */
-    bool direct;    /* the latter store puts by keys */
-    size_t max_msg; /* 0: 16384 */
+    int data_lanes;                   /* so many more, of a transport that carries data alone */
+    bool direct;                      /* the latter store puts by keys */
+    size_t max_msg;                   /* 0: 16384 */
     const struct path_policy *policy; /* NULL: lanes in turn */
-    bool alone;     /* side 1 has no domain: what it says comes from script_say() and script_throw() */
+    bool alone; /* side 1 has no domain: what it says comes from script_say() and script_throw() */
 };
 
 struct script_side {
@@ -49,18 +49,18 @@ struct script_side {
 struct script {
     struct script_shape shape;
     struct script_side side[2];
-    bool automatic;    /* polls let everything happen */
-    bool newest;       /* actions take the newest lane, not the oldest */
-    bool unreachable;  /* connections fail because the network is in the way, not because nobody listens */
-    bool sent_at_once; /* put() calls sent() from inside */
-    bool down_inside;  /* msg() on a broken lane calls down() from inside */
-    bool room_inside;  /* msg() calls writable() from inside */
-    uint64_t session;  /* of the links that script_join() makes */
-    int fail_opens;    /* so many lane_open() fail */
-    int opened;        /* lanes */
-    int registrations; /* in force */
+    bool automatic;         /* polls let everything happen */
+    bool newest;            /* actions take the newest lane, not the oldest */
+    bool unreachable;       /* connections fail because the network is in the way, not because nobody listens */
+    bool sent_at_once;      /* put() calls sent() from inside */
+    bool down_inside;       /* msg() on a broken lane calls down() from inside */
+    bool room_inside;       /* msg() calls writable() from inside */
+    uint64_t session;       /* of the links that script_join() makes */
+    int fail_opens;         /* so many lane_open() fail */
+    int opened;             /* lanes */
+    int registrations;      /* in force */
     int fail_registrations; /* so many registrations fail */
-    unsigned depth;    /* upcalls under way */
+    unsigned depth;         /* upcalls under way */
     unsigned char *current; /* the message that is being delivered */
     size_t current_length;
 };
@@ -94,7 +94,8 @@ bool script_dial(struct script *script, int index, uint32_t epoch);
 bool script_say(struct script *script, int index, const void *bytes, size_t length);
 bool script_throw(struct script *script, int index, uint32_t imm, uint64_t offset, size_t length, size_t told);
 
-/* For script_new() and script_free(): the next domain that opens is this side's; a side that only speaks by the calls above. */
+/* For script_new() and script_free(): the next domain that opens is this side's; a side that only speaks by the calls
+ * above. */
 void script_opening(struct script *script, int side);
 struct transport *script_mute_transport(struct wire_process *self);
 void script_close_mute(struct transport *transport);
@@ -104,7 +105,8 @@ extern const struct path_policy script_policy;
 
 /* ---- Payloads ---- */
 
-/* A send or a receive with memory of its own, of exactly its length: what is touched too late is found by a sanitizer. */
+/* A send or a receive with memory of its own, of exactly its length: what is touched too late is found by a sanitizer.
+ */
 struct payload {
     union {
         struct link_send send;
@@ -116,7 +118,7 @@ struct payload {
     uint32_t seed;
     int done;
     tutti_result_t result;
-    char text[256]; /* error_last() when it failed */
+    char text[256];                        /* error_last() when it failed */
     void (*then)(struct payload *payload); /* from inside done() */
     void *user;
 };

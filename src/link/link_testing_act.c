@@ -4,13 +4,15 @@
 
 #include <string.h>
 
-/* ---- Actions: each returns false if it cannot happen to this lane ---------------------------------------------------- */
+/* ---- Actions: each returns false if it cannot happen to this lane ---- */
 
 static struct script_lane *accept_at(struct transport *to, const struct script_lane *from)
 {
-    struct wire_hello hello = {
-        .lane = from->index, .epoch = from->epoch, .known = from->known, .session = from->session,
-        .from = to->script->side[1 - to->side].self};
+    struct wire_hello hello = {.lane = from->index,
+                               .epoch = from->epoch,
+                               .known = from->known,
+                               .session = from->session,
+                               .from = to->script->side[1 - to->side].self};
     struct script_lane *fresh = script_lane_new(to, from->index, from->epoch, NULL);
     fresh->up = true;
     to->script->depth++;
@@ -179,8 +181,8 @@ static bool act_room(struct script_lane *lane)
 
 static bool act_on(struct script_lane *lane, int index, enum script_action action)
 {
-    static bool (*const acts[SCRIPT_ACTIONS])(struct script_lane *) = {act_connect, act_refuse, act_up,   act_deliver, act_part,
-                                                                       act_sent,    act_kill,   act_down, act_full,    act_room};
+    static bool (*const acts[SCRIPT_ACTIONS])(struct script_lane *) = {
+        act_connect, act_refuse, act_up, act_deliver, act_part, act_sent, act_kill, act_down, act_full, act_room};
     return lane->index == index && acts[action](lane);
 }
 
@@ -191,7 +193,8 @@ bool script_act(struct script *script, int side, int index, enum script_action a
     if (!transport)
         return false;
     struct list *head = &transport->lanes;
-    for (struct list *node = script->newest ? head->prev : head->next; node != head; node = script->newest ? node->prev : node->next)
+    for (struct list *node = script->newest ? head->prev : head->next; node != head;
+         node = script->newest ? node->prev : node->next)
         if (act_on(list_entry(node, struct script_lane, node), index, action))
             return true;
     return false;
@@ -200,7 +203,8 @@ bool script_act(struct script *script, int side, int index, enum script_action a
 bool script_act_at(struct script *script, int side, int index, uint32_t epoch, enum script_action action)
 {
     script_reap(script);
-    list_each (node, &script->side[side].transport->lanes) {
+    list_each(node, &script->side[side].transport->lanes)
+    {
         struct script_lane *lane = list_entry(node, struct script_lane, node);
         if (lane->epoch == epoch && act_on(lane, index, action))
             return true;
@@ -219,7 +223,8 @@ int script_act_all(struct script *script, int side, enum script_action action)
 
 int script_settle(struct script *script)
 {
-    static const enum script_action good[] = {SCRIPT_CONNECT, SCRIPT_UP, SCRIPT_ROOM, SCRIPT_DELIVER, SCRIPT_SENT, SCRIPT_DOWN};
+    static const enum script_action good[] = {SCRIPT_CONNECT, SCRIPT_UP,   SCRIPT_ROOM,
+                                              SCRIPT_DELIVER, SCRIPT_SENT, SCRIPT_DOWN};
     int total = 0, done = 1;
     while (done) {
         done = 0;
@@ -245,7 +250,7 @@ void script_tick(struct script *script, uint64_t ms)
             link_tick(script->side[side].domain, clock_deadline_ms(ms));
 }
 
-/* ---- A side without a domain ----------------------------------------------------------------------------------------- */
+/* ---- A side without a domain ---- */
 
 bool script_dial(struct script *script, int index, uint32_t epoch)
 {

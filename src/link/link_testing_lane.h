@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 /* Unlike an assertion also there in builds without them. */
-#define REQUIRE(condition)                                                                                                  \
-    do {                                                                                                                    \
-        if (!(condition)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: the contract of transports is broken: %s\n", __FILE__, __LINE__, #condition);           \
-            abort();                                                                                                        \
-        }                                                                                                                   \
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: the contract of transports is broken: %s\n", __FILE__, __LINE__, #condition);      \
+            abort();                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 struct transport {

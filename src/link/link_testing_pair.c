@@ -27,7 +27,7 @@ void script_settings(void)
     param_reload();
 }
 
-/* ---- Sides --------------------------------------------------------------------------------------------------------- */
+/* ---- Sides ---- */
 
 static void on_lost(void *context, struct link *link)
 {
@@ -48,7 +48,8 @@ static void on_shared(void *context, struct link *link, uint64_t key, int fd)
 }
 
 /* The lanes in turn: then a test knows where segments are. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
+                uint64_t now)
 {
     int best = -1;
     for (int i = 0; i < count; i++)
@@ -69,7 +70,9 @@ static void open_side(struct script *script, int index)
         return;
     }
     require(poller_open(&side->poller) == TUTTI_SUCCESS, "no poller");
-    require(link_domain_open(&owner, side->poller, NULL, script->shape.policy ? script->shape.policy : &script_policy, &side->domain) == TUTTI_SUCCESS, "no domain");
+    require(link_domain_open(&owner, side->poller, NULL, script->shape.policy ? script->shape.policy : &script_policy,
+                             &side->domain) == TUTTI_SUCCESS,
+            "no domain");
     side->self = *link_domain_self(side->domain);
 }
 
@@ -88,7 +91,7 @@ void script_free(struct script *script)
     script->automatic = true;
     script->fail_opens = 0;
     if (script->shape.alone) /* nobody answers the goodbye */
-        list_each (node, &script->side[0].domain->links)
+        list_each(node, &script->side[0].domain->links)
             lanes_lose(list_entry(node, struct link, node), "the script ends");
     for (int i = 0; i < 2; i++) {
         if (script->side[i].domain)
@@ -105,7 +108,8 @@ void script_free(struct script *script)
 void script_get_link(struct script *script, int side)
 {
     struct script_side *mine = &script->side[side];
-    require(link_get(mine->domain, &script->side[1 - side].self, script->session, &mine->link) == TUTTI_SUCCESS, "no link");
+    require(link_get(mine->domain, &script->side[1 - side].self, script->session, &mine->link) == TUTTI_SUCCESS,
+            "no link");
 }
 
 void script_join(struct script *script)
@@ -114,10 +118,11 @@ void script_join(struct script *script)
     script_settle(script);
     script_get_link(script, 1);
     for (int i = 0; i < script->shape.lanes; i++)
-        require(script->side[0].link->lane[i].state == LANE_UP && script->side[1].link->lane[i].state == LANE_UP, "a lane is not up");
+        require(script->side[0].link->lane[i].state == LANE_UP && script->side[1].link->lane[i].state == LANE_UP,
+                "a lane is not up");
 }
 
-/* ---- Payloads ------------------------------------------------------------------------------------------------------ */
+/* ---- Payloads ---- */
 
 struct wire_tag script_tag(uint32_t seq)
 {
@@ -161,9 +166,11 @@ struct payload *payload_new(bool sends, uint32_t seq, uint32_t signature, size_t
         payload->data[i] = sends ? pattern(seq, i) : 0;
     struct wire_tag tag = script_tag(seq);
     if (sends)
-        payload->send = (struct link_send){.tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = sent};
+        payload->send = (struct link_send){
+            .tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = sent};
     else
-        payload->recv = (struct link_recv){.tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = received};
+        payload->recv = (struct link_recv){
+            .tag = tag, .call.signature = signature, .data = payload->data, .length = length, .done = received};
     return payload;
 }
 

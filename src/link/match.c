@@ -15,7 +15,8 @@ bool tag_equal(const struct wire_tag *a, const struct wire_tag *b)
 
 static struct link_recv *find_posted(struct link *link, const struct wire_tag *tag)
 {
-    list_each (node, tags_list(&link->posted, tag)) {
+    list_each(node, tags_list(&link->posted, tag))
+    {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
         if (tag_equal(&recv->tag, tag))
             return recv;
@@ -25,7 +26,8 @@ static struct link_recv *find_posted(struct link *link, const struct wire_tag *t
 
 static struct link_send *find_waiting(struct link *link, const struct wire_tag *tag)
 {
-    list_each (node, tags_list(&link->waiting, tag)) {
+    list_each(node, tags_list(&link->waiting, tag))
+    {
         struct link_send *send = list_entry(node, struct link_send, node);
         if (tag_equal(&send->tag, tag))
             return send;
@@ -44,7 +46,8 @@ static struct link_recv *find_posted_of_another_call(struct link *link, const st
 {
     if (head->tag.slice == WIRE_TAG_P2P)
         return NULL;
-    tags_each (node, &link->posted) {
+    tags_each(node, &link->posted)
+    {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
         if (same_operation(&recv->tag, &head->tag) && recv->call.signature != head->call.signature)
             return recv;
@@ -52,15 +55,17 @@ static struct link_recv *find_posted_of_another_call(struct link *link, const st
     return NULL;
 }
 
-tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length, const struct wire_call *theirs,
-                            size_t their_length, uint32_t their_rank)
+tutti_result_t match_refuse(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
+                            const struct wire_call *theirs, size_t their_length, uint32_t their_rank)
 {
     char here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT], lengths[80] = "";
     if (mine->signature == theirs->signature)
         snprintf(lengths, sizeof lengths, " (a block of %zu bytes here, of %zu there)", my_length, their_length);
-    return error_set(TUTTI_INVALID_USAGE, "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
-                     tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here), their_rank,
-                     wire_call_text(*theirs, there, sizeof there), lengths, tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
+    return error_set(TUTTI_INVALID_USAGE,
+                     "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
+                     tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here),
+                     their_rank, wire_call_text(*theirs, there, sizeof there), lengths,
+                     tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
 }
 
 static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_t result)
@@ -73,7 +78,8 @@ static void finish_recv(struct link *link, struct link_recv *recv, tutti_result_
     recv->done(recv, result);
 }
 
-static void deliver(struct link *link, struct link_recv *recv, const struct wire_call *call, const void *body, size_t length)
+static void deliver(struct link *link, struct link_recv *recv, const struct wire_call *call, const void *body,
+                    size_t length)
 {
     if (call->signature != recv->call.signature || length != recv->length) {
         finish_recv(link, recv, match_refuse(&recv->tag, &recv->call, recv->length, call, length, recv->tag.from));
@@ -84,8 +90,8 @@ static void deliver(struct link *link, struct link_recv *recv, const struct wire
     finish_recv(link, recv, TUTTI_SUCCESS);
 }
 
-/* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that would
- * ride in a message, but is held back (early.c), no credit was ever given. */
+/* The peer holds a payload and got no credit from us: either we are late, or we wait for something else. For one that
+ * would ride in a message, but is held back (early.c), no credit was ever given. */
 static void meet_announced(struct link *link, struct link_recv *recv, const struct wire_call *call, uint64_t bytes)
 {
     if (bytes != recv->length || call->signature != recv->call.signature)
@@ -166,7 +172,8 @@ static void worded(struct link *link, const struct wire_message *head, const voi
     owner->worded(owner->context, link, &head->tag, &word);
 }
 
-void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body, size_t length)
+void match_dispatch(struct link *link, struct link_lane *lane, const struct wire_message *head, const void *body,
+                    size_t length)
 {
     struct link_owner *owner = &link->domain->owner;
     switch (head->kind) {
@@ -248,7 +255,8 @@ static tutti_result_t send_eager(struct link *link, struct wire_message *head, c
     return link->lost ? say_lost(link) : TUTTI_SUCCESS;
 }
 
-bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length, tutti_result_t *result)
+bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length,
+                   tutti_result_t *result)
 {
     if (!link->messages || link->lost || !is_eager(link, length))
         return false;
@@ -436,7 +444,8 @@ static const struct unexpected *find_stray_on(const struct link *link, const str
 {
     if (!link->early_of_operations)
         return NULL;
-    tags_each (node, &link->arrived) {
+    tags_each(node, &link->arrived)
+    {
         const struct unexpected *item = list_entry(node, struct unexpected, node);
         if (same_operation(&item->head.tag, tag) && item->head.call.signature != signature)
             return item;
@@ -469,12 +478,14 @@ static size_t payload_length(const struct unexpected *item)
 static tutti_result_t stray(const struct wire_call *mine, size_t length, const struct unexpected *item)
 {
     const struct wire_tag *tag = &item->head.tag;
-    return match_refuse(tag, mine, length, &item->head.call, payload_length(item), item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
+    return match_refuse(tag, mine, length, &item->head.call, payload_length(item),
+                        item->head.kind == WIRE_CREDIT ? tag->to : tag->from);
 }
 
 static bool fail_a_strayed_recv(struct link *link)
 {
-    tags_each (node, &link->posted) {
+    tags_each(node, &link->posted)
+    {
         struct link_recv *recv = list_entry(node, struct link_recv, node);
         const struct unexpected *item = find_stray(link, &recv->tag, recv->call.signature);
         if (!item)
@@ -487,7 +498,8 @@ static bool fail_a_strayed_recv(struct link *link)
 
 static bool fail_a_strayed_send(struct link *link)
 {
-    tags_each (node, &link->waiting) {
+    tags_each(node, &link->waiting)
+    {
         struct link_send *send = list_entry(node, struct link_send, node);
         const struct unexpected *item = find_stray(link, &send->tag, send->call.signature);
         if (!item)
@@ -502,8 +514,8 @@ static bool fail_a_strayed_send(struct link *link)
 }
 
 /*
- * Two ranks in different calls may wait for messages that the other never sends. So a transfer that has waited long asks
- * whether what came instead, for the same operation, is of another call.
+ * Two ranks in different calls may wait for messages that the other never sends. So a transfer that has waited long
+ * asks whether what came instead, for the same operation, is of another call.
  */
 void match_look_for_strays(struct link *link, uint64_t now)
 {

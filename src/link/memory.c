@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of payloads that is registered with a transport whose hardware reads and writes it by itself (NCCLX section 4.2: the receiver
- * tells address and key, the sender writes there). What cannot be registered goes the other way: the peer's target() is asked.
+ * Memory of payloads that is registered with a transport whose hardware reads and writes it by itself (NCCLX
+ * section 4.2: the receiver tells address and key, the sender writes there). What cannot be registered goes the other
+ * way: the peer's target() is asked.
  */
 #include "link/internal.h"
 
@@ -19,7 +20,8 @@ static struct transport_memory *register_with(struct link *link, void *data, siz
 {
     struct transport_memory *memory = NULL;
     int index = direct_transport(link);
-    if (index < 0 || link->domain->ops[index]->register_memory(link->domain->transport[index], data, length, &memory) != TUTTI_SUCCESS)
+    if (index < 0 || link->domain->ops[index]->register_memory(link->domain->transport[index], data, length, &memory) !=
+                         TUTTI_SUCCESS)
         return NULL;
     trace_count(link->domain->trace, WIRE_COUNTER_REGISTRATIONS, 1);
     trace_count(link->domain->trace, WIRE_COUNTER_REGISTERED_BYTES, length);

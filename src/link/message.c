@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of a link: in order, each exactly once, whatever happens to lanes. All go over one lane, the control lane, until it
- * dies. On lanes that may lose bytes every message carries a sequence number and is kept until the peer has acknowledged it.
+ * Messages of a link: in order, each exactly once, whatever happens to lanes. All go over one lane, the control lane,
+ * until it dies. On lanes that may lose bytes every message carries a sequence number and is kept until the peer has
+ * acknowledged it.
  */
 #include "link/internal.h"
 
@@ -53,8 +54,9 @@ static bool transmit(struct link *link, struct lane *lane, struct message *messa
     return taken;
 }
 
-/* A transport may make upcalls from inside msg() that come back here, kill the lane, or lose the link: the message stays the
- * first unsent one until msg() has returned, and a new control lane begins again with the first message that is kept. */
+/* A transport may make upcalls from inside msg() that come back here, kill the lane, or lose the link: the message
+ * stays the first unsent one until msg() has returned, and a new control lane begins again with the first message that
+ * is kept. */
 void message_flush(struct link *link)
 {
     struct lane *lane;

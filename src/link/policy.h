@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a link asks a path policy: the seam of src/path. The link has the mechanism (segments, lanes, what is under way); a policy
- * decides which lanes there are, how much may be under way on each, and which takes the next segment. Calls come under the
- * engine's lock and must not call the link. Times are nanoseconds of CLOCK_MONOTONIC of this process.
+ * What a link asks a path policy: the seam of src/path. The link has the mechanism (segments, lanes, what is under
+ * way); a policy decides which lanes there are, how much may be under way on each, and which takes the next segment.
+ * Calls come under the engine's lock and must not call the link. Times are nanoseconds of CLOCK_MONOTONIC of this
+ * process.
  */
 #ifndef TUTTI_LINK_POLICY_H
 #define TUTTI_LINK_POLICY_H
@@ -18,7 +19,7 @@
 /* An interface of this process, as all links share it. */
 struct path_nic {
     const struct transport_ops *ops;
-    unsigned device;      /* struct lane's */
+    unsigned device; /* struct lane's */
     struct transport_nic about;
     int lanes;            /* that are up, of all links */
     uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
@@ -29,18 +30,18 @@ struct path_nic {
 enum path_role {
     PATH_DATA = WIRE_LANE_FOR_DATA,        /* segments */
     PATH_CONTROL = WIRE_LANE_FOR_MESSAGES, /* messages; while it is down, another lane carries them */
-    PATH_BACKUP = WIRE_LANE_IS_BACKUP,     /* segments while no lane for data is up, and until one has been for a while */
+    PATH_BACKUP = WIRE_LANE_IS_BACKUP, /* segments while no lane for data is up, and until one has been for a while */
 };
 
 /* A lane as a policy sees it; kept by the link. */
 struct path_lane {
-    uint16_t index;       /* below LINK_MAX_LANES; also where a policy's state of it is */
-    uint16_t roles;       /* enum path_role */
-    bool room;            /* takes a segment now: else it will, later */
+    uint16_t index;              /* below LINK_MAX_LANES; also where a policy's state of it is */
+    uint16_t roles;              /* enum path_role */
+    bool room;                   /* takes a segment now: else it will, later */
     enum wire_distance distance; /* of the peer */
-    uint32_t segments;    /* put, and not at the peer yet */
-    uint64_t outstanding; /* their bytes */
-    struct path_nic *nic; /* of its latest life */
+    uint32_t segments;           /* put, and not at the peer yet */
+    uint64_t outstanding;        /* their bytes */
+    struct path_nic *nic;        /* of its latest life */
 };
 
 /* Lanes of which transport to open? A link has lanes of one for messages, and perhaps of another for data alone. */
@@ -50,9 +51,9 @@ struct path_question {
     bool messages; /* its lanes carry messages */
     bool data;     /* messages, and there is no other transport for data */
     int likely;    /* so many the transport finds worth having */
-    int nics;      /* interfaces of ours that it has: the i-th lane goes by the i-th, counted round; 0: it does not tell */
+    int nics; /* interfaces of ours that it has: the i-th lane goes by the i-th, counted round; 0: it does not tell */
     const struct transport_nic *nic;
-    int most;      /* room for wishes */
+    int most; /* room for wishes */
 };
 
 /* A lane that is about to be joined to the peer's. */
@@ -76,18 +77,21 @@ struct path_policy {
     const char *name;
     size_t state_bytes; /* of the state that each link has, zeroed when the link is made; handed to every call */
 
-    /* Before there is any link: reads settings, and says in `self` where this process is. A failure is that of whoever makes the first
-     * communicator. */
+    /* Before there is any link: reads settings, and says in `self` where this process is. A failure is that of whoever
+     * makes the first communicator. */
     tutti_result_t (*open)(struct wire_process *self);
-    /* Which lanes to open: writes wishes for the first, second, ... of this transport and returns how many; negative: not known yet, to
-     * be asked again within 20 ms. Before it has answered the link stands still, but for lanes that the peer opens. */
+    /* Which lanes to open: writes wishes for the first, second, ... of this transport and returns how many; negative:
+     * not known yet, to be asked again within 20 ms. Before it has answered the link stands still, but for lanes that
+     * the peer opens. */
     int (*lanes)(void *state, const struct path_question *question, struct path_wish *wishes);
-    /* So much may be under way on the lane: no more is put before the peer has one of the segments. Asked for each, after up(). */
+    /* So much may be under way on the lane: no more is put before the peer has one of the segments. Asked for each,
+     * after up(). */
     struct path_window (*window)(void *state, const struct path_lane *lane);
-    /* Position of the lane for the next segment, or -1: wait. left: bytes of the payload that wait to be put, with this segment's. All
-     * lanes that are up, with and without room; to choose one without is to wait for it. After a wait it is asked again when a segment
-     * was sent or has landed; where none is under way it may not wait. */
-    int (*pick)(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now);
+    /* Position of the lane for the next segment, or -1: wait. left: bytes of the payload that wait to be put, with this
+     * segment's. All lanes that are up, with and without room; to choose one without is to wait for it. After a wait it
+     * is asked again when a segment was sent or has landed; where none is under way it may not wait. */
+    int (*pick)(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
+                uint64_t now);
     /* A segment was put. */
     void (*posted)(void *state, const struct path_lane *lane, size_t length, uint64_t now);
     /* The peer has it, since `landed`: segments of a lane in the order of their puts. */
@@ -95,19 +99,20 @@ struct path_policy {
     /* The lane works, from now on or again; it does not, and what was under way has come to nothing. */
     void (*up)(void *state, const struct path_lane *lane);
     void (*down)(void *state, const struct path_lane *lane);
-    /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the sender, who keeps
-     * to it while one of them is up. */
+    /* For a payload that is to come: the lanes on which it should land, as bits; 0: any. The credit carries it to the
+     * sender, who keeps to it while one of them is up. */
     uint64_t (*credit)(void *state, size_t length);
     /* The UDP source port of its packets; 0: any. The same for all links: there is no state. */
     uint16_t (*source)(const struct path_source *lane);
 };
 
-/* As many lanes as are likely. All carry data, but those for messages only where there are no others; the first carries messages. */
+/* As many lanes as are likely. All carry data, but those for messages only where there are no others; the first carries
+ * messages. */
 int path_all_data(void *state, const struct path_question *question, struct path_wish *wishes);
 
 /*
- * The policy with an answer to every question: where its table has a gap, that of a policy to which the question means nothing. All
- * functions but pick() may be left out. Lanes are then those of path_all_data().
+ * The policy with an answer to every question: where its table has a gap, that of a policy to which the question means
+ * nothing. All functions but pick() may be left out. Lanes are then those of path_all_data().
  */
 struct path_policy path_complete(const struct path_policy *policy);
 

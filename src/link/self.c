@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads from one rank of this process to another, or to itself, that are long: copied piece by piece, in polls, so that nobody waits
- * long for the engine's lock. Sends that are being copied are in domain->copies, and their receives nowhere.
+ * Payloads from one rank of this process to another, or to itself, that are long: copied piece by piece, in polls, so
+ * that nobody waits long for the engine's lock. Sends that are being copied are in domain->copies, and their receives
+ * nowhere.
  */
 #include "link/internal.h"
 
@@ -53,7 +54,8 @@ void self_part_send(struct link *link, struct link_send *send)
 
 void self_part_recv(struct link *link, const struct link_recv *recv)
 {
-    list_each_safe (node, &link->domain->copies) {
+    list_each_safe(node, &link->domain->copies)
+    {
         struct link_send *send = list_entry(node, struct link_send, node);
         if (send->partner != recv)
             continue;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Things listed by tag, in as many lists as keep each short. Whoever holds a thing takes it out with list_remove() alone, so nobody
- * knows how many are left: they are counted again after as many insertions as would fill the lists, and the lists fitted to the count.
+ * Things listed by tag, in as many lists as keep each short. Whoever holds a thing takes it out with list_remove()
+ * alone, so nobody knows how many are left: they are counted again after as many insertions as would fill the lists,
+ * and the lists fitted to the count.
  */
 #include "link/internal.h"
 
@@ -31,8 +32,7 @@ static uint32_t count(const struct tags *tags)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i <= tags->mask; i++)
-        list_each (node, &tags->list[i])
-            found++;
+        list_each(node, &tags->list[i]) found++;
     return found;
 }
 
@@ -53,7 +53,8 @@ static void move(struct tags *tags, struct list *lists, uint32_t size)
         free(from);
 }
 
-/* A thing in two to four lists; a table that is far too large for what is left shrinks. Without memory the lists grow longer. */
+/* A thing in two to four lists; a table that is far too large for what is left shrinks. Without memory the lists grow
+ * longer. */
 static void fit(struct tags *tags)
 {
     uint32_t found = count(tags), size = LINK_LISTS, have = tags->mask + 1;

@@ -26,7 +26,8 @@ unsigned dnlb_uplink(unsigned index, unsigned lanes, unsigned lane, unsigned upl
 /* Its source port: the first of the uplink's share. */
 uint16_t dnlb_port(unsigned index, unsigned lanes, unsigned lane, unsigned uplinks);
 
-/* What a process knows of the plan: "UPLINKS:NUMBER[,NUMBER...]", each of its interfaces with its number at its leaf. */
+/* What a process knows of the plan: "UPLINKS:NUMBER[,NUMBER...]", each of its interfaces with its number at its leaf.
+ */
 #define DNLB_NICS 8
 struct dnlb_plan {
     unsigned uplinks, nics, index[DNLB_NICS];

@@ -59,8 +59,9 @@ static void test_cover(void **state)
 
 static void test_plans_are_read(void **state)
 {
-    static const char *const wrong[] = {"", "8", "8:", "0:1", ":1", "8:1,", "8:,1", "8:1;2", "x:1", "8:-1", "8: 1", "16385:1", "8:1,x",
-                                        "8:99999999", "8:0,1,2,3,4,5,6,7,8"};
+    static const char *const wrong[] = {"",     "8",       "8:",    "0:1",        ":1",
+                                        "8:1,", "8:,1",    "8:1;2", "x:1",        "8:-1",
+                                        "8: 1", "16385:1", "8:1,x", "8:99999999", "8:0,1,2,3,4,5,6,7,8"};
     struct dnlb_plan plan;
     assert_true(dnlb_parse("8:3", &plan));
     assert_true(plan.uplinks == 8 && plan.nics == 1 && plan.index[0] == 3);

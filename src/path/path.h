@@ -5,11 +5,13 @@
 
 #include "link/policy.h"
 
-/* The lane that will be free first: the fewest unfinished segments, weighed by how long its segments take. C4P section 3.2 sends
- * on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on each, by the distance of the peer. */
+/* The lane that will be free first: the fewest unfinished segments, weighed by how long its segments take. C4P
+ * section 3.2 sends on the queue pair that completes fastest; DQPLB (NCCLX section 4.4) bounds what is outstanding on
+ * each, by the distance of the peer. */
 extern const struct path_policy path_stripe;
 
-/* A policy's open(): where this process is, by TUTTI_PLACE or TUTTI_PLACE_FILE; refuses those, and TUTTI_WINDOWS, with a sentence where they are wrong. */
+/* A policy's open(): where this process is, by TUTTI_PLACE or TUTTI_PLACE_FILE; refuses those, and TUTTI_WINDOWS, with
+ * a sentence where they are wrong. */
 tutti_result_t path_settings(struct wire_process *self);
 /* "zone=z1,rack=r7" for struct wire_process. False: the text is no place. */
 bool path_parse_place(const char *text, uint32_t place[WIRE_PLACES]);
@@ -24,8 +26,8 @@ struct path_windows {
 /* "rack=2,zone=8/4M". False: the text is nothing of the kind. */
 bool path_parse_windows(const char *text, struct path_windows *out);
 
-/* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names are backups, unless that were all (ICCL
- * section 3.3: a queue pair on another adapter, open and idle). */
+/* A policy's lanes(): as path_all_data(), but those of the interfaces that TUTTI_BACKUP names are backups, unless that
+ * were all (ICCL section 3.3: a queue pair on another adapter, open and idle). */
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
 /* A policy's source(): the port that TUTTI_PATHS plans (dnlb.h). */

@@ -40,7 +40,8 @@ static bool read_names(const char *text, struct names *out)
     for (;;) {
         size_t head, length = strcspn(text, ",");
         unsigned level = level_of(text, &head);
-        if (level == WIRE_PLACES || out->length[level] || length == head || strcspn(text + head, "= \t") < length - head)
+        if (level == WIRE_PLACES || out->length[level] || length == head ||
+            strcspn(text + head, "= \t") < length - head)
             return false;
         out->name[level] = text + head;
         out->length[level] = length - head;
@@ -71,8 +72,11 @@ static tutti_result_t refuse(const char *from, unsigned line, const char *text)
     char at[32] = "";
     if (line)
         snprintf(at, sizeof at, ", line %u", line);
-    return error_set(TUTTI_INVALID_ARGUMENT, "%s%s: \"%s\" is no place: LEVEL=NAME[,LEVEL=NAME...] is, of the levels rack, zone, building and campus "
-                                             "each once at most", from, at, text);
+    return error_set(
+        TUTTI_INVALID_ARGUMENT,
+        "%s%s: \"%s\" is no place: LEVEL=NAME[,LEVEL=NAME...] is, of the levels rack, zone, building and campus "
+        "each once at most",
+        from, at, text);
 }
 
 /* Parts of a line: a pattern of host names, then a place or nothing. NULL: the line has none. */
@@ -101,7 +105,8 @@ static tutti_result_t read_line_of(FILE *file, const char *path, const char *hos
         found = pattern && fnmatch(pattern, host, 0) == 0;
     }
     if (!found)
-        result = error_set(TUTTI_INVALID_ARGUMENT, "%s has no line for host %s: \"HOST PLACE\", where HOST may have * and ? in it", path, host);
+        result = error_set(TUTTI_INVALID_ARGUMENT,
+                           "%s has no line for host %s: \"HOST PLACE\", where HOST may have * and ? in it", path, host);
     else if (*text && !path_parse_place(text, place))
         result = refuse(path, number, text);
     free(line);
@@ -122,7 +127,8 @@ static tutti_result_t read_file(const char *path, uint32_t *place)
 
 tutti_result_t path_settings(struct wire_process *self)
 {
-    const char *text = param_string(PARAM_PLACE), *path = param_string(PARAM_PLACE_FILE), *windows = param_string(PARAM_WINDOWS);
+    const char *text = param_string(PARAM_PLACE), *path = param_string(PARAM_PLACE_FILE),
+               *windows = param_string(PARAM_WINDOWS);
     struct path_windows none;
     tutti_result_t result = TUTTI_SUCCESS;
     if (*text && !path_parse_place(text, self->place))
@@ -130,7 +136,10 @@ tutti_result_t path_settings(struct wire_process *self)
     else if (!*text && *path)
         result = read_file(path, self->place);
     if (result == TUTTI_SUCCESS && !path_parse_windows(windows, &none))
-        result = error_set(TUTTI_INVALID_ARGUMENT, "TUTTI_WINDOWS: \"%s\" is not DISTANCE=SEGMENTS[/BYTES][,DISTANCE=...], of the distances host, rack, "
-                                                   "zone, building, campus and far each once at most", windows);
+        result = error_set(
+            TUTTI_INVALID_ARGUMENT,
+            "TUTTI_WINDOWS: \"%s\" is not DISTANCE=SEGMENTS[/BYTES][,DISTANCE=...], of the distances host, rack, "
+            "zone, building, campus and far each once at most",
+            windows);
     return result;
 }

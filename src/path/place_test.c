@@ -35,7 +35,8 @@ static void the_nearest_of_what_both_are_in(void **state)
     const char *here = "campus=c,building=b,zone=z,rack=r";
     assert_int_equal(distance(here, "rack=r,zone=z,building=b,campus=c"), WIRE_DISTANCE_RACK);
     assert_int_equal(distance(here, "campus=c,building=b,zone=z,rack=r2"), WIRE_DISTANCE_ZONE);
-    assert_int_equal(distance(here, "campus=c,building=b,zone=z2,rack=r"), WIRE_DISTANCE_BUILDING); /* another rack of the same name */
+    assert_int_equal(distance(here, "campus=c,building=b,zone=z2,rack=r"),
+                     WIRE_DISTANCE_BUILDING); /* another rack of the same name */
     assert_int_equal(distance(here, "campus=c,building=b2,zone=z,rack=r"), WIRE_DISTANCE_CAMPUS);
     assert_int_equal(distance(here, "campus=c2,building=b,zone=z,rack=r"), WIRE_DISTANCE_FAR);
 }
@@ -77,9 +78,10 @@ static tutti_result_t told(const char *place, const char *file, struct wire_proc
 
 static void places_that_are_none(void **state)
 {
-    static const char *const texts[] = {"r7",        "rack",       "rack=",       "=r7",     ",rack=1",        "rack=1,",       "rack=1,,zone=1",
-                                        "rak=1",     "rack=1,rack=1", "rack =1",  "rack=a b", "rack=1;zone=2", "host=h",        "far=1",
-                                        "rack=1=2",  "zone=1,rack", " rack=1",    "RACK=1",  "rackzone=1",     "rack=1 zone=2", "rack=\t"};
+    static const char *const texts[] = {
+        "r7",       "rack",          "rack=",   "=r7",      ",rack=1",       "rack=1,",       "rack=1,,zone=1",
+        "rak=1",    "rack=1,rack=1", "rack =1", "rack=a b", "rack=1;zone=2", "host=h",        "far=1",
+        "rack=1=2", "zone=1,rack",   " rack=1", "RACK=1",   "rackzone=1",    "rack=1 zone=2", "rack=\t"};
     struct wire_process self;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         assert_false(path_parse_place(texts[i], self.place));
@@ -89,7 +91,7 @@ static void places_that_are_none(void **state)
     }
 }
 
-/* ---- Files --------------------------------------------------------------------------------------------------------- */
+/* ---- Files ---- */
 
 static char path[] = "/tmp/tutti-place-XXXXXX";
 
@@ -112,8 +114,9 @@ static tutti_result_t told_by_file(const char *format, struct wire_process *self
 static void the_first_line_that_fits(void **state)
 {
     struct wire_process self, rack = at("zone=z1,rack=r1");
-    static const char *const files[] = {"# hosts\n\nno-such-host rack=r9\n%s zone=z1,rack=r1\n* rack=r2\n", "%s\t zone=z1,rack=r1 \t# here\r\n",
-                                        "* zone=z1,rack=r1", "  %s   zone=z1,rack=r1"};
+    static const char *const files[] = {"# hosts\n\nno-such-host rack=r9\n%s zone=z1,rack=r1\n* rack=r2\n",
+                                        "%s\t zone=z1,rack=r1 \t# here\r\n", "* zone=z1,rack=r1",
+                                        "  %s   zone=z1,rack=r1"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         assert_int_equal(told_by_file(files[i], &self), TUTTI_SUCCESS);
         assert_memory_equal(self.place, rack.place, sizeof rack.place);
@@ -155,9 +158,9 @@ static void random_texts_end_no_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_nearest_of_what_both_are_in), cmocka_unit_test(what_is_not_told_is_one_and_the_same),
+        cmocka_unit_test(the_nearest_of_what_both_are_in),  cmocka_unit_test(what_is_not_told_is_one_and_the_same),
         cmocka_unit_test(names_of_levels_follow_the_table), cmocka_unit_test(places_that_are_none),
-        cmocka_unit_test(the_first_line_that_fits), cmocka_unit_test(files_that_do_not_tell),
+        cmocka_unit_test(the_first_line_that_fits),         cmocka_unit_test(files_that_do_not_tell),
         cmocka_unit_test(random_texts_end_no_process),
     };
     int file = mkstemp(path);

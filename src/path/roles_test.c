@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-static const struct transport_nic nics[] = {{.name = "mlx5_0", .port = 1}, {.name = "mlx5_0", .port = 2}, {.name = "mlx5_1", .port = 1}};
+static const struct transport_nic nics[] = {
+    {.name = "mlx5_0", .port = 1}, {.name = "mlx5_0", .port = 2}, {.name = "mlx5_1", .port = 1}};
 
 /* Roles of the lanes, a letter each: d, b, and upper case for those that carry messages too. */
 static const char *roles(const char *wish, struct path_question question)

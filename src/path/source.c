@@ -17,9 +17,11 @@ uint16_t path_planned_source(const struct path_source *lane)
         return 0;
     bool known = dnlb_parse(text, &plan);
     if (known && lane->device < plan.nics)
-        return dnlb_port(plan.index[lane->device], (unsigned)param_int(PARAM_IB_LANES), lane->place / lane->nics, plan.uplinks);
+        return dnlb_port(plan.index[lane->device], (unsigned)param_int(PARAM_IB_LANES), lane->place / lane->nics,
+                         plan.uplinks);
     if (!atomic_exchange(&said, true))
         log_warn("TUTTI_PATHS=%s %s: source ports are left to the adapter", text,
-                 known ? "has fewer numbers than there are RDMA ports" : "is not UPLINKS:NUMBER[,NUMBER...], one for each RDMA port");
+                 known ? "has fewer numbers than there are RDMA ports"
+                       : "is not UPLINKS:NUMBER[,NUMBER...], one for each RDMA port");
     return 0;
 }

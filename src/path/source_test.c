@@ -25,7 +25,8 @@ static void lanes_have_the_ports_of_the_plan(void **state)
         struct path_source lane = {.device = place % 2, .nics = 2, .place = place};
         assert_int_equal(path_planned_source(&lane), dnlb_port(place % 2 ? 0 : 5, 3, place / 2, 8));
     }
-    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 0}), 0xC000 + 7 * 0x800);
+    assert_int_equal(path_planned_source(&(struct path_source){.device = 0, .nics = 2, .place = 0}),
+                     0xC000 + 7 * 0x800);
 }
 
 static void no_plan_is_no_port(void **state)

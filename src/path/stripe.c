@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 
-#define UNKNOWN 2            /* segments under way on a lane of which none has landed yet */
+#define UNKNOWN 2              /* segments under way on a lane of which none has landed yet */
 #define FORGET  (4 * NS_PER_S) /* without news of a lane, half of what it was slower than the best is forgotten */
-#define SCALE   1048576      /* costs are ns for so many bytes */
+#define SCALE   1048576        /* costs are ns for so many bytes */
 
 struct stripe_lane {
     uint64_t cost;   /* smoothed; 0: nothing has landed */
@@ -39,7 +39,8 @@ static uint64_t best_cost(const struct stripe *stripe, const struct path_lane *c
     return best ? best : 1;
 }
 
-/* The lanes of one choice: when `length` more bytes would be at the peer, in ns times SCALE of time to come, and the cost by which. */
+/* The lanes of one choice: when `length` more bytes would be at the peer, in ns times SCALE of time to come, and the
+ * cost by which. */
 struct choice {
     const struct path_lane *const *lanes;
     int count;
@@ -76,8 +77,10 @@ static double without(const struct choice *choice, int lane, uint64_t rest)
     return bytes / rate;
 }
 
-/* The lane that is done with the segment first. While that is full another one may take it that is done before the payload is. */
-static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left, uint64_t now)
+/* The lane that is done with the segment first. While that is full another one may take it that is done before the
+ * payload is. */
+static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
+                uint64_t now)
 {
     const struct stripe *stripe = state;
     struct choice choice = {lanes, count};

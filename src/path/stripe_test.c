@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unequal lanes share by their rates: path_stripe against lanes that a clock of the test serves, each at its own rate. */
+/* Unequal lanes share by their rates: path_stripe against lanes that a clock of the test serves, each at its own rate.
+ */
 #include "path/path.h"
 
 #include <setjmp.h>
@@ -121,7 +122,8 @@ static void test_unequal_lanes_share_by_rate(void **state)
     static const double pairs[][2] = {{1, 1}, {1, 0.5}, {0.3, 1}, {1, 0.1}, {0.05, 1}, {1, 0.02}, {10, 0.1}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         double cold = share(pairs[i], 2, 512, 0), warm = share(pairs[i], 2, 512, 64);
-        print_message("%g and %g GB/s: %.1f%% of the sum at first, %.1f%% later\n", pairs[i][0], pairs[i][1], cold, warm);
+        print_message("%g and %g GB/s: %.1f%% of the sum at first, %.1f%% later\n", pairs[i][0], pairs[i][1], cold,
+                      warm);
         assert_true(cold >= 80);
         assert_true(warm >= 90);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much may be under way on a lane, by how far its peer is (DQPLB, NCCLX section 4.4): what fills the way there and back, and hardly more, for the
- * rest would lie in queues of switches. docs/path.md.
+ * How much may be under way on a lane, by how far its peer is (DQPLB, NCCLX section 4.4): what fills the way there and
+ * back, and hardly more, for the rest would lie in queues of switches. docs/path.md.
  */
 #include "path/path.h"
 
@@ -12,7 +12,8 @@
 
 #define ITEM 64 /* longer than any that is right */
 
-static const uint32_t round_trips[WIRE_DISTANCES] = { /* us */
+static const uint32_t round_trips[WIRE_DISTANCES] = {
+/* us */
 #define DISTANCE(id, name, us, ...) [WIRE_DISTANCE_##id] = us,
 #include "tables/distances.tbl"
 #undef DISTANCE
@@ -37,8 +38,8 @@ static bool parse_item(char *text, struct path_windows *out)
     if (slash)
         *slash = 0;
     unsigned distance = find_distance(text);
-    if (distance == WIRE_DISTANCES || out->told[distance] || !parse_int(equal + 1, &segments) || segments < 0 || segments > UINT32_MAX ||
-        (slash && (!parse_size(slash + 1, &bytes) || bytes < 0)))
+    if (distance == WIRE_DISTANCES || out->told[distance] || !parse_int(equal + 1, &segments) || segments < 0 ||
+        segments > UINT32_MAX || (slash && (!parse_size(slash + 1, &bytes) || bytes < 0)))
         return false;
     out->told[distance] = true;
     out->window[distance] = (struct path_window){(uint32_t)segments, (uint64_t)bytes};

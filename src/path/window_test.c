@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much may be under way by the distance of the peer: what is derived, what is told, and that links of scripted lanes keep to it. */
+/* How much may be under way by the distance of the peer: what is derived, what is told, and that links of scripted
+ * lanes keep to it. */
 #include "base/error.h"
 #include "base/param.h"
 #include "link/link_testing.h"
@@ -30,7 +31,8 @@ static bool is(struct path_window window, uint32_t segments, uint64_t bytes)
     return window.segments == segments && window.bytes == bytes;
 }
 
-/* 400 Gbit/s fill 0.5 MB of a rack's round trip, and 7, 15 and 30 times as much of the longer ones: of 512 KiB, and one segment more. */
+/* 400 Gbit/s fill 0.5 MB of a rack's round trip, and 7, 15 and 30 times as much of the longer ones: of 512 KiB, and one
+ * segment more. */
 static void rate_times_round_trip(void **state)
 {
     setenv("TUTTI_SEGMENT", "512K", 1);
@@ -64,8 +66,24 @@ static void as_told(void **state)
 
 static void windows_that_are_none(void **state)
 {
-    static const char *const texts[] = {"zone",       "zone=",   "=1",       "zon=1",  "zone=x",        "zone=-1",  "zone=1/",        "zone=1/x", "zone=1/-1",
-                                        "zone=/1M",   "zone=1M", "zone=1,",  ",zone=1", "zone=1,zone=2", "zone=1//2", "zone=4294967296", "zone/1=2", "zone=1;rack=1",
+    static const char *const texts[] = {"zone",
+                                        "zone=",
+                                        "=1",
+                                        "zon=1",
+                                        "zone=x",
+                                        "zone=-1",
+                                        "zone=1/",
+                                        "zone=1/x",
+                                        "zone=1/-1",
+                                        "zone=/1M",
+                                        "zone=1M",
+                                        "zone=1,",
+                                        ",zone=1",
+                                        "zone=1,zone=2",
+                                        "zone=1//2",
+                                        "zone=4294967296",
+                                        "zone/1=2",
+                                        "zone=1;rack=1",
                                         "zone=0000000000000000000000000000000000000000000000000000000000000001"};
     struct wire_process self = {0};
     struct path_windows windows;
@@ -79,14 +97,15 @@ static void windows_that_are_none(void **state)
     }
 }
 
-/* ---- Links ----------------------------------------------------------------------------------------------------------- */
+/* ---- Links ---- */
 
 /* The two sides are on two hosts of one zone. */
 static tutti_result_t stand_apart(struct wire_process *self)
 {
     static unsigned hosts;
     self->host = ++hosts;
-    return path_parse_place(hosts % 2 ? "zone=z,rack=1" : "zone=z,rack=2", self->place) ? TUTTI_SUCCESS : TUTTI_INVALID_ARGUMENT;
+    return path_parse_place(hosts % 2 ? "zone=z,rack=1" : "zone=z,rack=2", self->place) ? TUTTI_SUCCESS
+                                                                                        : TUTTI_INVALID_ARGUMENT;
 }
 
 static struct path_policy policy;
@@ -137,7 +156,8 @@ static void pauses_and_refills(void **state)
         unsigned slow = i == 0;
         assert_true(script_act(script, 0, (int)slow, SCRIPT_DELIVER));
         assert_int_equal(under_way(script), 2);
-        assert_true(script_act(script, 0, (int)slow, SCRIPT_SENT)); /* the completion: the next segment goes, on that lane */
+        assert_true(
+            script_act(script, 0, (int)slow, SCRIPT_SENT)); /* the completion: the next segment goes, on that lane */
         assert_true(lane[0].view.segments == 1 && lane[1].view.segments == 1);
     }
     finish(script, pair);
@@ -213,9 +233,15 @@ static void windows_survive_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rate_times_round_trip), cmocka_unit_test(none_where_nothing_is_known), cmocka_unit_test(as_told),
-        cmocka_unit_test(windows_that_are_none), cmocka_unit_test(pauses_and_refills),          cmocka_unit_test(wider_than_the_queue),
-        cmocka_unit_test(limits_of_bytes),       cmocka_unit_test(derived_for_a_link),          cmocka_unit_test(windows_survive_failures),
+        cmocka_unit_test(rate_times_round_trip),
+        cmocka_unit_test(none_where_nothing_is_known),
+        cmocka_unit_test(as_told),
+        cmocka_unit_test(windows_that_are_none),
+        cmocka_unit_test(pauses_and_refills),
+        cmocka_unit_test(wider_than_the_queue),
+        cmocka_unit_test(limits_of_bytes),
+        cmocka_unit_test(derived_for_a_link),
+        cmocka_unit_test(windows_survive_failures),
     };
     setenv("TUTTI_DEBUG", "none", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

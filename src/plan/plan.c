@@ -10,9 +10,9 @@
 
 #define COLLECTIVE_TIMES                                                                                               \
     2 /* a collective's messages are copied if they are so many times longer: copy engines must take turns there */
-#define HOST_TIMES       16 /* through host memory a flag in every word pays for messages so many times shorter */
-#define CHAIN_PIECES     24 /* of a broadcast by copy engines; the mailbox has room for more */
-#define CHAIN_ALIGN      4096
+#define HOST_TIMES   16 /* through host memory a flag in every word pays for messages so many times shorter */
+#define CHAIN_PIECES 24 /* of a broadcast by copy engines; the mailbox has room for more */
+#define CHAIN_ALIGN  4096
 
 enum { ANYWHERE = 0 };
 enum quantity { VECTOR, INPUT, ALL };
@@ -32,10 +32,22 @@ struct row {
     enum kernel_id kernel;
 };
 
-#define OPEN          {LIMIT_OPEN, 0}
-#define BYTES(number) {LIMIT_BYTES, number}
-#define AT(id)        {LIMIT_AT, PARAM_##id}
-#define PAST(id)      {LIMIT_PAST, PARAM_##id}
+#define OPEN                                                                                                           \
+    {                                                                                                                  \
+        LIMIT_OPEN, 0                                                                                                  \
+    }
+#define BYTES(number)                                                                                                  \
+    {                                                                                                                  \
+        LIMIT_BYTES, number                                                                                            \
+    }
+#define AT(id)                                                                                                         \
+    {                                                                                                                  \
+        LIMIT_AT, PARAM_##id                                                                                           \
+    }
+#define PAST(id)                                                                                                       \
+    {                                                                                                                  \
+        LIMIT_PAST, PARAM_##id                                                                                         \
+    }
 #define WAY(collectives_, where_, bytes_, from_, below_, way_, kernel_)                                                \
     {collectives_, where_, bytes_, from_, below_, WAY_##way_, KERNEL_##kernel_},
 static const struct row rows[PLAN_ROWS] = {
@@ -221,10 +233,9 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
 
 const char *plan_kernel_name(enum kernel_id kernel)
 {
-    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",     [KERNEL_CHAIN] = "chain",
-                                        [KERNEL_COURIER] = "courier",       [KERNEL_REDUCE_ONE] = "reduce_one",
-                                        [KERNEL_REDUCE_TWO] = "reduce_two", [KERNEL_REDUCE_BULK] = "reduce_bulk",
-                                        [KERNEL_REDUCE_PEER] = "reduce_peer",
-                                        [KERNEL_REDUCE_LINES] = "reduce_lines"};
+    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",       [KERNEL_CHAIN] = "chain",
+                                        [KERNEL_COURIER] = "courier",         [KERNEL_REDUCE_ONE] = "reduce_one",
+                                        [KERNEL_REDUCE_TWO] = "reduce_two",   [KERNEL_REDUCE_BULK] = "reduce_bulk",
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer", [KERNEL_REDUCE_LINES] = "reduce_lines"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

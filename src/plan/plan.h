@@ -12,15 +12,15 @@
 
 /* What a row may ask for. */
 enum plan_fact {
-    PLAN_LOADS = 1,    /* all ranks are of one process, and kernels load and store one another's memory */
-    PLAN_COPIES = 2,   /* copy engines carry large messages */
-    PLAN_ALIKE = 4,    /* all ranks are of one process, or each has its own */
-    PLAN_IN_HOST = 8,  /* windows are in host memory: GPUs do not reach each other */
-    PLAN_ZERO = 16,    /* copy engines carry all that reduces nothing */
-    PLAN_PAIR = 32,    /* two ranks, or one */
-    PLAN_CALLED = 64,  /* it is not captured in a graph */
-    PLAN_PARTS = 128,  /* copy engines carry messages as long as each rank's part of the vector */
-    PLAN_LINES = 256,  /* links carry lines of 128 bytes as a whole, and there is more than one rank */
+    PLAN_LOADS = 1,   /* all ranks are of one process, and kernels load and store one another's memory */
+    PLAN_COPIES = 2,  /* copy engines carry large messages */
+    PLAN_ALIKE = 4,   /* all ranks are of one process, or each has its own */
+    PLAN_IN_HOST = 8, /* windows are in host memory: GPUs do not reach each other */
+    PLAN_ZERO = 16,   /* copy engines carry all that reduces nothing */
+    PLAN_PAIR = 32,   /* two ranks, or one */
+    PLAN_CALLED = 64, /* it is not captured in a graph */
+    PLAN_PARTS = 128, /* copy engines carry messages as long as each rank's part of the vector */
+    PLAN_LINES = 256, /* links carry lines of 128 bytes as a whole, and there is more than one rank */
 };
 
 /* Of a communicator: the same on all its ranks, so that all come to the same plan. */
@@ -59,11 +59,11 @@ struct plan_forms {
 
 struct plan {
     enum way way;
-    uint64_t bytes, given; /* of the call's count; what a rank gives */
-    enum kernel_mode mode; /* of a reduction */
+    uint64_t bytes, given;       /* of the call's count; what a rank gives */
+    enum kernel_mode mode;       /* of a reduction */
     struct kernel_launch launch; /* kernel and grid; blocks 0: these follow from the messages, or there is no kernel */
-    uint64_t chunk;        /* bytes that are passed on at a time; 0: the kernel's own number */
-    bool needs_bulk;       /* the larger scratch of all who take part */
+    uint64_t chunk;              /* bytes that are passed on at a time; 0: the kernel's own number */
+    bool needs_bulk;             /* the larger scratch of all who take part */
 };
 
 /* The parameters' values. `zero`: as in the facts. */

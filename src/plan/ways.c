@@ -9,10 +9,17 @@
 const struct wire_name *way_name(enum way way)
 {
     static const struct wire_name names[WAY_COUNT] = {
-        [WAY_EXCHANGE] = {"exchange"},   [WAY_COPY] = {"copy"},       [WAY_ONE_SHOT] = {"one-shot"},
-        [WAY_TWO_SHOT] = {"two-shot"},   [WAY_BULK] = {"bulk"},       [WAY_BULK_COPY] = {"bulk-copy"},
-        [WAY_PEER_LOAD] = {"peer-load"}, [WAY_CHAIN] = {"chain"},     [WAY_COPY_CHAIN] = {"copy-chain"},
-        [WAY_FAN] = {"fan"},             [WAY_LINES] = {"lines"},
+        [WAY_EXCHANGE] = {"exchange"},
+        [WAY_COPY] = {"copy"},
+        [WAY_ONE_SHOT] = {"one-shot"},
+        [WAY_TWO_SHOT] = {"two-shot"},
+        [WAY_BULK] = {"bulk"},
+        [WAY_BULK_COPY] = {"bulk-copy"},
+        [WAY_PEER_LOAD] = {"peer-load"},
+        [WAY_CHAIN] = {"chain"},
+        [WAY_COPY_CHAIN] = {"copy-chain"},
+        [WAY_FAN] = {"fan"},
+        [WAY_LINES] = {"lines"},
     };
     return &names[way];
 }

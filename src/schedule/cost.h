@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a schedule costs, in the alpha-beta-gamma model (Hockney's latency and bandwidth; Thakur et al. 2005 for
- * collectives), from its own actions. One slice takes  rounds * alpha + messages * overhead + bytes * beta + reduced *
- * gamma. Slices overlap: each further one adds only what keeps the busiest rank busy. Links are full duplex and do not
- * share wires; local copies are free.
+ * collectives), from its own actions. One slice takes
+ *     rounds * alpha + messages * overhead + bytes * beta + reduced * gamma.
+ * Slices overlap: each further one adds only what keeps the busiest rank busy. Links are full duplex and do not share
+ * wires; local copies are free.
  */
 #ifndef TUTTI_SCHEDULE_COST_H
 #define TUTTI_SCHEDULE_COST_H

@@ -25,9 +25,9 @@ struct flow_peer {
 
 struct flow {
     int rounds, blocks;
-    bool result;            /* this rank's OUT is written */
-    uint32_t to, from;      /* ranks that get messages in round 0, and send them */
-    uint32_t gives, takes;  /* the same in all later rounds: of a reduction, results */
+    bool result;           /* this rank's OUT is written */
+    uint32_t to, from;     /* ranks that get messages in round 0, and send them */
+    uint32_t gives, takes; /* the same in all later rounds: of a reduction, results */
     struct flow_peer peer[FLOW_RANKS];
     /* by block of the vector: the rank that this one first gets it from (-1: none), and those that it sends it to */
     int8_t source[FLOW_RANKS];

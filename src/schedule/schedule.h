@@ -89,7 +89,7 @@ struct action {
 struct shape {
     enum coll coll;
     int nranks;
-    int root; /* 0 where the collective has none */
+    int root;                    /* 0 where the collective has none */
     const struct levels *levels; /* NULL: all ranks are equally far from one another */
 };
 

@@ -29,12 +29,9 @@ static bool loaded;
 static void load(void)
 {
     static const struct load_symbol symbols[] = {
-        {&api.init, "hwloc_topology_init"},
-        {&api.load, "hwloc_topology_load"},
-        {&api.destroy, "hwloc_topology_destroy"},
-        {&api.is_this_system, "hwloc_topology_is_thissystem"},
-        {&api.type_depth, "hwloc_get_type_depth"},
-        {&api.object, "hwloc_get_obj_by_depth"},
+        {&api.init, "hwloc_topology_init"},        {&api.load, "hwloc_topology_load"},
+        {&api.destroy, "hwloc_topology_destroy"},  {&api.is_this_system, "hwloc_topology_is_thissystem"},
+        {&api.type_depth, "hwloc_get_type_depth"}, {&api.object, "hwloc_get_obj_by_depth"},
         {&api.next, "hwloc_bitmap_next"},
     };
     loaded = load_library(HWLOC_LIBRARY, symbols, sizeof symbols / sizeof *symbols);
@@ -101,9 +98,8 @@ tutti_result_t topology_read_hwloc(struct topology *topology, bool *this_host)
         return error_note(TUTTI_SYSTEM_ERROR, "topology: cannot load " HWLOC_LIBRARY);
     if (api.init(&source) != 0)
         return error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc cannot start");
-    tutti_result_t result = api.load(source) == 0
-                                ? copy_all(topology, source)
-                                : error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc finds nothing");
+    tutti_result_t result = api.load(source) == 0 ? copy_all(topology, source)
+                                                  : error_note(TUTTI_SYSTEM_ERROR, "topology: hwloc finds nothing");
     *this_host = api.is_this_system(source);
     api.destroy(source);
     return result;

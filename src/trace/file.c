@@ -15,7 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES 256 /* boxes of one process, of which each copy of the library makes one; and of processes that have the same pid elsewhere */
+/* Boxes of one process, of which each copy of the library makes one; and of processes that have the same pid elsewhere.
+ */
+#define TRIES 256
 
 void trace_file_identify(struct wire_box_header *header)
 {
@@ -102,14 +104,15 @@ bool trace_file_make(struct trace_file *file, const char *dir, size_t bytes, siz
     file->bytes = bytes;
     file->fd = open_new(dir, file->path, sizeof file->path);
     if (file->fd < 0) {
-        log_warn("no black box: making %s: %m; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0", file->path);
+        log_warn("no black box: making %s: %m; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0",
+                 file->path);
         return false;
     }
     int code = prepare(file, room);
     if (!code)
         return true;
-    log_warn("no black box: %zu bytes at %s: %s; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0", bytes, file->path,
-             strerror(code));
+    log_warn("no black box: %zu bytes at %s: %s; set TUTTI_TRACE_DIR to a folder with room, or TUTTI_TRACE=0", bytes,
+             file->path, strerror(code));
     unlink(file->path);
     close(file->fd);
     return false;
@@ -138,7 +141,8 @@ void trace_file_close(struct trace_file *file, bool remove)
 static bool old_and_mine(const char *path)
 {
     struct stat info;
-    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_mtime + DAY_S < time(NULL);
+    return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+           info.st_mtime + DAY_S < time(NULL);
 }
 
 void trace_file_sweep(const char *dir)
@@ -156,7 +160,8 @@ void trace_file_sweep(const char *dir)
                 unlink(paths[i]);
             continue;
         }
-        if (!box->alive && (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S < time(NULL))
+        if (!box->alive &&
+            (int64_t)(box->now / NS_PER_S) + box->realtime_offset / (int64_t)NS_PER_S + DAY_S < time(NULL))
             unlink(paths[i]);
         blackbox_free(box);
     }

@@ -18,10 +18,12 @@ struct trace_file {
     char path[PATH_MAX];
 };
 
-/* Makes the file in `dir` and maps it; the first `room` bytes are allocated. False, with one line of warning, when it cannot. */
+/* Makes the file in `dir` and maps it; the first `room` bytes are allocated. False, with one line of warning, when it
+ * cannot. */
 bool trace_file_make(struct trace_file *file, const char *dir, size_t bytes, size_t room);
 
-/* Allocates a part, so that storing there cannot raise SIGBUS. False, with one line of warning for each file, when full. */
+/* Allocates a part, so that storing there cannot raise SIGBUS. False, with one line of warning for each file, when
+ * full. */
 bool trace_file_room(struct trace_file *file, size_t offset, size_t bytes);
 
 void trace_file_close(struct trace_file *file, bool remove);

@@ -111,7 +111,8 @@ static void test_full_disk(void **state)
     assert_null(comms[3]);
     for (uint64_t seq = 0; seq < 2 * WIRE_BOX_OPS; seq++)
         for (int i = 0; i < 4; i++)
-            trace_op_end(trace_op_begin(comms[i], seq, WIRE_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, -1, 1024, 4096), TUTTI_SUCCESS);
+            trace_op_end(trace_op_begin(comms[i], seq, WIRE_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, -1, 1024, 4096),
+                         TUTTI_SUCCESS);
     struct blackbox *box = must_read(trace_path(trace));
     assert_true(box->counters[WIRE_COUNTER_COMMS_UNRECORDED] >= 1);
     blackbox_free(box);
@@ -146,7 +147,8 @@ static void make_old_box(uint32_t pid, time_t age, bool touch)
     clocks[0].realtime_ns -= (uint64_t)age * NS_PER_S;
     clocks[1].realtime_ns -= (uint64_t)age * NS_PER_S;
     assert_int_equal(pwrite(fd, clocks, sizeof clocks, at), sizeof clocks);
-    struct timespec times[2] = {{.tv_sec = time(NULL) - (touch ? 200000 : 0)}, {.tv_sec = time(NULL) - (touch ? 200000 : 0)}};
+    struct timespec times[2] = {{.tv_sec = time(NULL) - (touch ? 200000 : 0)},
+                                {.tv_sec = time(NULL) - (touch ? 200000 : 0)}};
     assert_int_equal(futimens(fd, times), 0);
     close(fd);
 }
@@ -165,8 +167,13 @@ static void test_old_boxes_are_swept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_two_boxes_of_one_process), CASE(test_box_before_exec_is_replaced), CASE(test_symlink_is_not_followed),
-        CASE(test_no_such_folder), CASE(test_unwritable_folder), CASE(test_file_size_limit), CASE(test_full_disk),
+        CASE(test_two_boxes_of_one_process),
+        CASE(test_box_before_exec_is_replaced),
+        CASE(test_symlink_is_not_followed),
+        CASE(test_no_such_folder),
+        CASE(test_unwritable_folder),
+        CASE(test_file_size_limit),
+        CASE(test_full_disk),
         CASE(test_old_boxes_are_swept),
     };
     return cmocka_run_group_tests_name("trace file", tests, NULL, NULL);

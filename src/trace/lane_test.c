@@ -30,8 +30,17 @@ static void test_segments(void **state)
 {
     struct trace *trace = trace_open();
     struct trace_lane *lane = open_lane(trace, 1);
-    const struct trace_payload payload = {.comm = 5, .seq = 6, .peer = 7, .slice = 0xffff, .round = 8, .ready = 10, .credit = 20};
-    trace_lane_up(lane, &(struct trace_interface){.name = "mlx5_0123456789abcdef", .device = 3, .port = 2, .rate = 400000, .roles = 5, .source = 0xC800, .distance = 4, .window = 3, .window_bytes = 1ull << 40});
+    const struct trace_payload payload = {
+        .comm = 5, .seq = 6, .peer = 7, .slice = 0xffff, .round = 8, .ready = 10, .credit = 20};
+    trace_lane_up(lane, &(struct trace_interface){.name = "mlx5_0123456789abcdef",
+                                                  .device = 3,
+                                                  .port = 2,
+                                                  .rate = 400000,
+                                                  .roles = 5,
+                                                  .source = 0xC800,
+                                                  .distance = 4,
+                                                  .window = 3,
+                                                  .window_bytes = 1ull << 40});
     for (uint64_t i = 0; i < WIRE_BOX_SEGMENTS + 5; i++) {
         trace_segment_post(lane, i, &payload, i == 130 ? 1ull << 40 : 4096, 100 + i);
         if (i < WIRE_BOX_SEGMENTS)
@@ -40,14 +49,16 @@ static void test_segments(void **state)
     struct blackbox *box = must_read(trace_path(trace));
     assert_int_equal(box->lane_count, 1);
     const struct blackbox_lane *read = &box->lanes[0];
-    assert_true(read->peer_pid == 42 && read->peer_host == 7 && read->index == 1 && read->device == 3 && read->state == WIRE_LANE_UP);
+    assert_true(read->peer_pid == 42 && read->peer_host == 7 && read->index == 1 && read->device == 3 &&
+                read->state == WIRE_LANE_UP);
     assert_true(read->port == 2 && read->rate == 400000 && read->roles == 5 && read->source == 0xC800);
     assert_true(read->distance == 4 && read->window == 3 && read->window_bytes == 1ull << 40);
     assert_string_equal(read->interface, "mlx5_0123456789"); /* as long as the name of a network interface can be */
     assert_string_equal(read->transport, "tcp");
     assert_int_equal(read->segment_count, WIRE_BOX_SEGMENTS);
     const struct blackbox_segment *first = &read->segments[0], *last = &read->segments[WIRE_BOX_SEGMENTS - 1];
-    assert_true(first->position == 5 && first->status == WIRE_SEGMENT_LANDED && first->posted == 105 && first->completed == 205);
+    assert_true(first->position == 5 && first->status == WIRE_SEGMENT_LANDED && first->posted == 105 &&
+                first->completed == 205);
     assert_true(first->comm == 5 && first->seq == 6 && first->peer == 7 && first->slice == 0xffff && first->round == 8);
     assert_true(first->ready == 10 && first->credit == 20 && first->length == 4096);
     assert_true(last->position == WIRE_BOX_SEGMENTS + 4 && last->status == WIRE_SEGMENT_POSTED && last->completed == 0);

@@ -61,7 +61,8 @@ static void check_consistent(const struct blackbox_op *op)
 {
     assert_true(op->count == op->seq && op->bytes == 3 * op->seq && op->root == (int)(op->seq & 127));
     if (op->wait_since)
-        assert_true(op->wait_peer == (int)(op->seq & 1023) && op->wait_round == (op->seq & 4095) && op->wait_since >= op->begin);
+        assert_true(op->wait_peer == (int)(op->seq & 1023) && op->wait_round == (op->seq & 4095) &&
+                    op->wait_since >= op->begin);
     if (op->rounds)
         assert_int_equal(op->rounds, (uint32_t)op->seq);
     if (op->state == WIRE_OP_DONE)

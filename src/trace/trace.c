@@ -30,8 +30,8 @@ struct box {
     pthread_mutex_t lock; /* over the tables and the events ring */
     struct place places[WIRE_BOX_COMMS];
     struct lane_place lanes[WIRE_BOX_LANES];
-    uint64_t events; /* written so far */
-    bool failed;     /* a communicator failed: keep the file */
+    uint64_t events;     /* written so far */
+    bool failed;         /* a communicator failed: keep the file */
     uint32_t generation; /* in which it was made: a forked child may have its parent's pid in a namespace of its own */
 };
 
@@ -78,7 +78,8 @@ static void fill_header(struct box *box)
     header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, WIRE_BOX_COMMS};
     header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
     header->lanes = (struct wire_box_section){WIRE_BOX_LANE_AT, WIRE_BOX_LANE_BYTES, WIRE_BOX_LANES};
-    header->segments = (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
+    header->segments =
+        (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
     header->counters = (struct wire_box_section){WIRE_BOX_COUNTER_AT, sizeof(uint64_t), WIRE_COUNTER_COUNT};
     snprintf(header->library, sizeof header->library, "tutti %d.%d.%d", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
              TUTTI_VERSION_PATCH);
@@ -88,7 +89,8 @@ static void fill_header(struct box *box)
     __atomic_store_n(&header->magic, WIRE_BOX_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* One process in so many, by chance: if all ranks of a large job looked at the boxes of all, that would be most of their joining. */
+/* One process in so many, by chance: if all ranks of a large job looked at the boxes of all, that would be most of
+ * their joining. */
 #define SWEEPERS 16
 
 struct trace *trace_open(void)
@@ -239,15 +241,17 @@ static struct place *claim(struct box *box)
         return NULL;
     unsigned index = (unsigned)(place - box->places);
     struct wire_box_comm *record = record_at(box, index);
-    if (!place->comm.record && !trace_file_room(&box->file, WIRE_BOX_COMM_AT + index * WIRE_BOX_COMM_BYTES, WIRE_BOX_COMM_BYTES))
+    if (!place->comm.record &&
+        !trace_file_room(&box->file, WIRE_BOX_COMM_AT + index * WIRE_BOX_COMM_BYTES, WIRE_BOX_COMM_BYTES))
         return NULL;
     place->used = true;
-    place->comm = (struct trace_comm){(struct wire_box_op *)(void *)((char *)record + WIRE_BOX_PAGE), 0, box->public.counters, record,
-                                      &box->public};
+    place->comm = (struct trace_comm){(struct wire_box_op *)(void *)((char *)record + WIRE_BOX_PAGE), 0,
+                                      box->public.counters, record, &box->public};
     return place;
 }
 
-struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks, int local_ranks)
+struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks,
+                                   int local_ranks)
 {
     struct box *box = (struct box *)trace;
     if (!box)
@@ -263,7 +267,8 @@ struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char 
 }
 
 /* Sets the state, once: a failed communicator stays failed when it is closed. */
-static void set_state(struct trace_comm *comm, enum wire_comm_state state, tutti_result_t result, int culprit, const char *sentence)
+static void set_state(struct trace_comm *comm, enum wire_comm_state state, tutti_result_t result, int culprit,
+                      const char *sentence)
 {
     struct wire_box_comm *record = comm->record;
     record_begin(record);
@@ -342,7 +347,7 @@ void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq)
         trace_store(&comm->record->newest_unrecorded, seq);
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ---- */
 
 static void lane_begin(struct wire_box_lane *record)
 {
@@ -370,8 +375,8 @@ static struct lane_place *claim_lane(struct box *box)
     if (!trace_file_room(&box->file, at, WIRE_BOX_LANE_BYTES))
         return NULL;
     char *start = box->file.base + at;
-    best->lane = (struct trace_lane){(struct wire_box_segment *)(void *)(start + WIRE_BOX_SEGMENT_AT), (struct wire_box_lane *)(void *)start,
-                                     &box->public};
+    best->lane = (struct trace_lane){(struct wire_box_segment *)(void *)(start + WIRE_BOX_SEGMENT_AT),
+                                     (struct wire_box_lane *)(void *)start, &box->public};
     return best;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes this process's black box: what each communicator is doing, for others to read while it runs and after it was killed.
- * Nothing here fails its caller. A box that cannot be made is a NULL pointer, and every call takes NULL and does nothing.
+ * Writes this process's black box: what each communicator is doing, for others to read while it runs and after it was
+ * killed. Nothing here fails its caller. A box that cannot be made is a NULL pointer, and every call takes NULL and
+ * does nothing.
  *
- * Threads. trace_open, trace_close, trace_comm_*, trace_event: any thread. trace_op_begin: one thread at a time for each
- * communicator. The calls on one operation: one at a time, by whichever thread runs it. trace_count: counts of two threads at
- * the same instant may be lost. Nothing of a communicator may be called after its trace_comm_close.
+ * Threads. trace_open, trace_close, trace_comm_*, trace_event: any thread. trace_op_begin: one thread at a time for
+ * each communicator. The calls on one operation: one at a time, by whichever thread runs it. trace_count: counts of two
+ * threads at the same instant may be lost. Nothing of a communicator may be called after its trace_comm_close.
  *
  * Cost. The cheapest life of an operation is trace_op_passed: 12 stores and one reading of the
  * processor's counter, some 35 instructions. Every start and every change of what is waited for reads it once more.
@@ -44,14 +45,14 @@ struct trace_comm {
     struct trace *trace;
 };
 
-/* ---- The box ------------------------------------------------------------------------------------------------------- */
+/* ---- The box ---- */
 
 /* Makes the black box of this process in TUTTI_TRACE_DIR and removes this user's boxes that died more than a day ago.
  * NULL when TUTTI_TRACE=0 or, with one line of warning, when there is no room or no right. */
 struct trace *trace_open(void);
 
-/* Removes the file; keeps it for readers when `keep` or when a communicator failed. In a forked child it leaves the file
- * alone. All communicators must have been closed or never be used again. */
+/* Removes the file; keeps it for readers when `keep` or when a communicator failed. In a forked child it leaves the
+ * file alone. All communicators must have been closed or never be used again. */
 void trace_close(struct trace *trace, bool keep);
 
 /* Path of the file; "" for NULL. */
@@ -66,15 +67,19 @@ struct trace_about {
     uint64_t comm; /* id */
     uint64_t value1, value2;
 };
-#define TRACE_NOTHING {.lane = -1, .peer_rank = -1}
+#define TRACE_NOTHING                                                                                                  \
+    {                                                                                                                  \
+        .lane = -1, .peer_rank = -1                                                                                    \
+    }
 
 void trace_event(struct trace *trace, enum wire_event_kind kind, const struct trace_about *about);
 
-/* ---- Communicators ------------------------------------------------------------------------------------------------- */
+/* ---- Communicators ---- */
 
-/* A place for a communicator; `id` is the same on all its ranks. NULL when the box is full: then nothing of it is recorded,
- * which is counted. `local_ranks`: its ranks on this host, 0 if unknown. */
-struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks, int local_ranks);
+/* A place for a communicator; `id` is the same on all its ranks. NULL when the box is full: then nothing of it is
+ * recorded, which is counted. `local_ranks`: its ranks on this host, 0 if unknown. */
+struct trace_comm *trace_comm_open(struct trace *trace, uint64_t id, const char *name, int rank, int nranks,
+                                   int local_ranks);
 
 /* Frees it. What it did stays readable until its place is needed. */
 void trace_comm_close(struct trace_comm *comm);
@@ -85,7 +90,7 @@ void trace_comm_aborted(struct trace_comm *comm);
 /* It holds so many bytes for this purpose from now on. */
 void trace_comm_memory(struct trace_comm *comm, enum wire_memory row, uint64_t bytes);
 
-/* ---- Lanes and their segments -------------------------------------------------------------------------------------- */
+/* ---- Lanes and their segments ---- */
 
 /* A lane's place. The calls on one lane: one at a time. */
 struct trace_lane {
@@ -100,13 +105,14 @@ struct trace_interface {
     uint32_t device; /* as its transport numbers them */
     uint32_t port, rate;
     uint16_t roles;
-    uint16_t source; /* UDP port; 0: any */
+    uint16_t source;   /* UDP port; 0: any */
     uint16_t distance; /* enum wire_distance */
     uint32_t window;   /* segments that may be under way; 0: any */
     uint64_t window_bytes;
 };
 
-/* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and peer_host. */
+/* A place for a lane that is up. NULL when there is none, or TUTTI_TRACE_SEGMENTS=0. about: lane, peer_pid and
+ * peer_host. */
 struct trace_lane *trace_lane_open(struct trace *trace, const struct trace_about *about, const char *transport);
 /* It is up, by this interface. */
 void trace_lane_up(struct trace_lane *lane, const struct trace_interface *by);
@@ -122,7 +128,7 @@ struct trace_payload {
     uint64_t ready, credit; /* ns of CLOCK_MONOTONIC */
 };
 
-/* ---- Operations ---------------------------------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 
 #if defined(__x86_64__) || defined(__aarch64__)
 extern bool trace_has_ticks; /* never changes after the program's start */
@@ -178,11 +184,13 @@ static inline void trace_count(struct trace *trace, enum wire_counter id, uint64
         trace_count_at(trace->counters, id, add);
 }
 
-/* No record was free: the operations of a whole ring are unfinished. They tell more than this one. seq: of a collective, or 0. */
+/* No record was free: the operations of a whole ring are unfinished. They tell more than this one. seq: of a
+ * collective, or 0. */
 void trace_op_unrecorded(struct trace_comm *comm, uint64_t seq) __attribute__((cold));
 
 /* A segment was put. position: its number among those of the lane, from 0 on without a gap. */
-static inline void trace_segment_post(struct trace_lane *lane, uint64_t position, const struct trace_payload *of, uint64_t length, uint64_t now)
+static inline void trace_segment_post(struct trace_lane *lane, uint64_t position, const struct trace_payload *of,
+                                      uint64_t length, uint64_t now)
 {
     if (!lane)
         return;
@@ -203,7 +211,8 @@ static inline void trace_segment_post(struct trace_lane *lane, uint64_t position
 }
 
 /* It is under way no more. Of the last WIRE_BOX_SEGMENTS segments. */
-static inline void trace_segment_end(struct trace_lane *lane, uint64_t position, enum wire_segment_status status, uint64_t when)
+static inline void trace_segment_end(struct trace_lane *lane, uint64_t position, enum wire_segment_status status,
+                                     uint64_t when)
 {
     if (!lane)
         return;
@@ -212,10 +221,12 @@ static inline void trace_segment_end(struct trace_lane *lane, uint64_t position,
     __atomic_store_n(&record->stamp, (position + 1) << 8 | status, __ATOMIC_RELEASE);
 }
 
-/* `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum. root_or_peer: -1 where there is none. */
+/* `op`: tutti_op_t, -1 where there is none, TUTTI_OP_COUNT or larger for a premultiplied sum. root_or_peer: -1 where
+ * there is none. */
 static inline uint64_t trace_what(enum wire_collective collective, int type, int op, int root_or_peer)
 {
-    return (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 | (uint64_t)(op < TUTTI_OP_COUNT ? (uint8_t)op : WIRE_OP_PREMUL) << 16 |
+    return (uint64_t)(uint8_t)collective | (uint64_t)(uint8_t)type << 8 |
+           (uint64_t)(op < TUTTI_OP_COUNT ? (uint8_t)op : WIRE_OP_PREMUL) << 16 |
            (uint64_t)(uint32_t)(root_or_peer + 1) << 32;
 }
 
@@ -232,7 +243,8 @@ static inline struct wire_box_op *trace_op_claim(struct trace_comm *comm, uint64
 }
 
 /* All that is said when it is enqueued; the stamp is the caller's to publish. */
-static inline void trace_op_fill(struct wire_box_op *record, uint64_t seq, uint64_t what, uint64_t count, uint64_t bytes)
+static inline void trace_op_fill(struct wire_box_op *record, uint64_t seq, uint64_t what, uint64_t count,
+                                 uint64_t bytes)
 {
     trace_store(&record->stamp, 0);
     trace_fence();
@@ -244,10 +256,11 @@ static inline void trace_op_fill(struct wire_box_op *record, uint64_t seq, uint6
 }
 
 /*
- * An operation was enqueued. op, root_or_peer: as above. count: elements, bytes: of the whole vector that this rank holds. NULL: not recorded.
+ * An operation was enqueued. op, root_or_peer: as above. count: elements, bytes: of the whole vector that this rank
+ * holds. NULL: not recorded.
  */
-static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
-                                              int root_or_peer, uint64_t count, uint64_t bytes)
+static inline struct trace_op *trace_op_begin(struct trace_comm *comm, uint64_t seq, enum wire_collective collective,
+                                              int type, int op, int root_or_peer, uint64_t count, uint64_t bytes)
 {
     struct wire_box_op *record = comm ? trace_op_claim(comm, collective < WIRE_SEND ? seq : 0) : NULL;
     if (!record)
@@ -263,7 +276,8 @@ static inline void trace_op_mark(struct wire_box_op *record, unsigned flags, enu
     trace_publish(record, (trace_load(&record->stamp) & ~(uint64_t)WIRE_OP_STATE) | flags | state);
 }
 
-static inline void trace_op_describe(struct wire_box_op *record, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices)
+static inline void trace_op_describe(struct wire_box_op *record, const struct wire_name *algorithm, uint32_t rounds,
+                                     uint32_t slices)
 {
     uint64_t words[2], sizes;
     uint32_t pair[2] = {rounds, slices};
@@ -275,7 +289,8 @@ static inline void trace_op_describe(struct wire_box_op *record, const struct wi
 }
 
 /* It runs, by this algorithm; no clock is read. For operations that may be over at once. */
-static inline void trace_op_name(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices)
+static inline void trace_op_name(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds,
+                                 uint32_t slices)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
     if (!record)
@@ -285,7 +300,8 @@ static inline void trace_op_name(struct trace_op *op, const struct wire_name *al
 }
 
 /* It runs, by this algorithm, since now. For operations that were queued behind others, and for long ones. */
-static inline void trace_op_start(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds, uint32_t slices)
+static inline void trace_op_start(struct trace_op *op, const struct wire_name *algorithm, uint32_t rounds,
+                                  uint32_t slices)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
     if (!record)
@@ -295,8 +311,8 @@ static inline void trace_op_start(struct trace_op *op, const struct wire_name *a
     trace_op_mark(record, WIRE_OP_HAS_NAME | WIRE_OP_HAS_START, WIRE_OP_RUNNING);
 }
 
-/* From now it waits for `peer` (-1: for nobody) in `round` of `slice`. Call it when that changes and the wait is not over at
- * once. Also starts an operation that trace_op_start has not started. */
+/* From now it waits for `peer` (-1: for nobody) in `round` of `slice`. Call it when that changes and the wait is not
+ * over at once. Also starts an operation that trace_op_start has not started. */
 static inline void trace_op_wait(struct trace_op *op, uint32_t round, uint32_t slice, int peer)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
@@ -305,16 +321,19 @@ static inline void trace_op_wait(struct trace_op *op, uint32_t round, uint32_t s
     uint64_t stamp = trace_load(&record->stamp), now = trace_now();
     uint64_t updates = (stamp >> WIRE_OP_UPDATES) + 1;
     struct wire_box_wait *wait = &record->wait[updates & 1]; /* not the one that readers look at now */
-    trace_store(&wait->what, (uint64_t)((uint32_t)(peer + 1) & 0xffffffu) | (uint64_t)(slice < 0xffff ? slice : 0xffff) << 24 |
+    trace_store(&wait->what, (uint64_t)((uint32_t)(peer + 1) & 0xffffffu) |
+                                 (uint64_t)(slice < 0xffff ? slice : 0xffff) << 24 |
                                  (uint64_t)(round < 0xffffff ? round : 0xffffff) << 40);
     trace_store(&wait->since, now);
     if (!(stamp & WIRE_OP_HAS_START))
         trace_store(&record->start, now);
     stamp &= ~((uint64_t)0xff << WIRE_OP_UPDATES | WIRE_OP_STATE);
-    trace_publish(record, stamp | (updates & 0xff) << WIRE_OP_UPDATES | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_START | WIRE_OP_RUNNING);
+    trace_publish(record,
+                  stamp | (updates & 0xff) << WIRE_OP_UPDATES | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_START | WIRE_OP_RUNNING);
 }
 
-/* An operation was over in its call, and is told of when it is: all in one. what: trace_what(). algorithm: NULL where there is none. */
+/* An operation was over in its call, and is told of when it is: all in one. what: trace_what(). algorithm: NULL where
+ * there is none. */
 static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64_t what, uint64_t count, uint64_t bytes,
                                    const struct wire_name *algorithm, tutti_result_t result)
 {
@@ -326,11 +345,12 @@ static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64
     trace_op_fill(record, seq, what, count, bytes);
     if (algorithm)
         trace_op_describe(record, algorithm, 0, 0);
-    trace_publish(record, comm->position++ << WIRE_OP_POSITION | (uint64_t)(uint8_t)result << WIRE_OP_RESULT | (algorithm ? WIRE_OP_HAS_NAME : 0) |
-                              WIRE_OP_DONE);
+    trace_publish(record, comm->position++ << WIRE_OP_POSITION | (uint64_t)(uint8_t)result << WIRE_OP_RESULT |
+                              (algorithm ? WIRE_OP_HAS_NAME : 0) | WIRE_OP_DONE);
 }
 
-/* It is over. The clock is read only if it was started or has waited. The record may be reused from now on: the pointer is void. */
+/* It is over. The clock is read only if it was started or has waited. The record may be reused from now on: the pointer
+ * is void. */
 static inline void trace_op_end(struct trace_op *op, tutti_result_t result)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
@@ -344,11 +364,12 @@ static inline void trace_op_end(struct trace_op *op, tutti_result_t result)
     trace_publish(record, stamp);
 }
 
-/* ---- Operations that a GPU carries out ----------------------------------------------------------------------------- */
+/* ---- Operations that a GPU carries out ---- */
 
 /* As trace_op_begin. peers: ranks sent to (bits 0..31) and received from (32..63), of sends and receives. */
-static inline struct trace_op *trace_op_call(struct trace_comm *comm, uint64_t seq, enum wire_collective collective, int type, int op,
-                                             int root_or_peer, uint64_t count, uint64_t bytes, uint64_t peers)
+static inline struct trace_op *trace_op_call(struct trace_comm *comm, uint64_t seq, enum wire_collective collective,
+                                             int type, int op, int root_or_peer, uint64_t count, uint64_t bytes,
+                                             uint64_t peers)
 {
     struct wire_box_op *record =
         (struct wire_box_op *)trace_op_begin(comm, seq, collective, type, op, root_or_peer, count, bytes);
@@ -359,14 +380,16 @@ static inline struct trace_op *trace_op_call(struct trace_comm *comm, uint64_t s
     return (struct trace_op *)record;
 }
 
-static inline void trace_op_route(struct wire_box_op *record, const struct wire_name *way, uint32_t rounds, uint64_t peers)
+static inline void trace_op_route(struct wire_box_op *record, const struct wire_name *way, uint32_t rounds,
+                                  uint64_t peers)
 {
     if (peers)
         trace_store(&record->peers, peers);
     trace_op_describe(record, way, rounds, 0);
 }
 
-/* Its call has returned; the GPU has it. rounds: of the schedule. peers: as above, of all rounds; 0: as the call said. */
+/* Its call has returned; the GPU has it. rounds: of the schedule. peers: as above, of all rounds; 0: as the call said.
+ */
 static inline void trace_op_issued(struct trace_op *op, const struct wire_name *way, uint32_t rounds, uint64_t peers)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
@@ -377,8 +400,8 @@ static inline void trace_op_issued(struct trace_op *op, const struct wire_name *
 }
 
 /* Its call has returned; a graph has it, and nothing more is seen of it. */
-static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way, uint32_t rounds,
-                                     uint64_t peers)
+static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way,
+                                     uint32_t rounds, uint64_t peers)
 {
     struct wire_box_op *record = (struct wire_box_op *)op;
     if (!comm)

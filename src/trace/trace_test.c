@@ -60,7 +60,8 @@ static void test_round_trip(void **state)
     assert_true(op->begin > 0 && op->begin <= box->now && op->start == 0 && op->end == 0);
     assert_string_equal(op->algorithm, "ring");
     op = &seen->ops[1];
-    assert_true(op->state == WIRE_OP_RUNNING && op->root == 3 && op->wait_peer == 3 && op->wait_round == 5 && op->wait_slice == 1);
+    assert_true(op->state == WIRE_OP_RUNNING && op->root == 3 && op->wait_peer == 3 && op->wait_round == 5 &&
+                op->wait_slice == 1);
     assert_true(op->begin <= op->start && op->start <= op->wait_since && op->wait_since <= box->now);
     assert_string_equal(blackbox_op_name(op->op), "premul");
     assert_string_equal(blackbox_type_name(op->type), "bfloat16");
@@ -91,10 +92,13 @@ static void test_over_at_once(void **state)
     trace_op_passed(NULL, 4, what, 7, 28, &ring, TUTTI_SUCCESS);
     struct blackbox *box = must_read(trace_path(trace));
     const struct blackbox_op *op = &box->comms[0].ops[1], *message = &box->comms[0].ops[2];
-    assert_true(box->comms[0].op_count == 3 && box->comms[0].ops[0].result == TUTTI_SUCCESS && op->result == TUTTI_REMOTE_ERROR);
+    assert_true(box->comms[0].op_count == 3 && box->comms[0].ops[0].result == TUTTI_SUCCESS &&
+                op->result == TUTTI_REMOTE_ERROR);
     assert_true(op->state == WIRE_OP_DONE && op->seq == 2 && op->begin && op->start == 0 && op->end == 0);
-    assert_true(op->collective == WIRE_BROADCAST && op->type == TUTTI_FLOAT32 && op->root == 1 && op->count == 7 && op->bytes == 28);
-    assert_true(message->state == WIRE_OP_DONE && message->collective == WIRE_SEND && message->root == 0 && message->seq == 3);
+    assert_true(op->collective == WIRE_BROADCAST && op->type == TUTTI_FLOAT32 && op->root == 1 && op->count == 7 &&
+                op->bytes == 28);
+    assert_true(message->state == WIRE_OP_DONE && message->collective == WIRE_SEND && message->root == 0 &&
+                message->seq == 3);
     assert_true(box->counters[WIRE_COUNTER_OPERATIONS] == 3 && box->counters[WIRE_COUNTER_OPERATIONS_AT_ONCE] == 3);
     assert_string_equal(op->algorithm, "ring");
     assert_string_equal(message->algorithm, "");
@@ -146,14 +150,17 @@ static void test_on_a_gpu(void **state)
     trace_op_captured(comm, begin(comm, 4), &kernel, 0, 0);
     struct blackbox *box = must_read(trace_path(trace));
     const struct blackbox_op *seen = box->comms[0].ops;
-    assert_true(seen[0].device && seen[0].state == WIRE_OP_DONE && seen[0].result == TUTTI_REMOTE_ERROR && seen[0].sends_to == 6);
-    assert_true(seen[0].recvs_from == 9 && seen[0].start >= seen[0].begin && seen[0].end >= seen[0].start && !seen[0].head_since);
+    assert_true(seen[0].device && seen[0].state == WIRE_OP_DONE && seen[0].result == TUTTI_REMOTE_ERROR &&
+                seen[0].sends_to == 6);
+    assert_true(seen[0].recvs_from == 9 && seen[0].start >= seen[0].begin && seen[0].end >= seen[0].start &&
+                !seen[0].head_since);
     assert_true(seen[1].state == WIRE_OP_RUNNING && seen[1].start && seen[1].head_since == seen[0].end);
     assert_true(seen[2].state == WIRE_OP_ENQUEUED && seen[3].state == WIRE_OP_ENQUEUED && !seen[2].start);
     assert_string_equal(seen[2].algorithm, "one-shot");
     assert_true(seen[2].rounds == 2 && seen[2].sends_to == 5 && seen[2].recvs_from == 3);
     assert_string_equal(seen[3].algorithm, "");
-    assert_true(seen[4].captured && !seen[4].device && !seen[4].sends_to && seen[4].state == WIRE_OP_DONE && box->comms[0].captured == 1);
+    assert_true(seen[4].captured && !seen[4].device && !seen[4].sends_to && seen[4].state == WIRE_OP_DONE &&
+                box->comms[0].captured == 1);
     blackbox_free(box);
     trace_close(trace, false);
 }
@@ -235,7 +242,8 @@ static void test_events(void **state)
     assert_int_equal(box->event_count, WIRE_BOX_EVENTS);
     assert_int_equal(box->events[0].value1, 5);
     const struct blackbox_event *last = &box->events[WIRE_BOX_EVENTS - 1];
-    assert_true(last->value1 == WIRE_BOX_EVENTS + 4 && last->lane == 2 && last->peer_pid == 99 && last->peer_rank == -1);
+    assert_true(last->value1 == WIRE_BOX_EVENTS + 4 && last->lane == 2 && last->peer_pid == 99 &&
+                last->peer_rank == -1);
     assert_true(last->time > 0 && last->time <= box->now);
     assert_string_equal(blackbox_event_row(last->kind)->name, "lane_down");
     assert_string_equal(blackbox_event_row(9999)->name, "?");
@@ -257,7 +265,8 @@ static void test_failed_keeps_the_file(void **state)
     struct blackbox *box = must_read(paths[0]);
     assert_false(box->alive);
     const struct blackbox_comm *comm_seen = &box->comms[0];
-    assert_true(comm_seen->state == WIRE_COMM_FAILED && comm_seen->culprit == 1 && comm_seen->result == TUTTI_REMOTE_ERROR);
+    assert_true(comm_seen->state == WIRE_COMM_FAILED && comm_seen->culprit == 1 &&
+                comm_seen->result == TUTTI_REMOTE_ERROR);
     assert_string_equal(comm_seen->sentence, "rank 1 died");
     assert_string_equal(comm_seen->name, "a?[31mb"); /* nothing that a terminal would obey */
     blackbox_free(box);
@@ -384,10 +393,21 @@ static void test_many_communicators(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_round_trip), CASE(test_over_at_once), CASE(test_private_and_sparse), CASE(test_ring_wraps), CASE(test_unfinished_stay),
-        CASE(test_on_a_gpu), CASE(test_room), CASE(test_ledger),
-        CASE(test_events), CASE(test_failed_keeps_the_file), CASE(test_abort), CASE(test_killed), CASE(test_fork_leaves_it),
-        CASE(test_disabled), CASE(test_many_communicators),
+        CASE(test_round_trip),
+        CASE(test_over_at_once),
+        CASE(test_private_and_sparse),
+        CASE(test_ring_wraps),
+        CASE(test_unfinished_stay),
+        CASE(test_on_a_gpu),
+        CASE(test_room),
+        CASE(test_ledger),
+        CASE(test_events),
+        CASE(test_failed_keeps_the_file),
+        CASE(test_abort),
+        CASE(test_killed),
+        CASE(test_fork_leaves_it),
+        CASE(test_disabled),
+        CASE(test_many_communicators),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }

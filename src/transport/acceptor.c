@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define MOST_PENDING 256
-#define PATIENCE_MS 10000 /* for a greeting */
-#define REOPEN_MS   100   /* a listening socket that was shut for want of descriptors or room */
-#define BATCH       64    /* connections let in at once */
+#define PATIENCE_MS  10000 /* for a greeting */
+#define REOPEN_MS    100   /* a listening socket that was shut for want of descriptors or room */
+#define BATCH        64    /* connections let in at once */
 
 struct acceptor_pending {
     struct poll_source source;
@@ -58,7 +58,8 @@ ssize_t acceptor_receive(int fd, void *bytes, size_t size, int fds[ACCEPTOR_FDS]
         char space[CMSG_SPACE(sizeof(int) * ACCEPTOR_FDS)];
     } control;
     struct iovec part = {bytes, size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
         return got;
@@ -89,7 +90,8 @@ static void show_out(struct acceptor_pending *pending)
 {
     int fd = pending->source.fd;
     close_all(pending->fds);
-    forget(pending); /* before the close: while a forked child has a copy of it, a closed descriptor stays in the poller */
+    forget(
+        pending); /* before the close: while a forked child has a copy of it, a closed descriptor stays in the poller */
     close(fd);
 }
 
@@ -105,7 +107,8 @@ static void pending_ready(struct poll_source *source, uint32_t events)
     struct acceptor_pending *pending = container_of(source, struct acceptor_pending, source);
     struct acceptor *acceptor = pending->acceptor;
     (void)events;
-    ssize_t got = acceptor_receive(source->fd, pending->greeting + pending->got, acceptor->greeting - pending->got, pending->fds);
+    ssize_t got =
+        acceptor_receive(source->fd, pending->greeting + pending->got, acceptor->greeting - pending->got, pending->fds);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
@@ -190,8 +193,8 @@ static void listening_ready(struct poll_source *source, uint32_t events)
         if (fd >= 0) {
             let_in(listening->acceptor, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            log_warn("transport %s cannot accept a connection: %s; trying again", listening->acceptor->transport->ops->name,
-                     strerror(errno));
+            log_warn("transport %s cannot accept a connection: %s; trying again",
+                     listening->acceptor->transport->ops->name, strerror(errno));
             shut(listening);
             return;
         } else if (errno == EAGAIN) {
@@ -201,7 +204,7 @@ static void listening_ready(struct poll_source *source, uint32_t events)
 }
 
 void acceptor_init(struct acceptor *acceptor, struct transport *transport, size_t greeting,
-                void (*greeted)(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]))
+                   void (*greeted)(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]))
 {
     *acceptor = (struct acceptor){.transport = transport, .greeting = greeting, .greeted = greeted};
     list_init(&acceptor->waiting);
@@ -209,7 +212,8 @@ void acceptor_init(struct acceptor *acceptor, struct transport *transport, size_
 
 tutti_result_t acceptor_open(struct acceptor *acceptor, struct acceptor_socket *listening, int fd)
 {
-    *listening = (struct acceptor_socket){.source = {.fd = fd, .ready = listening_ready}, .acceptor = acceptor, .reopen.expired = reopen};
+    *listening = (struct acceptor_socket){
+        .source = {.fd = fd, .ready = listening_ready}, .acceptor = acceptor, .reopen.expired = reopen};
     list_init(&listening->reopen.node);
     tutti_result_t result = poller_add(acceptor->transport->inner, &listening->source, EPOLLIN);
     if (result != TUTTI_SUCCESS) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An acceptor: whoever connects waits here until its greeting is complete. Connections that say nothing are shown out at a deadline,
- * there is room for a bounded number of them, and none is let in before the transport has checked the greeting.
+ * An acceptor: whoever connects waits here until its greeting is complete. Connections that say nothing are shown out
+ * at a deadline, there is room for a bounded number of them, and none is let in before the transport has checked the
+ * greeting.
  */
 #ifndef TUTTI_TRANSPORT_ACCEPTOR_H
 #define TUTTI_TRANSPORT_ACCEPTOR_H
@@ -32,7 +33,7 @@ struct acceptor_socket {
 };
 
 void acceptor_init(struct acceptor *acceptor, struct transport *transport, size_t greeting,
-                void (*greeted)(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]));
+                   void (*greeted)(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]));
 /* Takes over the listening socket `fd`, also when it fails. */
 tutti_result_t acceptor_open(struct acceptor *acceptor, struct acceptor_socket *listening, int fd);
 void acceptor_close(struct acceptor_socket *listening);

@@ -69,15 +69,17 @@ static void inner_ready(struct poll_source *source, uint32_t events)
     transport_look(transport);
 }
 
-tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops, const struct transport_owner *owner,
-                              struct poller *poller, void (*reap)(struct lane *lane))
+tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops,
+                              const struct transport_owner *owner, struct poller *poller,
+                              void (*reap)(struct lane *lane))
 {
     transport->ops = ops;
     transport->owner = *owner;
     transport->outer = poller;
     transport->reap = reap;
     transport->source = (struct poll_source){.fd = -1, .ready = inner_ready};
-    transport->clock = (struct poll_source){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = clock_rang};
+    transport->clock =
+        (struct poll_source){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), .ready = clock_rang};
     list_init(&transport->timers);
     list_init(&transport->failing);
     list_init(&transport->graves);
@@ -176,8 +178,8 @@ int transport_look(struct transport *transport)
     return count;
 }
 
-struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                  uint32_t known, uint64_t session)
+struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index,
+                                  uint32_t epoch, uint32_t known, uint64_t session)
 {
     struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
                                .version = WIRE_HELLO_VERSION,
@@ -201,12 +203,13 @@ static bool same_secret(const uint8_t *a, const uint8_t *b)
 
 bool transport_believes(const struct transport *transport, const struct wire_hello *hello)
 {
-    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION && same_secret(hello->secret, transport->self->secret);
+    return hello->magic == WIRE_HELLO_MAGIC && hello->version == WIRE_HELLO_VERSION &&
+           same_secret(hello->secret, transport->self->secret);
 }
 
 /*
- * NCCL's switch is about what goes through host memory because GPUs do not reach one another. It is set where that memory is short, which we
- * do not need: it counts where GPUs are told not to.
+ * NCCL's switch is about what goes through host memory because GPUs do not reach one another. It is set where that
+ * memory is short, which we do not need: it counts where GPUs are told not to.
  */
 bool transport_shm_is_off(void)
 {

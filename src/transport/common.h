@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the transports of this folder have in common: an event loop of their own inside the owner's, deadlines, lanes that fail
- * now and go down at the next poll, and lanes that are closed inside their own upcall.
+ * What the transports of this folder have in common: an event loop of their own inside the owner's, deadlines, lanes
+ * that fail now and go down at the next poll, and lanes that are closed inside their own upcall.
  */
 #ifndef TUTTI_TRANSPORT_COMMON_H
 #define TUTTI_TRANSPORT_COMMON_H
@@ -21,8 +21,8 @@ struct transport {
     const struct transport_ops *ops;
     struct transport_owner owner;
     const struct wire_process *self; /* the owner's: transports that are opened later add to it */
-    struct poller *outer; /* the owner's */
-    struct poller *inner; /* our descriptors, so that poll() can look at them without running other handlers */
+    struct poller *outer;            /* the owner's */
+    struct poller *inner;      /* our descriptors, so that poll() can look at them without running other handlers */
     struct poll_source source; /* the inner loop in the outer one */
     struct poll_source clock;  /* timerfd of the earliest timer */
     struct list timers;        /* by time */
@@ -43,8 +43,9 @@ struct carrier {
     char sentence[240];
 };
 
-tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops, const struct transport_owner *owner,
-                              struct poller *poller, void (*reap)(struct lane *lane));
+tutti_result_t transport_init(struct transport *transport, const struct transport_ops *ops,
+                              const struct transport_owner *owner, struct poller *poller,
+                              void (*reap)(struct lane *lane));
 /* Safe after a failed transport_init. */
 void transport_fini(struct transport *transport);
 
@@ -55,8 +56,8 @@ void carrier_init(struct carrier *carrier, struct transport *transport, void *us
 /* The lane's down() follows from the next poll. Only the first failure counts. Returns `why`. */
 tutti_result_t carrier_fail(struct carrier *carrier, tutti_result_t why, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What down() says of a failure with this errno, 0 if it has none: a network or a system that is in the way of connecting does not
- * show that the peer is gone. */
+/* What down() says of a failure with this errno, 0 if it has none: a network or a system that is in the way of
+ * connecting does not show that the peer is gone. */
 tutti_result_t carrier_why(const struct carrier *carrier, int error);
 /* Marks the lane closed and has it reaped: now, or after the upcalls that are under way. */
 void carrier_close(struct carrier *carrier);
@@ -96,7 +97,8 @@ static inline void transport_take(struct list *to, struct list *from)
 
 /* The calls that a transport may not have. */
 bool transport_no_nic(struct transport *transport, unsigned device, struct transport_nic *out);
-tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length, struct transport_memory **out);
+tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length,
+                                     struct transport_memory **out);
 void transport_no_deregister(struct transport *transport, struct transport_memory *memory);
 void transport_no_announce(struct transport *transport, const void *address);
 tutti_result_t transport_no_share(struct lane *lane, uint64_t key, int fd);
@@ -114,8 +116,8 @@ static inline size_t transport_msg_length(const struct iovec *parts, int count, 
 }
 
 /* The greeting by which this process begins lane `index` to `peer`. */
-struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                  uint32_t known, uint64_t session);
+struct wire_hello transport_hello(const struct transport *transport, const struct wire_process *peer, uint16_t index,
+                                  uint32_t epoch, uint32_t known, uint64_t session);
 /* Is the greeting of this protocol, and does it show our secret? */
 bool transport_believes(const struct transport *transport, const struct wire_hello *hello);
 

@@ -8,8 +8,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CONNECT_MS  2500 /* TCP asks again after 1, 3, 7, 15 s, and a network that is back would be found as late */
-#define ANSWER_PART 4    /* of TUTTI_TIMEOUT: the peer may be busy, and if an answer was lost there is time to ask again */
+#define CONNECT_MS 2500 /* TCP asks again after 1, 3, 7, 15 s, and a network that is back would be found as late */
+/* Of TUTTI_TIMEOUT: the peer may be busy, and if an answer was lost there is time to ask again. */
+#define ANSWER_PART 4
 
 static void read_answer(struct connector *connector)
 {
@@ -59,7 +60,8 @@ static void connector_ready(struct poll_source *source, uint32_t events)
 static void deadline_passed(struct transport_timer *timer)
 {
     struct connector *connector = container_of(timer, struct connector, deadline);
-    connector->failed(connector, connector->connected ? "the peer does not answer our greeting" : "cannot connect", ETIMEDOUT);
+    connector->failed(connector, connector->connected ? "the peer does not answer our greeting" : "cannot connect",
+                      ETIMEDOUT);
 }
 
 bool connector_start(struct connector *connector, int fd, const struct net_address *to)

@@ -14,7 +14,7 @@ struct connector {
     struct poll_source source; /* fd -1: none */
     struct transport_timer deadline;
     bool connected;
-    const void *greeting; /* kept by the owner until the answer is there */
+    const void *greeting;            /* kept by the owner until the answer is there */
     size_t greeting_size, size, got; /* size: of the answer; got: of it so far */
     unsigned char answer[CONNECTOR_ANSWER];
     /* The answer is whole; connector_take() hands the connection over. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that come about halfway: nobody accepts, or who accepts does not answer, answers in parts, or hangs up. */
+/* Connections that come about halfway: nobody accepts, or who accepts does not answer, answers in parts, or hangs up.
+ */
 #include "base/clock.h"
 #include "base/param.h"
 #include "transport/connector.h"

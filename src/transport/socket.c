@@ -73,7 +73,8 @@ void socket_bind_source(int fd, const struct net_address *from, const struct net
     net_set_port(&any, 0);
     setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late);
     if (bind(fd, &any.any, net_size(&any)) != 0)
-        log_info("cannot send from our address %s: %s; leaving it to the routes", net_format(&any, text), strerror(errno));
+        log_info("cannot send from our address %s: %s; leaving it to the routes", net_format(&any, text),
+                 strerror(errno));
 }
 
 bool socket_send_whole(int fd, const void *bytes, size_t size)

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static tutti_result_t no_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
-                              struct wire_process *self, struct transport **out)
+static tutti_result_t no_open(const struct transport_ops *ops, const struct transport_owner *owner,
+                              struct poller *poller, struct wire_process *self, struct transport **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport is not part of this build");
 }
@@ -30,8 +30,8 @@ bool transport_no_nic(struct transport *transport, unsigned device, struct trans
     return false;
 }
 
-static tutti_result_t no_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                   uint32_t known, uint64_t session, void *user, struct lane **out)
+static tutti_result_t no_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                                   uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport opens no lanes");
 }
@@ -50,7 +50,8 @@ static tutti_result_t no_put(struct lane *lane, const struct put *put)
     return error_note(TUTTI_INVALID_USAGE, "this transport has no puts");
 }
 
-tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+tutti_result_t transport_no_register(struct transport *transport, void *address, size_t length,
+                                     struct transport_memory **out)
 {
     return error_note(TUTTI_INVALID_USAGE, "this transport registers no memory");
 }

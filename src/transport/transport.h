@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport moves bytes on lanes: one lane joins this process and one peer process. This header is the contract of all
- * transports; tests/conformance checks each against it.
+ * A transport moves bytes on lanes: one lane joins this process and one peer process. This header is the contract of
+ * all transports; tests/conformance checks each against it.
  *
  * Threads. All calls on a transport, and all upcalls, happen under the owner's lock: never two at once. No call blocks.
- * Upcalls come only from inside poll(), from poller handlers, and from put() and msg() where said. An upcall may call any
- * function of the transport, also close the lane that it is about: then no further upcall comes for that lane.
+ * Upcalls come only from inside poll(), from poller handlers, and from put() and msg() where said. An upcall may call
+ * any function of the transport, also close the lane that it is about: then no further upcall comes for that lane.
  *
- * Faults. A lane that fails goes down once, by upcall, with a result and error_last(). After that it only accepts close().
- * Bytes of a message or put that were under way may or may not have reached the peer: the owner finds out and repeats.
+ * Faults. A lane that fails goes down once, by upcall, with a result and error_last(). After that it only accepts
+ * close(). Bytes of a message or put that were under way may or may not have reached the peer: the owner finds out and
+ * repeats.
  *
  * Hostility. Whatever a peer or stranger sends, a transport neither crashes nor writes outside what target() returned.
  */
@@ -34,32 +35,36 @@ enum transport_caps {
     TRANSPORT_SAME_HOST = 1, /* reaches only processes whose wire_process.host is ours */
     TRANSPORT_LOSSLESS = 2,  /* a lane loses nothing while the peer lives: no copy is kept for repeating */
     TRANSPORT_SHARES = 4,    /* share() works */
-    TRANSPORT_CONFIRMS = 8,  /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
-    TRANSPORT_DIRECT = 32,   /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
-    TRANSPORT_DATA = 16,     /* for data: the messages of a link go over lanes of another transport */
+    TRANSPORT_CONFIRMS =
+        8, /* sent() says that the peer has the put, or is about to: not that it lies in a long queue on its way */
+    TRANSPORT_DIRECT =
+        32, /* a put with a key is stored at the address that the peer named by the hardware itself: see struct put */
+    TRANSPORT_DATA = 16,       /* for data: the messages of a link go over lanes of another transport */
     TRANSPORT_ON_REQUEST = 64, /* used only where TUTTI_TRANSPORT names it */
 };
 
 /* Upcalls to the owner (the link layer). `user` is lane->user, set by the owner at open or accept. */
 struct transport_owner {
     void *context;
-    /* A peer that showed our secret opened a lane. The owner sets lane->user and returns true: what it says on the lane from here
-     * on comes after the peer's up(). False, not now: the transport closes the lane, and down() at the peer says TUTTI_SYSTEM_ERROR.
-     * An owner that closes the lane itself is gone for the peer: TUTTI_REMOTE_ERROR. Neither was ever up at the peer. */
+    /* A peer that showed our secret opened a lane. The owner sets lane->user and returns true: what it says on the lane
+     * from here on comes after the peer's up(). False, not now: the transport closes the lane, and down() at the peer
+     * says TUTTI_SYSTEM_ERROR. An owner that closes the lane itself is gone for the peer: TUTTI_REMOTE_ERROR. Neither
+     * was ever up at the peer. */
     bool (*accepted)(void *context, struct lane *lane, const struct wire_hello *hello);
     /* A lane made by open() is usable. */
     void (*up)(struct lane *lane);
-    /* Before up(), TUTTI_REMOTE_ERROR says that nobody listens at the peer's address, or somebody else; other results, that the
-     * peer could not be asked. */
+    /* Before up(), TUTTI_REMOTE_ERROR says that nobody listens at the peer's address, or somebody else; other results,
+     * that the peer could not be asked. */
     void (*down)(struct lane *lane, tutti_result_t why);
-    /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The bytes may
-     * lie in memory that the peer can still write: copy what is checked before it is used. */
+    /* A whole message, valid during the call, aligned to 8 bytes. Messages of one lane arrive in order, none twice. The
+     * bytes may lie in memory that the peer can still write: copy what is checked before it is used. */
     void (*message)(struct lane *lane, const void *bytes, size_t length);
-    /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory is valid
-     * until the owner gets control again; for the rest of a put the transport asks again. */
+    /* Where bytes [offset, offset + length) of the put with `imm` go; NULL: the bytes are dropped, silently. The memory
+     * is valid until the owner gets control again; for the rest of a put the transport asks again. */
     void *(*target)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
-    /* A whole put has arrived (also one that was dropped). Of one that was stored by its key `offset` is TRANSPORT_NO_OFFSET. Puts and messages of one lane are notified in the order sent; only a
-     * put that we were to read where it lies, and could not, comes later. */
+    /* A whole put has arrived (also one that was dropped). Of one that was stored by its key `offset` is
+     * TRANSPORT_NO_OFFSET. Puts and messages of one lane are notified in the order sent; only a put that we were to
+     * read where it lies, and could not, comes later. */
     void (*arrived)(struct lane *lane, uint32_t imm, uint64_t offset, size_t length);
     /* The lane needs the source of the put with `token` no longer. */
     void (*sent)(struct lane *lane, uint64_t token);
@@ -67,10 +72,11 @@ struct transport_owner {
     void (*writable)(struct lane *lane);
     /* A descriptor came from the peer by share(); the owner must close it. */
     void (*shared)(struct lane *lane, uint64_t key, int fd);
-    /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count. */
+    /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count.
+     */
     void (*memory)(void *context, int64_t bytes);
-    /* The UDP source port that packets of lane `index`, by interface `device`, are to have; 0: any. Asked, where packets have one, each time
-     * before a lane is joined to the peer's. NULL: any. */
+    /* The UDP source port that packets of lane `index`, by interface `device`, are to have; 0: any. Asked, where
+     * packets have one, each time before a lane is joined to the peer's. NULL: any. */
     uint16_t (*source)(void *context, const struct transport_ops *ops, unsigned device, uint16_t index);
 };
 
@@ -84,7 +90,8 @@ struct lane {
     uint16_t source; /* UDP source port of its packets, where the owner has asked for one; 0: any */
 };
 
-/* An interface of this process. Where a transport has several, a lane of index i goes by the one of number i, counted round, at each end by its own count. */
+/* An interface of this process. Where a transport has several, a lane of index i goes by the one of number i, counted
+ * round, at each end by its own count. */
 struct transport_nic {
     char name[32]; /* "eth0", "mlx5_0" */
     uint32_t port; /* of a device that has such; 0: it has none */
@@ -107,23 +114,25 @@ struct put {
     uint32_t imm;       /* handed to the peer's target() and arrived() */
     uint64_t offset;    /* likewise */
     uint64_t whole;     /* bytes of all that the put is a part of; 0: of it alone */
-    uint64_t token;     /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
-    /* For TRANSPORT_DIRECT, if both ends have registered their memory; else NULL, and the peer is asked by target(). Then nobody is: the put
-     * is stored at remote->address + offset as long as the peer's end of the lane is open. Whoever gives that memory back closes the
-     * lane first. */
+    uint64_t
+        token; /* handed to sent(), and known by it to give_up(); no other unfinished put of the lane has the same */
+    /* For TRANSPORT_DIRECT, if both ends have registered their memory; else NULL, and the peer is asked by target().
+     * Then nobody is: the put is stored at remote->address + offset as long as the peer's end of the lane is open.
+     * Whoever gives that memory back closes the lane first. */
     const struct wire_remote *remote;
     struct transport_memory *memory; /* that `source` lies in */
 };
 
 struct transport_ops {
     const char *name;
-    uint32_t caps;   /* enum transport_caps */
-    size_t max_msg;  /* longest message */
+    uint32_t caps;                    /* enum transport_caps */
+    size_t max_msg;                   /* longest message */
     enum wire_counter sent, received; /* where links count its bytes */
     uint32_t window; /* puts under way on a lane that keep it busy; more would only keep other lanes from their share */
 
-    /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid are
-     * set before; greetings say what is in `self` then, so it stays until close(). `ops` is this table. TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */
+    /* Listens, fills its part of `self` (addresses), and registers with the poller. self->uuid, secret, host, pid, uid
+     * are set before; greetings say what is in `self` then, so it stays until close(). `ops` is this table.
+     * TUTTI_INVALID_USAGE: not to be had here, and error_last() says why. */
     tutti_result_t (*open)(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
                            struct wire_process *self, struct transport **out);
     /* All lanes have been closed by the owner before. */
@@ -135,34 +144,38 @@ struct transport_ops {
     int (*lanes)(struct transport *transport, const struct wire_process *peer);
     /* What is known of interface `device`. False: there is none of this number. */
     bool (*nic)(struct transport *transport, unsigned device, struct transport_nic *out);
-    /* Starts connecting; the hello carries epoch and known. up() or down() follows from a later poll or handler, never from inside. */
-    tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                uint32_t known, uint64_t session, void *user, struct lane **out);
+    /* Starts connecting; the hello carries epoch and known. up() or down() follows from a later poll or handler, never
+     * from inside. */
+    tutti_result_t (*lane_open)(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                                uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
     /* From any state. Frees it. No upcall follows; the bytes of received puts are no longer touched when it returns. */
     void (*lane_close)(struct lane *lane);
 
-    /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now; writable()
-     * follows. TUTTI_REMOTE_ERROR: the lane is failing; down() follows, or has come. */
+    /* Sends a message, the concatenation of `parts`, copied before it returns. TUTTI_IN_PROGRESS: no room now;
+     * writable() follows. TUTTI_REMOTE_ERROR: the lane is failing; down() follows, or has come. */
     tutti_result_t (*msg)(struct lane *lane, const struct iovec *parts, int count);
     /* Starts a put. TUTTI_IN_PROGRESS as above. sent() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
-    /* When it returns the source of the put with `token` is no longer needed, whatever the peer does, and no sent() follows. The put
-     * arrives whole or not at all. If such a put is not under way nothing happens. */
+    /* When it returns the source of the put with `token` is no longer needed, whatever the peer does, and no sent()
+     * follows. The put arrives whole or not at all. If such a put is not under way nothing happens. */
     void (*give_up)(struct lane *lane, uint64_t token);
     /* Registers memory, which the caller keeps until it is deregistered. TRANSPORT_DIRECT only. */
-    tutti_result_t (*register_memory)(struct transport *transport, void *address, size_t length, struct transport_memory **out);
+    tutti_result_t (*register_memory)(struct transport *transport, void *address, size_t length,
+                                      struct transport_memory **out);
     /* From here on nobody reads or writes it. No put from it is under way. */
     void (*deregister_memory)(struct transport *transport, struct transport_memory *memory);
-    /* Tells peers of this host of the shared memory that `address` lies in, if it does in any: they will read it where it lies. */
+    /* Tells peers of this host of the shared memory that `address` lies in, if it does in any: they will read it where
+     * it lies. */
     void (*announce)(struct transport *transport, const void *address);
-    /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TUTTI_IN_PROGRESS as above.
-     * TRANSPORT_SHARES only. */
+    /* Hands a descriptor to the peer, in order with messages sent later on any lane to that peer. TUTTI_IN_PROGRESS as
+     * above. TRANSPORT_SHARES only. */
     tutti_result_t (*share)(struct lane *lane, uint64_t key, int fd);
 
-    /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns how
-     * much was done; 0: nothing. */
+    /* Looks at what may have come, without blocking and without entering the kernel where that can be avoided. Returns
+     * how much was done; 0: nothing. */
     int (*poll)(struct transport *transport);
-    /* Called before the process sleeps on the poller: from here on news must wake the poller. False: there is news already. */
+    /* Called before the process sleeps on the poller: from here on news must wake the poller. False: there is news
+     * already. */
     bool (*arm)(struct transport *transport);
     void (*disarm)(struct transport *transport);
 };

@@ -2,29 +2,30 @@
 /*
  * The black box of a process: the layout of its file. src/trace writes it, blackbox_read() in wire/boxread.h reads it.
  *
- *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ... | lane 0: record + ring of segments | lane 1 | ...
+ *   header page | events ring | communicator 0: page + ring of operations | communicator 1 | ... | lane 0: record +
+ * ring of segments | lane 1 | ...
  *
- * Byte order and word size are the writer's; the magic tells. Times are ticks: see struct wire_box_clock. A stamp of 0 marks a
- * record that was never written or is being written. New fields take reserved space or the ends of records, whose size the
- * header tells; anything else raises the version.
+ * Byte order and word size are the writer's; the magic tells. Times are ticks: see struct wire_box_clock. A stamp of 0
+ * marks a record that was never written or is being written. New fields take reserved space or the ends of records,
+ * whose size the header tells; anything else raises the version.
  */
 #ifndef TUTTI_WIRE_BLACKBOX_H
 #define TUTTI_WIRE_BLACKBOX_H
 
 #include <stdint.h>
 
-#define WIRE_BOX_MAGIC        0x584f424954545554ull /* "TUTTIBOX" */
-#define WIRE_BOX_VERSION      4
-#define WIRE_BOX_PAGE         4096
-#define WIRE_BOX_COMMS        128  /* communicators with a place in the box */
-#define WIRE_BOX_OPS          256  /* operations remembered for each: a power of 2 */
-#define WIRE_BOX_EVENTS       512  /* a power of 2 */
-#define WIRE_BOX_COUNTERS     64
-#define WIRE_BOX_LANES        256  /* lanes with a place in the box */
-#define WIRE_BOX_SEGMENTS     128  /* segments remembered for each: a power of 2 */
-#define WIRE_BOX_NAME         64
-#define WIRE_BOX_SENTENCE     256
-#define WIRE_BOX_MEMORY       16 /* rows of a communicator's ledger */
+#define WIRE_BOX_MAGIC    0x584f424954545554ull /* "TUTTIBOX" */
+#define WIRE_BOX_VERSION  4
+#define WIRE_BOX_PAGE     4096
+#define WIRE_BOX_COMMS    128 /* communicators with a place in the box */
+#define WIRE_BOX_OPS      256 /* operations remembered for each: a power of 2 */
+#define WIRE_BOX_EVENTS   512 /* a power of 2 */
+#define WIRE_BOX_COUNTERS 64
+#define WIRE_BOX_LANES    256 /* lanes with a place in the box */
+#define WIRE_BOX_SEGMENTS 128 /* segments remembered for each: a power of 2 */
+#define WIRE_BOX_NAME     64
+#define WIRE_BOX_SENTENCE 256
+#define WIRE_BOX_MEMORY   16 /* rows of a communicator's ledger */
 
 enum wire_event_kind {
     WIRE_EVENT_NONE,
@@ -73,7 +74,8 @@ struct wire_name {
 
 enum wire_clock_kind { WIRE_CLOCK_NS = 0, WIRE_CLOCK_TSC = 1, WIRE_CLOCK_ARM = 2 };
 
-/* Ticks beside the same moment's clocks. Two of them a while apart give the rate; a reader of the same boot makes its own. */
+/* Ticks beside the same moment's clocks. Two of them a while apart give the rate; a reader of the same boot makes its
+ * own. */
 struct wire_box_clock {
     uint64_t ticks;
     uint64_t monotonic_ns;
@@ -106,12 +108,12 @@ struct wire_box_header {
     struct wire_box_clock opened;
     struct wire_box_clock latest; /* refreshed now and then, never by an operation */
     struct wire_box_section events;
-    struct wire_box_section comms;   /* bytes: page and ring together */
-    struct wire_box_section ops;     /* offset: from the start of the communicator's place */
+    struct wire_box_section comms; /* bytes: page and ring together */
+    struct wire_box_section ops;   /* offset: from the start of the communicator's place */
     struct wire_box_section counters;
     char host[WIRE_BOX_NAME];
     char command[128];
-    char library[32]; /* version of the writer */
+    char library[32];                 /* version of the writer */
     struct wire_box_section lanes;    /* bytes: record and ring together */
     struct wire_box_section segments; /* offset: from the start of the lane's place */
 };
@@ -124,12 +126,12 @@ struct wire_box_comm {
     uint64_t id; /* the same on all ranks */
     int32_t rank;
     int32_t nranks;
-    uint32_t state;  /* enum wire_comm_state */
-    int32_t result;  /* tutti_result_t, when failed */
-    int32_t culprit; /* rank, -1 unknown */
-    uint32_t local_ranks; /* on this host, 0 unknown */
-    uint64_t opened, closed; /* ticks */
-    uint64_t unrecorded;     /* operations that found no free record */
+    uint32_t state;             /* enum wire_comm_state */
+    int32_t result;             /* tutti_result_t, when failed */
+    int32_t culprit;            /* rank, -1 unknown */
+    uint32_t local_ranks;       /* on this host, 0 unknown */
+    uint64_t opened, closed;    /* ticks */
+    uint64_t unrecorded;        /* operations that found no free record */
     uint64_t newest_unrecorded; /* sequence number of the last collective of those */
     char name[WIRE_BOX_NAME];
     char sentence[WIRE_BOX_SENTENCE]; /* why it failed */
@@ -139,13 +141,15 @@ struct wire_box_comm {
 };
 
 /*
- * Stamp of an operation, 64 bits: position (40) | updates (8) | result (8) | state and flags (8). The position counts the
- * operations of the communicator's ring; its low bits are the record's index. `updates` counts changes of what is waited for.
+ * Stamp of an operation, 64 bits: position (40) | updates (8) | result (8) | state and flags (8). The position counts
+ * the operations of the communicator's ring; its low bits are the record's index. `updates` counts changes of what is
+ * waited for.
  */
 enum wire_op_state { WIRE_OP_ENQUEUED = 1, WIRE_OP_RUNNING = 2, WIRE_OP_DONE = 3 };
 /*
- * What a GPU carries out (WIRE_OP_DEVICE) is looked at now and then. Enqueued: being called; with a name, its call has returned.
- * Running: its kernel was seen waiting for peers. Done: it was seen to be over, and `end` is when, at the latest.
+ * What a GPU carries out (WIRE_OP_DEVICE) is looked at now and then. Enqueued: being called; with a name, its call has
+ * returned. Running: its kernel was seen waiting for peers. Done: it was seen to be over, and `end` is when, at the
+ * latest.
  */
 #define WIRE_OP_STATE        0x03u
 #define WIRE_OP_HAS_START    0x04u /* field `start` holds */
@@ -172,16 +176,18 @@ struct wire_box_wait {
 /* The first 64 bytes are all that an operation that ends at once touches. */
 struct wire_box_op {
     uint64_t stamp;
-    uint64_t seq; /* of the communicator: the same on all ranks for collectives; sends and receives are counted apart, by each rank */
+    uint64_t seq; /* of the communicator: the same on all ranks for collectives; sends and receives are counted apart,
+                     by each rank */
     uint64_t count;
     uint64_t bytes;
-    uint64_t what; /* collective (8) | type (8) | operator (8) | 0 (8) | root or peer + 1 (32) */
+    uint64_t what;              /* collective (8) | type (8) | operator (8) | 0 (8) | root or peer + 1 (32) */
     uint64_t begin, start, end; /* ticks */
     struct wire_box_wait wait[2];
     struct wire_name algorithm;
     uint32_t rounds;
     uint32_t slices;
-    uint64_t peers; /* ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32; of a collective, once it has a name */
+    uint64_t peers; /* ranks sent to (bits 0..31) and received from (32..63), as far as they are below 32; of a
+                       collective, once it has a name */
 };
 
 /* Stamp: 1 + number of the event, whose low bits are the record's index. */
@@ -218,10 +224,10 @@ struct wire_box_lane {
     struct wire_name transport;
     struct wire_name interface; /* name of the device; "": not known */
     /* zero in boxes of earlier writers */
-    uint32_t rate;  /* of the interface, Mbit/s; 0: not known */
-    uint16_t port;  /* of the device; 0: it has none */
-    uint16_t roles; /* enum wire_lane_role */
-    uint16_t source; /* UDP source port of its packets; 0: any */
+    uint32_t rate;     /* of the interface, Mbit/s; 0: not known */
+    uint16_t port;     /* of the device; 0: it has none */
+    uint16_t roles;    /* enum wire_lane_role */
+    uint16_t source;   /* UDP source port of its packets; 0: any */
     uint16_t distance; /* enum wire_distance, of the peer */
     uint16_t reserved[2];
     uint32_t window; /* segments that may be under way; 0: as many as fit */
@@ -237,8 +243,9 @@ enum wire_segment_status {
 };
 
 /*
- * A segment that was put on a lane. Stamp: position + 1 (56 bits) | status (8); the position counts the segments of the lane, its low bits
- * are the record's index. Times are nanoseconds of CLOCK_MONOTONIC. `completed` holds when the status is not POSTED.
+ * A segment that was put on a lane. Stamp: position + 1 (56 bits) | status (8); the position counts the segments of the
+ * lane, its low bits are the record's index. Times are nanoseconds of CLOCK_MONOTONIC. `completed` holds when the
+ * status is not POSTED.
  */
 struct wire_box_segment {
     uint64_t stamp;
@@ -252,7 +259,8 @@ struct wire_box_segment {
     uint64_t posted, completed;
 };
 
-_Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS, "the header page holds the counters too");
+_Static_assert(sizeof(struct wire_box_header) <= WIRE_BOX_PAGE - 8 * WIRE_BOX_COUNTERS,
+               "the header page holds the counters too");
 _Static_assert(sizeof(struct wire_box_comm) <= WIRE_BOX_PAGE, "a communicator's record has a page");
 _Static_assert(sizeof(struct wire_box_op) == 128, "wire_box_op is part of the format");
 _Static_assert(sizeof(struct wire_box_event) == 64, "wire_box_event is part of the format");

@@ -38,7 +38,8 @@ enum boot_fault boot_check_header(const struct boot_header *header)
         return BOOT_OTHER_VERSION;
     if (header->type < BOOT_CHALLENGE || header->type >= BOOT_TYPES)
         return BOOT_STRANGE;
-    return header->size >= sizes[header->type].least && header->size <= sizes[header->type].most ? BOOT_FINE : BOOT_STRANGE;
+    return header->size >= sizes[header->type].least && header->size <= sizes[header->type].most ? BOOT_FINE
+                                                                                                 : BOOT_STRANGE;
 }
 
 static bool address_fine(const struct boot_address *address)
@@ -48,8 +49,8 @@ static bool address_fine(const struct boot_address *address)
 
 static bool hello_fine(const struct boot_hello *hello)
 {
-    return hello->nranks >= 1 && hello->nranks <= BOOT_RANKS_MAX && hello->step < BOOT_STEPS_MAX && hello->rank != BOOT_NOBODY &&
-           address_fine(&hello->listener);
+    return hello->nranks >= 1 && hello->nranks <= BOOT_RANKS_MAX && hello->step < BOOT_STEPS_MAX &&
+           hello->rank != BOOT_NOBODY && address_fine(&hello->listener);
 }
 
 static bool peers_fine(const struct boot_peers *peers, uint64_t size)
@@ -80,8 +81,8 @@ bool boot_check_body(const struct boot_header *header, const void *body)
 }
 
 /* One buffer, so that no two different inputs give the same bytes: the type and the two numbers have fixed places. */
-static void tag_of(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16],
-                   const void *body, size_t size, uint8_t out[16])
+static void tag_of(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16],
+                   const uint8_t client[16], const void *body, size_t size, uint8_t out[16])
 {
     uint8_t text[8 + 16 + 16 + BOOT_BODY_MAX] = {'t', 'u', 't', 't', 'i', BOOT_VERSION, (uint8_t)type};
     size_t rest = size - 16;
@@ -91,16 +92,16 @@ static void tag_of(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const u
     siphash(nonce, text, 40 + rest, out);
 }
 
-void boot_seal(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16], void *body,
-               size_t size)
+void boot_seal(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16],
+               void *body, size_t size)
 {
     uint8_t tag[16];
     tag_of(nonce, type, server, client, body, size, tag);
     memcpy(body, tag, sizeof tag);
 }
 
-bool boot_proven(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16],
-                 const void *body, size_t size)
+bool boot_proven(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16],
+                 const uint8_t client[16], const void *body, size_t size)
 {
     uint8_t tag[16];
     if (size < sizeof tag || size > BOOT_BODY_MAX)
@@ -160,11 +161,14 @@ tutti_result_t boot_id_get(const tutti_unique_id_t *from, struct net_address *ro
     if (id.magic == __builtin_bswap32(ID_MAGIC))
         return error_set(TUTTI_INVALID_ARGUMENT, "the unique id comes from a machine with the other byte order");
     if (id.magic != ID_MAGIC)
-        return error_set(TUTTI_INVALID_ARGUMENT, "these 128 bytes are not a unique id; make one with tutti_get_unique_id and give all "
-                                                 "ranks a copy");
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "these 128 bytes are not a unique id; make one with tutti_get_unique_id and give all "
+                         "ranks a copy");
     if (id.version != BOOT_VERSION)
-        return error_set(TUTTI_INVALID_ARGUMENT, "the unique id has version %u, this library speaks version %u: use one tutti "
-                                                 "version for all ranks", id.version, BOOT_VERSION);
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "the unique id has version %u, this library speaks version %u: use one tutti "
+                         "version for all ranks",
+                         id.version, BOOT_VERSION);
     if (!boot_address_get(&id.root, root))
         return error_set(TUTTI_INVALID_ARGUMENT, "the unique id holds no valid address: it was damaged on its way");
     memcpy(nonce, id.nonce, BOOT_NONCE);

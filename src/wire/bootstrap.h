@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte layouts of the bootstrap protocol. Every number is in the sender's byte order: a peer with the other order shows it by a
- * swapped magic number and is refused. A frame is a header and `size` bytes of body. boot_check() must pass before a body is
- * used. Version 1.
+ * Byte layouts of the bootstrap protocol. Every number is in the sender's byte order: a peer with the other order shows
+ * it by a swapped magic number and is refused. A frame is a header and `size` bytes of body. boot_check() must pass
+ * before a body is used. Version 1.
  */
 #ifndef TUTTI_WIRE_BOOTSTRAP_H
 #define TUTTI_WIRE_BOOTSTRAP_H
@@ -72,7 +72,8 @@ struct boot_address {
 struct boot_id {
     uint32_t magic;
     uint16_t version;
-    uint16_t listening; /* 1: the root was open before the id was made, so a refused connection means that the root is gone */
+    uint16_t listening; /* 1: the root was open before the id was made, so a refused connection means that the root is
+                           gone */
     struct boot_address root;
     uint8_t nonce[BOOT_NONCE];
     uint8_t rest[80]; /* zero */
@@ -82,8 +83,8 @@ struct boot_challenge {
     uint8_t random[16];
 };
 
-/* Bodies that prove something begin with a tag: a keyed hash (key: the nonce) of the frame type, both sides' random numbers
- * and the rest of the body. */
+/* Bodies that prove something begin with a tag: a keyed hash (key: the nonce) of the frame type, both sides' random
+ * numbers and the rest of the body. */
 struct boot_hello {
     uint8_t tag[16];
     uint8_t random[16];
@@ -110,7 +111,7 @@ struct boot_later {
 struct boot_peers {
     uint8_t tag[16];
     uint32_t count;
-    uint32_t stay; /* 1: stay connected and say READY. 0: hang up */
+    uint32_t stay;                            /* 1: stay connected and say READY. 0: hang up */
     struct boot_address peer[BOOT_STEPS_MAX]; /* `count` are sent: ranks rank + 1, 2, 4, ... modulo n */
 };
 
@@ -156,10 +157,10 @@ bool boot_check_body(const struct boot_header *header, const void *body);
 struct boot_header boot_header_of(enum boot_type type, uint64_t size);
 
 /* Sets the tag at the start of `body`, or compares it. `server` and `client` are both sides' random numbers. */
-void boot_seal(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16], void *body,
-               size_t size);
-bool boot_proven(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16],
-                 const void *body, size_t size);
+void boot_seal(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16], const uint8_t client[16],
+               void *body, size_t size);
+bool boot_proven(const uint8_t nonce[BOOT_NONCE], enum boot_type type, const uint8_t server[16],
+                 const uint8_t client[16], const void *body, size_t size);
 
 void boot_address_put(struct boot_address *out, const struct net_address *address);
 bool boot_address_get(const struct boot_address *from, struct net_address *out);

@@ -19,8 +19,8 @@ static uint64_t stamp_at(const uint8_t *ring, const struct ring_view *view, uint
     return stamp;
 }
 
-/* Did the fields that `before` promises stay as they were? A change of the state adds fields, and one change of what is waited
- * for writes the other half of wait[]. */
+/* Did the fields that `before` promises stay as they were? A change of the state adds fields, and one change of what is
+ * waited for writes the other half of wait[]. */
 static bool steady(uint64_t before, uint64_t after, uint32_t index, uint32_t count)
 {
     uint64_t position = before >> WIRE_OP_POSITION;
@@ -37,9 +37,11 @@ static void decode_wait(struct blackbox_op *out, const struct wire_box_wait *wai
     out->wait_since = box_rate_ns(rate, wait->since);
 }
 
-static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire_box_op *in, const struct box_rate *rate)
+static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire_box_op *in,
+                      const struct box_rate *rate)
 {
-    *out = (struct blackbox_op){.position = stamp >> WIRE_OP_POSITION, .seq = in->seq, .count = in->count, .bytes = in->bytes};
+    *out = (struct blackbox_op){
+        .position = stamp >> WIRE_OP_POSITION, .seq = in->seq, .count = in->count, .bytes = in->bytes};
     out->collective = in->what & 0xff;
     out->type = (in->what >> 8) & 0xff;
     out->op = (in->what >> 16) & 0xff;
@@ -93,7 +95,8 @@ static size_t decode_ring(struct blackbox_comm *comm, const struct ring_view *vi
     return torn;
 }
 
-/* A GPU's operations run one after another: one that is not done has stood still only since the one before it was over. */
+/* A GPU's operations run one after another: one that is not done has stood still only since the one before it was over.
+ */
 static void find_heads(struct blackbox_comm *comm)
 {
     uint64_t since = 0;
@@ -116,10 +119,12 @@ static bool read_ring(const struct box_source *source, uint64_t offset, uint8_t 
     return true;
 }
 
-static void decode_comm(struct blackbox_comm *out, const struct wire_box_comm *in, const struct box_rate *rate, unsigned place)
+static void decode_comm(struct blackbox_comm *out, const struct wire_box_comm *in, const struct box_rate *rate,
+                        unsigned place)
 {
     struct blackbox_op *ops = out->ops;
-    *out = (struct blackbox_comm){.place = place, .generation = in->opened, .id = in->id, .rank = in->rank, .nranks = in->nranks, .ops = ops};
+    *out = (struct blackbox_comm){
+        .place = place, .generation = in->opened, .id = in->id, .rank = in->rank, .nranks = in->nranks, .ops = ops};
     out->local_ranks = (int)(in->local_ranks & 0x7fffffff);
     out->state = (enum wire_comm_state)in->state;
     out->result = in->result;
@@ -143,8 +148,8 @@ static bool sane(const struct wire_box_comm *record)
 
 enum outcome { READ, EMPTY, AGAIN };
 
-static enum outcome try_comm(struct blackbox *box, const struct box_source *source, const struct box_rate *rate, unsigned place,
-                             struct blackbox_comm *comm, uint8_t *rings, size_t *torn)
+static enum outcome try_comm(struct blackbox *box, const struct box_source *source, const struct box_rate *rate,
+                             unsigned place, struct blackbox_comm *comm, uint8_t *rings, size_t *torn)
 {
     const struct wire_box_section *ops = &box->header.ops;
     uint64_t at = box->header.comms.offset + (uint64_t)place * box->header.comms.bytes;

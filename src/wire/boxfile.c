@@ -76,7 +76,8 @@ bool boxfile_parse(const char *name, struct boxfile *out)
 {
     struct boxfile file = {0};
     char again[96];
-    if (sscanf(name, "tutti-%" SCNu32 "-%" SCNu32 "-%" SCNu64 ".%u", &file.uid, &file.pid, &file.start_time, &file.number) < 3)
+    if (sscanf(name, "tutti-%" SCNu32 "-%" SCNu32 "-%" SCNu64 ".%u", &file.uid, &file.pid, &file.start_time,
+               &file.number) < 3)
         return false;
     boxfile_name(&file, again, sizeof again);
     if (strcmp(again, name) != 0)

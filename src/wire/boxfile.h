@@ -33,8 +33,8 @@ void boxfile_name(const struct boxfile *file, char *out, size_t size);
 /* False unless `name` is exactly what boxfile_name would write. */
 bool boxfile_parse(const char *name, struct boxfile *out);
 
-/* The boxes in `dir` that this user may read, ordered by name; root's are everybody's. *out: `count` paths, each and the array
- * freed by boxfile_free. TUTTI_SYSTEM_ERROR when the folder cannot be read. */
+/* The boxes in `dir` that this user may read, ordered by name; root's are everybody's. *out: `count` paths, each and
+ * the array freed by boxfile_free. TUTTI_SYSTEM_ERROR when the folder cannot be read. */
 tutti_result_t boxfile_list(const char *dir, char ***out, size_t *count);
 void boxfile_free(char **paths, size_t count);
 
@@ -44,11 +44,12 @@ bool boxfile_mark(int fd);
 /* Is the mark there? */
 bool boxfile_marked(int fd);
 
-/* Its process is gone, as far as can be told without reading it: it carries no mark, and no process here has its number and start. */
+/* Its process is gone, as far as can be told without reading it: it carries no mark, and no process here has its number
+ * and start. */
 bool boxfile_deserted(const char *path);
 
-/* This user's box that nobody can read (half made, of another version), whose process is gone: without a mark, no such process, and old
- * enough, a minute if half made, else a day. */
+/* This user's box that nobody can read (half made, of another version), whose process is gone: without a mark, no such
+ * process, and old enough, a minute if half made, else a day. */
 bool boxfile_abandoned(const char *path);
 
 #endif

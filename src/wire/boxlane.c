@@ -23,7 +23,8 @@ static bool read_record(const struct box_source *source, uint64_t at, struct wir
 
 static int by_position(const void *left, const void *right)
 {
-    uint64_t a = ((const struct blackbox_segment *)left)->position, b = ((const struct blackbox_segment *)right)->position;
+    uint64_t a = ((const struct blackbox_segment *)left)->position,
+             b = ((const struct blackbox_segment *)right)->position;
     return a < b ? -1 : a > b;
 }
 
@@ -44,7 +45,8 @@ static void decode(struct blackbox_segment *out, const struct wire_box_segment *
         out->completed = in->completed;
 }
 
-/* Reads the ring twice and keeps what did not change meanwhile. A segment that lands between the readings keeps all but its end. */
+/* Reads the ring twice and keeps what did not change meanwhile. A segment that lands between the readings keeps all but
+ * its end. */
 static bool read_ring(struct blackbox *box, struct blackbox_lane *lane, const struct box_source *source, uint64_t at)
 {
     const struct wire_box_section *section = &box->header.segments;
@@ -62,8 +64,8 @@ static bool read_ring(struct blackbox *box, struct blackbox_lane *lane, const st
             memcpy(&b, first + bytes + (size_t)i * section->bytes, sizeof b);
             uint64_t number = a.stamp >> 8;
             unsigned status = a.stamp & 0xff;
-            if (number && number == b.stamp >> 8 && ((number - 1) & (section->count - 1)) == i && status >= WIRE_SEGMENT_POSTED &&
-                status <= WIRE_SEGMENT_GIVEN_UP)
+            if (number && number == b.stamp >> 8 && ((number - 1) & (section->count - 1)) == i &&
+                status >= WIRE_SEGMENT_POSTED && status <= WIRE_SEGMENT_GIVEN_UP)
                 decode(&lane->segments[lane->segment_count++], &a);
             else if (a.stamp || b.stamp)
                 box->torn++;

@@ -6,17 +6,26 @@
 #include <string.h>
 
 static const char *const collectives[] = {
-    [WIRE_ALLREDUCE] = "allreduce",           [WIRE_REDUCE] = "reduce",     [WIRE_BROADCAST] = "broadcast",
-    [WIRE_ALLGATHER] = "allgather",           [WIRE_ALLTOALL] = "alltoall", [WIRE_ALLTOALLV] = "alltoallv",
-    [WIRE_REDUCE_SCATTER] = "reduce_scatter", [WIRE_GATHER] = "gather",     [WIRE_SCATTER] = "scatter",
-    [WIRE_BARRIER] = "barrier",               [WIRE_SEND] = "send",         [WIRE_RECV] = "recv",
+    [WIRE_ALLREDUCE] = "allreduce",
+    [WIRE_REDUCE] = "reduce",
+    [WIRE_BROADCAST] = "broadcast",
+    [WIRE_ALLGATHER] = "allgather",
+    [WIRE_ALLTOALL] = "alltoall",
+    [WIRE_ALLTOALLV] = "alltoallv",
+    [WIRE_REDUCE_SCATTER] = "reduce_scatter",
+    [WIRE_GATHER] = "gather",
+    [WIRE_SCATTER] = "scatter",
+    [WIRE_BARRIER] = "barrier",
+    [WIRE_SEND] = "send",
+    [WIRE_RECV] = "recv",
     [WIRE_GROUP] = "group",
 };
 
 static const char *const types[TUTTI_TYPE_COUNT] = {
-    [TUTTI_INT8] = "int8",         [TUTTI_UINT8] = "uint8",     [TUTTI_INT32] = "int32",         [TUTTI_UINT32] = "uint32",
-    [TUTTI_INT64] = "int64",       [TUTTI_UINT64] = "uint64",   [TUTTI_FLOAT16] = "half",        [TUTTI_FLOAT32] = "float",
-    [TUTTI_FLOAT64] = "double",    [TUTTI_BFLOAT16] = "bfloat16", [TUTTI_FLOAT8_E4M3] = "f8e4m3", [TUTTI_FLOAT8_E5M2] = "f8e5m2",
+    [TUTTI_INT8] = "int8",         [TUTTI_UINT8] = "uint8",        [TUTTI_INT32] = "int32",
+    [TUTTI_UINT32] = "uint32",     [TUTTI_INT64] = "int64",        [TUTTI_UINT64] = "uint64",
+    [TUTTI_FLOAT16] = "half",      [TUTTI_FLOAT32] = "float",      [TUTTI_FLOAT64] = "double",
+    [TUTTI_BFLOAT16] = "bfloat16", [TUTTI_FLOAT8_E4M3] = "f8e4m3", [TUTTI_FLOAT8_E5M2] = "f8e5m2",
 };
 
 static const char *const ops[TUTTI_OP_COUNT] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot of a black box: the header's check, its clock, its counters and events. Communicators: boxcomm.c. Lanes: boxlane.c. */
+/* A snapshot of a black box: the header's check, its clock, its counters and events. Communicators: boxcomm.c. Lanes:
+ * boxlane.c. */
 #include "wire/boxread.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -75,8 +76,8 @@ uint64_t box_rate_ns(const struct box_rate *rate, uint64_t ticks)
 
 static bool section_fits(const struct wire_box_section *section, uint64_t least, uint32_t most, uint64_t space)
 {
-    return section->offset % 8 == 0 && section->bytes % 8 == 0 && section->bytes >= least && section->bytes <= MAX_RECORD * 16 &&
-           section->count <= most && section->offset <= space &&
+    return section->offset % 8 == 0 && section->bytes % 8 == 0 && section->bytes >= least &&
+           section->bytes <= MAX_RECORD * 16 && section->count <= most && section->offset <= space &&
            (uint64_t)section->bytes * section->count <= space - section->offset;
 }
 
@@ -99,8 +100,8 @@ static const char *misfit(const struct wire_box_header *header, uint64_t size)
         return "its counters do not fit";
     if (!section_fits(&header->comms, sizeof(struct wire_box_comm), MAX_COMMS, header->file_bytes))
         return "its communicators do not fit";
-    if (!section_fits(&header->ops, sizeof(struct wire_box_op), MAX_RING, header->comms.bytes) || !power_of_2(header->ops.count) ||
-        header->ops.offset < sizeof(struct wire_box_comm))
+    if (!section_fits(&header->ops, sizeof(struct wire_box_op), MAX_RING, header->comms.bytes) ||
+        !power_of_2(header->ops.count) || header->ops.offset < sizeof(struct wire_box_comm))
         return "its operations do not fit";
     if (!section_fits(&header->lanes, sizeof(struct wire_box_lane), MAX_LANES, header->file_bytes))
         return "its lanes do not fit";
@@ -116,11 +117,13 @@ static tutti_result_t read_header(struct blackbox *box, const struct box_source 
     if (!box_source_read(source, 0, header, sizeof *header))
         return error_note(TUTTI_INVALID_USAGE, "reading the black box %s: too short", path);
     if (header->magic == __builtin_bswap64(WIRE_BOX_MAGIC))
-        return error_note(TUTTI_INVALID_USAGE, "reading the black box %s: written in the other byte order; read it there", path);
+        return error_note(TUTTI_INVALID_USAGE,
+                          "reading the black box %s: written in the other byte order; read it there", path);
     if (header->magic != WIRE_BOX_MAGIC)
         return error_note(TUTTI_INVALID_USAGE, "reading the black box %s: it is none, or not ready", path);
     if (header->version != WIRE_BOX_VERSION)
-        return error_note(TUTTI_INVALID_USAGE, "reading the black box %s: version %u, want %u; use the tutti that wrote it", path,
+        return error_note(TUTTI_INVALID_USAGE,
+                          "reading the black box %s: version %u, want %u; use the tutti that wrote it", path,
                           header->version, WIRE_BOX_VERSION);
     const char *why = misfit(header, source->size);
     if (why)
@@ -168,7 +171,8 @@ static struct box_rate find_rate(const struct wire_box_header *header, bool here
 /* Not from the latest pair while it may be half written. */
 static void find_offset(struct blackbox *box)
 {
-    const struct wire_box_clock *at = box->alive || !box->header.latest.monotonic_ns ? &box->header.opened : &box->header.latest;
+    const struct wire_box_clock *at =
+        box->alive || !box->header.latest.monotonic_ns ? &box->header.opened : &box->header.latest;
     box->realtime_offset = (int64_t)(at->realtime_ns - at->monotonic_ns);
 }
 
@@ -207,8 +211,11 @@ static int by_number(const void *left, const void *right)
 
 static void decode_event(struct blackbox_event *out, const struct wire_box_event *in, const struct box_rate *rate)
 {
-    *out = (struct blackbox_event){in->stamp - 1, box_rate_ns(rate, in->time), in->kind, in->peer_pid, in->lane, in->peer_rank,
-                                   in->peer_host, in->comm, in->value1, in->value2};
+    *out = (struct blackbox_event){in->stamp - 1, box_rate_ns(rate, in->time),
+                                   in->kind,      in->peer_pid,
+                                   in->lane,      in->peer_rank,
+                                   in->peer_host, in->comm,
+                                   in->value1,    in->value2};
 }
 
 /* Reads the ring twice and keeps what did not change meanwhile. */
@@ -281,7 +288,8 @@ static tutti_result_t read_all(struct blackbox *box, const struct box_source *so
 static tutti_result_t read_source(const struct box_source *source, const char *path, struct blackbox **out)
 {
     struct blackbox *box = calloc(1, sizeof *box);
-    tutti_result_t result = box ? read_all(box, source, path) : error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", path);
+    tutti_result_t result =
+        box ? read_all(box, source, path) : error_note(TUTTI_SYSTEM_ERROR, "reading %s: no memory", path);
     if (result)
         blackbox_free(box);
     else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads black boxes: a snapshot of a file that another process may be writing, or that nobody writes any more, or that is
- * damaged or hostile. Every offset and count is checked before use, nothing is mapped (a file cut short cannot raise SIGBUS), a
- * record that changes while it is read is read again or left out. Times come back in nanoseconds of CLOCK_MONOTONIC.
+ * Reads black boxes: a snapshot of a file that another process may be writing, or that nobody writes any more, or that
+ * is damaged or hostile. Every offset and count is checked before use, nothing is mapped (a file cut short cannot raise
+ * SIGBUS), a record that changes while it is read is read again or left out. Times come back in nanoseconds of
+ * CLOCK_MONOTONIC.
  */
 #ifndef TUTTI_WIRE_BOXREAD_H
 #define TUTTI_WIRE_BOXREAD_H
@@ -24,16 +25,16 @@ struct blackbox_op {
     int root;                   /* or peer; -1: none */
     enum wire_op_state state;
     int result;
-    bool device, captured; /* a GPU carries it out: `end` is when that was seen; it is part of a graph */
+    bool device, captured;         /* a GPU carries it out: `end` is when that was seen; it is part of a graph */
     uint32_t sends_to, recvs_from; /* ranks, as bits, of a GPU's sends and receives */
-    int wait_peer; /* -1: nobody */
+    int wait_peer;                 /* -1: nobody */
     uint32_t wait_round, wait_slice, rounds, slices;
     char algorithm[17]; /* "": not named */
 };
 
 struct blackbox_comm {
-    unsigned place;        /* in the box */
-    uint64_t generation;   /* another when the place was given to another communicator */
+    unsigned place;      /* in the box */
+    uint64_t generation; /* another when the place was given to another communicator */
     uint64_t id;
     int rank, nranks, local_ranks;
     enum wire_comm_state state;
@@ -96,8 +97,8 @@ struct blackbox {
     size_t torn; /* records left out because they were being written, or make no sense */
 };
 
-/* TUTTI_SYSTEM_ERROR: no such file, no right, no memory. TUTTI_INVALID_USAGE: not a black box, or of another version. Nothing is
- * logged; error_last() tells. *out is freed by blackbox_free. */
+/* TUTTI_SYSTEM_ERROR: no such file, no right, no memory. TUTTI_INVALID_USAGE: not a black box, or of another version.
+ * Nothing is logged; error_last() tells. *out is freed by blackbox_free. */
 tutti_result_t blackbox_read(const char *path, struct blackbox **out);
 
 /* The same from a descriptor that stays the caller's: also after the file was removed. `path` is for sentences. */
@@ -116,7 +117,7 @@ uint64_t blackbox_since(const struct blackbox_op *op);
 /* Names for people. Never NULL: "?" for a number this reader does not know. */
 const char *blackbox_collective_name(int collective);
 const char *blackbox_type_name(int type); /* "" for none */
-const char *blackbox_op_name(int op); /* "" for none */
+const char *blackbox_op_name(int op);     /* "" for none */
 
 struct blackbox_event_row {
     const char *name, *value1, *value2, *help;

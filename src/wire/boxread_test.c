@@ -16,11 +16,11 @@
 
 #include <cmocka.h>
 
-#define COMMS 2
-#define LANES 2
+#define COMMS   2
+#define LANES   2
 #define LANE_AT (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
-#define BYTES (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
-#define RUN   (WIRE_OP_RUNNING | WIRE_OP_HAS_START | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME)
+#define BYTES   (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
+#define RUN     (WIRE_OP_RUNNING | WIRE_OP_HAS_START | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME)
 
 static uint8_t *bytes;
 
@@ -59,29 +59,37 @@ static int build(void **state)
 {
     bytes = calloc(1, BYTES);
     assert_non_null(bytes);
-    *header() = (struct wire_box_header){.magic = WIRE_BOX_MAGIC,
-                                         .version = WIRE_BOX_VERSION,
-                                         .header_bytes = sizeof(struct wire_box_header),
-                                         .file_bytes = BYTES,
-                                         .pid = 42,
-                                         .state = WIRE_BOX_OPEN,
-                                         .opened = {100, 100, 5100},
-                                         .events = {WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS},
-                                         .comms = {WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS},
-                                         .ops = {WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS},
-                                         .counters = {WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT},
-                                         .lanes = {LANE_AT, WIRE_BOX_LANE_BYTES, LANES},
-                                         .segments = {WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS}};
-    *lane(1) = (struct wire_box_lane){.stamp = 2, .peer_pid = 7, .index = 1, .device = 3, .state = WIRE_LANE_UP, .opened = 250};
+    *header() =
+        (struct wire_box_header){.magic = WIRE_BOX_MAGIC,
+                                 .version = WIRE_BOX_VERSION,
+                                 .header_bytes = sizeof(struct wire_box_header),
+                                 .file_bytes = BYTES,
+                                 .pid = 42,
+                                 .state = WIRE_BOX_OPEN,
+                                 .opened = {100, 100, 5100},
+                                 .events = {WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS},
+                                 .comms = {WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS},
+                                 .ops = {WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS},
+                                 .counters = {WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT},
+                                 .lanes = {LANE_AT, WIRE_BOX_LANE_BYTES, LANES},
+                                 .segments = {WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS}};
+    *lane(1) = (struct wire_box_lane){
+        .stamp = 2, .peer_pid = 7, .index = 1, .device = 3, .state = WIRE_LANE_UP, .opened = 250};
     memcpy(lane(1)->transport.text, "a\ncarrier of wide", 16);
     for (uint64_t i = 0; i < 3; i++)
-        *segment(1, (int)i) = (struct wire_box_segment){.stamp = (i + 129) << 8 | (i < 2 ? WIRE_SEGMENT_LANDED : WIRE_SEGMENT_POSTED),
-                                                        .seq = (uint32_t)i, .length = 4096, .posted = 100 + i, .completed = 200 + i};
+        *segment(1, (int)i) =
+            (struct wire_box_segment){.stamp = (i + 129) << 8 | (i < 2 ? WIRE_SEGMENT_LANDED : WIRE_SEGMENT_POSTED),
+                                      .seq = (uint32_t)i,
+                                      .length = 4096,
+                                      .posted = 100 + i,
+                                      .completed = 200 + i};
     *segment(1, 127) = (struct wire_box_segment){.stamp = 128 << 8 | WIRE_SEGMENT_LOST, .seq = 99, .completed = 99};
     for (int i = 0; i < COMMS; i++) {
-        *comm(i) = (struct wire_box_comm){.stamp = 2, .id = (uint64_t)i, .nranks = 2, .state = WIRE_COMM_OPEN, .culprit = -1};
+        *comm(i) =
+            (struct wire_box_comm){.stamp = 2, .id = (uint64_t)i, .nranks = 2, .state = WIRE_COMM_OPEN, .culprit = -1};
         for (int j = 0; j < 3; j++)
-            *op(i, j) = (struct wire_box_op){.stamp = (uint64_t)j << WIRE_OP_POSITION | RUN, .seq = (uint64_t)j, .start = 200};
+            *op(i, j) =
+                (struct wire_box_op){.stamp = (uint64_t)j << WIRE_OP_POSITION | RUN, .seq = (uint64_t)j, .start = 200};
     }
     for (int i = 0; i < 2; i++)
         *event(i) = (struct wire_box_event){.stamp = (uint64_t)i + 1, .time = 300, .kind = WIRE_EVENT_LANE_UP};
@@ -123,10 +131,12 @@ static void test_reads_lanes(void **state)
     struct blackbox *box = must_parse();
     assert_int_equal(box->lane_count, 1); /* the other place was never used */
     const struct blackbox_lane *only = &box->lanes[0];
-    assert_true(only->place == 1 && only->index == 1 && only->peer_pid == 7 && only->device == 3 && only->state == WIRE_LANE_UP);
+    assert_true(only->place == 1 && only->index == 1 && only->peer_pid == 7 && only->device == 3 &&
+                only->state == WIRE_LANE_UP);
     assert_string_equal(only->transport, "a?carrier of wid");
     assert_int_equal(only->segment_count, 4);
-    assert_true(only->segments[0].seq == 99 && only->segments[0].position == 127 && only->segments[0].status == WIRE_SEGMENT_LOST);
+    assert_true(only->segments[0].seq == 99 && only->segments[0].position == 127 &&
+                only->segments[0].status == WIRE_SEGMENT_LOST);
     assert_true(only->segments[1].seq == 0 && only->segments[1].posted == 100 && only->segments[1].completed == 200);
     assert_true(only->segments[3].status == WIRE_SEGMENT_POSTED && only->segments[3].completed == 0);
     blackbox_free(box);
@@ -236,7 +246,8 @@ static void test_operations_of_gpus(void **state)
     struct blackbox *box = must_parse();
     const struct blackbox_op *ops = box->comms[0].ops;
     assert_true(!ops[0].device && !ops[0].sends_to && !ops[0].recvs_from && !ops[0].head_since);
-    assert_true(ops[1].device && ops[1].sends_to == UINT32_MAX && ops[1].recvs_from == UINT32_MAX && ops[1].head_since == ops[1].begin);
+    assert_true(ops[1].device && ops[1].sends_to == UINT32_MAX && ops[1].recvs_from == UINT32_MAX &&
+                ops[1].head_since == ops[1].begin);
     assert_true(ops[2].captured && !ops[2].device && box->comms[0].captured == 8);
     assert_true(blackbox_memory(&box->comms[0], "device") == UINT64_MAX && blackbox_memory(&box->comms[0], "?") == 5);
     blackbox_free(box);
@@ -403,8 +414,16 @@ static void test_fifo_does_not_hang(void **state)
 static void test_names(void **state)
 {
     static const char *const wrong[] = {
-        "", "tutti-1-2-3", "tutti-1-2.box", "tutti-1-2-3.boxx", "tutti-01-2-3.box", "tutti-1-2-3.0.box", "tutti-1--2-3.box",
-        "tutti-1-2-99999999999999999999.box", "xtutti-1-2-3.box", "tutti-1-2-3.1.box.1",
+        "",
+        "tutti-1-2-3",
+        "tutti-1-2.box",
+        "tutti-1-2-3.boxx",
+        "tutti-01-2-3.box",
+        "tutti-1-2-3.0.box",
+        "tutti-1--2-3.box",
+        "tutti-1-2-99999999999999999999.box",
+        "xtutti-1-2-3.box",
+        "tutti-1-2-3.1.box.1",
     };
     struct boxfile file;
     char name[96];
@@ -459,12 +478,28 @@ static void test_names_of_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_reads_it), CASE(test_reads_lanes), CASE(test_odd_lanes), CASE(test_lanes_that_do_not_fit),
-        CASE(test_record_in_the_making), CASE(test_communicator_in_the_making),
-        CASE(test_record_in_the_wrong_place), CASE(test_senseless_communicators), CASE(test_wait_slots),
-        CASE(test_unterminated_texts), CASE(test_operations_of_gpus), CASE(test_not_a_box), CASE(test_other_version), CASE(test_lies_about_sizes),
-        CASE(test_longer_events), CASE(test_ticks_of_another_host), CASE(test_hostile_clocks), CASE(test_random_damage),
-        CASE(test_file_cut_short_while_read), CASE(test_fifo_does_not_hang), CASE(test_names), CASE(test_process_facts),
+        CASE(test_reads_it),
+        CASE(test_reads_lanes),
+        CASE(test_odd_lanes),
+        CASE(test_lanes_that_do_not_fit),
+        CASE(test_record_in_the_making),
+        CASE(test_communicator_in_the_making),
+        CASE(test_record_in_the_wrong_place),
+        CASE(test_senseless_communicators),
+        CASE(test_wait_slots),
+        CASE(test_unterminated_texts),
+        CASE(test_operations_of_gpus),
+        CASE(test_not_a_box),
+        CASE(test_other_version),
+        CASE(test_lies_about_sizes),
+        CASE(test_longer_events),
+        CASE(test_ticks_of_another_host),
+        CASE(test_hostile_clocks),
+        CASE(test_random_damage),
+        CASE(test_file_cut_short_while_read),
+        CASE(test_fifo_does_not_hang),
+        CASE(test_names),
+        CASE(test_process_facts),
         CASE(test_names_of_numbers),
     };
     return cmocka_run_group_tests_name("boxread", tests, NULL, NULL);

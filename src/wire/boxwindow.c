@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of a lane. A window's bandwidth is its bytes over the time from its first put, or from the end of the window before if that is later, to its
- * last arrival: with many segments under way the first of a window waits behind those of the one before, and that time is not its own.
+ * Windows of a lane. A window's bandwidth is its bytes over the time from its first put, or from the end of the window
+ * before if that is later, to its last arrival: with many segments under way the first of a window waits behind those
+ * of the one before, and that time is not its own.
  */
 #include "wire/boxwindow.h"
 
@@ -68,7 +69,8 @@ static uint64_t between(uint64_t least, uint64_t value, uint64_t most)
 }
 
 /* The lane stood still until it was given this segment: for want of what? */
-static void add_pause(const struct view *view, struct lane_window *window, uint64_t from, const struct blackbox_segment *next)
+static void add_pause(const struct view *view, struct lane_window *window, uint64_t from,
+                      const struct blackbox_segment *next)
 {
     uint64_t to = next->posted, ready = between(from, next->ready, to), credit = between(from, next->credit, to);
     if (ready < credit) {
@@ -90,7 +92,8 @@ static void find_cause(struct lane_window *window)
 }
 
 /* Adds a segment to a window; the lane was free since `free_since`. */
-static void add_segment(const struct view *view, struct lane_window *window, uint64_t free_since, const struct blackbox_segment *segment)
+static void add_segment(const struct view *view, struct lane_window *window, uint64_t free_since,
+                        const struct blackbox_segment *segment)
 {
     if (segment->posted > free_since)
         add_pause(view, window, free_since, segment);

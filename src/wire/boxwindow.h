@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bandwidth of lanes, from the times of their segments alone: pure functions of what a black box holds. ICCL section 3.4: a window of some
- * segments smooths what one segment does not tell, and is short enough to show what an average over a second hides.
+ * The bandwidth of lanes, from the times of their segments alone: pure functions of what a black box holds. ICCL
+ * section 3.4: a window of some segments smooths what one segment does not tell, and is short enough to show what an
+ * average over a second hides.
  */
 #ifndef TUTTI_WIRE_BOXWINDOW_H
 #define TUTTI_WIRE_BOXWINDOW_H
@@ -14,11 +15,12 @@
 
 /* What a lane did, or for what it stood still. */
 enum window_cause {
-    WINDOW_NETWORK,  /* segments were under way */
-    WINDOW_SENDER,   /* the receiver had given credit, and there was no data: sender late */
-    WINDOW_RECEIVER, /* there was data and no credit: receiver late */
-    WINDOW_STARVED,  /* both, and the process did not put the segment, nor had it others under way to that peer: no processor */
-    WINDOW_UNUSED,   /* both, and the segments went by other lanes to that peer */
+    WINDOW_NETWORK,   /* segments were under way */
+    WINDOW_SENDER,    /* the receiver had given credit, and there was no data: sender late */
+    WINDOW_RECEIVER,  /* there was data and no credit: receiver late */
+    WINDOW_STARVED,   /* both, and the process did not put the segment, nor had it others under way to that peer: no
+                         processor */
+    WINDOW_UNUSED,    /* both, and the segments went by other lanes to that peer */
     WINDOW_IDLE_TIME, /* neither: nobody waited */
     WINDOW_CAUSES,
 };
@@ -30,14 +32,14 @@ struct lane_window {
     uint32_t segments;
     uint64_t time[WINDOW_CAUSES]; /* ns; their sum is end - begin */
     enum window_cause cause;      /* that took the longest */
-    bool slow;                    /* a window of less than half of what the lane does at its best (nine of ten windows do less) */
+    bool slow; /* a window of less than half of what the lane does at its best (nine of ten windows do less) */
 };
 
 /* Bytes a second; 0 of a pause. */
 double window_rate(const struct lane_window *window);
 
-/* The windows and pauses of one of a box's lanes, in order, with `segments` segments each (the last before a pause may have fewer). Returns how many; freed
- * by the caller. *out is NULL when there is none, or no memory. */
+/* The windows and pauses of one of a box's lanes, in order, with `segments` segments each (the last before a pause may
+ * have fewer). Returns how many; freed by the caller. *out is NULL when there is none, or no memory. */
 size_t lane_windows(const struct blackbox *box, size_t lane, uint32_t segments, struct lane_window **out);
 
 /* "network", "sender late", "receiver late", "starved", "other lanes", "idle" */

@@ -37,8 +37,12 @@ static void add(int lane, uint64_t ready, uint64_t credit, uint64_t posted, uint
 {
     struct blackbox_lane *to = &lanes[lane];
     to->segments[to->segment_count++] =
-        (struct blackbox_segment){.status = completed ? WIRE_SEGMENT_LANDED : WIRE_SEGMENT_POSTED, .length = SIZE, .ready = ready * US,
-                                  .credit = credit * US, .posted = posted * US, .completed = completed * US};
+        (struct blackbox_segment){.status = completed ? WIRE_SEGMENT_LANDED : WIRE_SEGMENT_POSTED,
+                                  .length = SIZE,
+                                  .ready = ready * US,
+                                  .credit = credit * US,
+                                  .posted = posted * US,
+                                  .completed = completed * US};
 }
 
 static size_t look(uint32_t segments)
@@ -91,13 +95,14 @@ static void test_slow_network(void **state)
 static void test_pauses(void **state)
 {
     add(0, 1000, 1000, 1000, 1100);
-    add(0, 5000, 1000, 5000, 5100);   /* credit, no data */
-    add(0, 5000, 9000, 9000, 9100);   /* data, no credit */
-    add(0, 9000, 9000, 14000, 14100); /* both */
+    add(0, 5000, 1000, 5000, 5100);     /* credit, no data */
+    add(0, 5000, 9000, 9000, 9100);     /* data, no credit */
+    add(0, 9000, 9000, 14000, 14100);   /* both */
     add(0, 20000, 18000, 20000, 20100); /* neither, until 18000 */
     assert_int_equal(look(8), 9);
-    static const enum window_cause causes[] = {WINDOW_NETWORK, WINDOW_SENDER,  WINDOW_NETWORK, WINDOW_RECEIVER, WINDOW_NETWORK,
-                                               WINDOW_STARVED, WINDOW_NETWORK, WINDOW_IDLE_TIME, WINDOW_NETWORK};
+    static const enum window_cause causes[] = {WINDOW_NETWORK,  WINDOW_SENDER,    WINDOW_NETWORK,
+                                               WINDOW_RECEIVER, WINDOW_NETWORK,   WINDOW_STARVED,
+                                               WINDOW_NETWORK,  WINDOW_IDLE_TIME, WINDOW_NETWORK};
     for (size_t i = 0; i < 9; i++) {
         assert_int_equal(windows[i].cause, causes[i]);
         assert_int_equal(windows[i].segments, i % 2 == 0);
@@ -162,8 +167,14 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
-        CASE(test_nothing), CASE(test_rate_is_the_lanes), CASE(test_slow_network), CASE(test_pauses),
-        CASE(test_trickle), CASE(test_other_lanes), CASE(test_times_that_make_no_sense), CASE(test_resolution),
+        CASE(test_nothing),
+        CASE(test_rate_is_the_lanes),
+        CASE(test_slow_network),
+        CASE(test_pauses),
+        CASE(test_trickle),
+        CASE(test_other_lanes),
+        CASE(test_times_that_make_no_sense),
+        CASE(test_resolution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@
 
 static bool has_root(unsigned collective)
 {
-    return collective == WIRE_REDUCE || collective == WIRE_BROADCAST || collective == WIRE_GATHER || collective == WIRE_SCATTER;
+    return collective == WIRE_REDUCE || collective == WIRE_BROADCAST || collective == WIRE_GATHER ||
+           collective == WIRE_SCATTER;
 }
 
 static const char *name_of(unsigned collective)
@@ -22,7 +23,8 @@ const char *wire_call_text(struct wire_call call, char *out, size_t size)
     if (collective == WIRE_ALLTOALLV)
         used += snprintf(out + used, size - (size_t)used, " of %s", blackbox_type_name((int)type));
     else if (collective != WIRE_BARRIER)
-        used += snprintf(out + used, size - (size_t)used, " of %llu %s", (unsigned long long)call.count, blackbox_type_name((int)type));
+        used += snprintf(out + used, size - (size_t)used, " of %llu %s", (unsigned long long)call.count,
+                         blackbox_type_name((int)type));
     if (op != 7 && collective != WIRE_SIGNATURE_P2P)
         used += snprintf(out + used, size - (size_t)used, ", %s", blackbox_op_name((int)op));
     if (has_root(collective))

@@ -9,35 +9,39 @@
 #include <stdint.h>
 
 enum wire_message_kind {
-    WIRE_EAGER = 1,     /* body: the whole payload */
-    WIRE_CREDIT,        /* receiver: put `tag`'s payload into slot; body: struct wire_credit, with struct wire_remote or without */
-    WIRE_DONE,          /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
-    WIRE_ANNOUNCE,      /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
-    WIRE_ABORT,         /* communicator `tag.comm` has failed; body: struct wire_abort */
-    WIRE_LANE_DEAD,     /* lane `slot`, epoch `extra` is closed at my end: close yours */
-    WIRE_HAVE,          /* receiver, after LANE_DEAD: body: bitmap of the segments of `slot` that have arrived */
-    WIRE_LANE_DEAD_OK,  /* lane `slot`, epoch `extra` is closed at both ends, and HAVEs have been said */
-    WIRE_ACK,           /* nothing but the acknowledgement in struct wire_sequence */
-    WIRE_PROBE,         /* answer on this lane */
+    WIRE_EAGER = 1,    /* body: the whole payload */
+    WIRE_CREDIT,       /* receiver: put `tag`'s payload into slot; body: struct wire_credit, with struct wire_remote or
+                          without */
+    WIRE_DONE,         /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
+    WIRE_ANNOUNCE,     /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
+    WIRE_ABORT,        /* communicator `tag.comm` has failed; body: struct wire_abort */
+    WIRE_LANE_DEAD,    /* lane `slot`, epoch `extra` is closed at my end: close yours */
+    WIRE_HAVE,         /* receiver, after LANE_DEAD: body: bitmap of the segments of `slot` that have arrived */
+    WIRE_LANE_DEAD_OK, /* lane `slot`, epoch `extra` is closed at both ends, and HAVEs have been said */
+    WIRE_ACK,          /* nothing but the acknowledgement in struct wire_sequence */
+    WIRE_PROBE,        /* answer on this lane */
     WIRE_PROBE_ANSWER,
-    WIRE_BYE,           /* this process leaves in good order */
-    WIRE_HOLD,          /* too much has come that was not asked for: announce small payloads too, and wait for credits */
-    WIRE_GO_ON,         /* the end of that */
-    WIRE_CALL,          /* rank `tag.from` has waited long for rank `tag.to`, in collective `tag.seq` or, behind that, for message `tag.round` between
-                           the two (slice WIRE_TAG_P2P; flags: it is to receive): is that one in another call?
-                           Body: struct wire_begun */
-    WIRE_ASK,           /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed there? Body: struct
-                           wire_begun, of no meaning */
-    WIRE_WORD,          /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body: struct wire_word */
-    WIRE_LANDED,        /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says the rest */
+    WIRE_BYE,   /* this process leaves in good order */
+    WIRE_HOLD,  /* too much has come that was not asked for: announce small payloads too, and wait for credits */
+    WIRE_GO_ON, /* the end of that */
+    WIRE_CALL,  /* rank `tag.from` has waited long for rank `tag.to`, in collective `tag.seq` or, behind that, for
+                   message `tag.round` between the two (slice WIRE_TAG_P2P; flags: it is to receive): is that one in
+                   another call? Body: struct wire_begun */
+    WIRE_ASK, /* rank `tag.from` waits for what rank `tag.to` is to share before the communicator is made: has it failed
+                 there? Body: struct wire_begun, of no meaning */
+    WIRE_WORD, /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body:
+                  struct wire_word */
+    WIRE_LANDED, /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says
+                    the rest */
 };
 
-/* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are compared as bytes. */
+/* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are
+ * compared as bytes. */
 struct wire_tag {
-    uint64_t comm;  /* communicator: a random number, or made of one; with so many bits no two of a program meet */
-    uint32_t seq;   /* operation in the communicator, or in the pair for send and receive */
-    uint32_t slice; /* slice of the operation; WIRE_TAG_P2P for send and receive */
-    uint32_t round; /* round of the slice */
+    uint64_t comm;     /* communicator: a random number, or made of one; with so many bits no two of a program meet */
+    uint32_t seq;      /* operation in the communicator, or in the pair for send and receive */
+    uint32_t slice;    /* slice of the operation; WIRE_TAG_P2P for send and receive */
+    uint32_t round;    /* round of the slice */
     uint32_t from, to; /* ranks in the communicator */
     uint32_t message;  /* which of the round, between the two */
 };
@@ -59,7 +63,8 @@ struct wire_message {
     uint32_t reserved;
     struct wire_call call;
 };
-_Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 56, "wire_message is part of the protocol");
+_Static_assert(sizeof(struct wire_tag) == 32 && sizeof(struct wire_message) == 56,
+               "wire_message is part of the protocol");
 
 /* Before every message on lanes that may lose bytes: sequence 0 is not repeated. */
 struct wire_sequence {
@@ -77,7 +82,8 @@ struct wire_credit {
     uint64_t lanes;   /* on which it is to come, as bits; 0: any */
 };
 
-/* Behind wire_credit, where the receiver has registered the memory for a transport whose hardware writes there by itself. */
+/* Behind wire_credit, where the receiver has registered the memory for a transport whose hardware writes there by
+ * itself. */
 struct wire_remote {
     uint64_t address;
     uint32_t devices;
@@ -90,29 +96,33 @@ struct wire_landed {
     uint64_t when;  /* ns of the receiver's clock, of which only differences mean something */
     uint32_t epoch; /* of the lane on which it came, */
     uint32_t lane;
-    uint32_t imm; /* with the put */
+    uint32_t imm;    /* with the put */
     uint32_t number; /* of this word, from 1: most words are said again and again, on lanes that overtake each other */
 };
 
 #define WIRE_ABORT_TEXT 720 /* so that messages of all transports hold it */
 enum wire_cause {
     WIRE_CAUSE_ERROR, /* of a rank that lives: an operation failed there, or it gave up */
-    WIRE_CAUSE_LEFT,  /* a process is missing that left in good order, or was never seen: its own reason may be another failure */
+    WIRE_CAUSE_LEFT,  /* a process is missing that left in good order, or was never seen: its own reason may be another
+                         failure */
     WIRE_CAUSE_LOST,  /* a process ended without a word */
 };
 
-/* Why a communicator failed: what the rank says that noticed first. All others pass it on and report it as their own. */
+/* Why a communicator failed: what the rank says that noticed first. All others pass it on and report it as their own.
+ */
 struct wire_abort {
     uint8_t from[WIRE_UUID_BYTES]; /* the process that passes it on */
     uint8_t lost[WIRE_UUID_BYTES]; /* the process, but of WIRE_CAUSE_ERROR */
     int32_t culprit;               /* rank, or -1 */
     int32_t result;
     uint32_t cause;    /* enum wire_cause */
-    uint32_t finished; /* collectives up to this one the sender has finished, or can still finish: with them it keeps nobody waiting */
+    uint32_t finished; /* collectives up to this one the sender has finished, or can still finish: with them it keeps
+                          nobody waiting */
     char text[WIRE_ABORT_TEXT]; /* with the rank that noticed, and when */
 };
 
-/* What ranks say that are to be the members of a shrunken communicator (src/comm/meet.h). A visit is one call of one rank. */
+/* What ranks say that are to be the members of a shrunken communicator (src/comm/meet.h). A visit is one call of one
+ * rank. */
 enum wire_word_kind {
     WIRE_WORD_COME = 1, /* I have come, without those whom `list` names */
     WIRE_WORD_READY,    /* all below me are here, with the same list */
@@ -126,8 +136,9 @@ struct wire_list {
     int32_t first[WIRE_WORD_SHOWN];
 };
 struct wire_word {
-    uint32_t kind; /* enum wire_word_kind */
-    uint32_t owes; /* visits of the receiver that the sender will end at once: of attempts that failed before that one came */
+    uint32_t kind;  /* enum wire_word_kind */
+    uint32_t owes;  /* visits of the receiver that the sender will end at once: of attempts that failed before that one
+                       came */
     uint64_t visit; /* the sender's, counted by it from 1; 0: it is not in a call */
     uint64_t yours; /* the receiver's visit that this is about; 0: the sender knows of none */
     union {

@@ -29,12 +29,13 @@ struct wire_process {
     uint64_t host;                     /* equal: the two can share memory and abstract sockets */
     uint32_t pid;
     uint32_t uid;
-    uint32_t losses; /* links that it had lost when it said this: see wire_session() */
-    uint16_t processors;               /* so many may it run on; 0: not known */
-    uint16_t processor_set;            /* which: a hash of them */
+    uint32_t losses;                         /* links that it had lost when it said this: see wire_session() */
+    uint16_t processors;                     /* so many may it run on; 0: not known */
+    uint16_t processor_set;                  /* which: a hash of them */
     uint32_t place[WIRE_PLACES];             /* rack, zone, ...: a hash of its name and of all around it; 0: not told */
     struct wire_address tcp[WIRE_ADDRESSES]; /* one for each interface that listens; lanes are spread over them */
-    struct wire_address verbs[WIRE_DEVICES]; /* one for each port of an RDMA device: where lanes to that port are agreed on */
+    struct wire_address
+        verbs[WIRE_DEVICES]; /* one for each port of an RDMA device: where lanes to that port are agreed on */
 };
 
 _Static_assert(sizeof(struct wire_address) == 24, "wire_address is part of the protocol");
@@ -61,18 +62,18 @@ static inline enum wire_distance wire_distance(const struct wire_process *a, con
 struct wire_hello {
     uint32_t magic; /* WIRE_HELLO_MAGIC: also tells the byte order */
     uint16_t version;
-    uint16_t lane; /* index in the link */
-    uint32_t epoch; /* of the lane: wire_epoch() */
-    uint32_t known; /* of the last lane of this index that the other side connected and this side took; 0: none */
+    uint16_t lane;    /* index in the link */
+    uint32_t epoch;   /* of the lane: wire_epoch() */
+    uint32_t known;   /* of the last lane of this index that the other side connected and this side took; 0: none */
     uint64_t session; /* which link of the two processes: wire_session() */
     uint8_t secret[WIRE_SECRET_BYTES]; /* of the process connected to */
     struct wire_process from;
 };
 
 /*
- * Names a link of two processes among all that they have one after the other. A link that one of them has lost is never used again: what
- * both say when they make their next communicator differs from what they said before, and so they meet by another link, also if
- * the other one does not know of the loss yet.
+ * Names a link of two processes among all that they have one after the other. A link that one of them has lost is never
+ * used again: what both say when they make their next communicator differs from what they said before, and so they meet
+ * by another link, also if the other one does not know of the loss yet.
  */
 static inline uint64_t wire_session(const struct wire_process *a, const struct wire_process *b)
 {
@@ -82,8 +83,8 @@ static inline uint64_t wire_session(const struct wire_process *a, const struct w
 }
 
 /*
- * Names one attempt to connect a lane, among all of both sides: the how manyth of its side, from 1, and which side's. So news of an
- * attempt that failed is never taken for news of one that the other side makes at the same time.
+ * Names one attempt to connect a lane, among all of both sides: the how manyth of its side, from 1, and which side's.
+ * So news of an attempt that failed is never taken for news of one that the other side makes at the same time.
  */
 static inline uint32_t wire_epoch(uint32_t attempt, bool greater_uuid)
 {

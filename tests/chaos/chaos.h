@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chaos: processes live through eras. In an era some of them make communicators that overlap and run random collectives on all of
- * them, until a fault comes: a process is killed, stopped, or aborts one of the communicators. What every process sees of that is
- * judged. The dead are replaced by new processes, and the next era begins.
+ * Chaos: processes live through eras. In an era some of them make communicators that overlap and run random collectives
+ * on all of them, until a fault comes: a process is killed, stopped, or aborts one of the communicators. What every
+ * process sees of that is judged. The dead are replaced by new processes, and the next era begins.
  */
 #ifndef TUTTI_TESTS_CHAOS_H
 #define TUTTI_TESTS_CHAOS_H
@@ -12,21 +12,22 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define SLOTS 6          /* processes at most */
-#define COMMS 5          /* communicators of an era; the first one is the world */
-#define AGREEMENT 1      /* the one on which ranks agree to end, unless a process is stopped: never aborted */
-#define TIMEOUT_MS 5000  /* TUTTI_TIMEOUT of all processes */
-#define DEAD_SECONDS 90  /* an era that takes longer hangs */
+#define SLOTS        6    /* processes at most */
+#define COMMS        5    /* communicators of an era; the first one is the world */
+#define AGREEMENT    1    /* the one on which ranks agree to end, unless a process is stopped: never aborted */
+#define TIMEOUT_MS   5000 /* TUTTI_TIMEOUT of all processes */
+#define DEAD_SECONDS 90   /* an era that takes longer hangs */
 
 enum fault { FAULT_NONE, FAULT_KILL, FAULT_PAUSE, FAULT_STOP, FAULT_ABORT, FAULTS };
 
 /* What an era is like: the same for all who ask with the same seed, era and number of members. */
 struct plan {
     enum fault fault;
-    int victim;        /* place of the process that it strikes */
-    int second;        /* place of another that is killed; -1: none */
+    int victim; /* place of the process that it strikes */
+    int second; /* place of another that is killed; -1: none */
     int second_after_ms;
-    int after_ms;      /* since the beginning, since there is a meeting point, or since all work, where the fault cannot come before */
+    int after_ms; /* since the beginning, since there is a meeting point, or since all work, where the fault cannot come
+                     before */
     int pause_ms;
     int aborted;       /* the communicator */
     int leaving;       /* how the old communicators are given up after a loss, and when */
@@ -50,8 +51,8 @@ struct account {
     _Atomic uint64_t working; /* the era all of whose communicators it has made */
     _Atomic int stage;        /* where it is: of stage_names */
     _Atomic uint64_t jobs, failures, shrunk;
-    _Atomic bool bad;         /* something was wrong: it has said what */
-    int descriptors;          /* open when it was idle first */
+    _Atomic bool bad; /* something was wrong: it has said what */
+    int descriptors;  /* open when it was idle first */
 };
 
 struct era {

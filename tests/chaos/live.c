@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a process: it makes communicators, works on them until a fault comes, and says what was not as it must be. */
+/* The life of a process: it makes communicators, works on them until a fault comes, and says what was not as it must
+ * be. */
 #include "chaos.h"
 
 #include <dirent.h>
@@ -10,10 +11,10 @@
 #include <time.h>
 
 #define STEPS_BETWEEN_AGREEMENTS 16
-#define STEPS_AFTER_LOSS 24
-#define BATCH 3
-#define NO_ID TUTTI_RESULT_COUNT /* nothing was called, so the library has no sentence about it */
-#define DESCRIPTORS_MORE 64 /* that caches and peers met since may have open */
+#define STEPS_AFTER_LOSS         24
+#define BATCH                    3
+#define NO_ID                    TUTTI_RESULT_COUNT /* nothing was called, so the library has no sentence about it */
+#define DESCRIPTORS_MORE         64                 /* that caches and peers met since may have open */
 
 static struct {
     struct world *world;
@@ -28,10 +29,16 @@ static struct {
     int pending;
 } me;
 
-/* ---- Saying ---------------------------------------------------------------------------------------------------------- */
+/* ---- Saying ---- */
 
-static const char *const stage_names[] = {"idle", "joining", "splitting", "working",
-                                          "waiting for the fault to be over", "shrinking", "working after a loss", "destroying"};
+static const char *const stage_names[] = {"idle",
+                                          "joining",
+                                          "splitting",
+                                          "working",
+                                          "waiting for the fault to be over",
+                                          "shrinking",
+                                          "working after a loss",
+                                          "destroying"};
 
 const char *stage_name(int stage)
 {
@@ -63,8 +70,9 @@ __attribute__((format(printf, 1, 2))) static void bad(const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    fprintf(stderr, "WRONG: era %llu (%s of place %d, second %d, after %d ms), %d members, place %d: %s\n", (unsigned long long)me.era,
-            fault_name(me.plan.fault), me.plan.victim, me.plan.second, me.plan.after_ms, me.members, me.place, text);
+    fprintf(stderr, "WRONG: era %llu (%s of place %d, second %d, after %d ms), %d members, place %d: %s\n",
+            (unsigned long long)me.era, fault_name(me.plan.fault), me.plan.victim, me.plan.second, me.plan.after_ms,
+            me.members, me.place, text);
     atomic_store(&me.account->bad, true);
 }
 
@@ -107,7 +115,7 @@ static bool victim(void)
     return me.place == me.plan.victim;
 }
 
-/* ---- Judging --------------------------------------------------------------------------------------------------------- */
+/* ---- Judging ---- */
 
 /* A failure of the world must name who caused it. */
 static void judge_world(const char *when, tutti_result_t result, const char *sentence)
@@ -140,7 +148,7 @@ static void judge_abort(int comm, tutti_result_t result)
         bad("aborted communicator %d: %s: \"%s\"", comm, tutti_get_error_string(result), sentence);
 }
 
-/* ---- Work ------------------------------------------------------------------------------------------------------------ */
+/* ---- Work ---- */
 
 static bool run_batch(void)
 {
@@ -198,7 +206,8 @@ static tutti_result_t step(tutti_comm_t comm, uint64_t number, int rank, int nra
     return result;
 }
 
-/* The communicator on which ranks agree to end. One that waits for a stopped process gives up any of them, and all end when that is the world. */
+/* The communicator on which ranks agree to end. One that waits for a stopped process gives up any of them, and all end
+ * when that is the world. */
 static int agreement(void)
 {
     return me.plan.fault == FAULT_STOP ? 0 : AGREEMENT;
@@ -220,7 +229,8 @@ static tutti_result_t work_on_one(int comm, uint64_t number, bool *end)
 {
     if (number % STEPS_BETWEEN_AGREEMENTS == STEPS_BETWEEN_AGREEMENTS - 1)
         return agree(end);
-    return step(me.comm[comm], number, plan_rank(comm, me.members, me.place, me.place), plan_size(comm, me.members, me.place));
+    return step(me.comm[comm], number, plan_rank(comm, me.members, me.place, me.place),
+                plan_size(comm, me.members, me.place));
 }
 
 /* Whether the fault may fail a communicator other than the world, and with what. */
@@ -232,7 +242,8 @@ static void judge_part(int comm, tutti_result_t result)
         bad("communicator %d: %s: %s", comm, tutti_get_error_string(result), tutti_get_last_error(me.comm[comm]));
 }
 
-/* Works until all agree to end, or until the world has failed. What failed is left out from then on: the others find out, too. */
+/* Works until all agree to end, or until the world has failed. What failed is left out from then on: the others find
+ * out, too. */
 static bool work(void)
 {
     bool end = false;
@@ -254,7 +265,7 @@ static bool work(void)
     return true;
 }
 
-/* ---- Beginnings ------------------------------------------------------------------------------------------------------ */
+/* ---- Beginnings ---- */
 
 static tutti_result_t await_init(tutti_comm_t comm)
 {
@@ -288,8 +299,8 @@ static tutti_result_t join(int which, tutti_comm_t *comm)
     return result == TUTTI_IN_PROGRESS ? await_init(*comm) : result;
 }
 
-/* A loss may come while communicators are made; what else fails then is a mistake. The culprit is named as a rank of the one that is
- * made, or of the world. */
+/* A loss may come while communicators are made; what else fails then is a mistake. The culprit is named as a rank of
+ * the one that is made, or of the world. */
 static bool begin_failed(const char *what, int comm, tutti_comm_t made, tutti_result_t result)
 {
     const char *sentence = tutti_get_last_error(made);
@@ -332,7 +343,7 @@ static bool begin(void)
     return true;
 }
 
-/* ---- After a loss ---------------------------------------------------------------------------------------------------- */
+/* ---- After a loss ---- */
 
 static void destroy(int comm)
 {
@@ -379,7 +390,8 @@ static void give_up_parts(bool free)
         give_up(i, free);
 }
 
-/* The others join hands and go on. What they have given up and the world are destroyed before or behind the work that follows. */
+/* The others join hands and go on. What they have given up and the world are destroyed before or behind the work that
+ * follows. */
 static void shrink(void)
 {
     int excluded[2] = {me.plan.victim, me.plan.second}, count = me.plan.second < 0 ? 1 : 2;
@@ -401,7 +413,7 @@ static void shrink(void)
     tutti_comm_destroy(rest);
 }
 
-/* ---- An era ---------------------------------------------------------------------------------------------------------- */
+/* ---- An era ---- */
 
 static void *abort_when_told(void *unused)
 {

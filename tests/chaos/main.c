@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chaos [--seconds S] [--seed X] [--on-hang COMMAND]: random collectives on overlapping communicators of 2 to 6 processes, which
- * are killed, stopped, and abort; the rest shrinks and goes on, new ones take the places of the dead. TUTTI_TRANSPORT says over
- * what. Without --seconds 8 s, 3 s with TUTTI_TEST_QUICK=1, 20 minutes with TUTTI_TEST_FULL=1. Ends with status 1 at the first
- * wrong byte, the first report that names no culprit, and the first era that hangs; COMMAND then gets the processes' numbers.
+ * chaos [--seconds S] [--seed X] [--on-hang COMMAND]: random collectives on overlapping communicators of 2 to 6
+ * processes, which are killed, stopped, and abort; the rest shrinks and goes on, new ones take the places of the dead.
+ * TUTTI_TRANSPORT says over what. Without --seconds 8 s, 3 s with TUTTI_TEST_QUICK=1, 20 minutes with
+ * TUTTI_TEST_FULL=1. Ends with status 1 at the first wrong byte, the first report that names no culprit, and the first
+ * era that hangs; COMMAND then gets the processes' numbers.
  */
 #include "chaos.h"
 
@@ -23,7 +24,7 @@ static const char *on_hang;
 static uint64_t faults[FAULTS], killed;
 static uint64_t jobs, failures, shrunk; /* of processes that are gone */
 
-/* ---- Processes ------------------------------------------------------------------------------------------------------- */
+/* ---- Processes ---- */
 
 static void start(int slot)
 {
@@ -60,7 +61,8 @@ static void tell_hang(void)
     for (int slot = 0; slot < SLOTS; slot++) {
         if (!world->pid[slot])
             continue;
-        fprintf(stderr, "  slot %d (pid %d): %s\n", slot, (int)world->pid[slot], stage_name(atomic_load(&world->account[slot].stage)));
+        fprintf(stderr, "  slot %d (pid %d): %s\n", slot, (int)world->pid[slot],
+                stage_name(atomic_load(&world->account[slot].stage)));
         if (length && length < sizeof command)
             length += (size_t)snprintf(command + length, sizeof command - length, " %d", (int)world->pid[slot]);
     }
@@ -68,7 +70,7 @@ static void tell_hang(void)
         fprintf(stderr, "%s failed\n", command);
 }
 
-/* ---- An era ---------------------------------------------------------------------------------------------------------- */
+/* ---- An era ---- */
 
 static bool any_bad(void)
 {
@@ -84,8 +86,9 @@ static bool any_ended(void)
     for (int slot = 0; slot < SLOTS; slot++) {
         int status;
         if (world->pid[slot] && waitpid(world->pid[slot], &status, WNOHANG) == world->pid[slot]) {
-            fprintf(stderr, "WRONG: era %llu: slot %d ended with status %#x while %s\n", (unsigned long long)world->era.number, slot,
-                    (unsigned)status, stage_name(atomic_load(&world->account[slot].stage)));
+            fprintf(stderr, "WRONG: era %llu: slot %d ended with status %#x while %s\n",
+                    (unsigned long long)world->era.number, slot, (unsigned)status,
+                    stage_name(atomic_load(&world->account[slot].stage)));
             world->pid[slot] = 0;
             return true;
         }
@@ -96,7 +99,8 @@ static bool any_ended(void)
 static void draw_members(uint64_t number)
 {
     struct era *era = &world->era;
-    int first = (int)(data_hash(world->seed, number * 3) % SLOTS), count = 2 + (int)(data_hash(world->seed, number * 3 + 1) % (SLOTS - 1));
+    int first = (int)(data_hash(world->seed, number * 3) % SLOTS),
+        count = 2 + (int)(data_hash(world->seed, number * 3 + 1) % (SLOTS - 1));
     era->number = number;
     era->members = count;
     for (int place = 0; place < count; place++)
@@ -169,7 +173,8 @@ static void strike(const struct plan *plan)
     atomic_store(&world->struck, world->era.number);
 }
 
-/* Who is killed before the others have a meeting point is waited for there until TUTTI_INIT_TIMEOUT: seldom is enough. */
+/* Who is killed before the others have a meeting point is waited for there until TUTTI_INIT_TIMEOUT: seldom is enough.
+ */
 static bool await_meeting(double until)
 {
     while (atomic_load(&world->era.id_made[0]) != world->era.number)
@@ -200,7 +205,7 @@ static bool play(uint64_t number)
     return await(is_idle, false, until) && !any_bad();
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------------------------- */
+/* ---- The whole ---- */
 
 static void report(const char *what, double began)
 {
@@ -213,8 +218,9 @@ static void report(const char *what, double began)
     printf("%s %.0f s: %llu eras", what, now() - began, (unsigned long long)world->era.number);
     for (int i = 0; i < FAULTS; i++)
         printf(", %s %llu", fault_name(i), (unsigned long long)faults[i]);
-    printf("; %llu killed, %llu collectives, %llu failures told, %llu ranks went on after a loss\n", (unsigned long long)killed,
-           (unsigned long long)sum[0], (unsigned long long)sum[1], (unsigned long long)sum[2]);
+    printf("; %llu killed, %llu collectives, %llu failures told, %llu ranks went on after a loss\n",
+           (unsigned long long)killed, (unsigned long long)sum[0], (unsigned long long)sum[1],
+           (unsigned long long)sum[2]);
     fflush(stdout);
 }
 

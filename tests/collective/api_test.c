@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are wrong: each is refused with a sentence that names the culprit, and the communicator works as before. */
+/* Calls that are wrong: each is refused with a sentence that names the culprit, and the communicator works as before.
+ */
 #include "tutti/tutti.h"
 
 #include <setjmp.h>
@@ -28,7 +29,8 @@ static void still_works(void)
     int32_t one[2] = {3, 4}, sum[2] = {0, 0};
     assert_int_equal(tutti_group_start(), TUTTI_SUCCESS);
     for (int rank = 0; rank < 2; rank++)
-        assert_int_equal(tutti_allreduce(&one[rank], &sum[rank], 1, TUTTI_INT32, TUTTI_SUM, pair[rank], NULL), TUTTI_SUCCESS);
+        assert_int_equal(tutti_allreduce(&one[rank], &sum[rank], 1, TUTTI_INT32, TUTTI_SUM, pair[rank], NULL),
+                         TUTTI_SUCCESS);
     assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
     for (int rank = 0; rank < 2; rank++)
         assert_int_equal(tutti_comm_synchronize(pair[rank]), TUTTI_SUCCESS);
@@ -56,11 +58,14 @@ static void null_communicators(void **state)
     tutti_result_t result;
     tutti_comm_t child;
     (void)state;
-    refused(tutti_allreduce(in, out, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
-    refused(tutti_reduce(in, out, 1, TUTTI_INT32, TUTTI_SUM, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    refused(tutti_allreduce(in, out, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT,
+            "communicator is NULL");
+    refused(tutti_reduce(in, out, 1, TUTTI_INT32, TUTTI_SUM, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT,
+            "communicator is NULL");
     refused(tutti_broadcast(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_allgather(in, out, 1, TUTTI_INT32, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
-    refused(tutti_reduce_scatter(in, out, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    refused(tutti_reduce_scatter(in, out, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT,
+            "communicator is NULL");
     refused(tutti_alltoall(in, out, 1, TUTTI_INT32, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_gather(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_scatter(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
@@ -87,7 +92,8 @@ static void wrong_arguments(void **state)
     refused(tutti_allreduce(in, out, 1, (tutti_type_t)12, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT, "type is 12");
     refused(tutti_allreduce(in, out, 1, (tutti_type_t)-1, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT, "type is -1");
     refused(tutti_allreduce(in, out, 1, TUTTI_INT32, (tutti_op_t)5, comm, NULL), TUTTI_INVALID_ARGUMENT, "operator 5");
-    refused(tutti_allreduce(in, out, 1, TUTTI_INT32, (tutti_op_t)-1, comm, NULL), TUTTI_INVALID_ARGUMENT, "operator -1");
+    refused(tutti_allreduce(in, out, 1, TUTTI_INT32, (tutti_op_t)-1, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "operator -1");
     refused(tutti_allreduce(NULL, out, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT, "send buffer");
     refused(tutti_allreduce(in, NULL, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT, "recv buffer");
     refused(tutti_allreduce(in, out, SIZE_MAX, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT, "count");
@@ -101,10 +107,14 @@ static void wrong_arguments(void **state)
     refused(tutti_recv(NULL, 1, TUTTI_INT32, 1, comm, NULL), TUTTI_INVALID_ARGUMENT, "recv buffer");
     refused(tutti_send(in, 1, TUTTI_INT32, 0, comm, NULL), TUTTI_INVALID_USAGE, "itself");
     refused(tutti_alltoall(in, in, 1, TUTTI_INT32, comm, NULL), TUTTI_INVALID_USAGE, "in place");
-    refused(tutti_alltoallv(in, NULL, offsets, out, counts, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "send counts");
-    refused(tutti_alltoallv(in, counts, offsets, out, counts, NULL, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "recv counts");
-    refused(tutti_alltoallv(in, wide, offsets, out, counts, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "count");
-    refused(tutti_alltoallv(in, counts, offsets, out, other, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "itself 1");
+    refused(tutti_alltoallv(in, NULL, offsets, out, counts, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "send counts");
+    refused(tutti_alltoallv(in, counts, offsets, out, counts, NULL, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "recv counts");
+    refused(tutti_alltoallv(in, wide, offsets, out, counts, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "count");
+    refused(tutti_alltoallv(in, counts, offsets, out, other, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "itself 1");
     still_works();
 }
 
@@ -309,7 +319,8 @@ static void one_thread_may_call_much_for_one_rank_first(void **state)
     for (int rank = 0; rank < 2; rank++)
         for (int i = 0; i < CALLS; i++) {
             from[rank][i] = i + rank;
-            assert_int_equal(tutti_allreduce(&from[rank][i], &to[rank][i], 1, TUTTI_INT32, TUTTI_SUM, both[rank], NULL), TUTTI_SUCCESS);
+            assert_int_equal(tutti_allreduce(&from[rank][i], &to[rank][i], 1, TUTTI_INT32, TUTTI_SUM, both[rank], NULL),
+                             TUTTI_SUCCESS);
         }
     for (int rank = 0; rank < 2; rank++)
         assert_int_equal(tutti_comm_synchronize(both[rank]), TUTTI_SUCCESS);
@@ -333,8 +344,10 @@ static void one_thread_may_run_both_streams(void **state)
     for (int rank = 0; rank < 2; rank++) {
         assert_int_equal(tutti_stream_create(&streams[rank]), TUTTI_SUCCESS);
         stream = streams[rank];
-        assert_int_equal(tutti_allreduce(&one[rank], &first[rank], 1, TUTTI_INT32, TUTTI_SUM, pair[rank], stream), TUTTI_SUCCESS);
-        assert_int_equal(tutti_allreduce(&first[rank], &second[rank], 1, TUTTI_INT32, TUTTI_SUM, more[rank], stream), TUTTI_SUCCESS);
+        assert_int_equal(tutti_allreduce(&one[rank], &first[rank], 1, TUTTI_INT32, TUTTI_SUM, pair[rank], stream),
+                         TUTTI_SUCCESS);
+        assert_int_equal(tutti_allreduce(&first[rank], &second[rank], 1, TUTTI_INT32, TUTTI_SUM, more[rank], stream),
+                         TUTTI_SUCCESS);
     }
     for (int rank = 0; rank < 2; rank++) {
         assert_int_equal(tutti_stream_synchronize(streams[rank]), TUTTI_SUCCESS);
@@ -358,7 +371,8 @@ static void messages_of_some(void **state)
     assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
     assert_int_equal(tutti_group_start(), TUTTI_SUCCESS);
     for (int rank = 0; rank < 3; rank++)
-        assert_int_equal(tutti_allreduce(&one[rank], &sum[rank], 1, TUTTI_INT32, TUTTI_SUM, trio[rank], NULL), TUTTI_SUCCESS);
+        assert_int_equal(tutti_allreduce(&one[rank], &sum[rank], 1, TUTTI_INT32, TUTTI_SUM, trio[rank], NULL),
+                         TUTTI_SUCCESS);
     assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
     for (int rank = 0; rank < 3; rank++)
         assert_int_equal(tutti_comm_synchronize(trio[rank]), TUTTI_SUCCESS);
@@ -399,11 +413,19 @@ int main(void)
 {
     const struct CMUnitTest before[] = {cmocka_unit_test(bad_settings)}; /* forks before there are threads */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(null_communicators), cmocka_unit_test(wrong_arguments), cmocka_unit_test(wrong_operators),
-        cmocka_unit_test(wrong_inits),        cmocka_unit_test(groups),          cmocka_unit_test(one_thread_may_run_both_streams),
-        cmocka_unit_test(messages_of_some),   cmocka_unit_test(some_end_before_they_begin),
-        cmocka_unit_test(groups_are_cancelled), cmocka_unit_test(groups_keep_what_they_use), cmocka_unit_test(groups_leave_nothing_out),
-        cmocka_unit_test(after_the_end),      cmocka_unit_test(one_thread_may_call_much_for_one_rank_first),
+        cmocka_unit_test(null_communicators),
+        cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(wrong_operators),
+        cmocka_unit_test(wrong_inits),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(one_thread_may_run_both_streams),
+        cmocka_unit_test(messages_of_some),
+        cmocka_unit_test(some_end_before_they_begin),
+        cmocka_unit_test(groups_are_cancelled),
+        cmocka_unit_test(groups_keep_what_they_use),
+        cmocka_unit_test(groups_leave_nothing_out),
+        cmocka_unit_test(after_the_end),
+        cmocka_unit_test(one_thread_may_call_much_for_one_rank_first),
     };
     setenv("TUTTI_DEBUG", "none", 0);
     return cmocka_run_group_tests(before, NULL, NULL) + cmocka_run_group_tests(tests, make_pair, drop_pair);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small calls that are made again and again: such a one is over in its call, without a place in the queue, when all others are there. Their
- * results, and what becomes of them when ranks call something else, die, give up, stop, or are threads of one process. Each scene ends with a look
- * into the black box: so many operations went that way.
+ * Small calls that are made again and again: such a one is over in its call, without a place in the queue, when all
+ * others are there. Their results, and what becomes of them when ranks call something else, die, give up, stop, or are
+ * threads of one process. Each scene ends with a look into the black box: so many operations went that way.
  */
 #include "box.h"
 #include "job.h"
@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN  5 /* the third equal call is the first that can go that way */
-#define MOST   8
-#define WHILE  400
+#define AGAIN 5 /* the third equal call is the first that can go that way */
+#define MOST  8
+#define WHILE 400
 
 struct scene {
     const char *name;
@@ -36,7 +36,7 @@ static struct shared {
     _Atomic bool made;
     _Atomic uint64_t at_once, wanted;
     _Atomic int called; /* ranks whose call has returned */
-} *shared;
+} * shared;
 
 static char folder[] = "/tmp/tutti-at-once-XXXXXX";
 
@@ -57,7 +57,7 @@ static tutti_result_t sum(uint64_t *value, tutti_comm_t comm)
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
-/* ---- Results ------------------------------------------------------------------------------------------------------- */
+/* ---- Results ---- */
 
 static int repeat(struct job pattern, int rank, int nranks, tutti_comm_t comm)
 {
@@ -132,7 +132,8 @@ static int run_making(int rank, int nranks, tutti_comm_t comm)
     const struct {
         const char *what;
         uint64_t operations;
-    } expected[] = {{"making it", 1}, {"a split that has this rank", 4}, {"a split that has it not", 3}, {"a shrink", 2}};
+    } expected[] = {
+        {"making it", 1}, {"a split that has this rank", 4}, {"a split that has it not", 3}, {"a shrink", 2}};
     uint64_t before = 0;
     for (int i = 0; i < 4; i++) {
         tutti_comm_t child = NULL;
@@ -144,7 +145,8 @@ static int run_making(int rank, int nranks, tutti_comm_t comm)
         if (result != TUTTI_SUCCESS || tutti_comm_destroy(child) != TUTTI_SUCCESS)
             return complain(expected[i].what, rank, comm);
         if (now - before != expected[i].operations && (i != 2 || !rank)) {
-            fprintf(stderr, "  rank %d: %s took %llu operations\n", rank, expected[i].what, (unsigned long long)(now - before));
+            fprintf(stderr, "  rank %d: %s took %llu operations\n", rank, expected[i].what,
+                    (unsigned long long)(now - before));
             return 1;
         }
         before = now;
@@ -161,7 +163,8 @@ static int run_order(int rank, int nranks, tutti_comm_t comm)
             right += 0.1f * (float)(i + 1) / (float)(other + 3);
         if ((i + rank) % 5 == 0)
             usleep(100);
-        if (tutti_allreduce(&value, &all, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL) != TUTTI_SUCCESS || tutti_comm_synchronize(comm) != TUTTI_SUCCESS)
+        if (tutti_allreduce(&value, &all, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL) != TUTTI_SUCCESS ||
+            tutti_comm_synchronize(comm) != TUTTI_SUCCESS)
             return complain("allreduce", rank, comm);
         if (memcmp(&all, &right, sizeof all) != 0)
             return complain("a sum in another order", rank, comm);
@@ -170,9 +173,10 @@ static int run_order(int rank, int nranks, tutti_comm_t comm)
     return 0;
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------------ */
+/* ---- Messages ---- */
 
-/* To and fro, so that now the receiver and now the sender comes first; of all lengths up to beyond what rides in a ring. */
+/* To and fro, so that now the receiver and now the sender comes first; of all lengths up to beyond what rides in a
+ * ring. */
 static int run_messages(int rank, int nranks, tutti_comm_t comm)
 {
     static unsigned char out[300000], in[300000];
@@ -197,7 +201,8 @@ static int run_messages(int rank, int nranks, tutti_comm_t comm)
     return 0;
 }
 
-/* A send and a receive in one group, in either order, one after another and many ahead of who waits: two calls of their own, if there is room. */
+/* A send and a receive in one group, in either order, one after another and many ahead of who waits: two calls of their
+ * own, if there is room. */
 static int run_exchanges(int rank, int nranks, tutti_comm_t comm)
 {
     static unsigned char out[8][200000], in[8][200000];
@@ -249,16 +254,22 @@ static int run_other_messages(int rank, int nranks, tutti_comm_t comm)
         return complain("the receive was not over at once", rank, comm);
     tutti_result_t result = tutti_comm_synchronize(comm);
     const char *said = tutti_get_last_error(comm);
-    if (result == TUTTI_INVALID_USAGE && strstr(said, "of 4 float") && strstr(said, "of 4 int32") && strstr(said, "rank 0"))
+    if (result == TUTTI_INVALID_USAGE && strstr(said, "of 4 float") && strstr(said, "of 4 int32") &&
+        strstr(said, "rank 0"))
         return 0;
     return complain("the receive of another type", rank, comm);
 }
 
-/* ---- Other calls --------------------------------------------------------------------------------------------------- */
+/* ---- Other calls ---- */
 
-static const char *const ways[] = {"allreduce of 4 float, sum", "allreduce of 4 float, max",     "reduce of 4 float, sum, root 1",
-                                   "broadcast of 4 float, root 0", "broadcast of 4 float, root 1", "allgather of 4 float",
-                                   "alltoall of 4 float",          "barrier"};
+static const char *const ways[] = {"allreduce of 4 float, sum",
+                                   "allreduce of 4 float, max",
+                                   "reduce of 4 float, sum, root 1",
+                                   "broadcast of 4 float, root 0",
+                                   "broadcast of 4 float, root 1",
+                                   "allgather of 4 float",
+                                   "alltoall of 4 float",
+                                   "barrier"};
 #define WAYS ((int)(sizeof ways / sizeof *ways))
 
 static tutti_result_t call(int way, tutti_comm_t comm)
@@ -316,7 +327,8 @@ static int differ(int first, int second, int rank, tutti_comm_t comm)
     if (result == TUTTI_SUCCESS && end != TUTTI_SUCCESS)
         snprintf(said, sizeof said, "%s", tutti_get_last_error(NULL));
     result = result == TUTTI_SUCCESS ? end : result;
-    bool named = strstr(said, "rank 0") && strstr(said, "rank 1") && strstr(said, ways[first]) && strstr(said, ways[second]);
+    bool named =
+        strstr(said, "rank 0") && strstr(said, "rank 1") && strstr(said, ways[first]) && strstr(said, ways[second]);
     if (named && !unnoticed && (result == TUTTI_INVALID_USAGE || result == TUTTI_REMOTE_ERROR))
         return 0;
     fprintf(stderr, "  rank 0: %s, rank 1: %s: rank %d got %d%s, \"%s\"\n", ways[first], ways[second], rank, result,
@@ -342,7 +354,7 @@ static int run_mismatch(int rank, int nranks, tutti_comm_t world)
     return 0;
 }
 
-/* ---- Failures ------------------------------------------------------------------------------------------------------ */
+/* ---- Failures ---- */
 
 static int expect(tutti_result_t result, const char *text, int rank, tutti_comm_t comm)
 {
@@ -421,7 +433,8 @@ static int run_over(int rank, int nranks, tutti_comm_t comm)
     while (rank == nranks - 1 && atomic_load(&shared->called) < nranks - 1) /* comes last */
         usleep(1000);
     before = count_at_once();
-    if (result != TUTTI_SUCCESS || tutti_allreduce(&value, &value, 1, TUTTI_UINT64, TUTTI_SUM, comm, NULL) != TUTTI_SUCCESS)
+    if (result != TUTTI_SUCCESS ||
+        tutti_allreduce(&value, &value, 1, TUTTI_UINT64, TUTTI_SUM, comm, NULL) != TUTTI_SUCCESS)
         return complain("allreduce", rank, comm);
     atomic_fetch_add(&shared->called, 1);
     if (rank == nranks - 1 && count_at_once() != before + 1)
@@ -437,7 +450,7 @@ static int run_over(int rank, int nranks, tutti_comm_t comm)
     return expect(sum(&value, comm), "aborted by rank 0", rank, comm);
 }
 
-/* ---- Threads ------------------------------------------------------------------------------------------------------- */
+/* ---- Threads ---- */
 
 static struct {
     tutti_comm_t comm[4];
@@ -495,7 +508,7 @@ static int run_threads(int rank, int nranks, tutti_comm_t world)
     return wrong;
 }
 
-/* ---- The stage ----------------------------------------------------------------------------------------------------- */
+/* ---- The stage ---- */
 
 static int take_part(const struct scene *scene, int rank)
 {
@@ -536,7 +549,10 @@ static int play(const struct scene *scene)
         wrong += !victim && status;
     }
     bool few = atomic_load(&shared->at_once) < atomic_load(&shared->wanted);
-    printf("%s: %s, %llu operations at once\n", scene->name, wrong ? "wrong" : few ? "too few went this way" : "right",
+    printf("%s: %s, %llu operations at once\n", scene->name,
+           wrong ? "wrong"
+           : few ? "too few went this way"
+                 : "right",
            (unsigned long long)atomic_load(&shared->at_once));
     return wrong || few;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank gives a communicator up when its last operation is done, as some programs end. What it has finished must end well on the others, however
- * late they are; what comes behind it fails. `tutti run -n 3 -- behind`
+ * A rank gives a communicator up when its last operation is done, as some programs end. What it has finished must end
+ * well on the others, however late they are; what comes behind it fails. `tutti run -n 3 -- behind`
  */
 #include "tutti/tutti.h"
 
@@ -47,7 +47,8 @@ static void play(int round, tutti_comm_t comm)
     while (state == TUTTI_SUCCESS)
         if (tutti_comm_get_async_error(comm, &state) != TUTTI_SUCCESS)
             break;
-    expect(tutti_allreduce(in, out, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL) == TUTTI_REMOTE_ERROR, round, "a call behind the end", comm);
+    expect(tutti_allreduce(in, out, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL) == TUTTI_REMOTE_ERROR, round,
+           "a call behind the end", comm);
     expect(strstr(tutti_get_last_error(comm), "aborted by rank") != NULL, round, "the reason", comm);
 }
 

@@ -22,7 +22,8 @@ static void need(tutti_result_t result)
 /* From rank 0 to rank 1. */
 static void pass(tutti_comm_t comm, int rank, void *data, size_t bytes)
 {
-    need(rank ? tutti_recv(data, bytes, TUTTI_UINT8, 0, comm, NULL) : tutti_send(data, bytes, TUTTI_UINT8, 1, comm, NULL));
+    need(rank ? tutti_recv(data, bytes, TUTTI_UINT8, 0, comm, NULL)
+              : tutti_send(data, bytes, TUTTI_UINT8, 1, comm, NULL));
     need(tutti_comm_synchronize(comm));
 }
 
@@ -42,7 +43,8 @@ int main(void)
     need(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, child, NULL));
     need(tutti_comm_synchronize(child));
     need(tutti_comm_destroy(child));
-    need(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL)); /* nobody leaves before the other is here */
+    need(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm,
+                         NULL)); /* nobody leaves before the other is here */
     need(tutti_comm_synchronize(comm));
     need(tutti_comm_abort(comm));
     _exit(0);

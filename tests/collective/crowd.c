@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti run -n 2 -- crowd`: a group of thousands of messages between the same two ranks, short and long ones, each with a length and
- * contents of its own, arrives whole and in order. Then a group of ten times as many takes about ten times as long, not a hundred:
- * messages of each rank to itself, in the processor's time of the process.
+ * `tutti run -n 2 -- crowd`: a group of thousands of messages between the same two ranks, short and long ones, each
+ * with a length and contents of its own, arrives whole and in order. Then a group of ten times as many takes about ten
+ * times as long, not a hundred: messages of each rank to itself, in the processor's time of the process.
  */
 #include "tutti/tutti.h"
 
@@ -68,7 +68,8 @@ static void check(unsigned char **got)
     for (size_t i = 0; i < MESSAGES; i++)
         for (size_t at = 0; at < length_of(i); at++)
             if (got[i][at] != byte_of(1 - rank, i, at)) {
-                fprintf(stderr, "rank %d: byte %zu of message %zu, of %zu bytes, is wrong\n", rank, at, i, length_of(i));
+                fprintf(stderr, "rank %d: byte %zu of message %zu, of %zu bytes, is wrong\n", rank, at, i,
+                        length_of(i));
                 exit(1);
             }
 }

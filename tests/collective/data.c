@@ -10,12 +10,12 @@ static const struct format {
     int size, exponent, mantissa; /* exponent 0: an integer */
     bool is_signed;
 } formats[TUTTI_TYPE_COUNT] = {
-    [TUTTI_INT8] = {"int8", 1, 0, 0, true},           [TUTTI_UINT8] = {"uint8", 1, 0, 0, false},
-    [TUTTI_INT32] = {"int32", 4, 0, 0, true},         [TUTTI_UINT32] = {"uint32", 4, 0, 0, false},
-    [TUTTI_INT64] = {"int64", 8, 0, 0, true},         [TUTTI_UINT64] = {"uint64", 8, 0, 0, false},
-    [TUTTI_FLOAT16] = {"float16", 2, 5, 10, true},    [TUTTI_FLOAT32] = {"float32", 4, 8, 23, true},
-    [TUTTI_FLOAT64] = {"float64", 8, 11, 52, true},   [TUTTI_BFLOAT16] = {"bfloat16", 2, 8, 7, true},
-    [TUTTI_FLOAT8_E4M3] = {"e4m3", 1, 4, 3, true},    [TUTTI_FLOAT8_E5M2] = {"e5m2", 1, 5, 2, true},
+    [TUTTI_INT8] = {"int8", 1, 0, 0, true},         [TUTTI_UINT8] = {"uint8", 1, 0, 0, false},
+    [TUTTI_INT32] = {"int32", 4, 0, 0, true},       [TUTTI_UINT32] = {"uint32", 4, 0, 0, false},
+    [TUTTI_INT64] = {"int64", 8, 0, 0, true},       [TUTTI_UINT64] = {"uint64", 8, 0, 0, false},
+    [TUTTI_FLOAT16] = {"float16", 2, 5, 10, true},  [TUTTI_FLOAT32] = {"float32", 4, 8, 23, true},
+    [TUTTI_FLOAT64] = {"float64", 8, 11, 52, true}, [TUTTI_BFLOAT16] = {"bfloat16", 2, 8, 7, true},
+    [TUTTI_FLOAT8_E4M3] = {"e4m3", 1, 4, 3, true},  [TUTTI_FLOAT8_E5M2] = {"e5m2", 1, 5, 2, true},
 };
 
 size_t data_size(tutti_type_t type)
@@ -57,7 +57,8 @@ static uint64_t encode(const struct format *format, double value)
 static double decode(const struct format *format, uint64_t bits)
 {
     uint64_t mantissa = bits & ((1ull << format->mantissa) - 1);
-    int exponent = (int)(bits >> format->mantissa & ((1u << format->exponent) - 1)), bias = (1 << (format->exponent - 1)) - 1;
+    int exponent = (int)(bits >> format->mantissa & ((1u << format->exponent) - 1)),
+        bias = (1 << (format->exponent - 1)) - 1;
     bool negative = bits >> (format->exponent + format->mantissa) & 1;
     double value = exponent ? ldexp(1 + ldexp((double)mantissa, -format->mantissa), exponent - bias)
                             : ldexp((double)mantissa, 1 - bias - format->mantissa);
@@ -168,8 +169,9 @@ void data_result(struct data_table *table, tutti_type_t type, int op, int nranks
     const struct format *format = &formats[type];
     table->size = (size_t)format->size;
     for (int k = 0; k < DATA_PERIOD; k++)
-        put(table, k, format->exponent ? encode_near(format, float_result(op, nranks, k, seed))
-                                       : integer_result(format, op, nranks, k, seed));
+        put(table, k,
+            format->exponent ? encode_near(format, float_result(op, nranks, k, seed))
+                             : integer_result(format, op, nranks, k, seed));
 }
 
 void data_fill(void *to, const struct data_table *table, size_t shift, size_t count)

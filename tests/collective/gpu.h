@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks on the stand-in driver's GPUs, whose memory the processor can read and write as any other: TUTTI_TEST_GPU=1 and the
- * driver in the library path.
+ * Ranks on the stand-in driver's GPUs, whose memory the processor can read and write as any other: TUTTI_TEST_GPU=1 and
+ * the driver in the library path.
  */
 #ifndef TUTTI_TESTS_COLLECTIVE_GPU_H
 #define TUTTI_TESTS_COLLECTIVE_GPU_H

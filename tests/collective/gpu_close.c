@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_close: two ranks are threads of one process. One gives communicators up while its GPU still waits for the other, which gives them up
- * in another order before it comes: neither may hold up the other, and in the end all memory is free again. And an abort ends while the other
- * rank is stuck in its driver. On the stand-in driver, with TUTTI_EMULATED_BLOCK.
+ * gpu_close: two ranks are threads of one process. One gives communicators up while its GPU still waits for the other,
+ * which gives them up in another order before it comes: neither may hold up the other, and in the end all memory is
+ * free again. And an abort ends while the other rank is stuck in its driver. On the stand-in driver, with
+ * TUTTI_EMULATED_BLOCK.
  */
 #include "gpu.h"
 
@@ -154,7 +155,8 @@ static void aborted_while_made(struct rank *me)
         usleep(20000);
     }
     meet();
-    require(tutti_comm_init_rank(&comm, RANKS, &second_id, me->rank, &config) == TUTTI_IN_PROGRESS, me, "an init that does not wait");
+    require(tutti_comm_init_rank(&comm, RANKS, &second_id, me->rank, &config) == TUTTI_IN_PROGRESS, me,
+            "an init that does not wait");
     usleep(50000);
     if (me->rank == 0)
         OK(tutti_comm_abort(comm));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the stand-in
- * driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The cases "busy" and "stale" take two.
+ * gpu_copies CASE: messages by copy engine between processes, from and to buffers that stay, change and go. On the
+ * stand-in driver, one process a rank: tutti run -n 3 -- gpu_copies buffers. The cases "busy" and "stale" take two.
  */
 #include "gpu.h"
 
@@ -108,7 +108,8 @@ static bool one_says(bool mine)
     return word[1] != 0;
 }
 
-/* Rounds until some rank has mapped more than `before` buffers: it does when its GPU has nothing to do, and a peer's call came first. */
+/* Rounds until some rank has mapped more than `before` buffers: it does when its GPU has nothing to do, and a peer's
+ * call came first. */
 static unsigned until_mapped(uint32_t *send, uint32_t *recv, size_t words, int before)
 {
     time_t end = time(NULL) + 30;
@@ -207,7 +208,7 @@ static void only_own_context(void)
     }
 }
 
-/* ---- Memory in pieces, as PyTorch's expandable segments ------------------------------------------------------------ */
+/* ---- Memory in pieces, as PyTorch's expandable segments ---- */
 
 static void map_piece(CUdeviceptr at, bool shareable)
 {
@@ -233,7 +234,7 @@ static void pieces(bool shareable)
     if (shareable)
         round = until_mapped(send, recv, WORDS, logged(" mapped "));
     round_trip(send, recv, PIECE / 4 + WORDS, round++); /* over the end of a piece */
-    for (int i = 0; i < 3; i++) { /* other memory at the same addresses */
+    for (int i = 0; i < 3; i++) {                       /* other memory at the same addresses */
         for (int piece = 0; piece < 4; piece += 2) {
             DONE(cu->MemUnmap(base + (CUdeviceptr)piece * PIECE, PIECE));
             map_piece(base + (CUdeviceptr)piece * PIECE, shareable);
@@ -248,7 +249,7 @@ static void pieces(bool shareable)
     DONE(cu->MemAddressFree(base, 4 * (size_t)PIECE));
 }
 
-/* ---- While something is always under way --------------------------------------------------------------------------- */
+/* ---- While something is always under way ---- */
 
 static tutti_stream_t held, beside;
 static uint32_t *lid, lids; /* what comes behind hold() in that stream waits for the word */
@@ -348,7 +349,8 @@ static void closed_in_the_next_pause(tutti_comm_t busy)
     fill(words, 1);
     pass_first(words, beside);
     await(" mapped ", ++mapped);
-    require(one_says(logged(" yet: ") > 0) && logged(" cannot map ") == logged(" yet: "), "a refused buffer is tried again");
+    require(one_says(logged(" yet: ") > 0) && logged(" cannot map ") == logged(" yet: "),
+            "a refused buffer is tried again");
     check_first(words, 1);
     require(logged(" unmapped ") == unmapped, "nothing is closed while something is under way");
     for (unsigned round = 2; round < 5; round++) { /* other memory at the same address each time: this needs no pause */
@@ -396,7 +398,8 @@ static uint32_t *memory_at(const uint32_t *wanted)
     return found;
 }
 
-/* A buffer that the driver refuses, as no mapping is closed while something is under way; with the first pause it is mapped. */
+/* A buffer that the driver refuses, as no mapping is closed while something is under way; with the first pause it is
+ * mapped. */
 static void pass_refused(uint32_t *words, tutti_comm_t busy)
 {
     int refused = logged(" yet: ");
@@ -436,7 +439,7 @@ static void stale_elsewhere(void)
     end_holding();
 }
 
-/* ---- No kernel where nothing is reduced ---------------------------------------------------------------------------- */
+/* ---- No kernel where nothing is reduced ---- */
 
 /* The first launch of a kernel fails: all but the reduction must do without. */
 static void no_kernels(void)
@@ -459,7 +462,8 @@ static void no_kernels(void)
     OK(tutti_comm_split(comm, 0, rank, &other, NULL));
     OK(tutti_barrier(comm, NULL));
     OK(tutti_comm_synchronize(comm));
-    require(tutti_allreduce(send, recv, 10, TUTTI_UINT32, TUTTI_SUM, other, NULL) != TUTTI_SUCCESS, "a reduction without a kernel");
+    require(tutti_allreduce(send, recv, 10, TUTTI_UINT32, TUTTI_SUM, other, NULL) != TUTTI_SUCCESS,
+            "a reduction without a kernel");
     tutti_comm_destroy(other);
     OK(tutti_device_mem_free(send));
     OK(tutti_device_mem_free(recv));

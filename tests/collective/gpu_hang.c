@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_hang SCENE FOLDER: ranks on the stand-in driver's GPUs get stuck in a scene, until the file "go" is in the folder. Then all
- * goes on, and is right. For gpu_trace_test.py, which meanwhile asks tutti trace what it sees. One process a rank: tutti run -n 3 --
- * gpu_hang late /tmp/here.
+ * gpu_hang SCENE FOLDER: ranks on the stand-in driver's GPUs get stuck in a scene, until the file "go" is in the
+ * folder. Then all goes on, and is right. For gpu_trace_test.py, which meanwhile asks tutti trace what it sees. One
+ * process a rank: tutti run -n 3 -- gpu_hang late /tmp/here.
  */
 #include "gpu.h"
 
@@ -179,10 +179,12 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*play)(void);
-    } scenes[] = {{"late", late}, {"busy", busy_gpu}, {"unsent", unsent}, {"ring", broken_ring}, {"abort", given_up}, {"life", life}};
+    } scenes[] = {{"late", late},        {"busy", busy_gpu},  {"unsent", unsent},
+                  {"ring", broken_ring}, {"abort", given_up}, {"life", life}};
     require(argc == 3, "gpu_hang SCENE FOLDER");
     folder = argv[2];
-    signal(SIGTERM, SIG_IGN); /* when a rank is killed the launcher wants all to end: they shall note first whom they lost */
+    signal(SIGTERM,
+           SIG_IGN); /* when a rank is killed the launcher wants all to end: they shall note first whom they lost */
     gpu_select(atoi(getenv("TUTTI_RANK")));
     tutti_config_t config = gpu_config();
     config.name = "world";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inject_program: a short life with every kind of work, under failing calls. Ends with 0 when all was right, 10 when a call
- * failed with an error and a sentence; anything else is a bug.
+ * inject_program: a short life with every kind of work, under failing calls. Ends with 0 when all was right, 10 when a
+ * call failed with an error and a sentence; anything else is a bug.
  */
 #include "job.h"
 
@@ -21,9 +21,12 @@ static int clean_error(tutti_comm_t comm, tutti_result_t result, const char *wha
 int main(void)
 {
     static const struct job jobs[] = {
-        {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 5},       {.kind = JOB_ALLREDUCE, .type = TUTTI_FLOAT32, .count = 100001},
-        {.kind = JOB_ALLTOALL, .type = TUTTI_INT64, .count = 9000},     {.kind = JOB_EXCHANGE, .type = TUTTI_UINT8, .count = 300000},
-        {.kind = JOB_ALLTOALLV, .type = TUTTI_UINT8, .count = 1000},    {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .op = DATA_PREMUL, .count = 77},
+        {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 5},
+        {.kind = JOB_ALLREDUCE, .type = TUTTI_FLOAT32, .count = 100001},
+        {.kind = JOB_ALLTOALL, .type = TUTTI_INT64, .count = 9000},
+        {.kind = JOB_EXCHANGE, .type = TUTTI_UINT8, .count = 300000},
+        {.kind = JOB_ALLTOALLV, .type = TUTTI_UINT8, .count = 1000},
+        {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .op = DATA_PREMUL, .count = 77},
     };
     tutti_comm_t comm = NULL;
     int rank = 0, nranks = 0;

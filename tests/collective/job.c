@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD     64
+#define GUARD      64
 #define GUARD_BYTE 0xa5
 #define BLANK_BYTE 0x5a
 
-static const char *const names[JOB_KINDS] = {"allreduce", "reduce", "reduce_scatter", "broadcast", "allgather", "gather",
-                                             "scatter", "alltoall", "alltoallv", "barrier", "sendrecv"};
+static const char *const names[JOB_KINDS] = {"allreduce", "reduce",  "reduce_scatter", "broadcast",
+                                             "allgather", "gather",  "scatter",        "alltoall",
+                                             "alltoallv", "barrier", "sendrecv"};
 
 const char *job_name(enum job_kind kind)
 {
@@ -361,9 +362,10 @@ static void expect(const struct job *job, unsigned char *to)
 
 static bool complain(const struct job *job, const char *what, size_t at)
 {
-    fprintf(stderr, "rank %d of %d: %s %s %s count %zu root %d%s skew %d/%d seed %#llx: %s at byte %zu\n", job->rank, job->nranks,
-            job_name(job->kind), data_type_name(job->type), data_op_name(op_of(job)), job->count, job->root,
-            job->in_place ? " in place" : "", job->send_skew, job->recv_skew, (unsigned long long)job->seed, what, at);
+    fprintf(stderr, "rank %d of %d: %s %s %s count %zu root %d%s skew %d/%d seed %#llx: %s at byte %zu\n", job->rank,
+            job->nranks, job_name(job->kind), data_type_name(job->type), data_op_name(op_of(job)), job->count,
+            job->root, job->in_place ? " in place" : "", job->send_skew, job->recv_skew, (unsigned long long)job->seed,
+            what, at);
     return false;
 }
 
@@ -379,7 +381,8 @@ static bool check_guards(const struct job *job, const unsigned char *memory, siz
     return true;
 }
 
-static bool compare(const struct job *job, const unsigned char *got, const unsigned char *want, size_t bytes, const char *what)
+static bool compare(const struct job *job, const unsigned char *got, const unsigned char *want, size_t bytes,
+                    const char *what)
 {
     bool rounds = op_of(job) == TUTTI_AVG;
     if (!bytes || !memcmp(got, want, bytes))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One collective on checked buffers: described, issued, and verified bit by bit, with guards around what it may touch. */
+/* One collective on checked buffers: described, issued, and verified bit by bit, with guards around what it may touch.
+ */
 #ifndef TUTTI_TESTS_COLLECTIVE_JOB_H
 #define TUTTI_TESTS_COLLECTIVE_JOB_H
 
@@ -8,8 +9,16 @@
 #define JOB_RANKS 16
 
 enum job_kind {
-    JOB_ALLREDUCE, JOB_REDUCE, JOB_REDUCE_SCATTER, /* these reduce */
-    JOB_BROADCAST, JOB_ALLGATHER, JOB_GATHER, JOB_SCATTER, JOB_ALLTOALL, JOB_ALLTOALLV, JOB_BARRIER,
+    JOB_ALLREDUCE,
+    JOB_REDUCE,
+    JOB_REDUCE_SCATTER, /* these reduce */
+    JOB_BROADCAST,
+    JOB_ALLGATHER,
+    JOB_GATHER,
+    JOB_SCATTER,
+    JOB_ALLTOALL,
+    JOB_ALLTOALLV,
+    JOB_BARRIER,
     JOB_EXCHANGE, /* a group of sends and receives: to the next rank, from the last, and to itself */
     JOB_KINDS
 };
@@ -27,7 +36,7 @@ struct job {
     int rank, nranks;
     tutti_comm_t comm;
     tutti_op_t handle;
-    bool made; /* handle */
+    bool made;                  /* handle */
     unsigned char *send, *recv; /* what the user passes */
     unsigned char *memory[2];   /* of send and of recv; [1] NULL when in place */
     size_t bytes[2];

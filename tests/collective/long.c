@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls on long vectors return at once, and while they are carried out everything else goes on: small operations of another communicator
- * of the same processes and the answers to probes. Each kind of operation in its turn. `tutti run -n 2 -- long`.
+ * Calls on long vectors return at once, and while they are carried out everything else goes on: small operations of
+ * another communicator of the same processes and the answers to probes. Each kind of operation in its turn. `tutti run
+ * -n 2 -- long`.
  */
 #include "tutti/tutti.h"
 
@@ -101,8 +102,10 @@ static const struct {
     void (*call)(void);
     uint32_t (*at)(size_t i);
 } kinds[] = {
-    {"a multiplied sum", multiplied, multiplied_at}, {"parts of a multiplied sum", multiplied_parts, multiplied_part_at},
-    {"a copy to itself", all_to_itself, own_at},     {"a message to itself", message_to_itself, own_at},
+    {"a multiplied sum", multiplied, multiplied_at},
+    {"parts of a multiplied sum", multiplied_parts, multiplied_part_at},
+    {"a copy to itself", all_to_itself, own_at},
+    {"a message to itself", message_to_itself, own_at},
     {"a gathering", gathered, gathered_at},
 };
 
@@ -140,7 +143,8 @@ static bool check(size_t kind)
     for (size_t i = 0; i < count; i++) {
         if (out[i] == kinds[kind].at(i))
             continue;
-        fprintf(stderr, "rank %d: %s: element %zu is %u, not %u\n", rank, kinds[kind].name, i, out[i], kinds[kind].at(i));
+        fprintf(stderr, "rank %d: %s: element %zu is %u, not %u\n", rank, kinds[kind].name, i, out[i],
+                kinds[kind].at(i));
         return false;
     }
     return true;
@@ -163,8 +167,8 @@ static bool run(size_t kind)
     double whole = now(CLOCK_MONOTONIC) - begin;
     bool good = check(kind) && (called < 0.01 || called < whole / 10) && passed >= 2;
     if (!good || getenv("TUTTI_TEST_TALK"))
-        fprintf(stderr, "rank %d: %s: the call took %.4f s of %.4f, and %d small operations went on\n", rank, kinds[kind].name, called, whole,
-                passed);
+        fprintf(stderr, "rank %d: %s: the call took %.4f s of %.4f, and %d small operations went on\n", rank,
+                kinds[kind].name, called, whole, passed);
     return good;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank of many does to join, to meet and to leave does not grow with their number: counted in descriptors, which each link costs
- * two of. `tutti run -n 48 -- many LINKS`: more links than this for one rank are too many. Then each talks to each, and all its lanes
- * together hold no more shared memory than TUTTI_SHM_MEMORY says.
+ * What a rank of many does to join, to meet and to leave does not grow with their number: counted in descriptors, which
+ * each link costs two of. `tutti run -n 48 -- many LINKS`: more links than this for one rank are too many. Then each
+ * talks to each, and all its lanes together hold no more shared memory than TUTTI_SHM_MEMORY says.
  */
 #include "box.h"
 #include "tutti/tutti.h"
@@ -45,10 +45,12 @@ static int meets_all(tutti_comm_t comm, int size)
     char *in = calloc((size_t)size, BLOCK), *out = calloc((size_t)size, BLOCK);
     int bad = !in || !out || failed(tutti_alltoall(in, out, BLOCK, TUTTI_INT8, comm, NULL), "alltoall") ||
               failed(tutti_comm_synchronize(comm), "synchronize");
-    uint64_t taken = box_counter(WIRE_COUNTER_LINK_MEMORY_TAKEN), held = taken - box_counter(WIRE_COUNTER_LINK_MEMORY_RETURNED);
+    uint64_t taken = box_counter(WIRE_COUNTER_LINK_MEMORY_TAKEN),
+             held = taken - box_counter(WIRE_COUNTER_LINK_MEMORY_RETURNED);
     const char *over = getenv("TUTTI_TRANSPORT");
     if (!bad && over && strcmp(over, "shm") == 0 && (!taken || held > MOST)) {
-        fprintf(stderr, "lanes to %d peers hold %llu bytes of shared memory, expected at most %d\n", size - 1, (unsigned long long)held, (int)MOST);
+        fprintf(stderr, "lanes to %d peers hold %llu bytes of shared memory, expected at most %d\n", size - 1,
+                (unsigned long long)held, (int)MOST);
         bad = 1;
     }
     free(in);
@@ -65,12 +67,14 @@ int main(int argc, char **argv)
     if (failed(tutti_comm_init_from_env(&comm, NULL), "init") || failed(tutti_comm_rank(comm, &rank), "rank") ||
         failed(tutti_comm_count(comm, &size), "count"))
         return 1;
-    if (failed(tutti_barrier(comm, NULL), "barrier") || failed(tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL), "sum") ||
+    if (failed(tutti_barrier(comm, NULL), "barrier") ||
+        failed(tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL), "sum") ||
         failed(tutti_comm_synchronize(comm), "synchronize"))
         return 1;
     int sockets = descriptors("socket:") - before, few = links + 4; /* the transports' and the meeting point's own */
     if (before < 0 || sum != (float)size || sockets > few) {
-        fprintf(stderr, "rank %d of %d: sum %g, %d sockets, expected at most %d\n", rank, size, (double)sum, sockets, few);
+        fprintf(stderr, "rank %d of %d: sum %g, %d sockets, expected at most %d\n", rank, size, (double)sum, sockets,
+                few);
         return 1;
     }
     if (meets_all(comm, size))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matrix [-c COLLECTIVE,...] [-k K] [-s SEED]: every collective x type x operator x count x root x in and out of place, bit by bit.
- * One process a rank: tutti run -n N -- matrix. K: only one case in K, drawn by the seed.
+ * matrix [-c COLLECTIVE,...] [-k K] [-s SEED]: every collective x type x operator x count x root x in and out of place,
+ * bit by bit. One process a rank: tutti run -n N -- matrix. K: only one case in K, drawn by the seed.
  */
 #include "gpu.h"
 #include "box.h"
@@ -29,11 +29,13 @@ static bool failed(tutti_result_t result, const char *what)
 {
     if (result == TUTTI_SUCCESS)
         return false;
-    fprintf(stderr, "rank %d: %s: %s: %s\n", m.rank, what, tutti_get_error_string(result), tutti_get_last_error(m.comm));
+    fprintf(stderr, "rank %d: %s: %s: %s\n", m.rank, what, tutti_get_error_string(result),
+            tutti_get_last_error(m.comm));
     return true;
 }
 
-/* Averages may round, but all ranks must hold the same bits. `words`: mine, then one of each rank, where the ranks' buffers are. */
+/* Averages may round, but all ranks must hold the same bits. `words`: mine, then one of each rank, where the ranks'
+ * buffers are. */
 static void agree(const struct job *job)
 {
     static uint64_t *words;
@@ -164,8 +166,8 @@ int main(int argc, char **argv)
     if (gpu_wanted())
         gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
     tutti_config_t config = gpu_config();
-    if (failed(tutti_comm_init_from_env(&m.comm, &config), "init") || failed(tutti_comm_rank(m.comm, &m.rank), "rank") ||
-        failed(tutti_comm_count(m.comm, &m.nranks), "count"))
+    if (failed(tutti_comm_init_from_env(&m.comm, &config), "init") ||
+        failed(tutti_comm_rank(m.comm, &m.rank), "rank") || failed(tutti_comm_count(m.comm, &m.nranks), "count"))
         return 1;
     if (m.nranks > JOB_RANKS)
         return 2;
@@ -179,6 +181,7 @@ int main(int argc, char **argv)
     if (failed(tutti_comm_destroy(m.comm), "destroy"))
         return 1;
     if (m.rank == 0)
-        printf("%llu of %llu cases, %llu wrong\n", (unsigned long long)m.run, (unsigned long long)m.cases, (unsigned long long)m.wrong);
+        printf("%llu of %llu cases, %llu wrong\n", (unsigned long long)m.run, (unsigned long long)m.cases,
+               (unsigned long long)m.wrong);
     return m.wrong != 0;
 }

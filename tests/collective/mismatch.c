@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mismatch shm|tcp`: two ranks in different calls, for all pairs of those below. Both must hear of it, soon and by name: by the calls themselves, by
- * the barrier that follows, or at the latest when the communicator is destroyed. Several pairs of processes share the work: most of it is waiting.
+ * `mismatch shm|tcp`: two ranks in different calls, for all pairs of those below. Both must hear of it, soon and by
+ * name: by the calls themselves, by the barrier that follows, or at the latest when the communicator is destroyed.
+ * Several pairs of processes share the work: most of it is waiting.
  */
 #include "tutti/tutti.h"
 
@@ -82,7 +83,8 @@ static tutti_result_t call(const struct way *way, int rank, tutti_comm_t comm)
         return tutti_gather(in, out, n, way->type, way->root, comm, NULL);
     if (is(way, "scatter"))
         return tutti_scatter(in, out, n, way->type, way->root, comm, NULL);
-    return is(way, "send") ? tutti_send(in, n, way->type, 1 - rank, comm, NULL) : tutti_recv(out, n, way->type, 1 - rank, comm, NULL);
+    return is(way, "send") ? tutti_send(in, n, way->type, 1 - rank, comm, NULL)
+                           : tutti_recv(out, n, way->type, 1 - rank, comm, NULL);
 }
 
 /* Until the first error. */
@@ -109,13 +111,14 @@ static bool judge(int first, int second, int rank, tutti_result_t result, const 
     bool named = strstr(said, "rank 0") && strstr(said, "rank 1");
     if (a->name && b->name)
         named = named && strstr(said, a->name) && strstr(said, b->name);
-    /* Who only sends is through with both calls before the other, for whom there was nothing to do, is in the next: that one hears. */
+    /* Who only sends is through with both calls before the other, for whom there was nothing to do, is in the next:
+     * that one hears. */
     if (result == TUTTI_SUCCESS && (rank ? !a->count : !b->count))
         return true;
     if (named && (result == TUTTI_INVALID_USAGE || result == TUTTI_REMOTE_ERROR))
         return true;
-    fprintf(stderr, "rank 0: %s (%d), rank 1: %s (%d): rank %d got %d, \"%s\"\n", a->name ? a->name : a->what, first, b->name ? b->name : b->what,
-            second, rank, result, said);
+    fprintf(stderr, "rank 0: %s (%d), rank 1: %s (%d): rank %d got %d, \"%s\"\n", a->name ? a->name : a->what, first,
+            b->name ? b->name : b->what, second, rank, result, said);
     return false;
 }
 
@@ -125,7 +128,8 @@ static void too_long(int number)
 {
     char text[80];
     (void)number;
-    int length = snprintf(text, sizeof text, "rank %d waits for ever: rank 0 in %d, rank 1 in %d\n", now[0], now[1], now[2]);
+    int length =
+        snprintf(text, sizeof text, "rank %d waits for ever: rank 0 in %d, rank 1 in %d\n", now[0], now[1], now[2]);
     ssize_t ignored = write(STDERR_FILENO, text, (size_t)length);
     (void)ignored;
     _exit(8);
@@ -134,7 +138,8 @@ static void too_long(int number)
 /* A message that is sent at once may come when both have destroyed the communicator. */
 static bool fit(int first, int second)
 {
-    bool sends = (is(&ways[first], "send") && ways[first].count == COUNT) || (is(&ways[second], "send") && ways[second].count == COUNT);
+    bool sends = (is(&ways[first], "send") && ways[first].count == COUNT) ||
+                 (is(&ways[second], "send") && ways[second].count == COUNT);
     return first == second || (sends && (!ways[first].count || !ways[second].count));
 }
 
@@ -149,7 +154,8 @@ static int run(int team, int rank, const tutti_unique_id_t *id)
     for (int pair = team * step; pair < WAYS * WAYS; pair += TEAMS * step) {
         int first = pair / WAYS, second = pair % WAYS;
         char said[1200] = "";
-        if (fit(first, second) || (first > second && (first + second) % 3)) /* of the same two the other way round, some */
+        if (fit(first, second) ||
+            (first > second && (first + second) % 3)) /* of the same two the other way round, some */
             continue;
         memcpy(now, (int[]){rank, first, second}, sizeof now);
         alarm(30); /* no call may wait for ever */
@@ -167,7 +173,8 @@ static int run(int team, int rank, const tutti_unique_id_t *id)
 static int begin(int team, int rank, const int *ends)
 {
     tutti_unique_id_t id;
-    if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
+    if (rank == 0 &&
+        (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
         return 5;
     if (rank == 1 && read(ends[0], &id, sizeof id) != (ssize_t)sizeof id)
         return 6;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory from tutti_mem_alloc, of some ranks and of all, made before and after the communicator, freed while peers have it mapped: results
- * are right, and what is freed is let go everywhere. `tutti run -n 3 -- regions let-go`, or with RANK and WORLD_SIZE set:
- * `regions [uid NUMBER] [undumpable]`.
+ * Memory from tutti_mem_alloc, of some ranks and of all, made before and after the communicator, freed while peers have
+ * it mapped: results are right, and what is freed is let go everywhere. `tutti run -n 3 -- regions let-go`, or with
+ * RANK and WORLD_SIZE set: `regions [uid NUMBER] [undumpable]`.
  */
 #include "tutti/tutti.h"
 
@@ -86,7 +86,8 @@ static void check_from(const uint32_t *out, int from, uint32_t round, const char
     for (uint32_t i = 0; i < COUNT; i++) {
         if (out[i] == value((uint32_t)from, round, i))
             continue;
-        fprintf(stderr, "rank %d, round %u: element %u of the %s is %u, not %u\n", rank, round, i, what, out[i], value((uint32_t)from, round, i));
+        fprintf(stderr, "rank %d, round %u: element %u of the %s is %u, not %u\n", rank, round, i, what, out[i],
+                value((uint32_t)from, round, i));
         exit(1);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each parameter that must be the same on all ranks, by the table: where two ranks differ both are refused and told its name; where they
- * spell one value in two ways they join. In processes of their own: settings are read once.
+ * Each parameter that must be the same on all ranks, by the table: where two ranks differ both are refused and told its
+ * name; where they spell one value in two ways they join. In processes of their own: settings are read once.
  */
 #include "tutti/tutti.h"
 
@@ -74,7 +74,8 @@ static int join(int rank, const int *ends, const char *refused)
 {
     tutti_unique_id_t id;
     tutti_comm_t comm;
-    if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
+    if (rank == 0 &&
+        (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
         return 2;
     if (rank == 1 && read(ends[0], &id, sizeof id) != (ssize_t)sizeof id)
         return 3;
@@ -110,7 +111,8 @@ static bool try_row(const struct row *row, const char *value, bool refused)
     close(ends[0]);
     close(ends[1]);
     if (bad)
-        fprintf(stderr, "%s=%s on rank 1, %s on rank 0: want %s\n", row->name, value, row->text, refused ? "a refusal" : "them to join");
+        fprintf(stderr, "%s=%s on rank 1, %s on rank 0: want %s\n", row->name, value, row->text,
+                refused ? "a refusal" : "them to join");
     return !bad;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed) for S seconds, or until one
- * of them has SIGTERM, each result checked bit by bit, while a thread of every rank shuts down one of the process's TCP connections to peers every MS
- * milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600.
+ * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed) for S
+ * seconds, or until one of them has SIGTERM, each result checked bit by bit, while a thread of every rank shuts down
+ * one of the process's TCP connections to peers every MS milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp
+ * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600.
  */
 #include "job.h"
 
@@ -57,7 +58,7 @@ static void must(tutti_result_t result, const char *what)
     exit(1);
 }
 
-/* ---- Resets -------------------------------------------------------------------------------------------------------- */
+/* ---- Resets ---- */
 
 /* A connected TCP socket of this process. */
 static bool is_connection(int fd)
@@ -67,7 +68,8 @@ static bool is_connection(int fd)
     int kind = 0;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &kind_size) != 0 || kind != SOCK_STREAM)
         return false;
-    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+    return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+           (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
 }
 
 static int any_connection(unsigned *seed)
@@ -96,7 +98,7 @@ static void *reset_lanes(void *unused)
     return NULL;
 }
 
-/* ---- Work ---------------------------------------------------------------------------------------------------------- */
+/* ---- Work ---- */
 
 static void check_batch(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Some ranks send and receive, then all ranks reduce, several times: collectives are counted alike on all. `tutti run -n 3 -- some`. */
+/* Some ranks send and receive, then all ranks reduce, several times: collectives are counted alike on all. `tutti run
+ * -n 3 -- some`. */
 #include "tutti/tutti.h"
 
 #include <stdint.h>
@@ -31,7 +32,8 @@ int main(void)
         return 1;
     for (int32_t round = 0; round < ROUNDS; round++) {
         int32_t word = rank == 0 ? round : -1, sum = 0, one = 1;
-        if (failed(pass(comm, rank, &word), "pass") || failed(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL), "allreduce") ||
+        if (failed(pass(comm, rank, &word), "pass") ||
+            failed(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL), "allreduce") ||
             failed(tutti_comm_synchronize(comm), "synchronize"))
             return 1;
         if (sum != count || word != (rank <= 1 ? round : -1)) {

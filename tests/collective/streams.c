@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stream with operations of several communicators, one of which fails: the others keep their turns. Both ranks are this
- * process; rank 0 is on the stream, and its operations go on when rank 1 calls.
+ * One stream with operations of several communicators, one of which fails: the others keep their turns. Both ranks are
+ * this process; rank 0 is on the stream, and its operations go on when rank 1 calls.
  */
 #include "tutti/tutti.h"
 

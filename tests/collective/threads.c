@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * threads [SEED]: the ranks are threads of one process. They join in both ways, work on a communicator and on halves of it through
- * one stream, while another thread asks for errors all the time and, at the end, gives one communicator up.
+ * threads [SEED]: the ranks are threads of one process. They join in both ways, work on a communicator and on halves of
+ * it through one stream, while another thread asks for errors all the time and, at the end, gives one communicator up.
  */
 #include "job.h"
 
@@ -27,7 +27,8 @@ static void must(bool right, const char *what, int rank, tutti_comm_t comm)
 {
     if (right)
         return;
-    fprintf(stderr, "%d ranks, seed %llu: rank %d: %s: %s\n", t.nranks, (unsigned long long)t.seed, rank, what, tutti_get_last_error(comm));
+    fprintf(stderr, "%d ranks, seed %llu: rank %d: %s: %s\n", t.nranks, (unsigned long long)t.seed, rank, what,
+            tutti_get_last_error(comm));
     exit(1);
 }
 
@@ -62,7 +63,8 @@ static void work(const tutti_comm_t *comms, int kinds, int rank, uint64_t seed, 
     for (int i = 0; i < BATCH; i++) {
         int place = 0, count = 1;
         tutti_comm_t comm = comms[i % kinds];
-        must(tutti_comm_rank(comm, &place) == TUTTI_SUCCESS && tutti_comm_count(comm, &count) == TUTTI_SUCCESS, "rank", rank, comm);
+        must(tutti_comm_rank(comm, &place) == TUTTI_SUCCESS && tutti_comm_count(comm, &count) == TUTTI_SUCCESS, "rank",
+             rank, comm);
         batch[i] = job_draw(seed, (uint64_t)i, count);
         job_prepare(&batch[i], comm, place, count);
         must(job_issue(&batch[i], stream) == TUTTI_SUCCESS, "issue", rank, comm);

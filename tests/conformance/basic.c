@@ -29,7 +29,8 @@ static void connects(void **state)
     pair_close(&pair);
 }
 
-/* Descriptors of this process that are connections of TCP; whatever the system's default is, those to the same host use Reno. */
+/* Descriptors of this process that are connections of TCP; whatever the system's default is, those to the same host use
+ * Reno. */
 static void does_not_pace_what_stays_here(void **state)
 {
     struct pair pair;
@@ -40,7 +41,8 @@ static void does_not_pace_what_stays_here(void **state)
         char name[16] = "";
         struct sockaddr_storage peer;
         socklen_t size = sizeof name, length = sizeof peer;
-        if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0)
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0 ||
+            getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0)
             continue;
         assert_string_equal(name, "reno");
         connections++;
@@ -73,7 +75,9 @@ static void sends_messages_of_all_sizes(void **state)
         while ((result = send_pattern(pair.at, length, length, parts)) == TUTTI_IN_PROGRESS)
             pair_step(&pair);
         assert_int_equal(result, TUTTI_SUCCESS);
-        step = length < 200 ? 1 : length + ordinary > under_test->max_msg && length < under_test->max_msg ? under_test->max_msg - length : ordinary;
+        step = length < 200                                                              ? 1
+               : length + ordinary > under_test->max_msg && length < under_test->max_msg ? under_test->max_msg - length
+                                                                                         : ordinary;
     }
     pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == sent);
     uint8_t *expected = malloc(under_test->max_msg);
@@ -99,7 +103,8 @@ static void refuses_bad_messages_and_puts(void **state)
     uint8_t byte = 0;
     (void)state;
     pair_open(&pair);
-    struct iovec empty = {&byte, 0}, whole[2] = {{&byte, 1}, {NULL, under_test->max_msg}}, huge[2] = {{&byte, 1}, {NULL, SIZE_MAX}};
+    struct iovec empty = {&byte, 0}, whole[2] = {{&byte, 1}, {NULL, under_test->max_msg}},
+                 huge[2] = {{&byte, 1}, {NULL, SIZE_MAX}};
     assert_int_equal(under_test->msg(pair.at->lane, &empty, 1), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(under_test->msg(pair.at->lane, &empty, 0), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(under_test->msg(pair.at->lane, whole, 2), TUTTI_INVALID_ARGUMENT);
@@ -115,7 +120,8 @@ static void refuses_bad_messages_and_puts(void **state)
 /* Puts `length` bytes to `offset`; they arrive whole. */
 static void put_once(struct pair *pair, uint8_t *source, size_t length, uint64_t offset)
 {
-    struct put put = {.source = source, .length = length, .imm = (uint32_t)length * 7, .offset = offset, .token = length + 1};
+    struct put put = {
+        .source = source, .length = length, .imm = (uint32_t)length * 7, .offset = offset, .token = length + 1};
     size_t arrived = pair->bt->counts[NOTE_ARRIVED], sent = pair->at->counts[NOTE_SENT];
     fill_pattern(source, length, length + offset);
     assert_int_equal(under_test->put(pair->at->lane, &put), TUTTI_SUCCESS);
@@ -130,7 +136,8 @@ static void put_once(struct pair *pair, uint8_t *source, size_t length, uint64_t
 
 static void puts_of_all_sizes(void **state)
 {
-    static const size_t sizes[] = {1, 2, 7, 63, 64, 65, 1000, 4096, 4097, 65535, 65536, 262144, 1048577, 8 << 20, 64 << 20};
+    static const size_t sizes[] = {1,    2,     7,     63,     64,      65,      1000,    4096,
+                                   4097, 65535, 65536, 262144, 1048577, 8 << 20, 64 << 20};
     struct pair pair;
     uint64_t seed = 1;
     (void)state;

@@ -155,7 +155,8 @@ static void provoke(struct pair *pair, const uint8_t *source, size_t length)
 
 static void close_inside_each_upcall(void **state)
 {
-    static const enum note_kind kinds[] = {NOTE_MESSAGE, NOTE_TARGET, NOTE_ARRIVED, NOTE_SENT, NOTE_WRITABLE, NOTE_DOWN};
+    static const enum note_kind kinds[] = {NOTE_MESSAGE, NOTE_TARGET,   NOTE_ARRIVED,
+                                           NOTE_SENT,    NOTE_WRITABLE, NOTE_DOWN};
     size_t length = 300000;
     uint8_t *source = calloc(1, length);
     (void)state;
@@ -272,9 +273,10 @@ static void nobody_there(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(close_while_connecting), cmocka_unit_test(peer_closes), cmocka_unit_test(last_words_are_heard),
-    cmocka_unit_test(close_with_full_queues),
-    cmocka_unit_test(close_inside_each_upcall), cmocka_unit_test(close_inside_up),     cmocka_unit_test(close_inside_accepted),
-    cmocka_unit_test(decline),                cmocka_unit_test(leaves_nothing_behind), cmocka_unit_test(nobody_there),
+    cmocka_unit_test(close_while_connecting),   cmocka_unit_test(peer_closes),
+    cmocka_unit_test(last_words_are_heard),     cmocka_unit_test(close_with_full_queues),
+    cmocka_unit_test(close_inside_each_upcall), cmocka_unit_test(close_inside_up),
+    cmocka_unit_test(close_inside_accepted),    cmocka_unit_test(decline),
+    cmocka_unit_test(leaves_nothing_behind),    cmocka_unit_test(nobody_there),
 };
 const struct group close_group = {"close", tests, sizeof tests / sizeof *tests};

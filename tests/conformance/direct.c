@@ -160,7 +160,7 @@ static void stores_nothing_by_a_dead_key(void **state)
     pair_close(&pair);
 }
 
-/* ---- Two processes ---------------------------------------------------------------------------------- */
+/* ---- Two processes ---- */
 
 static void tell_remote(struct solo *solo, const struct known *known)
 {
@@ -281,7 +281,7 @@ static void source_is_ours_again(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(stores_where_the_key_says), cmocka_unit_test(keeps_order_among_all_kinds),
+    cmocka_unit_test(stores_where_the_key_says),    cmocka_unit_test(keeps_order_among_all_kinds),
     cmocka_unit_test(stores_nothing_by_a_dead_key), cmocka_unit_test(memory_is_ours_again),
     cmocka_unit_test(source_is_ours_again),
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance under failing system calls: the n-th call of each kind fails, for every n until none is left to fail. Whatever
- * fails, nothing crashes, hangs or leaks, each lane is told of at most once, and what arrives is right. Needs LD_PRELOAD of
- * libinject.so; without it the tests are skipped.
+ * Conformance under failing system calls: the n-th call of each kind fails, for every n until none is left to fail.
+ * Whatever fails, nothing crashes, hangs or leaks, each lane is told of at most once, and what arrives is right. Needs
+ * LD_PRELOAD of libinject.so; without it the tests are skipped.
  */
 #include "base/clock.h"
 #include "inject.h"
@@ -93,8 +93,8 @@ static void on_shared(struct lane *lane, uint64_t key, int fd)
 
 static bool open_stub(struct stub *stub)
 {
-    struct transport_owner owner = {stub, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
-                                    on_shared};
+    struct transport_owner owner = {stub,      on_accepted, on_up,   on_down,     on_message,
+                                    on_target, on_arrived,  on_sent, on_writable, on_shared};
     memset(stub, 0, sizeof *stub);
     stub->self.uid = geteuid();
     for (int i = 0; i < WIRE_UUID_BYTES; i++)
@@ -186,8 +186,9 @@ static void fail_each(const char *function)
 
 static void each_call_fails_once(void **state)
 {
-    static const char *const functions[] = {"malloc", "calloc", "realloc", "connect", "accept4", "send", "sendmsg", "recv",
-                                            "recvmsg", "socket", "epoll_ctl", "mmap", "memfd_create", "eventfd"};
+    static const char *const functions[] = {"malloc",    "calloc",  "realloc",      "connect", "accept4",
+                                            "send",      "sendmsg", "recv",         "recvmsg", "socket",
+                                            "epoll_ctl", "mmap",    "memfd_create", "eventfd"};
     (void)state;
     if (!inject_present())
         skip();
@@ -224,7 +225,8 @@ static void each_call_fails_with_regions(void **state)
     unshare_source();
 }
 
-/* The software RDMA device makes calls of its own, from a thread of its own, which are not to be counted or cut into pieces. */
+/* The software RDMA device makes calls of its own, from a thread of its own, which are not to be counted or cut into
+ * pieces. */
 static bool calls_are_ours(void)
 {
     return inject_present() && strcmp(under_test->name, "verbs") != 0;
@@ -305,11 +307,8 @@ static void message_without_memory(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(message_without_memory),
-    cmocka_unit_test(peer_out_of_reach),
-    cmocka_unit_test(each_call_fails_once),
-    cmocka_unit_test(each_call_fails_with_regions),
-    cmocka_unit_test(works_without_memfd),
-    cmocka_unit_test(works_in_small_pieces),
+    cmocka_unit_test(message_without_memory), cmocka_unit_test(peer_out_of_reach),
+    cmocka_unit_test(each_call_fails_once),   cmocka_unit_test(each_call_fails_with_regions),
+    cmocka_unit_test(works_without_memfd),    cmocka_unit_test(works_in_small_pieces),
 };
 const struct group faults_group = {"faults", tests, sizeof tests / sizeof *tests};

@@ -79,7 +79,8 @@ uint64_t flow_total(uint64_t full)
     return getenv("TUTTI_TEST_QUICK") ? full / 4 : full;
 }
 
-void flow_open(struct flow *flow, struct end *end, uint64_t tx_seed, uint64_t rx_seed, uint64_t total, size_t longest, bool region)
+void flow_open(struct flow *flow, struct end *end, uint64_t tx_seed, uint64_t rx_seed, uint64_t total, size_t longest,
+               bool region)
 {
     size_t size = FLOW_SLOTS * longest;
     *flow = (struct flow){.end = end, .tx_seed = tx_seed, .rx_seed = rx_seed, .total = total, .longest = longest};
@@ -127,7 +128,10 @@ static tutti_result_t send_one(struct flow *flow)
     struct operation op = operation_at(flow->tx_seed, flow->sent, flow->longest);
     if (!op.is_put)
         return send_message(flow, &op);
-    struct put put = {.source = flow->source + op.source, .length = op.length, .imm = op.imm, .offset = op.offset,
+    struct put put = {.source = flow->source + op.source,
+                      .length = op.length,
+                      .imm = op.imm,
+                      .offset = op.offset,
                       .token = flow->sent};
     tutti_result_t result = under_test->put(flow->end->lane, &put);
     flow->tokens += result == TUTTI_SUCCESS;

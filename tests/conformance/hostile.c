@@ -49,8 +49,8 @@ static int knock(const struct wire_process *self)
     memcpy(&in.sin_addr, at->bytes, 4);
     int fd = is_shm() ? socket(AF_UNIX, SOCK_SEQPACKET, 0) : socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
-    int result = is_shm() ? connect(fd, (struct sockaddr *)&un, length)
-                          : connect(fd, (struct sockaddr *)&in, sizeof in);
+    int result =
+        is_shm() ? connect(fd, (struct sockaddr *)&un, length) : connect(fd, (struct sockaddr *)&in, sizeof in);
     assert_int_equal(result, 0);
     return fd;
 }
@@ -128,7 +128,8 @@ static void silent_strangers_do_not_block(void **state)
     pair_close(&pair);
 }
 
-/* Of a stranger that hangs up nothing is left, also while a child that ran no fork handlers has a copy of its descriptor. */
+/* Of a stranger that hangs up nothing is left, also while a child that ran no fork handlers has a copy of its
+ * descriptor. */
 static void stranger_leaves_beside_a_child(void **state)
 {
     struct pair pair;
@@ -277,9 +278,9 @@ static void shares_descriptors_in_order(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(wrong_secret_is_refused),    cmocka_unit_test(garbage_is_shown_out),
-    cmocka_unit_test(silent_strangers_do_not_block), cmocka_unit_test(stranger_leaves_beside_a_child),
-    cmocka_unit_test(survives_want_of_descriptors),
-    cmocka_unit_test(shares_descriptors_in_order), cmocka_unit_test(works_without_abstract_sockets),
+    cmocka_unit_test(wrong_secret_is_refused),        cmocka_unit_test(garbage_is_shown_out),
+    cmocka_unit_test(silent_strangers_do_not_block),  cmocka_unit_test(stranger_leaves_beside_a_child),
+    cmocka_unit_test(survives_want_of_descriptors),   cmocka_unit_test(shares_descriptors_in_order),
+    cmocka_unit_test(works_without_abstract_sockets),
 };
 const struct group hostile_group = {"hostile", tests, sizeof tests / sizeof *tests};

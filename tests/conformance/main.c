@@ -11,8 +11,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static const struct group *const groups[] = {&basic_group, &order_group, &close_group, &process_group, &hostile_group, &memory_group,
-                                            &pass_group,  &faults_group, &direct_group, &verbs_group, &ports_group};
+static const struct group *const groups[] = {&basic_group,   &order_group,  &close_group, &process_group,
+                                             &hostile_group, &memory_group, &pass_group,  &faults_group,
+                                             &direct_group,  &verbs_group,  &ports_group};
 
 static const struct transport_ops *find(const char *name)
 {
@@ -54,6 +55,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (wanted(argc, argv, groups[i]->name))
-            failed += _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count, NULL, groups[i]->restore);
+            failed +=
+                _cmocka_run_group_tests(groups[i]->name, groups[i]->tests, groups[i]->count, NULL, groups[i]->restore);
     return failed != 0;
 }

@@ -14,7 +14,8 @@
 #define LIMIT   (2 << 20)
 #define MESSAGE 6000
 #define AT_ONCE 32 /* messages on a lane: all lanes together more than the limit */
-#define ALONE   150000 /* bytes: nearly twice an even share of the limit, and fewer messages than the smallest ring has slots */
+#define ALONE                                                                                                          \
+    150000 /* bytes: nearly twice an even share of the limit, and fewer messages than the smallest ring has slots */
 
 static void limit(const char *bytes)
 {
@@ -22,7 +23,8 @@ static void limit(const char *bytes)
     param_reload();
 }
 
-/* Many lanes from a to b, and what is sent on each until it takes no more, or until they have more than all may keep. */
+/* Many lanes from a to b, and what is sent on each until it takes no more, or until they have more than all may keep.
+ */
 static size_t fill(struct pair *pair, struct end **ends)
 {
     size_t sent = 0;

@@ -191,7 +191,8 @@ static void speaks_from_the_first_moment(void **state)
     pair.at = end_open(&pair.a, &pair.b.self, 0, 1);
     pair.at->area = area;
     pair.at->area_size = sizeof area;
-    pair_until(&pair, (pair.bt = end_accepted(&pair.b, 0)) && pair.bt->counts[NOTE_WRITABLE] && pair.bt->counts[NOTE_SENT]);
+    pair_until(&pair,
+               (pair.bt = end_accepted(&pair.b, 0)) && pair.bt->counts[NOTE_WRITABLE] && pair.bt->counts[NOTE_SENT]);
     assert_int_equal(send_pattern(pair.bt, 100, 20, 1), TUTTI_SUCCESS);
     pair_until(&pair, end_last(pair.at, NOTE_MESSAGE) && end_last(pair.at, NOTE_MESSAGE)->length == 20);
     assert_int_equal(pair.at->notes[0].kind, NOTE_UP);
@@ -204,13 +205,9 @@ static void speaks_from_the_first_moment(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(speaks_from_the_first_moment),
 
-    cmocka_unit_test(keeps_order_of_small_things),
-    cmocka_unit_test(keeps_order_of_large_things),
-    cmocka_unit_test(keeps_order_from_regions),
-    cmocka_unit_test(refuses_when_full_then_writable),
-    cmocka_unit_test(puts_are_queued_then_refused),
-    cmocka_unit_test(one_poll_takes_some_and_not_all),
-    cmocka_unit_test(puts_from_inside_sent),
-    cmocka_unit_test(many_lanes),
+    cmocka_unit_test(keeps_order_of_small_things),  cmocka_unit_test(keeps_order_of_large_things),
+    cmocka_unit_test(keeps_order_from_regions),     cmocka_unit_test(refuses_when_full_then_writable),
+    cmocka_unit_test(puts_are_queued_then_refused), cmocka_unit_test(one_poll_takes_some_and_not_all),
+    cmocka_unit_test(puts_from_inside_sent),        cmocka_unit_test(many_lanes),
 };
 const struct group order_group = {"order", tests, sizeof tests / sizeof *tests};

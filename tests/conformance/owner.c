@@ -120,8 +120,8 @@ void party_open(struct party *party)
 
 bool party_try_open(struct party *party, const uint8_t *uuid)
 {
-    struct transport_owner owner = {party, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
-                                    on_shared, on_memory};
+    struct transport_owner owner = {party,      on_accepted, on_up,       on_down,   on_message, on_target,
+                                    on_arrived, on_sent,     on_writable, on_shared, on_memory};
     memset(party, 0, sizeof *party);
     party->ops = under_test;
     party->self.host = 42;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small owner for the transport under test: it notes every upcall, and gives out memory for puts. A party is one process's
- * side: two of them live in one process, or one in each of two processes that were forked.
+ * A small owner for the transport under test: it notes every upcall, and gives out memory for puts. A party is one
+ * process's side: two of them live in one process, or one in each of two processes that were forked.
  */
 #ifndef TUTTI_TESTS_OWNER_H
 #define TUTTI_TESTS_OWNER_H
@@ -15,7 +15,17 @@
 
 #define MOST_ENDS 64
 
-enum note_kind { NOTE_UP, NOTE_ACCEPTED, NOTE_DOWN, NOTE_MESSAGE, NOTE_TARGET, NOTE_ARRIVED, NOTE_SENT, NOTE_WRITABLE, NOTE_SHARED };
+enum note_kind {
+    NOTE_UP,
+    NOTE_ACCEPTED,
+    NOTE_DOWN,
+    NOTE_MESSAGE,
+    NOTE_TARGET,
+    NOTE_ARRIVED,
+    NOTE_SENT,
+    NOTE_WRITABLE,
+    NOTE_SHARED
+};
 
 /* One upcall. */
 struct note {
@@ -31,15 +41,15 @@ struct party;
 /* One end of one lane. */
 struct end {
     struct party *party;
-    struct lane *lane; /* NULL once closed */
+    struct lane *lane;       /* NULL once closed */
     struct wire_hello hello; /* of an accepted lane */
     struct note *notes;
     size_t count, room;
     size_t counts[NOTE_SHARED + 1];
     uint8_t *area; /* puts go to area + offset */
     size_t area_size;
-    bool drop;     /* target() says NULL */
-    bool quiet;    /* count only */
+    bool drop;  /* target() says NULL */
+    bool quiet; /* count only */
     void (*hook)(struct end *end, const struct note *note, const void *bytes);
     void *hook_context;
 };
@@ -52,9 +62,10 @@ struct party {
     struct end *ends[MOST_ENDS];
     int count;
     int64_t memory; /* of lanes, as told */
-    bool refuses; /* closes lanes that it should accept */
-    bool declines; /* takes no lanes now */
-    void (*greets)(struct end *end, const struct note *note, const void *bytes); /* hook of accepted ends, from the first note on */
+    bool refuses;   /* closes lanes that it should accept */
+    bool declines;  /* takes no lanes now */
+    void (*greets)(struct end *end, const struct note *note,
+                   const void *bytes); /* hook of accepted ends, from the first note on */
 };
 
 /* The transport under test. */
@@ -91,23 +102,23 @@ void pair_step(struct pair *pair);
 #define CONFORMANCE_PATIENCE_MS 240000
 
 /* Polls both until `condition`; fails the test when that takes too long. */
-#define pair_until(pair, condition)                                                                                         \
-    do {                                                                                                                    \
-        uint64_t pair_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                                \
-        while (!(condition)) {                                                                                              \
-            pair_step(pair);                                                                                                \
-            if (clock_passed(pair_deadline))                                                                                \
-                fail_msg("waited in vain for: %s", #condition);                                                             \
-        }                                                                                                                   \
+#define pair_until(pair, condition)                                                                                    \
+    do {                                                                                                               \
+        uint64_t pair_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                           \
+        while (!(condition)) {                                                                                         \
+            pair_step(pair);                                                                                           \
+            if (clock_passed(pair_deadline))                                                                           \
+                fail_msg("waited in vain for: %s", #condition);                                                        \
+        }                                                                                                              \
     } while (0)
-#define party_until(party, condition)                                                                                       \
-    do {                                                                                                                    \
-        uint64_t party_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                               \
-        while (!(condition)) {                                                                                              \
-            party_step(party);                                                                                              \
-            if (clock_passed(party_deadline))                                                                               \
-                fail_msg("waited in vain for: %s", #condition);                                                             \
-        }                                                                                                                   \
+#define party_until(party, condition)                                                                                  \
+    do {                                                                                                               \
+        uint64_t party_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                          \
+        while (!(condition)) {                                                                                         \
+            party_step(party);                                                                                         \
+            if (clock_passed(party_deadline))                                                                          \
+                fail_msg("waited in vain for: %s", #condition);                                                        \
+        }                                                                                                              \
     } while (0)
 
 /* A message of `length` bytes made of `seed`, cut in `parts` parts. */

@@ -116,7 +116,8 @@ static void stacks(void **state)
     struct pair pair;
     (void)state;
     stand_between("throttle=1G;faults=30/0/5");
-    const struct pass_table *outer = (const struct pass_table *)under_test, *inner = (const struct pass_table *)outer->under;
+    const struct pass_table *outer = (const struct pass_table *)under_test,
+                            *inner = (const struct pass_table *)outer->under;
     assert_ptr_equal(outer->gate, &pass_faults);
     assert_ptr_equal(inner->gate, &pass_throttle);
     assert_ptr_equal(inner->under, bare);
@@ -130,8 +131,11 @@ static void stacks(void **state)
 
 static void refuses_nonsense(void **state)
 {
-    static const char *const texts[] = {"throttle", "throttle=", "throttle=fast", "throttle=1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", "faults=1",
-                                        "faults=100/0/0", "faults=1/2/3/4", "gate=1", "throttle=1M;x=2", "throttle=12345678901234567890123456789012345"};
+    static const char *const texts[] = {"throttle",        "throttle=",
+                                        "throttle=fast",   "throttle=1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17",
+                                        "faults=1",        "faults=100/0/0",
+                                        "faults=1/2/3/4",  "gate=1",
+                                        "throttle=1M;x=2", "throttle=12345678901234567890123456789012345"};
     char longer[400];
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -149,6 +153,10 @@ static void refuses_nonsense(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, remember, restore)
 static const struct CMUnitTest tests[] = {
-    CASE(throttles_the_lanes_that_it_should), CASE(gives_up_what_waits), CASE(ends_lanes_at_random), CASE(stacks), CASE(refuses_nonsense),
+    CASE(throttles_the_lanes_that_it_should),
+    CASE(gives_up_what_waits),
+    CASE(ends_lanes_at_random),
+    CASE(stacks),
+    CASE(refuses_nonsense),
 };
 const struct group pass_group = {"pass", tests, sizeof tests / sizeof *tests, NULL};

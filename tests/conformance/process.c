@@ -198,7 +198,10 @@ static void survives_a_killed_peer(void **state)
     uint64_t random = 77;
     (void)state;
     for (int round = 0; round < 30; round++) {
-        struct soak soak = {.seed = 100 + (uint64_t)round, .total = UINT64_MAX, .longest = 1 << 20, .region = round % 2,
+        struct soak soak = {.seed = 100 + (uint64_t)round,
+                            .total = UINT64_MAX,
+                            .longest = 1 << 20,
+                            .region = round % 2,
                             .sleeps = round % 3 == 0};
         struct solo solo;
         struct flow flow;
@@ -363,8 +366,14 @@ static void give_up_takes_source_back(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(soaks_spinning),         cmocka_unit_test(soaks_from_regions),      cmocka_unit_test(soaks_sleeping),
-    cmocka_unit_test(wakes_every_time),       cmocka_unit_test(wakes_for_room_and_death), cmocka_unit_test(survives_a_killed_peer),
-    cmocka_unit_test(close_takes_memory_back), cmocka_unit_test(give_up_takes_source_back), cmocka_unit_test(shares_nothing_with_the_dead),
+    cmocka_unit_test(soaks_spinning),
+    cmocka_unit_test(soaks_from_regions),
+    cmocka_unit_test(soaks_sleeping),
+    cmocka_unit_test(wakes_every_time),
+    cmocka_unit_test(wakes_for_room_and_death),
+    cmocka_unit_test(survives_a_killed_peer),
+    cmocka_unit_test(close_takes_memory_back),
+    cmocka_unit_test(give_up_takes_source_back),
+    cmocka_unit_test(shares_nothing_with_the_dead),
 };
 const struct group process_group = {"process", tests, sizeof tests / sizeof *tests};

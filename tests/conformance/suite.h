@@ -12,7 +12,7 @@ struct group {
     CMFixtureFunction restore; /* after the last test, NULL: none */
 };
 
-extern const struct group basic_group, order_group, close_group, process_group, hostile_group, memory_group, pass_group, faults_group, direct_group,
-    verbs_group, ports_group;
+extern const struct group basic_group, order_group, close_group, process_group, hostile_group, memory_group, pass_group,
+    faults_group, direct_group, verbs_group, ports_group;
 
 #endif

@@ -16,7 +16,7 @@
 
 #define LENGTH 100000
 
-/* ---- The device that is under our command ----------------------------------------------------------- */
+/* ---- The device that is under our command ---- */
 
 typedef int (*control_fn)(const char *command, char *answer, size_t size);
 static control_fn device_control;
@@ -79,7 +79,7 @@ static int count_fds(void)
     return count;
 }
 
-/* ---- Devices and addresses -------------------------------------------------------------------------- */
+/* ---- Devices and addresses ---- */
 
 static void refuses(const char *name, const char *value, const char *sentence)
 {
@@ -111,7 +111,7 @@ static void takes_what_was_asked_for(void **state)
     char exactly[40], name[32];
     const char *const settings[][2] = {
         {"NCCL_IB_HCA", exactly}, {"NCCL_IB_HCA", "mlx,soft"}, {"NCCL_IB_GID_INDEX", "0"}, {"NCCL_IB_TC", "106"},
-        {"NCCL_IB_SL", "3"},           {"NCCL_IB_RETRY_CNT", "3"},  {"NCCL_IB_TIMEOUT", "16"}};
+        {"NCCL_IB_SL", "3"},      {"NCCL_IB_RETRY_CNT", "3"},  {"NCCL_IB_TIMEOUT", "16"}};
     (void)state;
     if (!has_device())
         skip();
@@ -156,7 +156,7 @@ static void finds_its_address_again(void **state)
     pair_close(&pair);
 }
 
-/* ---- Adapters that fail ----------------------------------------------------------------------------- */
+/* ---- Adapters that fail ---- */
 
 /* An adapter that goes silent ends the lane after its retries, whatever the connection says. */
 static void silence_ends_a_lane(void **state)
@@ -231,7 +231,7 @@ static void room_for_completions_grows(void **state)
     pair_close(&pair);
 }
 
-/* ---- Several ports ------------------------------------------------------------------------------------ */
+/* ---- Several ports ---- */
 
 /* Runs `ip` on the network of the test, where it has two ports. */
 static void ip(const char *words)
@@ -307,7 +307,8 @@ static void a_peer_may_have_fewer_ports(void **state)
     assert_int_equal(lane.at->lane->device, 1);
     assert_int_equal(lane.bt->lane->device, 0);
     carries(&pair, &lane);
-    /* The two devices of this network do not reach each other, though TCP does: a lane between them is up at neither end. */
+    /* The two devices of this network do not reach each other, though TCP does: a lane between them is up at neither
+     * end. */
     set("TUTTI_IB_TIMEOUT", "12"); /* 17 ms */
     struct end *nowhere = end_open(&pair.a, &pair.b.self, 0, 1);
     set("TUTTI_IB_TIMEOUT", NULL);
@@ -335,7 +336,8 @@ static void a_port_goes_down_and_comes_back(void **state)
     end_close(second.at);
     end_close(second.bt);
     struct end *none = end_new(&pair.a);
-    assert_int_not_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 9, 1, 0, 0, none, &none->lane), TUTTI_SUCCESS);
+    assert_int_not_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 9, 1, 0, 0, none, &none->lane),
+                         TUTTI_SUCCESS);
     assert_non_null(strstr(error_last(), "soft_v1:1 is down"));
     carries(&pair, &first);
     ip("link set v1 up");
@@ -350,7 +352,8 @@ static void a_port_goes_down_and_comes_back(void **state)
     pair_close(&pair);
 }
 
-/* As where a service takes the address from an interface that has lost its carrier: lanes that are tried meanwhile must not stay with another one. */
+/* As where a service takes the address from an interface that has lost its carrier: lanes that are tried meanwhile must
+ * not stay with another one. */
 static void a_port_goes_back_to_its_address(void **state)
 {
     struct pair pair;
@@ -384,7 +387,8 @@ static void a_port_goes_back_to_its_address(void **state)
     pair_close(&pair);
 }
 
-/* The peer's port goes down, or the device is taken out, at any point of a lane's beginning: it ends, and the other port does not care. */
+/* The peer's port goes down, or the device is taken out, at any point of a lane's beginning: it ends, and the other
+ * port does not care. */
 static void a_port_goes_while_a_lane_connects(void **state)
 {
     struct pair pair;
@@ -410,7 +414,8 @@ static void a_port_goes_while_a_lane_connects(void **state)
             ip("link set v1 up");
         struct lane *probe = NULL;
         struct end *up = end_new(&pair.a);
-        while (steps < 7 && under_test->lane_open(pair.a.transport, &pair.b.self, 11, 1, 0, 0, up, &probe) != TUTTI_SUCCESS)
+        while (steps < 7 &&
+               under_test->lane_open(pair.a.transport, &pair.b.self, 11, 1, 0, 0, up, &probe) != TUTTI_SUCCESS)
             pair_step(&pair);
         if (probe)
             probe->ops->lane_close(probe);
@@ -420,7 +425,7 @@ static void a_port_goes_while_a_lane_connects(void **state)
     set("TUTTI_TIMEOUT", NULL);
 }
 
-/* ---- Source ports ----------------------------------------------------------------------------------- */
+/* ---- Source ports ---- */
 
 static uint16_t asked_for;
 
@@ -488,7 +493,7 @@ static void the_adapters_library_sets_the_port(void **state)
     pair_close(&pair);
 }
 
-/* ---- A peer that breaks the rules ------------------------------------------------------------------- */
+/* ---- A peer that breaks the rules ---- */
 
 /* A send of the lane's queue pair that our own code would not make. */
 static void send_raw(struct end *end, uint64_t *random)
@@ -534,7 +539,7 @@ static void garbage_does_no_harm(void **state)
     assert_true(ended > 30);
 }
 
-/* ---- Calls that fail -------------------------------------------------------------------------------- */
+/* ---- Calls that fail ---- */
 
 struct life {
     struct party a, b;
@@ -669,17 +674,22 @@ static void each_call_fails_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(says_why_it_is_not_to_be_had), cmocka_unit_test(takes_what_was_asked_for),
-    cmocka_unit_test(finds_its_address_again),      cmocka_unit_test(silence_ends_a_lane),
-    cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone), cmocka_unit_test(room_for_completions_grows),
-    cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for), cmocka_unit_test(the_adapters_library_sets_the_port),
-    cmocka_unit_test(garbage_does_no_harm),         cmocka_unit_test(each_call_fails_once),
+    cmocka_unit_test(says_why_it_is_not_to_be_had),
+    cmocka_unit_test(takes_what_was_asked_for),
+    cmocka_unit_test(finds_its_address_again),
+    cmocka_unit_test(silence_ends_a_lane),
+    cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone),
+    cmocka_unit_test(room_for_completions_grows),
+    cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for),
+    cmocka_unit_test(the_adapters_library_sets_the_port),
+    cmocka_unit_test(garbage_does_no_harm),
+    cmocka_unit_test(each_call_fails_once),
 };
 const struct group verbs_group = {"verbs", tests, sizeof tests / sizeof *tests};
 
 static const struct CMUnitTest of_ports[] = {
-    cmocka_unit_test(lanes_go_by_the_ports_in_turn), cmocka_unit_test(a_peer_may_have_fewer_ports),
-    cmocka_unit_test(a_port_goes_down_and_comes_back), cmocka_unit_test(a_port_goes_back_to_its_address),
+    cmocka_unit_test(lanes_go_by_the_ports_in_turn),     cmocka_unit_test(a_peer_may_have_fewer_ports),
+    cmocka_unit_test(a_port_goes_down_and_comes_back),   cmocka_unit_test(a_port_goes_back_to_its_address),
     cmocka_unit_test(a_port_goes_while_a_lane_connects), /* the last one: then there is one port */
 };
 const struct group ports_group = {"ports", of_ports, sizeof of_ports / sizeof *of_ports};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faulty FAULT RANK AT: a job like training in three dimensions: neighbours in pairs, ranks of one place in their pairs, all. From step AT on
- * RANK does what FAULT says. A rank that hears of a failure says so and stays, as a program that is caught in its error handling.
+ * faulty FAULT RANK AT: a job like training in three dimensions: neighbours in pairs, ranks of one place in their
+ * pairs, all. From step AT on RANK does what FAULT says. A rank that hears of a failure says so and stays, as a program
+ * that is caught in its error handling.
  */
 #include "tutti/tutti.h"
 
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COUNT 5000
+#define COUNT   5000
 #define STEP_US 2000 /* of computation */
 #define SLOW_US 40000
 
@@ -35,7 +36,8 @@ static void compute(uint64_t us)
     clock_gettime(CLOCK_MONOTONIC, &begin);
     do
         clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000 + (uint64_t)now.tv_nsec / 1000 < us + (uint64_t)begin.tv_nsec / 1000);
+    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000 + (uint64_t)now.tv_nsec / 1000 <
+           us + (uint64_t)begin.tv_nsec / 1000);
 }
 
 static tutti_result_t all(const struct job *job, size_t count, tutti_type_t type, tutti_comm_t comm)
@@ -60,7 +62,8 @@ static tutti_result_t step(const struct job *job, int number)
     if (!result && job->row)
         result = all(job, 300, TUTTI_FLOAT32, job->row);
     if (!result)
-        result = all(job, is(job, "count", number) ? COUNT - 1 : COUNT, is(job, "type", number) ? TUTTI_INT32 : TUTTI_FLOAT32, job->world);
+        result = all(job, is(job, "count", number) ? COUNT - 1 : COUNT,
+                     is(job, "type", number) ? TUTTI_INT32 : TUTTI_FLOAT32, job->world);
     return result;
 }
 
@@ -81,7 +84,9 @@ static tutti_result_t start(struct job *job)
 
 int main(int argc, char **argv)
 {
-    struct job job = {.fault = argc > 1 ? argv[1] : "none", .culprit = argc > 2 ? atoi(argv[2]) : -1, .at = argc > 3 ? atoi(argv[3]) : 0};
+    struct job job = {.fault = argc > 1 ? argv[1] : "none",
+                      .culprit = argc > 2 ? atoi(argv[2]) : -1,
+                      .at = argc > 3 ? atoi(argv[3]) : 0};
     tutti_result_t result = start(&job);
     for (int number = 0; !result; number++) {
         if (number == job.at) {

@@ -44,7 +44,8 @@ class Server:
         return done.stdout
 
     def start(self):
-        self.process = subprocess.Popen(self.words("postgres", "-D", self.data, "-k", self.folder, "-c", "listen_addresses=",
+        self.process = subprocess.Popen(self.words("postgres", "-D", self.data, "-k", self.folder,
+                                                   "-c", "listen_addresses=",
                                                    "-F"),
                                         cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **NOBODY)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blame TRANSPORT [SEED]: in many small runs one rank is killed, and the others end in their own ways as soon as they know. Each must name the
- * killed one, and none of those who left because of it.
+ * blame TRANSPORT [SEED]: in many small runs one rank is killed, and the others end in their own ways as soon as they
+ * know. Each must name the killed one, and none of those who left because of it.
  */
 #include "family.h"
 
@@ -20,7 +20,8 @@ static tutti_comm_t pick(struct family *family, tutti_comm_t world)
     tutti_comm_t child = NULL;
     if (family->variant % 3 == 0)
         return world;
-    tutti_result_t result = family->variant % 3 == 1 ? tutti_comm_duplicate(world, &child, NULL) : tutti_comm_split(world, 0, 0, &child, NULL);
+    tutti_result_t result = family->variant % 3 == 1 ? tutti_comm_duplicate(world, &child, NULL)
+                                                     : tutti_comm_split(world, 0, 0, &child, NULL);
     return result == TUTTI_SUCCESS ? child : world;
 }
 
@@ -43,7 +44,8 @@ static void leave(struct family *family, int rank, tutti_comm_t world)
     tutti_comm_destroy(world);
 }
 
-/* Ranks hear of the death in different operations: while one waits for a message another may be behind in a collective. */
+/* Ranks hear of the death in different operations: while one waits for a message another may be behind in a collective.
+ */
 static tutti_result_t one_round(struct family *family, int rank, uint64_t round)
 {
     static int in[20000], out[20000];
@@ -56,8 +58,9 @@ static tutti_result_t one_round(struct family *family, int rank, uint64_t round)
         tutti_recv(out, count, TUTTI_INT32, last, used, NULL);
         result = tutti_group_end();
     } else {
-        result = round % 4 == 1 ? tutti_broadcast(in, out, count, TUTTI_INT32, (int)(round % (uint64_t)family->count), used, NULL)
-                                : tutti_allreduce(in, out, count, TUTTI_INT32, TUTTI_SUM, used, NULL);
+        result = round % 4 == 1
+                     ? tutti_broadcast(in, out, count, TUTTI_INT32, (int)(round % (uint64_t)family->count), used, NULL)
+                     : tutti_allreduce(in, out, count, TUTTI_INT32, TUTTI_SUM, used, NULL);
     }
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(used) : result;
 }
@@ -92,8 +95,9 @@ static bool end(struct family *family)
         const struct family_report *report = &family->report[rank];
         if (rank == family->victim || (report->result == TUTTI_REMOTE_ERROR && names(report->sentence, family->victim)))
             continue;
-        fprintf(stderr, "run %d, seed %llu, victim %d: rank %d of %d says %s: %s\n", family->variant, (unsigned long long)family->seed,
-                family->victim, rank, family->count, tutti_get_error_string(report->result), report->sentence);
+        fprintf(stderr, "run %d, seed %llu, victim %d: rank %d of %d says %s: %s\n", family->variant,
+                (unsigned long long)family->seed, family->victim, rank, family->count,
+                tutti_get_error_string(report->result), report->sentence);
         right = false;
     }
     family_free(family);

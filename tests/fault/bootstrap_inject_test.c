@@ -27,7 +27,8 @@ static unsigned long meet_with(const char *specification, unsigned deadline_ms, 
     }
     assert_true(inject_arm(specification));
     tutti_result_t result = test_root_start(&root, NULL);
-    bool started = result == TUTTI_SUCCESS && test_ranks_start(ranks, &root.id, 0, RANKS, RANKS, clock_deadline_ms(deadline_ms));
+    bool started =
+        result == TUTTI_SUCCESS && test_ranks_start(ranks, &root.id, 0, RANKS, RANKS, clock_deadline_ms(deadline_ms));
     if (started)
         test_ranks_join(ranks, RANKS);
     unsigned long fired = inject_disarm();
@@ -63,7 +64,7 @@ static void every_call(void **state)
 
 static void each_function(void **state)
 {
-    static const char *const functions[] = {"malloc", "calloc", "connect", "accept4", "send",    "sendmsg",
+    static const char *const functions[] = {"malloc", "calloc",  "connect", "accept4",   "send",    "sendmsg",
                                             "recv",   "recvmsg", "socket",  "epoll_ctl", "eventfd", "poll"};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         sweep(functions[i]);
@@ -71,7 +72,8 @@ static void each_function(void **state)
 
 static void from_then_on(void **state)
 {
-    static const char *const specifications[] = {"malloc:5+", "socket:3+", "recv:6+", "accept4:2+", "connect:1+", "epoll_ctl:7+"};
+    static const char *const specifications[] = {"malloc:5+",  "socket:3+",  "recv:6+",
+                                                 "accept4:2+", "connect:1+", "epoll_ctl:7+"};
     alarm(120);
     for (size_t i = 0; i < sizeof specifications / sizeof *specifications; i++)
         meet_with(specifications[i], 200, false);

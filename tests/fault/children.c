@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forked children of ranks: a rank that is killed is missed at once, whatever child of it lives; what a child does with its parent's
- * communicator is refused and harms nobody; a child can make communicators of its own, and children may come at any time.
+ * Forked children of ranks: a rank that is killed is missed at once, whatever child of it lives; what a child does with
+ * its parent's communicator is refused and harms nobody; a child can make communicators of its own, and children may
+ * come at any time.
  */
 #include "family.h"
 
@@ -16,7 +17,8 @@
 static int failures, life[2]; /* a pipe that the test holds open while the child of a killed rank is to live */
 static bool copied;           /* this process is the child of one that had threads */
 
-/* The leak checker asks here at exit. In such a child the stacks of the parent's threads are gone, and with them what only they knew. */
+/* The leak checker asks here at exit. In such a child the stacks of the parent's threads are gone, and with them what
+ * only they knew. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
@@ -126,7 +128,8 @@ static void fork_often(struct family *family, int rank, tutti_comm_t comm)
             int wrong = touch(comm, memory);
             exit(wrong ? wrong : round % 4 == rank ? 100 * begin_anew() : 0); /* handlers of exit() run, too */
         }
-        if (tutti_comm_synchronize(comm) != TUTTI_SUCCESS || in[0] != (unsigned char)(from + round) || in[length - 1] != in[0])
+        if (tutti_comm_synchronize(comm) != TUTTI_SUCCESS || in[0] != (unsigned char)(from + round) ||
+            in[length - 1] != in[0])
             fail(family, rank, "traffic beside a fork");
         if (waitpid(child, &status, 0) != child || status != 0) {
             fail(family, rank, "a child");

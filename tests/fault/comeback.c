@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers that were lost and come back: rank 1 is stopped for longer than TUTTI_TIMEOUT, or just as long, while another communicator holds
- * the processes' engines. What was beside stays failed; a new communicator of the same processes works, again and again.
+ * Peers that were lost and come back: rank 1 is stopped for longer than TUTTI_TIMEOUT, or just as long, while another
+ * communicator holds the processes' engines. What was beside stays failed; a new communicator of the same processes
+ * works, again and again.
  */
 #include "family.h"
 
@@ -36,7 +37,8 @@ static bool works(tutti_comm_t comm, int rank, unsigned char *out, unsigned char
     tutti_send(out, LENGTH, TUTTI_UINT8, 1 - rank, comm, NULL);
     tutti_recv(in, LENGTH, TUTTI_UINT8, 1 - rank, comm, NULL);
     return tutti_group_end() == TUTTI_SUCCESS && tutti_comm_synchronize(comm) == TUTTI_SUCCESS && in[0] == 4 - rank &&
-           in[LENGTH - 1] == 4 - rank && tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL) == TUTTI_SUCCESS &&
+           in[LENGTH - 1] == 4 - rank &&
+           tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL) == TUTTI_SUCCESS &&
            tutti_comm_synchronize(comm) == TUTTI_SUCCESS && sum == 2;
 }
 

@@ -23,7 +23,8 @@ void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result
 {
     struct family_report *report = &family->report[rank];
     report->result = result;
-    snprintf(report->sentence, sizeof report->sentence, "%s", result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm));
+    snprintf(report->sentence, sizeof report->sentence, "%s",
+             result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm));
 }
 
 tutti_result_t family_run(struct family *family, int rank, int place, int nranks, tutti_comm_t comm, struct job *job)
@@ -34,7 +35,8 @@ tutti_result_t family_run(struct family *family, int rank, int place, int nranks
     atomic_fetch_add(&family->report[rank].issued, 1);
     if (result != TUTTI_SUCCESS && !gpu_wanted())
         return result;
-    tutti_result_t end = tutti_comm_synchronize(comm); /* what a GPU was given before a call failed may still be running */
+    tutti_result_t end =
+        tutti_comm_synchronize(comm); /* what a GPU was given before a call failed may still be running */
     return result == TUTTI_SUCCESS ? end : result;
 }
 

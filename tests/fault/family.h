@@ -11,15 +11,15 @@
 #define FAMILY_MOST 8
 
 struct family_report {
-    _Atomic uint64_t begun;   /* operations that the rank set out to issue */
-    _Atomic uint64_t issued;  /* whose calls have returned */
-    _Atomic uint64_t rounds;  /* that were right */
-    _Atomic bool ended;       /* all below is final */
-    tutti_result_t result;    /* what ended the rank's work */
+    _Atomic uint64_t begun;  /* operations that the rank set out to issue */
+    _Atomic uint64_t issued; /* whose calls have returned */
+    _Atomic uint64_t rounds; /* that were right */
+    _Atomic bool ended;      /* all below is final */
+    tutti_result_t result;   /* what ended the rank's work */
     char sentence[400];
-    bool wrong;               /* a result was wrong */
-    bool touched;             /* a buffer changed after its operation had failed */
-    bool went_on;             /* shrunk, and right after that */
+    bool wrong;   /* a result was wrong */
+    bool touched; /* a buffer changed after its operation had failed */
+    bool went_on; /* shrunk, and right after that */
 };
 
 struct family {
@@ -29,7 +29,7 @@ struct family {
     _Atomic bool id_made;
     _Atomic int joined;
     _Atomic bool stop;
-    int victim; /* -1: none */
+    int victim;     /* -1: none */
     char fault[80]; /* of the stand-in CUDA driver, in the victim */
     uint64_t seed;
     int variant;
@@ -42,16 +42,18 @@ typedef void (*family_work)(struct family *family, int rank, tutti_comm_t comm);
 /* Forks `count` ranks, each of which joins and works. */
 struct family *family_start(int count, int victim, int variant, uint64_t seed, family_work work);
 /* The victim's driver has a fault (TUTTI_EMULATED_FAULT), by which ranks may also fail to join. */
-struct family *family_start_with(int count, int victim, const char *fault, int variant, uint64_t seed, family_work work);
-/* Waits for ranks to end; kills them after `seconds`. Returns whether all ended by themselves with status 0, but the victim. */
+struct family *family_start_with(int count, int victim, const char *fault, int variant, uint64_t seed,
+                                 family_work work);
+/* Waits for ranks to end; kills them after `seconds`. Returns whether all ended by themselves with status 0, but the
+ * victim. */
 bool family_wait(struct family *family, int seconds);
 void family_free(struct family *family);
 /* Until all have joined, or 60 s. */
 bool family_wait_joined(struct family *family);
 
 void family_nap(int ms);
-/* main() of TRANSPORT [SEED]: 40 runs (8 where time is short), as many at a time as `run` begins, from number `first` on. run() returns how many went wrong,
- * and `what` says in which way. */
+/* main() of TRANSPORT [SEED]: 40 runs (8 where time is short), as many at a time as `run` begins, from number `first`
+ * on. run() returns how many went wrong, and `what` says in which way. */
 int family_many(int argc, char **argv, int together, int (*run)(int first, uint64_t seed), const char *what);
 /* Records how the rank's work ended. */
 void family_end(struct family *family, int rank, tutti_comm_t comm, tutti_result_t result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * farewell TRANSPORT [SEED]: in many small runs one rank gives the communicator up amid traffic and ends by _exit() at once. The others must say that
- * it did, and must not blame the process that is gone.
+ * farewell TRANSPORT [SEED]: in many small runs one rank gives the communicator up amid traffic and ends by _exit() at
+ * once. The others must say that it did, and must not blame the process that is gone.
  */
 #include "family.h"
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define TOGETHER 4
-#define MOST 100000
+#define MOST     100000
 
 /* Who gives up has messages under way both ways: what he has not read makes the system reset his connections. */
 static tutti_result_t one_round(const struct family *family, uint64_t round, tutti_comm_t comm)
@@ -52,8 +52,8 @@ static bool end(struct family *family)
         const struct family_report *report = &family->report[rank];
         if (rank == family->victim || (report->result == TUTTI_REMOTE_ERROR && names(report->sentence, family->victim)))
             continue;
-        fprintf(stderr, "seed %llu: rank %d gave up; rank %d of %d says %s: %s\n", (unsigned long long)family->seed, family->victim, rank, family->count,
-                tutti_get_error_string(report->result), report->sentence);
+        fprintf(stderr, "seed %llu: rank %d gave up; rank %d of %d says %s: %s\n", (unsigned long long)family->seed,
+                family->victim, rank, family->count, tutti_get_error_string(report->result), report->sentence);
         right = false;
     }
     family_free(family);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_depart [SEED]: a rank aborts, leaves, ends or dies when its own work is done, while the others' GPUs are not there yet. What it has issued ends
- * everywhere with right data; what it has not ends with an error that names it. Needs the stand-in driver.
+ * gpu_depart [SEED]: a rank aborts, leaves, ends or dies when its own work is done, while the others' GPUs are not
+ * there yet. What it has issued ends everywhere with right data; what it has not ends with an error that names it.
+ * Needs the stand-in driver.
  */
 #include "family.h"
 #include "gpu.h"
@@ -23,8 +24,9 @@ static const char *const endings[ENDINGS] = {"abort", "destroy", "finalize", "ex
 static const struct kind {
     enum job_kind kind;
     bool buffered; /* a rank that sends little is through before the others have begun */
-} kinds[] = {{JOB_BROADCAST, true}, {JOB_ALLREDUCE, false}, {JOB_SCATTER, true},   {JOB_ALLGATHER, false}, {JOB_REDUCE, false},
-             {JOB_GATHER, false},   {JOB_ALLTOALL, false},  {JOB_EXCHANGE, false}, {JOB_REDUCE_SCATTER, false}};
+} kinds[] = {{JOB_BROADCAST, true},  {JOB_ALLREDUCE, false}, {JOB_SCATTER, true},
+             {JOB_ALLGATHER, false}, {JOB_REDUCE, false},    {JOB_GATHER, false},
+             {JOB_ALLTOALL, false},  {JOB_EXCHANGE, false},  {JOB_REDUCE_SCATTER, false}};
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
 
 static const size_t counts[] = {100, 20000, 300000};
@@ -52,12 +54,16 @@ static enum ending ending_of(const struct family *family)
 /* The leaver is through with what it has issued while the others' streams stand still. */
 static bool is_buffered(const struct family *family)
 {
-    return kind_of(family)->buffered && count_of(family) <= 100 && !getenv("TUTTI_CHAIN_FROM") && !getenv("TUTTI_CTA_POLICY");
+    return kind_of(family)->buffered && count_of(family) <= 100 && !getenv("TUTTI_CHAIN_FROM") &&
+           !getenv("TUTTI_CTA_POLICY");
 }
 
 static struct job job_of(const struct family *family, int index)
 {
-    return (struct job){.kind = kind_of(family)->kind, .type = TUTTI_INT32, .count = count_of(family), .root = family->victim,
+    return (struct job){.kind = kind_of(family)->kind,
+                        .type = TUTTI_INT32,
+                        .count = count_of(family),
+                        .root = family->victim,
                         .seed = family->seed * 10 + (uint64_t)index};
 }
 
@@ -200,12 +206,12 @@ static bool judge(struct family *family, const char *way)
     if (right)
         return true;
     failures++;
-    printf("FAILED: %s, %s of %zu words, %s, rank %d of %d\n", way, job_name(kind_of(family)->kind), count_of(family), endings[ending_of(family)],
-           family->victim, family->count);
+    printf("FAILED: %s, %s of %zu words, %s, rank %d of %d\n", way, job_name(kind_of(family)->kind), count_of(family),
+           endings[ending_of(family)], family->victim, family->count);
     for (int rank = 0; rank < family->count; rank++) {
         const struct family_report *report = &family->report[rank];
-        printf("  rank %d: %s \"%s\"%s%s\n", rank, tutti_get_error_string(report->result), report->sentence, report->wrong ? " WRONG" : "",
-               report->ended ? "" : " not ended");
+        printf("  rank %d: %s \"%s\"%s%s\n", rank, tutti_get_error_string(report->result), report->sentence,
+               report->wrong ? " WRONG" : "", report->ended ? "" : " not ended");
     }
     fflush(stdout);
     return false;
@@ -231,8 +237,11 @@ static void try_one(int variant, uint64_t seed, const char *way)
 
 int main(int argc, char **argv)
 {
-    static const char *const ways[][2] = {{"TUTTI_COPY_FROM", "0"}, {"TUTTI_COPY_FROM", "1K"}, {"TUTTI_CHAIN_FROM", "1"},
-                                          {"TUTTI_P2P_DISABLE", "1"}, {"TUTTI_CTA_POLICY", "zero"}};
+    static const char *const ways[][2] = {{"TUTTI_COPY_FROM", "0"},
+                                          {"TUTTI_COPY_FROM", "1K"},
+                                          {"TUTTI_CHAIN_FROM", "1"},
+                                          {"TUTTI_P2P_DISABLE", "1"},
+                                          {"TUTTI_CTA_POLICY", "zero"}};
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     bool quick = getenv("TUTTI_TEST_QUICK") != NULL, all = getenv("TUTTI_TEST_ALL") != NULL;
     setenv("TUTTI_TEST_GPU", "1", 1);
@@ -244,7 +253,8 @@ int main(int argc, char **argv)
     for (int way = 0; way < (int)(sizeof ways / sizeof *ways); way++) {
         setenv(ways[way][0], ways[way][1], 1);
         for (int variant = 0; variant < KINDS * COUNTS * ENDINGS; variant++)
-            if (all || (int)(data_hash(seed, (uint64_t)(1000 * way + variant)) % (quick ? 100 : 25)) == 0 || (way == 0 && variant % (KINDS * COUNTS) == 0))
+            if (all || (int)(data_hash(seed, (uint64_t)(1000 * way + variant)) % (quick ? 100 : 25)) == 0 ||
+                (way == 0 && variant % (KINDS * COUNTS) == 0))
                 try_one(variant, seed * 1000 + (uint64_t)++number, ways[way][0]);
         unsetenv(ways[way][0]);
     }

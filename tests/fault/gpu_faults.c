@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_faults [FAULT]: one call of one rank's CUDA driver fails, while the communicator is made or later. Either nobody notices, because
- * there is another way, or every rank gets an error: none waits for ever, has a wrong result or leaks. Needs the stand-in driver.
+ * gpu_faults [FAULT]: one call of one rank's CUDA driver fails, while the communicator is made or later. Either nobody
+ * notices, because there is another way, or every rank gets an error: none waits for ever, has a wrong result or leaks.
+ * Needs the stand-in driver.
  */
 #include "family.h"
 #include "gpu.h"
@@ -45,7 +46,8 @@ static bool all_there(const uint32_t *got, int rank, int count, size_t words, ui
     return true;
 }
 
-static tutti_result_t one_round(struct family *family, int rank, tutti_comm_t comm, uint32_t *send, uint32_t *recv, uint32_t round)
+static tutti_result_t one_round(struct family *family, int rank, tutti_comm_t comm, uint32_t *send, uint32_t *recv,
+                                uint32_t round)
 {
     size_t words = round % 3 == 0 ? 100 : WORDS;
     int count = family->count;
@@ -89,8 +91,8 @@ static bool judge(struct family *family, const char *way)
     right &= failed == 0 || failed == family->count;
     printf("%s, %s: %s: %s\n", way, family->fault, right ? "right" : "FAILED", family->report[family->victim].sentence);
     for (int rank = 0; !right && rank < family->count; rank++)
-        printf("  rank %d: %s \"%s\"%s\n", rank, tutti_get_error_string(family->report[rank].result), family->report[rank].sentence,
-               family->report[rank].wrong ? " WRONG" : "");
+        printf("  rank %d: %s \"%s\"%s\n", rank, tutti_get_error_string(family->report[rank].result),
+               family->report[rank].sentence, family->report[rank].wrong ? " WRONG" : "");
     return right;
 }
 
@@ -110,18 +112,45 @@ static int try_all(const char *way, const char *const *faults)
 
 int main(int argc, char **argv)
 {
-    static const char *const kernels[] = {"cuModuleLoadData:1", "cuMemHostRegister:1", "cuMemAlloc:1", "cuMemAlloc:2", "cuMemAlloc:4",
-                                          "cuIpcGetMemHandle:1", "cuIpcGetMemHandle:2", "cuIpcOpenMemHandle:1", "cuIpcOpenMemHandle:2",
-                                          "cuStreamWriteValue32:1", "cuLaunchKernel:2,cuLaunchKernelEx:2", "cuLaunchKernel:5,cuLaunchKernelEx:5",
-                                          "cuLaunchKernel:4:launch:sticky,cuLaunchKernelEx:4:launch:sticky", NULL};
-    static const char *const copies[] = {"cuStreamCreateWithPriority:4", "cuMemcpyDtoDAsync:3", "cuStreamWaitValue32:5", "cuStreamWriteValue32:2",
-                                         "cuIpcGetMemHandle:2", "cuEventRecord:4", "cuEventQuery:2", "cuMemcpyDtoDAsync:6:sticky",
-                                         "cuIpcOpenMemHandle:3", "cuIpcOpenMemHandle:4", NULL};
-    static const char *const staged[] = {"cuMemHostAlloc:1", "cuMemHostAlloc:2", "cuMemcpyAsync:2", "cuEventSynchronize:4", "cuStreamWriteValue32:2",
-                                         "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
-    static const char *const channels[] = {"cuMemHostAlloc:2", "cuStreamCreateWithPriority:4", "cuEventCreate:17", "cuMemcpyAsync:3",
-                                           "cuStreamWaitEvent:2", "cuStreamWaitEvent:5", "cuEventRecord:5", "cuEventSynchronize:3",
-                                           "cuStreamWriteValue32:2", "cuMemcpyAsync:7:sticky", NULL};
+    static const char *const kernels[] = {"cuModuleLoadData:1",
+                                          "cuMemHostRegister:1",
+                                          "cuMemAlloc:1",
+                                          "cuMemAlloc:2",
+                                          "cuMemAlloc:4",
+                                          "cuIpcGetMemHandle:1",
+                                          "cuIpcGetMemHandle:2",
+                                          "cuIpcOpenMemHandle:1",
+                                          "cuIpcOpenMemHandle:2",
+                                          "cuStreamWriteValue32:1",
+                                          "cuLaunchKernel:2,cuLaunchKernelEx:2",
+                                          "cuLaunchKernel:5,cuLaunchKernelEx:5",
+                                          "cuLaunchKernel:4:launch:sticky,cuLaunchKernelEx:4:launch:sticky",
+                                          NULL};
+    static const char *const copies[] = {"cuStreamCreateWithPriority:4",
+                                         "cuMemcpyDtoDAsync:3",
+                                         "cuStreamWaitValue32:5",
+                                         "cuStreamWriteValue32:2",
+                                         "cuIpcGetMemHandle:2",
+                                         "cuEventRecord:4",
+                                         "cuEventQuery:2",
+                                         "cuMemcpyDtoDAsync:6:sticky",
+                                         "cuIpcOpenMemHandle:3",
+                                         "cuIpcOpenMemHandle:4",
+                                         NULL};
+    static const char *const staged[] = {
+        "cuMemHostAlloc:1",       "cuMemHostAlloc:2",      "cuMemcpyAsync:2",        "cuEventSynchronize:4",
+        "cuStreamWriteValue32:2", "cuStreamWaitValue32:3", "cuMemcpyAsync:5:sticky", NULL};
+    static const char *const channels[] = {"cuMemHostAlloc:2",
+                                           "cuStreamCreateWithPriority:4",
+                                           "cuEventCreate:17",
+                                           "cuMemcpyAsync:3",
+                                           "cuStreamWaitEvent:2",
+                                           "cuStreamWaitEvent:5",
+                                           "cuEventRecord:5",
+                                           "cuEventSynchronize:3",
+                                           "cuStreamWriteValue32:2",
+                                           "cuMemcpyAsync:7:sticky",
+                                           NULL};
     quick = getenv("TUTTI_TEST_QUICK") != NULL;
     only = argc > 1 ? argv[1] : NULL;
     setenv("TUTTI_TEST_GPU", "1", 1);

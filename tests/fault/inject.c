@@ -24,28 +24,28 @@ EXPORT unsigned long inject_disarm(void);
 EXPORT unsigned long inject_calls(void);
 
 /* name, errno of its failure */
-#define FUNCTIONS(X)                                                                                                        \
-    X(malloc, ENOMEM)                                                                                                       \
-    X(calloc, ENOMEM)                                                                                                       \
-    X(realloc, ENOMEM)                                                                                                      \
-    X(connect, ENETUNREACH)                                                                                                 \
-    X(accept4, EMFILE)                                                                                                      \
-    X(send, ECONNRESET)                                                                                                     \
-    X(sendmsg, ECONNRESET)                                                                                                  \
-    X(recv, ECONNRESET)                                                                                                     \
-    X(recvmsg, ECONNRESET)                                                                                                  \
-    X(socket, EMFILE)                                                                                                       \
-    X(epoll_ctl, ENOSPC)                                                                                                    \
-    X(mmap, ENOMEM)                                                                                                         \
-    X(memfd_create, EMFILE)                                                                                                 \
-    X(eventfd, EMFILE)                                                                                                      \
+#define FUNCTIONS(X)                                                                                                   \
+    X(malloc, ENOMEM)                                                                                                  \
+    X(calloc, ENOMEM)                                                                                                  \
+    X(realloc, ENOMEM)                                                                                                 \
+    X(connect, ENETUNREACH)                                                                                            \
+    X(accept4, EMFILE)                                                                                                 \
+    X(send, ECONNRESET)                                                                                                \
+    X(sendmsg, ECONNRESET)                                                                                             \
+    X(recv, ECONNRESET)                                                                                                \
+    X(recvmsg, ECONNRESET)                                                                                             \
+    X(socket, EMFILE)                                                                                                  \
+    X(epoll_ctl, ENOSPC)                                                                                               \
+    X(mmap, ENOMEM)                                                                                                    \
+    X(memfd_create, EMFILE)                                                                                            \
+    X(eventfd, EMFILE)                                                                                                 \
     X(poll, ENOMEM)
 
 enum function {
 #define X(name, error) F_##name,
     FUNCTIONS(X)
 #undef X
-    F_COUNT,
+        F_COUNT,
     F_ANY,
     F_SHORT,
     F_NONE
@@ -104,8 +104,8 @@ static bool fails(enum function f)
 }
 
 /*
- * A sanitizer's own threads and reports allocate through the C library and cannot bear failures. Where one is loaded, allocations
- * that the C library or the sanitizer asks for are left alone.
+ * A sanitizer's own threads and reports allocate through the C library and cannot bear failures. Where one is loaded,
+ * allocations that the C library or the sanitizer asks for are left alone.
  */
 static struct range {
     uintptr_t start, end;
@@ -233,12 +233,16 @@ EXPORT void *calloc(size_t count, size_t size)
 {
     if (resolving)
         return early(count * size);
-    return allocation_fails(F_calloc, __builtin_return_address(0)) ? NULL : REAL(calloc, void *(*)(size_t, size_t))(count, size);
+    return allocation_fails(F_calloc, __builtin_return_address(0))
+               ? NULL
+               : REAL(calloc, void *(*)(size_t, size_t))(count, size);
 }
 
 EXPORT void *realloc(void *old, size_t size)
 {
-    return allocation_fails(F_realloc, __builtin_return_address(0)) ? NULL : REAL(realloc, void *(*)(void *, size_t))(old, size);
+    return allocation_fails(F_realloc, __builtin_return_address(0))
+               ? NULL
+               : REAL(realloc, void *(*)(void *, size_t))(old, size);
 }
 
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t size)
@@ -248,17 +252,18 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t size)
 
 EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *size, int flags)
 {
-    return fails(F_accept4) ? -1 : REAL(accept4, int (*)(int, struct sockaddr *, socklen_t *, int))(fd, from, size, flags);
+    return fails(F_accept4) ? -1
+                            : REAL(accept4, int (*)(int, struct sockaddr *, socklen_t *, int))(fd, from, size, flags);
 }
 
 EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-    return fails(F_send) ? -1 : REAL(send, ssize_t (*)(int, const void *, size_t, int))(fd, data, cut(size), flags);
+    return fails(F_send) ? -1 : REAL(send, ssize_t(*)(int, const void *, size_t, int))(fd, data, cut(size), flags);
 }
 
 EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-    return fails(F_recv) ? -1 : REAL(recv, ssize_t (*)(int, void *, size_t, int))(fd, data, cut(size), flags);
+    return fails(F_recv) ? -1 : REAL(recv, ssize_t(*)(int, void *, size_t, int))(fd, data, cut(size), flags);
 }
 
 /* A message cut to K bytes: as many whole pieces as fit, or the beginning of the first. */
@@ -288,7 +293,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     if (fails(F_sendmsg))
         return -1;
     struct msghdr less = cut_message(message, &piece);
-    return REAL(sendmsg, ssize_t (*)(int, const struct msghdr *, int))(fd, &less, flags);
+    return REAL(sendmsg, ssize_t(*)(int, const struct msghdr *, int))(fd, &less, flags);
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
@@ -297,7 +302,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     if (fails(F_recvmsg))
         return -1;
     struct msghdr less = cut_message(message, &piece);
-    ssize_t got = REAL(recvmsg, ssize_t (*)(int, struct msghdr *, int))(fd, &less, flags);
+    ssize_t got = REAL(recvmsg, ssize_t(*)(int, struct msghdr *, int))(fd, &less, flags);
     message->msg_namelen = less.msg_namelen;
     message->msg_controllen = less.msg_controllen;
     message->msg_flags = less.msg_flags;
@@ -319,8 +324,9 @@ EXPORT int epoll_ctl(int set, int what, int fd, struct epoll_event *event)
 
 EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    return allocation_fails(F_mmap, __builtin_return_address(0)) ? MAP_FAILED
-                         : REAL(mmap, void *(*)(void *, size_t, int, int, int, off_t))(at, size, protection, flags, fd, offset);
+    return allocation_fails(F_mmap, __builtin_return_address(0))
+               ? MAP_FAILED
+               : REAL(mmap, void *(*)(void *, size_t, int, int, int, off_t))(at, size, protection, flags, fd, offset);
 }
 
 /* What programs with 64-bit file offsets call mmap. */

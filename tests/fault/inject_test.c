@@ -84,9 +84,9 @@ static void others_fail_too(void **state)
     void *volatile fresh, *volatile grown, *volatile nothing = NULL; /* or the compiler makes malloc of it */
     for (size_t i = 0; i < sizeof specifications / sizeof *specifications; i++) {
         assert_true(inject_arm(specifications[i]));
-        bool failed[] = {mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED, memfd_create("x", 0) < 0,
-                         (fresh = calloc(1, 1)) == NULL, (grown = realloc(nothing, 1)) == NULL,
-                         connect(-1, NULL, 0) < 0 && errno == ENETUNREACH};
+        bool failed[] = {mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED,
+                         memfd_create("x", 0) < 0, (fresh = calloc(1, 1)) == NULL,
+                         (grown = realloc(nothing, 1)) == NULL, connect(-1, NULL, 0) < 0 && errno == ENETUNREACH};
         assert_int_equal(inject_disarm(), 1);
         free(fresh);
         free(grown);
@@ -106,8 +106,9 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nth_call_fails),         cmocka_unit_test(all_after_fail),  cmocka_unit_test(any_counts_all),
-        cmocka_unit_test(short_reads_and_writes), cmocka_unit_test(others_fail_too), cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(nth_call_fails),  cmocka_unit_test(all_after_fail),
+        cmocka_unit_test(any_counts_all),  cmocka_unit_test(short_reads_and_writes),
+        cmocka_unit_test(others_fail_too), cmocka_unit_test(nonsense_is_refused),
     };
     if (!inject_present()) {
         fprintf(stderr, "SKIPPED: run with LD_PRELOAD=libinject.so\n");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * members TRANSPORT [SEED]: the members of a child communicator agree before any of them has it. In each scenario one rank cannot make it, differs, is
- * late, dies or aborts: all others must fail for that reason, and say so, or succeed, and the next attempt must be right.
+ * members TRANSPORT [SEED]: the members of a child communicator agree before any of them has it. In each scenario one
+ * rank cannot make it, differs, is late, dies or aborts: all others must fail for that reason, and say so, or succeed,
+ * and the next attempt must be right.
  */
 #include "family.h"
 
@@ -23,20 +24,25 @@
 static const char *transport;
 static int failures, scenarios;
 
-/* ---- What ranks do ------------------------------------------------------------------------------------------------- */
+/* ---- What ranks do ---- */
 
 /* The communicator works, and has so many ranks. Destroys it. */
 static bool works(struct family *family, int rank, tutti_comm_t comm, int nranks)
 {
     static const size_t counts[] = {1, 1000, 50001};
     int place = -1, count = 0;
-    bool right = tutti_comm_rank(comm, &place) == TUTTI_SUCCESS && tutti_comm_count(comm, &count) == TUTTI_SUCCESS && count == nranks;
+    bool right = tutti_comm_rank(comm, &place) == TUTTI_SUCCESS && tutti_comm_count(comm, &count) == TUTTI_SUCCESS &&
+                 count == nranks;
     for (int i = 0; i < 6 && right; i++) {
-        struct job job = {.kind = i % 2 ? JOB_ALLTOALL : JOB_ALLREDUCE, .type = TUTTI_INT32, .count = counts[i / 2], .seed = family->seed + (uint64_t)i};
+        struct job job = {.kind = i % 2 ? JOB_ALLTOALL : JOB_ALLREDUCE,
+                          .type = TUTTI_INT32,
+                          .count = counts[i / 2],
+                          .seed = family->seed + (uint64_t)i};
         right = family_job(family, rank, place, nranks, comm, &job) == TUTTI_SUCCESS && !family->report[rank].wrong;
     }
     if (!right)
-        fprintf(stderr, "  rank %d: the new communicator (rank %d of %d): %s\n", rank, place, count, tutti_get_last_error(comm));
+        fprintf(stderr, "  rank %d: the new communicator (rank %d of %d): %s\n", rank, place, count,
+                tutti_get_last_error(comm));
     return tutti_comm_destroy(comm) == TUTTI_SUCCESS && right;
 }
 
@@ -46,7 +52,8 @@ static void splits_again(struct family *family, int rank, tutti_comm_t comm)
     tutti_result_t result = tutti_comm_split(comm, rank % 2, -rank, &child, NULL);
     if (result != TUTTI_SUCCESS)
         fprintf(stderr, "  rank %d of the next split: %s\n", rank, tutti_get_last_error(NULL));
-    family->report[rank].went_on = result == TUTTI_SUCCESS && works(family, rank, child, (family->count + 1 - rank % 2) / 2);
+    family->report[rank].went_on =
+        result == TUTTI_SUCCESS && works(family, rank, child, (family->count + 1 - rank % 2) / 2);
     tutti_comm_destroy(comm);
 }
 
@@ -57,11 +64,13 @@ static bool shrinks_right(struct family *family, int rank, tutti_comm_t comm, co
     tutti_result_t result = tutti_comm_shrink(comm, excluded, count, &child, NULL);
     if (result != TUTTI_SUCCESS)
         fprintf(stderr, "  rank %d of the next shrink: %s\n", rank, tutti_get_last_error(NULL));
-    return result == TUTTI_SUCCESS && tutti_comm_count(comm, &nranks) == TUTTI_SUCCESS && works(family, rank, child, nranks - count);
+    return result == TUTTI_SUCCESS && tutti_comm_count(comm, &nranks) == TUTTI_SUCCESS &&
+           works(family, rank, child, nranks - count);
 }
 
 /* A rank that came so late that the first attempt had failed without it has taken part in the next. */
-static void shrinks_again(struct family *family, int rank, tutti_comm_t comm, tutti_comm_t child, const int *excluded, int count)
+static void shrinks_again(struct family *family, int rank, tutti_comm_t comm, tutti_comm_t child, const int *excluded,
+                          int count)
 {
     if (family->report[rank].result == TUTTI_SUCCESS && child)
         family->report[rank].went_on = works(family, rank, child, family->count - count);
@@ -112,7 +121,8 @@ static void limit_memory(bool on)
         getrlimit(RLIMIT_AS, &before);
     limit = before;
     if (on)
-        limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + (7u << 20); /* room for links that are made just then, not for an arena */
+        limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) +
+                         (7u << 20); /* room for links that are made just then, not for an arena */
     setrlimit(RLIMIT_AS, &limit);
 }
 
@@ -122,7 +132,8 @@ static void one_has_no_memory(struct family *family, int rank, tutti_comm_t comm
     tutti_comm_t child = NULL;
     if (rank == 1)
         limit_memory(true);
-    tutti_result_t result = family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : tutti_comm_split(comm, 0, 0, &child, NULL);
+    tutti_result_t result =
+        family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : tutti_comm_split(comm, 0, 0, &child, NULL);
     family_end(family, rank, NULL, result);
     if (rank == 1)
         limit_memory(false);
@@ -163,7 +174,8 @@ static void one_dies_and_not_all_split(struct family *family, int rank, tutti_co
     shrinks_again(family, rank, comm, child, &family->victim, 1);
 }
 
-/* One knows of the death, as from another communicator, and goes on without the dead rank; the others wait for the living one. */
+/* One knows of the death, as from another communicator, and goes on without the dead rank; the others wait for the
+ * living one. */
 static void one_shrinks_before_others_know(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t child = NULL;
@@ -264,9 +276,12 @@ static void one_aborts(struct family *family, int rank, tutti_comm_t comm)
         while (state == TUTTI_SUCCESS && tutti_comm_get_async_error(comm, &state) == TUTTI_SUCCESS && !family->variant)
             family_nap(1);
         family_nap(family->variant ? 600 : 0);
-        family_end(family, rank, family->variant ? NULL : comm, family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : state);
+        family_end(family, rank, family->variant ? NULL : comm,
+                   family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : state);
     } else {
-        family_end(family, rank, NULL, family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : tutti_comm_split(comm, 0, 0, &child, NULL));
+        family_end(family, rank, NULL,
+                   family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL)
+                                   : tutti_comm_split(comm, 0, 0, &child, NULL));
     }
     if (rank == 0)
         pthread_join(thread, NULL);
@@ -285,8 +300,8 @@ static void shrinks_often(struct family *family, int rank, tutti_comm_t comm)
         if (right && i % 3 == 2)
             right = shrinks_right(family, rank, comm, NULL, 0);
     }
-    right = right && tutti_comm_shrink(comm, NULL, 0, &child, NULL) == TUTTI_SUCCESS && (rank == 0 || shrinks_right(family, rank, child, &first, 1)) &&
-            works(family, rank, child, family->count);
+    right = right && tutti_comm_shrink(comm, NULL, 0, &child, NULL) == TUTTI_SUCCESS &&
+            (rank == 0 || shrinks_right(family, rank, child, &first, 1)) && works(family, rank, child, family->count);
     family->report[rank].went_on = right;
     tutti_comm_destroy(comm);
 }
@@ -321,7 +336,8 @@ static void without_blocking(struct family *family, int rank, tutti_comm_t comm)
     right = right && wait_made(comm, child) == TUTTI_SUCCESS && (last || works(family, rank, child, family->count - 1));
     child = NULL;
     result = tutti_comm_shrink(comm, NULL, 0, &child, &config);
-    right = right && result == TUTTI_IN_PROGRESS && wait_made(comm, child) == TUTTI_SUCCESS && works(family, rank, child, family->count);
+    right = right && result == TUTTI_IN_PROGRESS && wait_made(comm, child) == TUTTI_SUCCESS &&
+            works(family, rank, child, family->count);
     child = NULL;
     result = tutti_comm_split(comm, 0, 0, &child, last ? &bad : &config);
     if (!last && (result != TUTTI_IN_PROGRESS || wait_made(comm, child) != TUTTI_INVALID_ARGUMENT))
@@ -354,8 +370,10 @@ static void aborts_what_is_made(struct family *family, int rank, tutti_comm_t co
     }
     family_end(family, rank, last ? comm : child, state);
     family_nap(last ? 0 : 1000); /* else the last one would find them gone */
-    bool heard_first = rank != 0 && result == TUTTI_REMOTE_ERROR && !child; /* the abort was there before this rank's call */
-    family->report[rank].went_on = heard_first || (result == TUTTI_IN_PROGRESS && tutti_comm_destroy(child) == TUTTI_SUCCESS);
+    bool heard_first =
+        rank != 0 && result == TUTTI_REMOTE_ERROR && !child; /* the abort was there before this rank's call */
+    family->report[rank].went_on =
+        heard_first || (result == TUTTI_IN_PROGRESS && tutti_comm_destroy(child) == TUTTI_SUCCESS);
     tutti_comm_destroy(comm);
 }
 
@@ -366,16 +384,18 @@ static void makes_until_death(struct family *family, int rank, tutti_comm_t comm
     bool shrinks = family->variant % 2;
     while (result == TUTTI_SUCCESS) {
         tutti_comm_t child = NULL;
-        result = shrinks ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : tutti_comm_split(comm, rank % 2, 0, &child, NULL);
+        result = shrinks ? tutti_comm_shrink(comm, NULL, 0, &child, NULL)
+                         : tutti_comm_split(comm, rank % 2, 0, &child, NULL);
         family_end(family, rank, NULL, result);
         tutti_comm_destroy(child);
     }
-    for (int i = 0; i < 3 && !family->report[rank].went_on; i++) /* some may have made the last one that others could not make: then lists differ */
+    for (int i = 0; i < 3 && !family->report[rank].went_on;
+         i++) /* some may have made the last one that others could not make: then lists differ */
         family->report[rank].went_on = shrinks_right(family, rank, comm, &family->victim, 1);
     tutti_comm_destroy(comm);
 }
 
-/* ---- Judging ------------------------------------------------------------------------------------------------------- */
+/* ---- Judging ---- */
 
 struct scenario {
     const char *name;
@@ -383,8 +403,8 @@ struct scenario {
     int count, victim, variant;
     tutti_result_t expected; /* of the first attempt, of all but the victim */
     const char *words[2];    /* in every sentence, one of them; NULL: in any */
-    int excused; /* a rank whose own sentence is another; -1: none */
-    bool killed; /* by the test, at some moment */
+    int excused;             /* a rank whose own sentence is another; -1: none */
+    bool killed;             /* by the test, at some moment */
 };
 
 static bool says(const struct scenario *scenario, const char *sentence)
@@ -418,21 +438,25 @@ static void try_scenario(const struct scenario *scenario, uint64_t seed)
         if (is_dead(family, rank))
             continue;
         right &= report->went_on && !report->wrong;
-        bool differ = scenario->killed && report->result == TUTTI_INVALID_USAGE && strstr(report->sentence, "excludes rank 2");
+        bool differ =
+            scenario->killed && report->result == TUTTI_INVALID_USAGE && strstr(report->sentence, "excludes rank 2");
         late += report->result == TUTTI_SUCCESS && scenario->expected != TUTTI_SUCCESS;
         if (report->result != TUTTI_SUCCESS)
             right &= rank == scenario->excused || report->result == scenario->expected || differ;
-        right &= rank == scenario->excused || report->result == TUTTI_SUCCESS || differ || says(scenario, report->sentence);
+        right &=
+            rank == scenario->excused || report->result == TUTTI_SUCCESS || differ || says(scenario, report->sentence);
     }
     right &= late < scenario->count / 2;
     scenarios++;
     failures += !right;
     clock_gettime(CLOCK_MONOTONIC, &end);
-    printf("%s: %s, %d ranks, variant %d, seed %llu, %.1f s\n", right ? "right" : "WRONG", scenario->name, scenario->count, scenario->variant,
-           (unsigned long long)seed, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
+    printf("%s: %s, %d ranks, variant %d, seed %llu, %.1f s\n", right ? "right" : "WRONG", scenario->name,
+           scenario->count, scenario->variant, (unsigned long long)seed,
+           (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
     for (int rank = 0; rank < scenario->count && !right; rank++)
-        printf("  rank %d: %s \"%s\"%s%s\n", rank, tutti_get_error_string(family->report[rank].result), family->report[rank].sentence,
-               family->report[rank].went_on ? ", went on" : "", family->report[rank].ended ? "" : ", not ended");
+        printf("  rank %d: %s \"%s\"%s%s\n", rank, tutti_get_error_string(family->report[rank].result),
+               family->report[rank].sentence, family->report[rank].went_on ? ", went on" : "",
+               family->report[rank].ended ? "" : ", not ended");
     fflush(stdout);
     family_free(family);
 }
@@ -440,13 +464,45 @@ static void try_scenario(const struct scenario *scenario, uint64_t seed)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"a bad config in a split", one_cannot, 4, -1, 0, TUTTI_INVALID_ARGUMENT, {"rank 1: config.policy is 77"}, 1, false},
-        {"a bad argument of a duplicate", one_cannot, 4, -1, 1, TUTTI_INVALID_ARGUMENT, {"rank 1: child is (nil)"}, 1, false},
+        {"a bad config in a split",
+         one_cannot,
+         4,
+         -1,
+         0,
+         TUTTI_INVALID_ARGUMENT,
+         {"rank 1: config.policy is 77"},
+         1,
+         false},
+        {"a bad argument of a duplicate",
+         one_cannot,
+         4,
+         -1,
+         1,
+         TUTTI_INVALID_ARGUMENT,
+         {"rank 1: child is (nil)"},
+         1,
+         false},
         {"a bad config in a shrink", one_cannot, 4, -1, 2, TUTTI_INVALID_ARGUMENT, {"config.policy is 77"}, 1, false},
         {"a bad call in a group with a split", one_cannot, 4, -1, 3, TUTTI_INVALID_ARGUMENT, {"rank 1: "}, 1, false},
         {"a death before a split", one_dies_before_split, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2"}, -1, false},
-        {"a death that not all meet in a split", one_dies_and_not_all_split, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2"}, -1, false},
-        {"a death that one knows of before the others", one_shrinks_before_others_know, 4, 3, 0, TUTTI_REMOTE_ERROR, {"lost rank 3"}, -1, false},
+        {"a death that not all meet in a split",
+         one_dies_and_not_all_split,
+         4,
+         2,
+         0,
+         TUTTI_REMOTE_ERROR,
+         {"lost rank 2"},
+         -1,
+         false},
+        {"a death that one knows of before the others",
+         one_shrinks_before_others_know,
+         4,
+         3,
+         0,
+         TUTTI_REMOTE_ERROR,
+         {"lost rank 3"},
+         -1,
+         false},
         {"the root's list differs", lists_differ, 4, -1, 0, TUTTI_INVALID_USAGE, {"excludes ranks"}, -1, false},
         {"a list differs", lists_differ, 4, -1, 1, TUTTI_INVALID_USAGE, {"excludes ranks"}, -1, false},
         {"a list is wrong", a_list_is_wrong, 3, -1, 0, TUTTI_INVALID_USAGE, {"excludes"}, 0, false},
@@ -454,13 +510,38 @@ int main(int argc, char **argv)
         {"a late member", one_is_late, 4, 1, 0, TUTTI_SUCCESS, {NULL}, -1, false},
         {"a late first member", one_is_late, 4, 1, 2, TUTTI_SUCCESS, {NULL}, -1, false},
         {"an abort during a split", one_aborts, 4, -1, 0, TUTTI_REMOTE_ERROR, {"aborted by rank 0"}, -1, false},
-        {"an abort during a shrink", one_aborts, 4, -1, 1, TUTTI_REMOTE_ERROR, {"aborted the communicator", "aborted by rank 0"}, -1, false},
+        {"an abort during a shrink",
+         one_aborts,
+         4,
+         -1,
+         1,
+         TUTTI_REMOTE_ERROR,
+         {"aborted the communicator", "aborted by rank 0"},
+         -1,
+         false},
         {"many shrinks", shrinks_often, 4, -1, 0, TUTTI_SUCCESS, {NULL}, -1, false},
         {"without blocking", without_blocking, 4, -1, 0, TUTTI_INVALID_ARGUMENT, {"config.policy is 77"}, -1, false},
-        {"an abort of what is being made", aborts_what_is_made, 3, -1, 0, TUTTI_REMOTE_ERROR, {"aborted by rank 0"}, -1, false},
+        {"an abort of what is being made",
+         aborts_what_is_made,
+         3,
+         -1,
+         0,
+         TUTTI_REMOTE_ERROR,
+         {"aborted by rank 0"},
+         -1,
+         false},
     };
-    static const struct scenario scarce = {"no memory", one_has_no_memory, 4, -1, 0, TUTTI_REMOTE_ERROR, {"rank 1"}, 1, false};
-    struct scenario killed = {"a kill at any moment", makes_until_death, 4, 2, 0, TUTTI_REMOTE_ERROR, {"lost rank 2", "rank 2 of the parent"}, -1, true};
+    static const struct scenario scarce = {"no memory",        one_has_no_memory, 4, -1,   0,
+                                           TUTTI_REMOTE_ERROR, {"rank 1"},        1, false};
+    struct scenario killed = {"a kill at any moment",
+                              makes_until_death,
+                              4,
+                              2,
+                              0,
+                              TUTTI_REMOTE_ERROR,
+                              {"lost rank 2", "rank 2 of the parent"},
+                              -1,
+                              true};
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     bool quick = getenv("TUTTI_TEST_QUICK");
     if (argc < 2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators beside one that is given up: rank 0 aborts one in the middle of large transfers while its peer is stopped, takes
- * its buffers back at once, and all others between the same processes go on as if nothing had been.
+ * Communicators beside one that is given up: rank 0 aborts one in the middle of large transfers while its peer is
+ * stopped, takes its buffers back at once, and all others between the same processes go on as if nothing had been.
  */
 #include "family.h"
 
@@ -21,7 +21,8 @@ static void fail_unless(bool right, struct family *family, int rank, const char 
     if (right || family->report[rank].result != TUTTI_SUCCESS)
         return;
     family->report[rank].result = TUTTI_INTERNAL_ERROR;
-    snprintf(family->report[rank].sentence, sizeof family->report[rank].sentence, "%s: %s", what, tutti_get_last_error(NULL));
+    snprintf(family->report[rank].sentence, sizeof family->report[rank].sentence, "%s: %s", what,
+             tutti_get_last_error(NULL));
 }
 
 static bool all_are(const unsigned char *bytes, size_t length, unsigned char value)
@@ -33,7 +34,8 @@ static bool all_are(const unsigned char *bytes, size_t length, unsigned char val
 }
 
 /* Both ranks send `length` bytes of `value` + rank and receive the other's. */
-static bool exchange(tutti_comm_t comm, int rank, unsigned char value, unsigned char *out, unsigned char *in, size_t length)
+static bool exchange(tutti_comm_t comm, int rank, unsigned char value, unsigned char *out, unsigned char *in,
+                     size_t length)
 {
     memset(out, value + rank, length);
     tutti_group_start();
@@ -69,7 +71,8 @@ static void give_up(struct family *family, int rank, tutti_comm_t doomed, bool s
     if (rank == 0)
         kill(family->pid[1], SIGCONT);
     usleep(5000);
-    fail_unless(all_are(memory, 2 * LENGTH, 0xee), family, rank, "memory was written after the end of its communicator");
+    fail_unless(all_are(memory, 2 * LENGTH, 0xee), family, rank,
+                "memory was written after the end of its communicator");
     if (shared)
         tutti_mem_free(memory);
     else
@@ -88,7 +91,8 @@ static void live_beside(struct family *family, int rank, tutti_comm_t comm)
         give_up(family, rank, doomed, round % 2, round);
         tutti_comm_destroy(doomed);
         for (int i = 0; i < NEIGHBOURS; i++)
-            fail_unless(exchange(beside[i], rank, (unsigned char)(round + i), out, in, round % 3 ? 1000 : LENGTH), family, rank, "beside");
+            fail_unless(exchange(beside[i], rank, (unsigned char)(round + i), out, in, round % 3 ? 1000 : LENGTH),
+                        family, rank, "beside");
         family->report[rank].rounds++;
     }
     for (int i = 0; i < NEIGHBOURS; i++)

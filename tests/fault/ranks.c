@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranks TRANSPORT [SEED]: ranks that disagree, die, stop, abort or leave. Every other rank must say so in time, name who it was, touch
- * no buffer afterwards, and be able to go on without the lost one.
+ * ranks TRANSPORT [SEED]: ranks that disagree, die, stop, abort or leave. Every other rank must say so in time, name
+ * who it was, touch no buffer afterwards, and be able to go on without the lost one.
  */
 #include "family.h"
 #include "gpu.h"
@@ -25,34 +25,59 @@ static void judge(bool right, struct family *family, const char *what)
     if (right)
         return;
     failures++;
-    fprintf(stderr, "FAILED: %s, %d ranks, variant %d, victim %d, seed %llu\n", what, family->count, family->variant, family->victim,
-            (unsigned long long)family->seed);
+    fprintf(stderr, "FAILED: %s, %d ranks, variant %d, victim %d, seed %llu\n", what, family->count, family->variant,
+            family->victim, (unsigned long long)family->seed);
     for (int rank = 0; rank < family->count; rank++) {
         const struct family_report *report = &family->report[rank];
-        fprintf(stderr, "  rank %d: %s \"%s\" rounds %llu%s%s%s%s\n", rank, tutti_get_error_string(report->result), report->sentence,
-                (unsigned long long)report->rounds, report->wrong ? " WRONG" : "", report->touched ? " TOUCHED" : "",
-                report->went_on ? " went on" : "", report->ended ? "" : " not ended");
+        fprintf(stderr, "  rank %d: %s \"%s\" rounds %llu%s%s%s%s\n", rank, tutti_get_error_string(report->result),
+                report->sentence, (unsigned long long)report->rounds, report->wrong ? " WRONG" : "",
+                report->touched ? " TOUCHED" : "", report->went_on ? " went on" : "",
+                report->ended ? "" : " not ended");
     }
 }
 
-/* ---- Ranks that call different things ------------------------------------------------------------------------------ */
+/* ---- Ranks that call different things ---- */
 
 static const struct mismatch {
     const char *name;
     struct job here, there; /* what most ranks call, what the last one calls */
 } mismatches[] = {
-    {"another collective", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = 100}},
-    {"another count", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 90}},
-    {"a larger count", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = LARGE}},
-    {"a smaller count", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}},
-    {"another large count", {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = LARGE - 1}},
-    {"another type", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_FLOAT32, .count = 100}},
-    {"another operator", {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .op = TUTTI_MAX, .count = 100}},
-    {"another root", {.kind = JOB_BROADCAST, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_BROADCAST, .type = TUTTI_INT32, .root = 1, .count = 100}},
-    {"another root of a large one", {.kind = JOB_REDUCE, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_REDUCE, .type = TUTTI_INT32, .root = 1, .count = LARGE}},
-    {"fewer sent than expected", {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 90}},
-    {"large sent, small expected", {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 100}, {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = LARGE}},
-    {"small sent, large expected", {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = LARGE}, {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 90}},
+    {"another collective",
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = 100}},
+    {"another count",
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 90}},
+    {"a larger count",
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = LARGE}},
+    {"a smaller count",
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = LARGE},
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100}},
+    {"another large count",
+     {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = LARGE},
+     {.kind = JOB_ALLGATHER, .type = TUTTI_INT32, .count = LARGE - 1}},
+    {"another type",
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_FLOAT32, .count = 100}},
+    {"another operator",
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .op = TUTTI_MAX, .count = 100}},
+    {"another root",
+     {.kind = JOB_BROADCAST, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_BROADCAST, .type = TUTTI_INT32, .root = 1, .count = 100}},
+    {"another root of a large one",
+     {.kind = JOB_REDUCE, .type = TUTTI_INT32, .count = LARGE},
+     {.kind = JOB_REDUCE, .type = TUTTI_INT32, .root = 1, .count = LARGE}},
+    {"fewer sent than expected",
+     {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 90}},
+    {"large sent, small expected",
+     {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 100},
+     {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = LARGE}},
+    {"small sent, large expected",
+     {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = LARGE},
+     {.kind = JOB_EXCHANGE, .type = TUTTI_INT32, .count = 90}},
 };
 
 static void disagree(struct family *family, int rank, tutti_comm_t comm)
@@ -86,16 +111,18 @@ static void try_disagreements(uint64_t seed)
         right &= family_wait(family, 80);
         for (int rank = 0; rank < count; rank++) {
             right &= family->report[rank].result != TUTTI_SUCCESS;
-            told |= family->report[rank].result == TUTTI_INVALID_USAGE && strstr(family->report[rank].sentence, "rank ");
+            told |=
+                family->report[rank].result == TUTTI_INVALID_USAGE && strstr(family->report[rank].sentence, "rank ");
         }
         judge(right && told, family, mismatches[i].name);
         family_free(family);
     }
 }
 
-/* ---- Ranks that die ------------------------------------------------------------------------------------------------ */
+/* ---- Ranks that die ---- */
 
-static const enum job_kind loops[] = {JOB_ALLREDUCE, JOB_ALLTOALL, JOB_EXCHANGE, JOB_BROADCAST, JOB_ALLGATHER, JOB_REDUCE_SCATTER};
+static const enum job_kind loops[] = {JOB_ALLREDUCE, JOB_ALLTOALL,  JOB_EXCHANGE,
+                                      JOB_BROADCAST, JOB_ALLGATHER, JOB_REDUCE_SCATTER};
 #define LOOPS (int)(sizeof loops / sizeof *loops)
 static const char *const in_box[LOOPS] = {"allreduce", "alltoall", "group", "broadcast", "allgather", "reduce_scatter"};
 
@@ -111,7 +138,8 @@ static struct job loop_job(const struct family *family, uint64_t round)
                         .seed = data_hash(family->seed, round)};
 }
 
-/* The rest join hands and must be right again, also where the failed communicator is gone at once: its news must have been sent by then. */
+/* The rest join hands and must be right again, also where the failed communicator is gone at once: its news must have
+ * been sent by then. */
 static bool go_on(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t rest = NULL;
@@ -159,7 +187,8 @@ struct box_row {
     bool done;
 };
 
-/* Over shared memory the first collective of a communicator is the ranks' agreement that all have made it. Groups have numbers of their own. */
+/* Over shared memory the first collective of a communicator is the ranks' agreement that all have made it. Groups have
+ * numbers of their own. */
 static unsigned long long agreements_before(const struct box_row *row)
 {
     const char *over = getenv("TUTTI_TRANSPORT");
@@ -172,7 +201,8 @@ static struct box_row newest_row(pid_t pid)
     const char *emulator = getenv("MESON_EXE_WRAPPER"); /* of a build for another processor */
     char command[400], line[400];
     struct box_row newest = {0};
-    snprintf(command, sizeof command, "%s %s trace --all-ops --pid %d 2>&1", emulator ? emulator : "", tutti_program, (int)pid);
+    snprintf(command, sizeof command, "%s %s trace --all-ops --pid %d 2>&1", emulator ? emulator : "", tutti_program,
+             (int)pid);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         struct box_row row = {.done = strstr(line, " done ")};
@@ -189,18 +219,20 @@ static struct box_row newest_row(pid_t pid)
 static bool box_tells(const struct family *family, pid_t pid)
 {
     const struct family_report *victim = &family->report[family->victim];
-    uint64_t begun = atomic_load(&victim->begun), issued = atomic_load(&victim->issued), rounds = atomic_load(&victim->rounds);
+    uint64_t begun = atomic_load(&victim->begun), issued = atomic_load(&victim->issued),
+             rounds = atomic_load(&victim->rounds);
     struct box_row row = newest_row(pid);
     bool right = row.seq >= issued && row.seq <= begun;
     if (right && row.seq) { /* it may have been killed before its first call */
         struct job job = loop_job(family, row.seq - 1);
-        right = strcmp(row.collective, in_box[family->variant % LOOPS]) == 0 && row.count == job.count && strcmp(row.type, "int32") == 0 &&
-                (row.done || row.seq > rounds);
+        right = strcmp(row.collective, in_box[family->variant % LOOPS]) == 0 && row.count == job.count &&
+                strcmp(row.type, "int32") == 0 && (row.done || row.seq > rounds);
     }
     if (!right)
-        fprintf(stderr, "  the black box of process %d shows #%llu %s of %llu %s%s; begun %llu, issued %llu, checked %llu\n", (int)pid, row.seq,
-                row.collective, row.count, row.type, row.done ? ", done" : "", (unsigned long long)begun, (unsigned long long)issued,
-                (unsigned long long)rounds);
+        fprintf(stderr,
+                "  the black box of process %d shows #%llu %s of %llu %s%s; begun %llu, issued %llu, checked %llu\n",
+                (int)pid, row.seq, row.collective, row.count, row.type, row.done ? ", done" : "",
+                (unsigned long long)begun, (unsigned long long)issued, (unsigned long long)rounds);
     return right;
 }
 
@@ -244,7 +276,7 @@ static void try_death(int count, int variant, uint64_t seed, const char *algorit
     family_free(family);
 }
 
-/* ---- Ranks that stop for a while, leave early, or give up ---------------------------------------------------------- */
+/* ---- Ranks that stop for a while, leave early, or give up ---- */
 
 static void work_for_a_while(struct family *family, int rank, tutti_comm_t comm)
 {
@@ -288,7 +320,8 @@ static void try_pause(int count, int variant, uint64_t seed)
 /* Each variant ends with an operation that some ranks finish long before others. */
 static void leave_early(struct family *family, int rank, tutti_comm_t comm)
 {
-    static const enum job_kind last[] = {JOB_BROADCAST, JOB_REDUCE, JOB_GATHER, JOB_SCATTER, JOB_ALLREDUCE, JOB_EXCHANGE};
+    static const enum job_kind last[] = {JOB_BROADCAST, JOB_REDUCE,    JOB_GATHER,
+                                         JOB_SCATTER,   JOB_ALLREDUCE, JOB_EXCHANGE};
     static const size_t counts[] = {3, 1000, LARGE};
     struct job jobs[3];
     tutti_result_t result = TUTTI_SUCCESS;
@@ -371,7 +404,8 @@ static void try_abort(int count, int variant, uint64_t seed)
     struct family *family = family_start(count, -1, variant, seed, give_up);
     bool right = family_wait(family, 60);
     for (int rank = 0; rank < count; rank++)
-        right &= family->report[rank].result == TUTTI_REMOTE_ERROR && !family->report[rank].wrong && !family->report[rank].touched;
+        right &= family->report[rank].result == TUTTI_REMOTE_ERROR && !family->report[rank].wrong &&
+                 !family->report[rank].touched;
     judge(right, family, "abort in another thread");
     family_free(family);
 }
@@ -415,7 +449,7 @@ static void try_vain(int count, int variant, uint64_t seed)
     family_free(family);
 }
 
-/* ---- A rank that dies while another's calls of the driver wait for work that waits for it --------------------------- */
+/* ---- A rank that dies while another's calls of the driver wait for work that waits for it ---- */
 
 #define OFFERED 20000 /* bytes of a message by copy engine */
 
@@ -426,7 +460,8 @@ static void *free_soon(void *memory)
     return NULL;
 }
 
-/* The last rank never calls. Rank 1 offers rank 0 a buffer, to map which it comes behind a call that waits for the GPU's work. */
+/* The last rank never calls. Rank 1 offers rank 0 a buffer, to map which it comes behind a call that waits for the
+ * GPU's work. */
 static void wait_in_driver(struct family *family, int rank, tutti_comm_t comm)
 {
     struct job job = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 100};
@@ -496,12 +531,14 @@ static void remove_box_folder(const char *folder)
     rmdir(folder);
 }
 
-/* Each way of the GPU code, with a rank that dies, one that aborts while the others' GPUs wait, and ranks that leave early. */
+/* Each way of the GPU code, with a rank that dies, one that aborts while the others' GPUs wait, and ranks that leave
+ * early. */
 static void try_gpus(uint64_t seed, bool quick)
 {
-    static const char *const ways[][3] = {{"TUTTI_COPY_FROM", "0", "0"},      {"TUTTI_COPY_FROM", "1K", "0"}, {"TUTTI_COPY_FROM", "1K", "1"},
-                                          {"TUTTI_CHAIN_FROM", "1", "0"}, /* the one that broadcasts */
-                                          {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}};
+    static const char *const ways[][3] = {
+        {"TUTTI_COPY_FROM", "0", "0"},   {"TUTTI_COPY_FROM", "1K", "0"},
+        {"TUTTI_COPY_FROM", "1K", "1"},  {"TUTTI_CHAIN_FROM", "1", "0"}, /* the one that broadcasts */
+        {"TUTTI_SHM_DISABLE", "1", "0"}, {"TUTTI_P2P_DISABLE", "1", "0"}};
     setenv("TUTTI_COPY_PROCESSES", "1", 1);
     setenv("TUTTI_COPY_STAGE", "16K", 1);
     setenv("TUTTI_STAGE_THREADS", "3", 1);
@@ -527,7 +564,8 @@ static void try_gpus(uint64_t seed, bool quick)
 int main(int argc, char **argv)
 {
     char boxes[] = "/dev/shm/tutti-test-XXXXXX";
-    static const char *const algorithms[] = {NULL, "ring", "allreduce:ring;alltoall:pairwise;broadcast:tree", "allreduce:tree;alltoall:bruck"};
+    static const char *const algorithms[] = {NULL, "ring", "allreduce:ring;alltoall:pairwise;broadcast:tree",
+                                             "allreduce:tree;alltoall:bruck"};
     if (argc < 3)
         return 2;
     bool quick = getenv("TUTTI_TEST_QUICK") != NULL;

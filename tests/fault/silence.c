@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `silence shm|tcp`: rank 1 is stopped, or late but alive. Who waits for a stopped one is told within the communicator's time of patience, which
- * the config or TUTTI_TIMEOUT gives, and of which a child has its parent's; who waits for a late one waits on.
+ * `silence shm|tcp`: rank 1 is stopped, or late but alive. Who waits for a stopped one is told within the
+ * communicator's time of patience, which the config or TUTTI_TIMEOUT gives, and of which a child has its parent's; who
+ * waits for a late one waits on.
  */
 #include "tutti/tutti.h"
 
@@ -31,7 +32,8 @@ static const struct scene scenes[] = {
     {"a message of a stopped rank, by the config", 600, "1000s", true, true},
     {"an allreduce of a half with a stopped rank, by the parent's config", 600, "1000s", false, true, BY_SPLIT},
     {"a message of a stopped rank of a twin, by the parent's config", 600, "1000s", true, true, BY_DUPLICATE},
-    {"an allreduce of those that remain with a stopped rank, by the parent's config", 600, "1000s", false, true, BY_SHRINK},
+    {"an allreduce of those that remain with a stopped rank, by the parent's config", 600, "1000s", false, true,
+     BY_SHRINK},
     {"calls without end with a stopped rank", 2000, "1000s", false, true, NO_CHILD, true},
     {"an allreduce with a late rank", 300, "300ms", false, false},
     {"a message of a late rank, more patient than the variable", 100000, "300ms", true, false},
@@ -39,7 +41,8 @@ static const struct scene scenes[] = {
 
 static int ends[2];
 
-/* Far less than two seconds of calls take if nothing holds them back. The thread sanitizer remembers several times what the calls take. */
+/* Far less than two seconds of calls take if nothing holds them back. The thread sanitizer remembers several times what
+ * the calls take. */
 #ifdef __SANITIZE_THREAD__
 #define FLOOD_BYTES (1l << 30)
 #else
@@ -83,7 +86,8 @@ static tutti_result_t talk(const struct scene *scene, int rank, tutti_comm_t com
     if (!scene->message)
         result = tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
     else
-        result = rank ? tutti_send(&one, 1, TUTTI_FLOAT32, 0, comm, NULL) : tutti_recv(&sum, 1, TUTTI_FLOAT32, 1, comm, NULL);
+        result = rank ? tutti_send(&one, 1, TUTTI_FLOAT32, 0, comm, NULL)
+                      : tutti_recv(&sum, 1, TUTTI_FLOAT32, 1, comm, NULL);
     return result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result;
 }
 
@@ -91,7 +95,8 @@ static tutti_result_t talk(const struct scene *scene, int rank, tutti_comm_t com
 static int judge(const struct scene *scene, tutti_result_t result, tutti_comm_t comm)
 {
     const char *said = result == TUTTI_SUCCESS ? "" : tutti_get_last_error(comm);
-    if (scene->stops ? result == TUTTI_REMOTE_ERROR && strstr(said, "rank 1") && strstr(said, "no sign of life") : result == TUTTI_SUCCESS)
+    if (scene->stops ? result == TUTTI_REMOTE_ERROR && strstr(said, "rank 1") && strstr(said, "no sign of life")
+                     : result == TUTTI_SUCCESS)
         return 0;
     fprintf(stderr, "result %d, \"%s\"\n", result, said);
     return 5;
@@ -114,7 +119,8 @@ static int run_rank(const struct scene *scene, int rank)
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     config.timeout_ms = scene->config_ms;
     setenv("TUTTI_TIMEOUT", scene->setting, 1);
-    if (rank == 0 && (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
+    if (rank == 0 &&
+        (tutti_get_unique_id(&id) != TUTTI_SUCCESS || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id))
         return 2;
     if (rank == 1 && read(ends[0], &id, sizeof id) != (ssize_t)sizeof id)
         return 3;

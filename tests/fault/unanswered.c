@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `unanswered shm|tcp`: three ranks, each of which receives what nobody sends and then destroys the communicator. No two of them wait for each other, and
- * none has left: all must hear of it all the same, and soon. A rank whose send is only queued behind such a wait is not blamed.
+ * `unanswered shm|tcp`: three ranks, each of which receives what nobody sends and then destroys the communicator. No
+ * two of them wait for each other, and none has left: all must hear of it all the same, and soon. A rank whose send is
+ * only queued behind such a wait is not blamed.
  */
 #include "tutti/tutti.h"
 
@@ -35,12 +36,14 @@ static int receive_in_vain(int rank, tutti_comm_t parent)
         return complain(rank, "what was never sent has come", NULL);
     if (!strstr(tutti_get_last_error(NULL), "without the call that rank"))
         return complain(rank, "another reason", NULL);
-    if (tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, parent, NULL) != TUTTI_SUCCESS || tutti_comm_synchronize(parent) != TUTTI_SUCCESS)
+    if (tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, parent, NULL) != TUTTI_SUCCESS ||
+        tutti_comm_synchronize(parent) != TUTTI_SUCCESS)
         return complain(rank, "the parent", parent);
     return sum == RANKS ? 0 : complain(rank, "a wrong sum", NULL);
 }
 
-/* Rank 0's send to rank 2 comes behind its receive from rank 1, who is late; it waits for both in the end of the communicator. */
+/* Rank 0's send to rank 2 comes behind its receive from rank 1, who is late; it waits for both in the end of the
+ * communicator. */
 static int send_behind(int rank, tutti_comm_t parent)
 {
     tutti_comm_t comm;
@@ -67,9 +70,11 @@ static int run(int rank)
     tutti_comm_t comm;
     alarm(60); /* far more than it may take */
     for (int i = 0; rank == 0 && i < RANKS; i++)
-        if ((i == 0 && tutti_get_unique_id(&id) != TUTTI_SUCCESS) || write(ends[1], &id, sizeof id) != (ssize_t)sizeof id)
+        if ((i == 0 && tutti_get_unique_id(&id) != TUTTI_SUCCESS) ||
+            write(ends[1], &id, sizeof id) != (ssize_t)sizeof id)
             return complain(rank, "id", NULL);
-    if (read(ends[0], &id, sizeof id) != (ssize_t)sizeof id || tutti_comm_init_rank(&comm, RANKS, &id, rank, NULL) != TUTTI_SUCCESS)
+    if (read(ends[0], &id, sizeof id) != (ssize_t)sizeof id ||
+        tutti_comm_init_rank(&comm, RANKS, &id, rank, NULL) != TUTTI_SUCCESS)
         return complain(rank, "init", NULL);
     int wrong = receive_in_vain(rank, comm) + send_behind(rank, comm);
     return tutti_comm_destroy(comm) == TUTTI_SUCCESS ? wrong : complain(rank, "destroy", NULL);

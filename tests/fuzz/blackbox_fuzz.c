@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A black box may hold anything: its reader must answer or refuse, and the rules must find something or nothing. Mutates a real box by the input's instructions, or takes the
- * input itself as the box. */
+/* A black box may hold anything: its reader must answer or refuse, and the rules must find something or nothing.
+ * Mutates a real box by the input's instructions, or takes the input itself as the box. */
 #include "diagnosis/diagnosis.h"
 #include "wire/blackbox.h"
 #include "wire/boxread.h"
@@ -10,36 +10,44 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define COMMS 3
-#define LANES 3
+#define COMMS   3
+#define LANES   3
 #define LANE_AT (WIRE_BOX_COMM_AT + COMMS * WIRE_BOX_COMM_BYTES)
-#define BYTES (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
+#define BYTES   (LANE_AT + LANES * WIRE_BOX_LANE_BYTES)
 
 static void build(uint8_t *bytes)
 {
     struct wire_box_header *header = (struct wire_box_header *)(void *)bytes;
     memset(bytes, 0, BYTES);
-    *header = (struct wire_box_header){.magic = WIRE_BOX_MAGIC, .version = WIRE_BOX_VERSION, .header_bytes = sizeof *header};
+    *header =
+        (struct wire_box_header){.magic = WIRE_BOX_MAGIC, .version = WIRE_BOX_VERSION, .header_bytes = sizeof *header};
     header->file_bytes = BYTES;
     header->events = (struct wire_box_section){WIRE_BOX_EVENT_AT, sizeof(struct wire_box_event), WIRE_BOX_EVENTS};
     header->comms = (struct wire_box_section){WIRE_BOX_COMM_AT, WIRE_BOX_COMM_BYTES, COMMS};
     header->ops = (struct wire_box_section){WIRE_BOX_PAGE, sizeof(struct wire_box_op), WIRE_BOX_OPS};
     header->counters = (struct wire_box_section){WIRE_BOX_COUNTER_AT, 8, WIRE_COUNTER_COUNT};
     header->lanes = (struct wire_box_section){LANE_AT, WIRE_BOX_LANE_BYTES, LANES};
-    header->segments = (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
+    header->segments =
+        (struct wire_box_section){WIRE_BOX_SEGMENT_AT, sizeof(struct wire_box_segment), WIRE_BOX_SEGMENTS};
     for (int i = 0; i < LANES; i++) {
-        struct wire_box_lane *lane = (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
+        struct wire_box_lane *lane =
+            (struct wire_box_lane *)(void *)(bytes + LANE_AT + (size_t)i * WIRE_BOX_LANE_BYTES);
         struct wire_box_segment *segments = (struct wire_box_segment *)(void *)((uint8_t *)lane + WIRE_BOX_SEGMENT_AT);
         *lane = (struct wire_box_lane){.stamp = 2, .peer_pid = 1, .state = WIRE_LANE_UP};
         for (uint64_t j = 0; j < WIRE_BOX_SEGMENTS; j++)
-            segments[j] = (struct wire_box_segment){.stamp = (j + 1) << 8 | WIRE_SEGMENT_LANDED, .length = 4096, .posted = j * 100, .completed = j * 100 + 90};
+            segments[j] = (struct wire_box_segment){.stamp = (j + 1) << 8 | WIRE_SEGMENT_LANDED,
+                                                    .length = 4096,
+                                                    .posted = j * 100,
+                                                    .completed = j * 100 + 90};
     }
     for (int i = 0; i < COMMS; i++) {
-        struct wire_box_comm *comm = (struct wire_box_comm *)(void *)(bytes + WIRE_BOX_COMM_AT + (size_t)i * WIRE_BOX_COMM_BYTES);
+        struct wire_box_comm *comm =
+            (struct wire_box_comm *)(void *)(bytes + WIRE_BOX_COMM_AT + (size_t)i * WIRE_BOX_COMM_BYTES);
         struct wire_box_op *ops = (struct wire_box_op *)(void *)((uint8_t *)comm + WIRE_BOX_PAGE);
         *comm = (struct wire_box_comm){.stamp = 2, .nranks = 2, .state = WIRE_COMM_OPEN};
         for (uint64_t j = 0; j < WIRE_BOX_OPS; j++)
-            ops[j].stamp = j << WIRE_OP_POSITION | WIRE_OP_RUNNING | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME | WIRE_OP_HAS_START;
+            ops[j].stamp =
+                j << WIRE_OP_POSITION | WIRE_OP_RUNNING | WIRE_OP_HAS_WAIT | WIRE_OP_HAS_NAME | WIRE_OP_HAS_START;
     }
 }
 
@@ -60,11 +68,13 @@ static uint64_t visit(const struct blackbox *box)
         sum += box->events[i].time + strlen(blackbox_event_row(box->events[i].kind)->name);
     for (size_t i = 0; i < box->comm_count; i++) {
         const struct blackbox_comm *comm = &box->comms[i];
-        sum += strlen(comm->name) + strlen(comm->sentence) + comm->opened + comm->captured + blackbox_memory(comm, "device");
+        sum += strlen(comm->name) + strlen(comm->sentence) + comm->opened + comm->captured +
+               blackbox_memory(comm, "device");
         for (size_t j = 0; j < comm->op_count; j++) {
             const struct blackbox_op *op = &comm->ops[j];
-            sum += op->begin + op->end + op->head_since + op->sends_to + strlen(op->algorithm) + strlen(blackbox_collective_name(op->collective)) +
-                   strlen(blackbox_type_name(op->type)) + strlen(blackbox_op_name(op->op));
+            sum += op->begin + op->end + op->head_since + op->sends_to + strlen(op->algorithm) +
+                   strlen(blackbox_collective_name(op->collective)) + strlen(blackbox_type_name(op->type)) +
+                   strlen(blackbox_op_name(op->op));
         }
     }
     for (size_t i = 0; i < box->lane_count; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes what outsiders reach: the checks of frames and ids, and the root's state machine over real sockets. The first byte
- * chooses. For the root the rest is a script: connections that send raw bytes, or well-proven hellos with chosen numbers, hang up
- * or stay silent, in any order.
+ * Fuzzes what outsiders reach: the checks of frames and ids, and the root's state machine over real sockets. The first
+ * byte chooses. For the root the rest is a script: connections that send raw bytes, or well-proven hellos with chosen
+ * numbers, hang up or stay silent, in any order.
  */
 #include "base/clock.h"
 #include "base/list.h"
@@ -233,7 +233,8 @@ static void fuzz_root(struct input *in)
         w.clients[i].fd = -1;
     if (poller_open(&w.poller) != TUTTI_SUCCESS)
         abort();
-    if (bootstrap_root_open(w.poller, NULL, &id, &w.root) != TUTTI_SUCCESS || boot_id_get(&id, &w.at, w.nonce) != TUTTI_SUCCESS)
+    if (bootstrap_root_open(w.poller, NULL, &id, &w.root) != TUTTI_SUCCESS ||
+        boot_id_get(&id, &w.at, w.nonce) != TUTTI_SUCCESS)
         abort();
     for (int i = 0; i < 64 && in->left; i++)
         act(&w, in);

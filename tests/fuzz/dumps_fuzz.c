@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps of other libraries may hold anything: a box that can be diagnosed, or a sentence. The first byte says how many ranks the same dump is. */
+/* Dumps of other libraries may hold anything: a box that can be diagnosed, or a sentence. The first byte says how many
+ * ranks the same dump is. */
 #include "diagnosis/diagnosis.h"
 #include "dumps/dumps.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a link does with any messages, puts and events, in any order, while payloads wait, move and are given up. The input is a
- * program: each step is a byte that says what happens, and bytes that say how. The peer knows the protocol and means harm; the
- * transport keeps its contract.
+ * What a link does with any messages, puts and events, in any order, while payloads wait, move and are given up. The
+ * input is a program: each step is a byte that says what happens, and bytes that say how. The peer knows the protocol
+ * and means harm; the transport keeps its contract.
  */
 #include "base/param.h"
 #include "link/link_testing.h"
@@ -85,7 +85,8 @@ static void start(struct world *w)
     if (*payload && !(*payload)->done)
         return;
     payload_free(*payload);
-    *payload = payload_new(how & 0x80, how >> 3 & 3, how & 0x40 ? 7 : 8, length < SCRIPT_SEGMENT * 80 ? length : 5 * SCRIPT_SEGMENT);
+    *payload = payload_new(how & 0x80, how >> 3 & 3, how & 0x40 ? 7 : 8,
+                           length < SCRIPT_SEGMENT * 80 ? length : 5 * SCRIPT_SEGMENT);
     if (how & 0x20)
         (*payload)->send.tag.slice = (*payload)->recv.tag.slice = 0; /* the tag stands first in both */
     payload_start(*payload, w->link);
@@ -139,7 +140,7 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
     }
 }
 
-/* ---- What the owner is told ---------------------------------------------------------------------------------------- */
+/* ---- What the owner is told ---- */
 
 static void aborted(void *context, uint64_t comm, const struct wire_abort *abort_)
 {
@@ -178,7 +179,8 @@ static void say(struct world *w)
 {
     unsigned char bytes[SCRIPT_SEGMENT];
     uint8_t how = byte(&w->in), what = byte(&w->in), kind = byte(&w->in) % KINDS;
-    struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->received + 1, .received = what & 0x20 ? w->link->next_sequence : 0};
+    struct wire_sequence sequence = {.sequence = what & 0x10 ? 0 : w->link->received + 1,
+                                     .received = what & 0x20 ? w->link->next_sequence : 0};
     struct wire_message head = {.tag = script_tag(how >> 4 & 3), .kind = kind, .call.signature = how & 0x40 ? 7 : 8};
     size_t skip = w->link->lossless ? 0 : sizeof sequence, used = skip + sizeof head;
     if (how & 0x80)
@@ -200,7 +202,7 @@ static void say_anything(struct world *w)
     script_say(w->script, byte(&w->in) % LANES, bytes, length);
 }
 
-static void throw(struct world *w)
+static void throw(struct world * w)
 {
     uint8_t how = byte(&w->in), where = byte(&w->in);
     uint32_t segment = where & 15;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fuzzer's program without a fuzzer: random inputs of a seed, for a second or as many as are asked for. It finds less, and shows on every machine that
- * the program can still be built and run. `PROGRAM [SEED [INPUTS]]`
+ * A fuzzer's program without a fuzzer: random inputs of a seed, for a second or as many as are asked for. It finds
+ * less, and shows on every machine that the program can still be built and run. `PROGRAM [SEED [INPUTS]]`
  */
 #include "base/clock.h"
 #include "base/random.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LONGEST 1500 /* bytes of an input */
+#define LONGEST    1500 /* bytes of an input */
 #define LONGEST_MS 1000
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));

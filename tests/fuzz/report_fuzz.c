@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents send may be anything: a report, or a sentence; what is taken for one must merge and can be diagnosed. A first byte of 3: the rest is the bytes
- * of a bundle of reports, and of answers. Another odd one: the rest is the bytes of a report. An even one: the rest says what a well-formed report of two hosts holds, however senseless.
+ * What agents send may be anything: a report, or a sentence; what is taken for one must merge and can be diagnosed. A
+ * first byte of 3: the rest is the bytes of a bundle of reports, and of answers. Another odd one: the rest is the bytes
+ * of a report. An even one: the rest says what a well-formed report of two hosts holds, however senseless.
  */
 #include "diagnosis/diagnosis.h"
 #include "master/job.h"
@@ -37,16 +38,29 @@ static uint64_t draw(struct input *input)
 static struct blackbox_op draw_op(struct input *input, uint64_t position)
 {
     uint64_t what = draw(input);
-    return (struct blackbox_op){.position = position, .seq = draw(input), .count = what, .begin = draw(input), .start = draw(input), .end = draw(input),
-                                .wait_since = draw(input), .head_since = what & 4 ? draw(input) : 0, .collective = (int)draw(input), .type = (int)what & 7,
-                                .root = (int)(what & 3) - 1, .state = (enum wire_op_state)(1 + draw(input) % 3), .device = what & 8,
-                                .wait_peer = (int)draw(input) - 1, .wait_round = (uint32_t)draw(input), .algorithm = "x"};
+    return (struct blackbox_op){.position = position,
+                                .seq = draw(input),
+                                .count = what,
+                                .begin = draw(input),
+                                .start = draw(input),
+                                .end = draw(input),
+                                .wait_since = draw(input),
+                                .head_since = what & 4 ? draw(input) : 0,
+                                .collective = (int)draw(input),
+                                .type = (int)what & 7,
+                                .root = (int)(what & 3) - 1,
+                                .state = (enum wire_op_state)(1 + draw(input) % 3),
+                                .device = what & 8,
+                                .wait_peer = (int)draw(input) - 1,
+                                .wait_round = (uint32_t)draw(input),
+                                .algorithm = "x"};
 }
 
 #define COMMS 3
 #define OPS   6
 
-static void draw_box(struct input *input, struct blackbox *box, struct blackbox_comm *comms, struct blackbox_op *ops, struct blackbox_event *events)
+static void draw_box(struct input *input, struct blackbox *box, struct blackbox_comm *comms, struct blackbox_op *ops,
+                     struct blackbox_event *events)
 {
     box->header.pid = (uint32_t)draw(input);
     box->header.start_time = draw(input);
@@ -57,10 +71,21 @@ static void draw_box(struct input *input, struct blackbox *box, struct blackbox_
     box->events = events;
     box->comm_count = draw(input) % (COMMS + 1);
     box->event_count = draw(input) & 1;
-    *events = (struct blackbox_event){.time = draw(input), .kind = (uint32_t)draw(input), .peer_rank = (int)draw(input), .comm = draw(input), .value1 = draw(input)};
+    *events = (struct blackbox_event){.time = draw(input),
+                                      .kind = (uint32_t)draw(input),
+                                      .peer_rank = (int)draw(input),
+                                      .comm = draw(input),
+                                      .value1 = draw(input)};
     for (size_t i = 0; i < box->comm_count; i++) {
-        comms[i] = (struct blackbox_comm){.id = draw(input), .rank = (int)draw(input), .nranks = (int)draw(input), .state = (enum wire_comm_state)(1 + draw(input) % 4),
-                                          .culprit = (int)draw(input) - 1, .closed = draw(input), .opened = draw(input), .name = "c", .ops = ops + OPS * i};
+        comms[i] = (struct blackbox_comm){.id = draw(input),
+                                          .rank = (int)draw(input),
+                                          .nranks = (int)draw(input),
+                                          .state = (enum wire_comm_state)(1 + draw(input) % 4),
+                                          .culprit = (int)draw(input) - 1,
+                                          .closed = draw(input),
+                                          .opened = draw(input),
+                                          .name = "c",
+                                          .ops = ops + OPS * i};
         comms[i].op_count = draw(input) % (OPS + 1);
         for (size_t j = 0; j < comms[i].op_count; j++)
             comms[i].ops[j] = draw_op(input, 2 * j);
@@ -69,7 +94,8 @@ static void draw_box(struct input *input, struct blackbox *box, struct blackbox_
 
 static uint8_t *write_report(struct input *input, uint64_t number, size_t *size)
 {
-    struct report head = {.host = {(char)('a' + draw(input) % 2)}, .agent = draw(input) & 1, .number = number, .realtime = draw(input)};
+    struct report head = {
+        .host = {(char)('a' + draw(input) % 2)}, .agent = draw(input) & 1, .number = number, .realtime = draw(input)};
     struct report_writer *writer = report_begin(&head);
     size_t count = draw(input) % 5;
     for (size_t i = 0; writer && i < count; i++) {

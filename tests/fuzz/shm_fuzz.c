@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a shared-memory lane does with any content of its memory. The input is a list of commands of the hostile side: post a slot
- * with these bytes, scribble over the control lines, send a packet on the socket.
+ * What a shared-memory lane does with any content of its memory. The input is a list of commands of the hostile side:
+ * post a slot with these bytes, scribble over the control lines, send a packet on the socket.
  */
 #include "base/random.h"
 #include "transport/shm/region.h"
@@ -79,13 +79,14 @@ static void on_shared(struct lane *lane, uint64_t key, int fd)
 
 static void open_side(struct side *side, uint8_t name)
 {
-    struct transport_owner owner = {side, on_accepted, on_up, on_down, on_message, on_target, on_arrived, on_sent, on_writable,
-                                    on_shared};
+    struct transport_owner owner = {side,      on_accepted, on_up,   on_down,     on_message,
+                                    on_target, on_arrived,  on_sent, on_writable, on_shared};
     if (random_bytes(side->self.uuid, sizeof side->self.uuid))
         abort();
     side->self.uid = geteuid();
     side->self.secret[0] = name;
-    if (poller_open(&side->poller) || transport_shm.open(&transport_shm, &owner, side->poller, &side->self, &side->transport))
+    if (poller_open(&side->poller) ||
+        transport_shm.open(&transport_shm, &owner, side->poller, &side->self, &side->transport))
         abort();
 }
 

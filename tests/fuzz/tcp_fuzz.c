@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a TCP lane does with any bytes, from a peer that knows the secret and from a stranger. The first byte of the input says
- * which, and in how large pieces the rest comes. Sockets are unix ones: the transport does not know the difference.
+ * What a TCP lane does with any bytes, from a peer that knows the secret and from a stranger. The first byte of the
+ * input says which, and in how large pieces the rest comes. Sockets are unix ones: the transport does not know the
+ * difference.
  */
 #include "base/random.h"
 #include "transport/tcp/tcp.h"
@@ -77,8 +78,8 @@ static void on_shared(struct lane *which, uint64_t key, int fd)
 
 static void start(void)
 {
-    static const struct transport_owner owner = {NULL,    on_accepted, on_lane, on_down,   on_message,
-                                                 on_target, on_arrived, on_sent, on_lane, on_shared};
+    static const struct transport_owner owner = {NULL,      on_accepted, on_lane, on_down, on_message,
+                                                 on_target, on_arrived,  on_sent, on_lane, on_shared};
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
     setenv("TUTTI_DEBUG", "none", 1);
     memset(self.secret, 7, sizeof self.secret);

@@ -83,6 +83,7 @@ int meet_and_report(const char *note)
             return 1;
         }
     }
-    printf("met by %s%s: rank %d of %d, local %d of %d\n", who.source, note, who.rank, who.nranks, who.local_rank, who.local_size);
+    printf("met by %s%s: rank %d of %d, local %d of %d\n", who.source, note, who.rank, who.nranks, who.local_rank,
+           who.local_size);
     return 0;
 }

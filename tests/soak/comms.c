@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators come and go: of all ranks, halves, copies in another order; ended in order, or given up with somebody stuck. */
+/* Communicators come and go: of all ranks, halves, copies in another order; ended in order, or given up with somebody
+ * stuck. */
 #include "soak.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ void comms_good(struct actor *actor, const char *what, ncclComm_t comm, ncclResu
         wrong(actor, what, (int)result);
 }
 
-/* ---- Beginning -------------------------------------------------------------------------------------------------------- */
+/* ---- Beginning ---- */
 
 /* The actor of rank 0 makes the id, and the others wait for it. */
 static ncclUniqueId meeting(struct actor *actor)
@@ -121,7 +122,8 @@ static void make_split(struct actor *actor, int which, int from)
         if (!plays(actor, &actor->family[from], gpu))
             continue;
         select_gpu(actor, gpu);
-        result = ncclCommSplit(actor->comm[from][gpu], color[gpu], key[gpu], &actor->comm[which][gpu], with_config ? &config : NULL);
+        result = ncclCommSplit(actor->comm[from][gpu], color[gpu], key[gpu], &actor->comm[which][gpu],
+                               with_config ? &config : NULL);
     }
     result = ncclGroupEnd();
     if (result != ncclSuccess && result != ncclInProgress)
@@ -151,7 +153,7 @@ void comms_make(struct actor *actor)
     }
 }
 
-/* ---- End -------------------------------------------------------------------------------------------------------------- */
+/* ---- End ---- */
 
 void comms_end(struct actor *actor, int which)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nccl_soak [--seed S] [--seeds N] [--seconds T] [--steps N] [--ranks N] [--mode one|threads|processes|pairs] [--way NAME] [--patience T] [--on-hang COMMAND]
+ * nccl_soak [--seed S] [--seeds N] [--seconds T] [--steps N] [--ranks N] [--mode one|threads|processes|pairs] [--way
+ * NAME] [--patience T] [--on-hang COMMAND]
  *
- * Random programs for NCCL's calls on GPUs, every result checked. Each seed runs in processes of its own: what is not told is drawn from
- * it. Where nothing moves for T seconds it is told what every actor does, and COMMAND is run, with the processes' numbers behind it.
+ * Random programs for NCCL's calls on GPUs, every result checked. Each seed runs in processes of its own: what is not
+ * told is drawn from it. Where nothing moves for T seconds it is told what every actor does, and COMMAND is run, with
+ * the processes' numbers behind it.
  */
 #include "soak.h"
 
@@ -26,10 +28,11 @@ static struct {
     const char *on_hang;
 } wanted = {.seeds = 1, .patience = 60, .mode = -1, .way = -1};
 
-/* ---- Ways to carry things --------------------------------------------------------------------------------------------- */
+/* ---- Ways to carry things ---- */
 
-#define SMALL                                                                                                                                \
-    "TUTTI_PLAIN_FROM=2K TUTTI_COPY_FROM=16K TUTTI_COPY_STAGE=8K TUTTI_PEER_FROM=4K TUTTI_PEER_MOST=64K TUTTI_GATHER_FROM=96K "           \
+#define SMALL                                                                                                          \
+    "TUTTI_PLAIN_FROM=2K TUTTI_COPY_FROM=16K TUTTI_COPY_STAGE=8K TUTTI_PEER_FROM=4K TUTTI_PEER_MOST=64K "              \
+    "TUTTI_GATHER_FROM=96K "                                                                                           \
     "TUTTI_CHAIN_FROM=8K TUTTI_CHAIN_FAN=48K TUTTI_CHAIN_CHUNK=1K TUTTI_CHAIN_PIECE=4K "
 
 static const struct way {
@@ -46,7 +49,9 @@ static const struct way {
     {"alone", SMALL "TUTTI_ISSUE_THREADS=1", false},
     {"workers", SMALL "TUTTI_ISSUE_THREADS=4", false},
     {"one-queue", SMALL "CUDA_DEVICE_MAX_CONNECTIONS=1 TUTTI_EMULATED_CONNECTIONS=1", false},
-    {"staged-queue", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K CUDA_DEVICE_MAX_CONNECTIONS=1 TUTTI_EMULATED_CONNECTIONS=1", true},
+    {"staged-queue",
+     SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K CUDA_DEVICE_MAX_CONNECTIONS=1 TUTTI_EMULATED_CONNECTIONS=1",
+     true},
     {"jitter", SMALL "TUTTI_EMULATED_JITTER=150:7 TUTTI_ISSUE_THREADS=3", false},
     {"blocking", SMALL "TUTTI_EMULATED_BLOCK=1", false},
     {"chains", SMALL "TUTTI_CHAIN_COPY_FROM=16K TUTTI_COPY_PUSH=0", false},
@@ -68,7 +73,7 @@ static void set_all(const char *settings)
     }
 }
 
-/* ---- Actors ----------------------------------------------------------------------------------------------------------- */
+/* ---- Actors ---- */
 
 void note(const struct actor *actor, const char *format, ...)
 {
@@ -85,7 +90,8 @@ void note(const struct actor *actor, const char *format, ...)
 
 _Noreturn void wrong(const struct actor *actor, const char *what, int result)
 {
-    fprintf(stderr, "actor %d: %s: %d: %s (%s)\n", actor->index, what, result, ncclGetLastError(NULL), run.shared->actor[actor->index].at);
+    fprintf(stderr, "actor %d: %s: %d: %s (%s)\n", actor->index, what, result, ncclGetLastError(NULL),
+            run.shared->actor[actor->index].at);
     fflush(stderr);
     _exit(1);
 }
@@ -148,7 +154,7 @@ static void act_in_process(int index)
     exit(0);
 }
 
-/* ---- One seed --------------------------------------------------------------------------------------------------------- */
+/* ---- One seed ---- */
 
 static double now(void)
 {
@@ -169,8 +175,8 @@ static void draw_run(uint64_t seed, int *way)
     run.steps = wanted.steps ? wanted.steps : 20 + (int)(hash / 64 % 60);
     *way = wanted.way >= 0 ? wanted.way : (int)(hash / 65536 % WAYS);
     run.no_graphs = ways[*way].no_graphs;
-    printf("--seed %llu --ranks %d --mode %s --way %s --steps %d: ", (unsigned long long)seed, run.nranks, modes[run.mode], ways[*way].name,
-           run.steps);
+    printf("--seed %llu --ranks %d --mode %s --way %s --steps %d: ", (unsigned long long)seed, run.nranks,
+           modes[run.mode], ways[*way].name, run.steps);
     fflush(stdout);
 }
 
@@ -258,7 +264,7 @@ static int run_seed(uint64_t seed)
     return status;
 }
 
-/* ---- Options ---------------------------------------------------------------------------------------------------------- */
+/* ---- Options ---- */
 
 static int find_way(const char *name)
 {

@@ -23,7 +23,8 @@ int plan_family(struct actor *actor, bool alive)
 /* Bytes of a vector, around the numbers at which the library changes its ways. */
 static size_t draw_bytes(struct actor *actor, bool tiny)
 {
-    static const size_t edges[] = {1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10, 128 << 10, 256 << 10, 520 << 10};
+    static const size_t edges[] = {1 << 10,  2 << 10,  4 << 10,  8 << 10,   16 << 10,  32 << 10,
+                                   48 << 10, 64 << 10, 96 << 10, 128 << 10, 256 << 10, 520 << 10};
     uint32_t how = roll(actor, 100), edge = roll(actor, 100), more = roll(actor, 1 << 20);
     if (tiny || how < 25)
         return more % 80;
@@ -38,8 +39,9 @@ static size_t draw_bytes(struct actor *actor, bool tiny)
 
 static struct job draw_job(struct actor *actor, bool tiny)
 {
-    static const enum job_kind kinds[] = {JOB_ALLREDUCE, JOB_ALLREDUCE, JOB_REDUCE, JOB_REDUCE_SCATTER, JOB_BROADCAST, JOB_ALLGATHER,
-                                          JOB_GATHER, JOB_SCATTER, JOB_ALLTOALL, JOB_ALLTOALLV, JOB_ALLTOALLV, JOB_EXCHANGE};
+    static const enum job_kind kinds[] = {JOB_ALLREDUCE, JOB_ALLREDUCE, JOB_REDUCE,    JOB_REDUCE_SCATTER,
+                                          JOB_BROADCAST, JOB_ALLGATHER, JOB_GATHER,    JOB_SCATTER,
+                                          JOB_ALLTOALL,  JOB_ALLTOALLV, JOB_ALLTOALLV, JOB_EXCHANGE};
     struct job job = {.kind = kinds[roll(actor, sizeof kinds / sizeof *kinds)],
                       .type = (tutti_type_t)roll(actor, TUTTI_TYPE_COUNT),
                       .op = (int)roll(actor, DATA_PREMUL + 1),

@@ -57,7 +57,7 @@ static void check(struct actor *actor)
         actor->gpu[gpu].arena_used = 0;
 }
 
-/* ---- Batches ---------------------------------------------------------------------------------------------------------- */
+/* ---- Batches ---- */
 
 static const char *name_of(const struct task *task)
 {
@@ -67,8 +67,8 @@ static const char *name_of(const struct task *task)
 static ncclResult_t issue_one(struct actor *actor, struct task *task, int gpu)
 {
     select_gpu(actor, gpu);
-    note(actor, "issues %s of %zu on communicator %d, stream %d, GPU %d", name_of(task), task->job.count * data_size(task->job.type),
-         task->family, task->stream, gpu);
+    note(actor, "issues %s of %zu on communicator %d, stream %d, GPU %d", name_of(task),
+         task->job.count * data_size(task->job.type), task->family, task->stream, gpu);
     return task_issue(actor, task, gpu);
 }
 
@@ -154,7 +154,7 @@ static void batch(struct actor *actor)
     issue_all(actor, task, count);
 }
 
-/* ---- Graphs ----------------------------------------------------------------------------------------------------------- */
+/* ---- Graphs ---- */
 
 static void end_graph(struct actor *actor, struct graph *graph)
 {
@@ -257,7 +257,7 @@ static void replay(struct actor *actor)
     graph->ran = true;
 }
 
-/* ---- Communicators ---------------------------------------------------------------------------------------------------- */
+/* ---- Communicators ---- */
 
 static void end_one(struct actor *actor)
 {
@@ -276,7 +276,8 @@ static void issue_stuck(struct actor *actor, struct task *task, uint32_t missing
     around(actor, &task, 1, task_before);
     DONE(ncclGroupStart());
     for (int gpu = actor->first; gpu < actor->first + actor->count; gpu++)
-        if (plays(actor, &task->ranks, gpu) && (uint32_t)task->ranks.rank[gpu] != missing % (uint32_t)task->ranks.size[gpu])
+        if (plays(actor, &task->ranks, gpu) &&
+            (uint32_t)task->ranks.rank[gpu] != missing % (uint32_t)task->ranks.size[gpu])
             issue_one(actor, task, gpu);
     note(actor, "ends a group that gets stuck");
     ncclGroupEnd();
@@ -292,9 +293,10 @@ static bool is_one(const struct family *family)
 }
 
 /*
- * One rank never comes: the others' operation is stuck until all give the communicator up. Others go on behind it. What they need is made
- * before: a program that waits behind what is stuck waits for ever. A thread with several GPUs may not issue what a peer's host is waited
- * for in, either; and while it gives one communicator up, which waits for the GPU's other work, that may not be behind a second stuck one.
+ * One rank never comes: the others' operation is stuck until all give the communicator up. Others go on behind it. What
+ * they need is made before: a program that waits behind what is stuck waits for ever. A thread with several GPUs may
+ * not issue what a peer's host is waited for in, either; and while it gives one communicator up, which waits for the
+ * GPU's other work, that may not be behind a second stuck one.
  */
 static void abort_one(struct actor *actor)
 {
@@ -319,7 +321,7 @@ static void abort_one(struct actor *actor)
         check(actor);
 }
 
-/* ---- All -------------------------------------------------------------------------------------------------------------- */
+/* ---- All ---- */
 
 static void nap(struct actor *actor)
 {

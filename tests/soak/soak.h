@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this folder share. A plan of steps is drawn from a seed; every actor (a thread or a process that plays one or more
- * ranks) draws the same plan and does its ranks' part of it.
+ * What the files of this folder share. A plan of steps is drawn from a seed; every actor (a thread or a process that
+ * plays one or more ranks) draws the same plan and does its ranks' part of it.
  */
 #ifndef TUTTI_TESTS_SOAK_H
 #define TUTTI_TESTS_SOAK_H
@@ -19,7 +19,7 @@
 enum { GPUS = 4, STREAMS = 3, FAMILIES = 3, PENDING = 24, GRAPHS = 2, GRAPH_TASKS = 4, MEETINGS = 512 };
 enum mode { ONE_THREAD, THREADS, PROCESSES, PAIRS, MODES }; /* PAIRS: processes of one thread with two GPUs */
 
-/* ---- What all processes of a run see ------------------------------------------------------------------------------- */
+/* ---- What all processes of a run see ---- */
 
 struct shared {
     struct {
@@ -44,7 +44,7 @@ struct run {
 };
 extern struct run run;
 
-/* ---- Communicators: one that all ranks had, or what splits made of it ----------------------------------------------- */
+/* ---- Communicators: one that all ranks had, or what splits made of it ---- */
 
 struct family {
     bool alive, waits; /* waits: blocking */
@@ -52,7 +52,7 @@ struct family {
     int rank[GPUS], size[GPUS];
 };
 
-/* ---- Tasks ---------------------------------------------------------------------------------------------------------- */
+/* ---- Tasks ---- */
 
 /* Where the buffer of an operation lies. */
 enum place { FROM_NCCL, FROM_DRIVER, FROM_POOL, FROM_ARENA, IN_PIECES, MANAGED, PLACES };
@@ -74,12 +74,12 @@ struct part {
 };
 
 struct task {
-    struct job job; /* as drawn, for any rank */
-    int times; /* it is called, one behind the other, with the same result */
+    struct job job;                     /* as drawn, for any rank */
+    int times;                          /* it is called, one behind the other, with the same result */
     int family, stream, before, behind; /* streams; before, behind: of the copies around it */
     bool captured, device_scalar, given_up;
-    bool with_zeros; /* messages of no bytes are called, too */
-    bool shifts;     /* every rank takes another stream */
+    bool with_zeros;       /* messages of no bytes are called, too */
+    bool shifts;           /* every rank takes another stream */
     unsigned joined[GPUS]; /* streams that its group makes one with its own; bits */
     uint64_t key;
     struct family ranks; /* as they were */
@@ -114,7 +114,7 @@ struct actor {
     struct graph graph[GRAPHS];
 };
 
-/* ---- driver.c -------------------------------------------------------------------------------------------------------- */
+/* ---- driver.c ---- */
 
 struct driver {
 #define CALL(name, symbol, ...) CUresult (*name)(__VA_ARGS__);
@@ -124,16 +124,21 @@ struct driver {
 extern struct driver cu;
 int driver_load(void);
 
-/* ---- main.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- main.c ---- */
 
 /* What an actor does now: for who looks at it from outside when nothing moves any more. */
 void note(const struct actor *actor, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void wrong(const struct actor *actor, const char *what, int result);
 void meet_actors(struct actor *actor);
 
-#define DONE(call) do { int done_ = (int)(call); if (done_) wrong(actor, #call, done_); } while (0)
+#define DONE(call)                                                                                                     \
+    do {                                                                                                               \
+        int done_ = (int)(call);                                                                                       \
+        if (done_)                                                                                                     \
+            wrong(actor, #call, done_);                                                                                \
+    } while (0)
 
-/* ---- plan.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- plan.c ---- */
 
 /* The next number of the plan, below `below`: the same for all actors. */
 uint32_t roll(struct actor *actor, uint32_t below);
@@ -142,10 +147,11 @@ struct task *plan_task(struct actor *actor, int family, bool captured, bool tiny
 /* An index of a family that is alive or not; -1: there is none. */
 int plan_family(struct actor *actor, bool alive);
 
-/* ---- task.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- task.c ---- */
 
 void task_prepare(struct actor *actor, struct task *task);
-/* All collectives of a group on one communicator are as one operation on all their streams: it relies on that from here on. */
+/* All collectives of a group on one communicator are as one operation on all their streams: it relies on that from here
+ * on. */
 void task_join(struct task *task, struct task **group, int count, int gpu);
 /* What lies before and behind the call in the streams. */
 void task_before(struct actor *actor, struct task *task, int gpu);
@@ -156,7 +162,7 @@ void task_check(struct actor *actor, struct task *task);
 void task_blank(struct actor *actor, struct task *task, int gpu, CUstream stream);
 void task_free(struct actor *actor, struct task *task);
 
-/* ---- comms.c --------------------------------------------------------------------------------------------------------- */
+/* ---- comms.c ---- */
 
 void comms_make(struct actor *actor);
 void comms_end(struct actor *actor, int family);
@@ -164,7 +170,7 @@ void comms_abort(struct actor *actor, int family);
 /* A call's result, waited for if it is not there yet. */
 void comms_good(struct actor *actor, const char *what, ncclComm_t comm, ncclResult_t result);
 
-/* ---- play.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- play.c ---- */
 
 void play(struct actor *actor);
 void select_gpu(struct actor *actor, int gpu);

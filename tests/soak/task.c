@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One operation: its buffers are filled in front of it and read behind it by copies in streams, so that it is seen if it begins too early
- * or ends too late. Directly behind it the buffers are overwritten, and some are freed: others may not look at them any more.
+ * One operation: its buffers are filled in front of it and read behind it by copies in streams, so that it is seen if
+ * it begins too early or ends too late. Directly behind it the buffers are overwritten, and some are freed: others may
+ * not look at them any more.
  */
 #include "soak.h"
 
@@ -17,7 +18,7 @@ static size_t rounded(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 static void map_piece(struct actor *actor, CUdeviceptr at, size_t size, int device, bool shareable)
 {
@@ -98,7 +99,7 @@ static void end_work(struct actor *actor, struct work *work)
     work->at = 0;
 }
 
-/* ---- Before the call -------------------------------------------------------------------------------------------------- */
+/* ---- Before the call ---- */
 
 static struct job job_of(const struct task *task, int gpu)
 {
@@ -165,7 +166,8 @@ static CUstream stream_of(const struct actor *actor, const struct task *task, in
 static bool is_sure(const struct task *task)
 {
     enum job_kind kind = task->job.kind;
-    return task->job.count && (kind == JOB_ALLREDUCE || kind == JOB_REDUCE || kind == JOB_REDUCE_SCATTER || kind == JOB_BROADCAST || kind == JOB_ALLGATHER);
+    return task->job.count && (kind == JOB_ALLREDUCE || kind == JOB_REDUCE || kind == JOB_REDUCE_SCATTER ||
+                               kind == JOB_BROADCAST || kind == JOB_ALLGATHER);
 }
 
 void task_join(struct task *task, struct task **group, int count, int gpu)
@@ -204,7 +206,7 @@ void task_behind(struct actor *actor, struct task *task, int gpu)
     }
 }
 
-/* ---- The call --------------------------------------------------------------------------------------------------------- */
+/* ---- The call ---- */
 
 struct call_of {
     const char *in;
@@ -270,8 +272,9 @@ static ncclResult_t reduction(const struct task *task, const struct part *part, 
     ncclRedOp_t op = (ncclRedOp_t)job->op;
     ncclResult_t result = ncclSuccess;
     if (job->op == DATA_PREMUL)
-        result = ncclRedOpCreatePreMulSum(&op, task->device_scalar ? (void *)(uintptr_t)(part->aux + part->scalar) : &scalar, call->type,
-                                          task->device_scalar ? ncclScalarDevice : ncclScalarHostImmediate, call->comm);
+        result = ncclRedOpCreatePreMulSum(
+            &op, task->device_scalar ? (void *)(uintptr_t)(part->aux + part->scalar) : &scalar, call->type,
+            task->device_scalar ? ncclScalarDevice : ncclScalarHostImmediate, call->comm);
     if (result != ncclSuccess)
         return result;
     if (job->kind == JOB_ALLREDUCE)
@@ -290,8 +293,11 @@ ncclResult_t task_issue(struct actor *actor, struct task *task, int gpu)
     int second = job->memory[1] != NULL;
     struct call_of c = {.in = (char *)(uintptr_t)part->work[0].at + (job->send - job->memory[0]),
                         .out = (char *)(uintptr_t)part->work[second].at + (job->recv - job->memory[second]),
-                        .count = job->count, .size = data_size(job->type), .type = (ncclDataType_t)job->type,
-                        .comm = actor->comm[task->family][gpu], .stream = (cudaStream_t)stream_of(actor, task, gpu)};
+                        .count = job->count,
+                        .size = data_size(job->type),
+                        .type = (ncclDataType_t)job->type,
+                        .comm = actor->comm[task->family][gpu],
+                        .stream = (cudaStream_t)stream_of(actor, task, gpu)};
     switch (job->kind) {
     case JOB_BROADCAST:
         return ncclBroadcast(c.in, c.out, c.count, c.type, job->root, c.comm, c.stream);
@@ -311,7 +317,7 @@ ncclResult_t task_issue(struct actor *actor, struct task *task, int gpu)
     }
 }
 
-/* ---- After it --------------------------------------------------------------------------------------------------------- */
+/* ---- After it ---- */
 
 void task_blank(struct actor *actor, struct task *task, int gpu, CUstream stream)
 {

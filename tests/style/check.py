@@ -19,13 +19,6 @@ LICENSED = CODE + ("include", "tests", "benchmarks")
 C_ENDINGS = (".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".tbl")
 SCRIPT_ENDINGS = (".py", ".sh")
 COLUMNS = 120
-# Folders that still have longer lines. A folder that has none must be
-# taken out; none is to be added. wrap.py does the work.
-LONG_LINES = (
-    "benchmarks/", "cli/", "compat/", "control/", "emulation/cuda/", "emulation/verbs/", "examples/", "include/",
-    "src/algorithm/", "src/api/", "src/base/", "src/bootstrap/", "src/comm/", "src/device/", "src/engine/",
-    "src/executor/", "src/link/", "src/path/", "src/tables/", "src/trace/", "src/transport/", "src/wire/", "tests/",
-)
 SUBJECT = 72  # characters of a commit's first line
 SUBJECTS_SINCE = "2026-11-22T20:00:00Z"  # commits before stand as they are
 SPDX = "SPDX-License-Identifier: Apache-2.0"
@@ -87,21 +80,14 @@ def check_words(path, text):
 
 
 def check_columns(path, text):
-    """Yields nothing for folders that still have long lines, see check_long_folders."""
-    if not path.startswith(LONG_LINES):
+    """A row of a table is one line, however long."""
+    if not path.endswith(".tbl"):
         for number in long_lines(text):
             yield f"{path}:{number}: more than {COLUMNS} columns"
 
 
 def long_lines(text):
     return [number for number, line in enumerate(text.split("\n"), 1) if len(line) > COLUMNS]
-
-
-def check_long_folders(root, texts):
-    for folder in LONG_LINES:
-        if os.path.exists(os.path.join(root, folder)) and not any(
-            p.startswith(folder) and long_lines(t) for p, t in texts):
-            yield f"tests/style/check.py: {folder} has no long line any more: take it out of LONG_LINES"
 
 
 def functions(text):
@@ -323,7 +309,6 @@ def check(root):
     for path, text in licensed:
         yield from check_licence(path, text)
         yield from check_columns(path, text)
-    yield from check_long_folders(root, licensed)
     pages = [(path, read(root, path))
               for path in files(root, ("docs",), (".md",)) if os.sep + "notebook" + os.sep not in path]
     yield from check_named(root, licensed, pages)
@@ -404,17 +389,6 @@ def found_in(tree):
         return list(check(root))
 
 
-def long_lines_are_listed():
-    """A folder of the list may have long lines, and may not be in it when it has none."""
-    global LONG_LINES
-    listed, LONG_LINES = LONG_LINES, ("src/low/",)
-    try:
-        long = found_in({"src/low/w.c": HEAD + "/* " + "x" * COLUMNS + " */\n"})
-        return not long and "src/low/ has no long line" in "".join(found_in({}))
-    finally:
-        LONG_LINES = listed
-
-
 def subjects_are_seen():
     """A commit's subject, in a repository with history; a folder inside another repository has none of its own."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", "-C"]
@@ -436,12 +410,10 @@ def subjects_are_seen():
 
 
 def self_test():
-    global LONG_LINES
-    LONG_LINES, failed = (), 0
-    for name, good in (("long lines", long_lines_are_listed), ("subjects", subjects_are_seen)):
-        if not good():
-            print(f"{name}: not as expected")
-            failed += 1
+    failed = 0
+    if not subjects_are_seen():
+        print("subjects: not as expected")
+        failed += 1
     clean = found_in({})
     if clean:
         print("the clean tree is refused:", *clean, sep="\n  ")

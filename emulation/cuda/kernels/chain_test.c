@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The broadcast kernel on the CPU, ranks as threads: roots, ways, chunks, blocks, alignments; alone and among reductions. */
+/* The broadcast kernel on the CPU, ranks as threads: roots, ways, chunks, blocks, alignments; alone and among
+ * reductions. */
 #include "cuda/kernels/follow.h"
 #include "cuda/kernels/draw.h"
 #include "cuda/kernels/team.h"
@@ -49,7 +50,8 @@ static void make_broadcast(struct broadcast *b, struct job *job)
     const int root = (int)below((unsigned)team.n), fan = (int)below(2), in_place = (int)below(2);
     const uint64_t chunks[] = {0, 16, 100, 4096, (uint64_t)1 << 40}, chunk = chunks[below(5)];
     const size_t bytes = b->bytes = chunk == 16 || chunk == 100 ? below(30000) : random_bytes_of_broadcast(blocks);
-    *job = (struct job){.kernel = cuda_kernel_find("tutti_chain"), .each_block_its_thread = blocks < 5 && below(8) == 0};
+    *job =
+        (struct job){.kernel = cuda_kernel_find("tutti_chain"), .each_block_its_thread = blocks < 5 && below(8) == 0};
     for (int p = 0; p < team.n; p++) {
         for (int end = 0; end < 2; end++) {
             b->memory[p][end] = allocate(bytes + 16 + GUARD);
@@ -60,8 +62,11 @@ static void make_broadcast(struct broadcast *b, struct job *job)
         if (p == root)
             b->in = in;
         job->grid[p] = (struct cuda_index){blocks, 1, 1};
-        job->params[p].chain = (struct kernel_chain){.team = team_of(&team, p), .in = p == root || in_place ? in : NULL, .out = b->out[p],
-                                                     .bytes = bytes, .chunk = chunk};
+        job->params[p].chain = (struct kernel_chain){.team = team_of(&team, p),
+                                                     .in = p == root || in_place ? in : NULL,
+                                                     .out = b->out[p],
+                                                     .bytes = bytes,
+                                                     .chunk = chunk};
         follow_chain(fan ? WAY_FAN : WAY_CHAIN, root, &job->params[p].chain);
     }
     for (size_t i = 0; i < bytes; i++)
@@ -116,8 +121,12 @@ static void make_sum(struct sum *s, struct job *job)
         for (size_t i = 0; i < s->count; i++)
             s->in[p][i] = (uint32_t)random_next();
         job->grid[p] = (struct cuda_index){blocks, 1, 1};
-        job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p), .in = s->in[p], .out = s->out[p], .count = s->count,
-                                                       .mode = KERNEL_ALLREDUCE, .op = TUTTI_SUM};
+        job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p),
+                                                       .in = s->in[p],
+                                                       .out = s->out[p],
+                                                       .count = s->count,
+                                                       .mode = KERNEL_ALLREDUCE,
+                                                       .op = TUTTI_SUM};
         follow_reduce(KERNEL_REDUCE_BULK, 0, &job->params[p].reduce);
     }
 }

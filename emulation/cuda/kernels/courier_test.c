@@ -16,7 +16,8 @@ static void *run_courier(void *arg)
 {
     const struct kernel_courier *what = arg;
     for (unsigned block = 0; block < 2; block++)
-        cuda_kernel_run_block(cuda_kernel_find("tutti_courier"), what, (struct cuda_index){2, 1, 1}, (struct cuda_index){block, 0, 0});
+        cuda_kernel_run_block(cuda_kernel_find("tutti_courier"), what, (struct cuda_index){2, 1, 1},
+                              (struct cuda_index){block, 0, 0});
     return NULL;
 }
 

@@ -8,19 +8,19 @@
 
 __thread struct cuda_index cuda_grid, cuda_block_index;
 
-#define RUN(kernel, params_type)                                                                                              \
-    extern void kernel(struct params_type params);                                                                            \
-    static void run_##kernel(const void *params)                                                                              \
-    {                                                                                                                         \
-        struct params_type copy;                                                                                              \
-        memcpy(&copy, params, sizeof copy);                                                                                   \
-        kernel(copy);                                                                                                         \
+#define RUN(kernel, params_type)                                                                                       \
+    extern void kernel(struct params_type params);                                                                     \
+    static void run_##kernel(const void *params)                                                                       \
+    {                                                                                                                  \
+        struct params_type copy;                                                                                       \
+        memcpy(&copy, params, sizeof copy);                                                                            \
+        kernel(copy);                                                                                                  \
     }
-#define RUN_REDUCTIONS(type, name)                                                                                            \
-    RUN(tutti_reduce_one_##name, kernel_reduce)                                                                               \
-    RUN(tutti_reduce_two_##name, kernel_reduce)                                                                               \
-    RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
-    RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                             \
+#define RUN_REDUCTIONS(type, name)                                                                                     \
+    RUN(tutti_reduce_one_##name, kernel_reduce)                                                                        \
+    RUN(tutti_reduce_two_##name, kernel_reduce)                                                                        \
+    RUN(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
+    RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     RUN(tutti_reduce_peer_##name, kernel_reduce)
 RUN(tutti_chain, kernel_chain)
 RUN(tutti_courier, kernel_courier)
@@ -29,19 +29,14 @@ KERNEL_INTEGERS(RUN_REDUCTIONS)
 KERNEL_FLOATS(RUN_REDUCTIONS)
 
 #define ROW(kernel, params_type) {#kernel, sizeof(struct params_type), run_##kernel},
-#define REDUCTION_ROWS(type, name)                                                                                            \
-    ROW(tutti_reduce_one_##name, kernel_reduce)                                                                               \
-    ROW(tutti_reduce_two_##name, kernel_reduce)                                                                               \
-    ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                              \
-    ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                             \
+#define REDUCTION_ROWS(type, name)                                                                                     \
+    ROW(tutti_reduce_one_##name, kernel_reduce)                                                                        \
+    ROW(tutti_reduce_two_##name, kernel_reduce)                                                                        \
+    ROW(tutti_reduce_bulk_##name, kernel_reduce)                                                                       \
+    ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     ROW(tutti_reduce_peer_##name, kernel_reduce)
-static const struct cuda_kernel kernels[] = {
-    ROW(tutti_chain, kernel_chain)
-    ROW(tutti_courier, kernel_courier)
-    ROW(tutti_exchange, kernel_exchange)
-    KERNEL_INTEGERS(REDUCTION_ROWS)
-    KERNEL_FLOATS(REDUCTION_ROWS)
-};
+static const struct cuda_kernel kernels[] = {ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(
+    tutti_exchange, kernel_exchange) KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
 
 const struct cuda_kernel *cuda_kernel_find(const char *name)
 {
@@ -51,7 +46,8 @@ const struct cuda_kernel *cuda_kernel_find(const char *name)
     return NULL;
 }
 
-void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params, struct cuda_index grid, struct cuda_index block)
+void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params, struct cuda_index grid,
+                           struct cuda_index block)
 {
     cuda_grid = grid;
     cuda_block_index = block;

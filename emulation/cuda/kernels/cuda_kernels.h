@@ -23,11 +23,13 @@ struct cuda_kernel {
 const struct cuda_kernel *cuda_kernel_find(const char *name);
 
 /*
- * Runs one block to its end, in the calling thread; the block waits (yielding the processor) for blocks of other ranks. The
- * blocks of one launch may run one after the other in ascending order (x first, then y), or in any number of threads at
- * once if they start in that order. Launches of different ranks must run at the same time, in threads of their own.
+ * Runs one block to its end, in the calling thread; the block waits (yielding the processor) for blocks of other ranks.
+ * The blocks of one launch may run one after the other in ascending order (x first, then y), or in any number of
+ * threads at once if they start in that order. Launches of different ranks must run at the same time, in threads of
+ * their own.
  */
-void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params, struct cuda_index grid, struct cuda_index block);
+void cuda_kernel_run_block(const struct cuda_kernel *kernel, const void *params, struct cuda_index grid,
+                           struct cuda_index block);
 
 /* What the calling thread's block is; for the kernels. */
 extern __thread struct cuda_index cuda_grid, cuda_block_index;

@@ -19,10 +19,10 @@
 #define SCALAR_AT 6
 #define OPS       7
 
-static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,                  1,      1,    1,
-                                               0x3c00, 0x3f800000, 0x3ff0000000000000, 0x3f80, 0x38, 0x3c};
-static const uint64_t near_one[TUTTI_TYPE_COUNT] = {0xff,   0xff,       0xff,               0xff,   0xff, 0xff,
-                                                    0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
+static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,    1,   1, 1, 1, 0x3c00, 0x3f800000, 0x3ff0000000000000,
+                                               0x3f80, 0x38, 0x3c};
+static const uint64_t near_one[TUTTI_TYPE_COUNT] = {
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
 
 /* Any bits, among them NaNs and infinities, or numbers about one, where sums round. */
 static void fill(tutti_type_t type, unsigned char *p, size_t count)
@@ -100,7 +100,8 @@ static void reference(const struct trial *t, unsigned char *out, size_t first)
     for (int p = 0; p < team.n; p++) {
         prepared[p] = allocate(t->count * size);
         assert_int_equal(reduction_init(&r, t->type, t->op < SCALAR ? (tutti_op_t)t->op : TUTTI_SUM, team.n,
-                                        t->op < SCALAR ? NULL : &t->scalar[p]), TUTTI_SUCCESS);
+                                        t->op < SCALAR ? NULL : &t->scalar[p]),
+                         TUTTI_SUCCESS);
         reduction_prepare(&r, prepared[p], t->in[p] + first * size, t->count);
         src[p] = prepared[p];
     }
@@ -146,9 +147,11 @@ static void make_expectations(struct trial *t)
 
 static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t type)
 {
-    static const char *const families[] = {"exchange", "chain", "courier", "reduce_one", "reduce_two", "reduce_bulk", "reduce_peer", "reduce_lines"};
+    static const char *const families[] = {"exchange",   "chain",       "courier",     "reduce_one",
+                                           "reduce_two", "reduce_bulk", "reduce_peer", "reduce_lines"};
     char name[64];
-    snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel], type_name(type));
+    snprintf(name, sizeof name, kernel < KERNEL_REDUCE_ONE ? "tutti_%s" : "tutti_%s_%s", families[kernel],
+             type_name(type));
     const struct cuda_kernel *found = cuda_kernel_find(name);
     assert_non_null(found);
     return found;
@@ -156,14 +159,21 @@ static const struct cuda_kernel *kernel_of(enum kernel_id kernel, tutti_type_t t
 
 static void make_job(const struct trial *t, struct job *job)
 {
-    *job = (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
+    *job =
+        (struct job){.kernel = kernel_of(t->kernel, t->type), .each_block_its_thread = t->blocks < 5 && below(8) == 0};
     assert_int_equal(job->kernel->size, sizeof(struct kernel_reduce));
     for (int p = 0; p < team.n; p++) {
         job->grid[p] = (struct cuda_index){t->blocks, 1, 1};
-        job->params[p].reduce = (struct kernel_reduce){
-            .team = team_of(&team, p), .in = t->in[p], .out = t->out[p], .count = t->count, .mode = t->mode,
-            .stripes = t->stripes, .op = t->op < SCALAR ? t->op : TUTTI_SUM, .premul = t->op >= SCALAR,
-            .scalar = t->op == SCALAR ? t->scalar[p] : 0, .scalar_at = t->op == SCALAR_AT ? &t->scalar[p] : NULL};
+        job->params[p].reduce = (struct kernel_reduce){.team = team_of(&team, p),
+                                                       .in = t->in[p],
+                                                       .out = t->out[p],
+                                                       .count = t->count,
+                                                       .mode = t->mode,
+                                                       .stripes = t->stripes,
+                                                       .op = t->op < SCALAR ? t->op : TUTTI_SUM,
+                                                       .premul = t->op >= SCALAR,
+                                                       .scalar = t->op == SCALAR ? t->scalar[p] : 0,
+                                                       .scalar_at = t->op == SCALAR_AT ? &t->scalar[p] : NULL};
         follow_reduce(t->kernel, t->root, &job->params[p].reduce);
     }
 }
@@ -174,9 +184,10 @@ static void check_rank(const struct trial *t, int p)
     const unsigned char *end = t->in_place ? t->in[p] + in_count(t) * size : t->out[p] + bytes;
     for (size_t i = 0; i < bytes; i++)
         if (t->out[p][i] != t->want[p][i])
-            fail_msg("kernel %d mode %d %s op %d: rank %d of %d, root %d, count %zu, %u blocks, in place %d: element %zu differs",
-                     t->kernel, t->mode, type_name(t->type), t->op, p, team.n, t->root, t->count, t->blocks, t->in_place,
-                     i / size);
+            fail_msg("kernel %d mode %d %s op %d: rank %d of %d, root %d, count %zu, %u blocks, in place %d: element "
+                     "%zu differs",
+                     t->kernel, t->mode, type_name(t->type), t->op, p, team.n, t->root, t->count, t->blocks,
+                     t->in_place, i / size);
     for (size_t i = 0; i < GUARD; i++)
         assert_int_equal(end[i], 0xa5);
     for (const unsigned char *at = t->memory[p][1]; !t->in_place && at < t->out[p]; at++)
@@ -217,9 +228,11 @@ static void add(struct trial t)
 /* Counts around which something changes: nothing, one, odd, the end of a chunk, of a round, several of them. */
 static size_t random_count(const struct trial *t)
 {
-    const size_t size = type_size(t->type), chunk = t->kernel == KERNEL_REDUCE_BULK ? KERNEL_BULK_LEAST : KERNEL_LL_BYTES;
+    const size_t size = type_size(t->type),
+                 chunk = t->kernel == KERNEL_REDUCE_BULK ? KERNEL_BULK_LEAST : KERNEL_LL_BYTES;
     const size_t parts = t->kernel != KERNEL_REDUCE_ONE && t->mode != KERNEL_REDUCE_SCATTER ? (size_t)team.n : 1;
-    const size_t edges[] = {0, 1, 3, 16 / size, 17, chunk / size, parts * chunk / size, 3 * parts * chunk / size, 1 + below(1000)};
+    const size_t edges[] = {
+        0, 1, 3, 16 / size, 17, chunk / size, parts * chunk / size, 3 * parts * chunk / size, 1 + below(1000)};
     const unsigned pick = below(quick() ? 7 : 9);
     return edges[pick] > 17 ? edges[pick] - 1 + below(3) : edges[pick];
 }
@@ -281,8 +294,13 @@ static void test_long_vectors(void **state)
         assert_true(team_init(&team, n));
         for (int i = 0; i < 12; i++) {
             const size_t bytes = (size_t)n * (KERNEL_BULK_LEAST * (5 + below(5)) + below(1000));
-            struct trial t = {.kernel = KERNEL_REDUCE_BULK, .mode = (enum kernel_mode)(i % 4), .type = (tutti_type_t)i,
-                              .op = (int)below(OPS), .root = (int)below((unsigned)n), .in_place = below(2), .blocks = 1 + below(2)};
+            struct trial t = {.kernel = KERNEL_REDUCE_BULK,
+                              .mode = (enum kernel_mode)(i % 4),
+                              .type = (tutti_type_t)i,
+                              .op = (int)below(OPS),
+                              .root = (int)below((unsigned)n),
+                              .in_place = below(2),
+                              .blocks = 1 + below(2)};
             t.count = bytes / type_size(t.type) / (t.mode == KERNEL_REDUCE_SCATTER ? (size_t)n : 1);
             add(t);
         }
@@ -312,7 +330,9 @@ static void test_numbers_wrap(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-20);
         for (int i = 0; i < 120; i++) {
-            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)), .type = TUTTI_INT32, .blocks = 1 + below(2)};
+            struct trial t = {.kernel = (enum kernel_id)(KERNEL_REDUCE_ONE + below(KERNEL_FAMILIES)),
+                              .type = TUTTI_INT32,
+                              .blocks = 1 + below(2)};
             t.count = 1 + below(3000);
             add(t);
         }
@@ -322,8 +342,9 @@ static void test_numbers_wrap(void **state)
 }
 
 /*
- * Reductions in lines imply what they have read, each kind in another way, also from one launch to the next; more steps than slots, or few. What is
- * longer than short vectors are goes by one block now and then: a worker then has many steps.
+ * Reductions in lines imply what they have read, each kind in another way, also from one launch to the next; more steps
+ * than slots, or few. What is longer than short vectors are goes by one block now and then: a worker then has many
+ * steps.
  */
 static void test_lines(void **state)
 {
@@ -331,8 +352,13 @@ static void test_lines(void **state)
         assert_true(team_init(&team, n));
         team_count_from(&team, (uint32_t)-50);
         for (int i = 0; i < (quick() ? 60 : 600); i++) {
-            struct trial t = {.kernel = KERNEL_REDUCE_LINES, .mode = (enum kernel_mode)below(3), .type = (tutti_type_t)below(TUTTI_TYPE_COUNT),
-                              .op = (int)below(OPS), .root = (int)below((unsigned)n), .in_place = below(2), .blocks = 1 + below(2)};
+            struct trial t = {.kernel = KERNEL_REDUCE_LINES,
+                              .mode = (enum kernel_mode)below(3),
+                              .type = (tutti_type_t)below(TUTTI_TYPE_COUNT),
+                              .op = (int)below(OPS),
+                              .root = (int)below((unsigned)n),
+                              .in_place = below(2),
+                              .blocks = 1 + below(2)};
             t.count = below(below(4) ? 3000 : 12000) / type_size(t.type);
             add(t);
         }
@@ -377,10 +403,12 @@ static size_t long_message(void)
 static void make_exchange(struct exchange *x, struct job *job, size_t (*length)(void))
 {
     const uint64_t from[] = {0, 1, 1 + below(9000), UINT64_MAX}, plain_from = from[below(4)];
-    const uint64_t to[] = {0, 1 + below(400000), UINT64_MAX}, lines_from = below(3) * below(9000), lines_to = to[below(3)];
+    const uint64_t to[] = {0, 1 + below(400000), UINT64_MAX}, lines_from = below(3) * below(9000),
+                   lines_to = to[below(3)];
     *job = (struct job){.kernel = kernel_of(KERNEL_EXCHANGE, TUTTI_INT8), .each_block_its_thread = true};
     for (int p = 0; p < team.n; p++)
-        job->params[p].exchange = (struct kernel_exchange){.team = team_of(&team, p), .plain_from = plain_from, .lines_from = lines_from, .lines_to = lines_to};
+        job->params[p].exchange = (struct kernel_exchange){
+            .team = team_of(&team, p), .plain_from = plain_from, .lines_from = lines_from, .lines_to = lines_to};
     for (int p = 0; p < team.n; p++)
         for (int q = 0; q < team.n; q++) {
             const size_t bytes = x->bytes[p][q] = length();
@@ -458,7 +486,8 @@ static void test_mixed(void **state)
         for (int i = 0; i < (quick() ? 60 : 400); i++) {
             const enum kernel_mode mode = (enum kernel_mode)below(3);
             if (below(2)) {
-                add_random(mode == KERNEL_REDUCE_SCATTER || below(2) ? KERNEL_REDUCE_ONE : KERNEL_REDUCE_TWO, mode, TUTTI_FLOAT32, TUTTI_SUM);
+                add_random(mode == KERNEL_REDUCE_SCATTER || below(2) ? KERNEL_REDUCE_ONE : KERNEL_REDUCE_TWO, mode,
+                           TUTTI_FLOAT32, TUTTI_SUM);
                 continue;
             }
             make_exchange(&exchanges[pending], &jobs[pending], random_bytes_of_message);
@@ -507,19 +536,25 @@ static void test_abort(void **state)
             if (kernel == KERNEL_COURIER || (kernel == KERNEL_REDUCE_TWO && mode == KERNEL_REDUCE_SCATTER))
                 continue;
             assert_true(team_init(&team, 3));
-            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8),
-                              .grid = {{2, 1, 1}}};
+            struct job job = {.kernel = kernel_of((enum kernel_id)kernel, TUTTI_INT8), .grid = {{2, 1, 1}}};
             if (kernel == KERNEL_EXCHANGE)
-                job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0), .send = {NULL, buffer[0]},
-                    .recv = {NULL, NULL, buffer[1]}, .send_bytes = {0, mode == 1 ? 0 : sizeof buffer[0]},
-                    .recv_bytes = {0, 0, mode == 1 ? 1000 : 0}, .plain_from = mode == 2 ? 1 : UINT64_MAX,
-                    .out_end = {0, 2, 2}, .in_end = {0, 1, 1}};
+                job.params[0].exchange = (struct kernel_exchange){.team = team_of(&team, 0),
+                                                                  .send = {NULL, buffer[0]},
+                                                                  .recv = {NULL, NULL, buffer[1]},
+                                                                  .send_bytes = {0, mode == 1 ? 0 : sizeof buffer[0]},
+                                                                  .recv_bytes = {0, 0, mode == 1 ? 1000 : 0},
+                                                                  .plain_from = mode == 2 ? 1 : UINT64_MAX,
+                                                                  .out_end = {0, 2, 2},
+                                                                  .in_end = {0, 1, 1}};
             else if (kernel == KERNEL_CHAIN) /* as the root; in the middle; at the end */
-                job.params[0].chain = (struct kernel_chain){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
-                    .bytes = sizeof buffer[0], .chunk = 16};
+                job.params[0].chain = (struct kernel_chain){.team = team_of(&team, 0),
+                                                            .in = buffer[0],
+                                                            .out = buffer[1],
+                                                            .bytes = sizeof buffer[0],
+                                                            .chunk = 16};
             else
-                job.params[0].reduce = (struct kernel_reduce){.team = team_of(&team, 0), .in = buffer[0], .out = buffer[1],
-                    .count = 30000, .mode = mode};
+                job.params[0].reduce = (struct kernel_reduce){
+                    .team = team_of(&team, 0), .in = buffer[0], .out = buffer[1], .count = 30000, .mode = mode};
             if (kernel == KERNEL_CHAIN)
                 follow_chain(mode == 2 ? WAY_FAN : WAY_CHAIN, mode, &job.params[0].chain);
             else if (kernel != KERNEL_EXCHANGE)
@@ -542,9 +577,11 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_everything),    cmocka_unit_test(test_many_in_a_row),
-        cmocka_unit_test(test_long_vectors), cmocka_unit_test(test_changing_cuts), cmocka_unit_test(test_numbers_wrap), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_exchanges),   cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_table),          cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_many_in_a_row),  cmocka_unit_test(test_long_vectors),
+        cmocka_unit_test(test_changing_cuts),  cmocka_unit_test(test_numbers_wrap),
+        cmocka_unit_test(test_lines),          cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_long_exchanges), cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,8 @@
 
 static unsigned char *zeroed(uint64_t bytes)
 {
-    void *at = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : NULL;
+    void *at =
+        bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : NULL;
     return at == MAP_FAILED ? NULL : at;
 }
 
@@ -48,7 +49,8 @@ void team_count_from(struct team *team, uint32_t number)
 
 struct kernel_team team_of(struct team *team, int rank)
 {
-    struct kernel_team out = {.rank = rank, .nranks = team->n, .abort = &team->abort, .ticket = rank ? 0 : ++team->tickets};
+    struct kernel_team out = {
+        .rank = rank, .nranks = team->n, .abort = &team->abort, .ticket = rank ? 0 : ++team->tickets};
     for (int p = 0; p < team->n; p++) {
         out.window[p] = team->window[p];
         out.bulk[p] = team->bulk[p];

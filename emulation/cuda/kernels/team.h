@@ -10,7 +10,8 @@
 
 struct team {
     int n;
-    uint32_t abort, waits, over; /* one behind the other: what is wanted of kernels, their answer, rank 0's last launch that is over */
+    uint32_t abort, waits,
+        over; /* one behind the other: what is wanted of kernels, their answer, rank 0's last launch that is over */
     uint32_t tickets;
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
 };
@@ -36,8 +37,8 @@ void team_count_from(struct team *team, uint32_t number);
 /* For one launch. Rank 0's have tickets. */
 struct kernel_team team_of(struct team *team, int rank);
 
-/* Runs all jobs on ranks [first, end), each in a thread of its own, without any meeting between jobs. Ends the program if rank 0's last
- * launch has not told that it is over. */
+/* Runs all jobs on ranks [first, end), each in a thread of its own, without any meeting between jobs. Ends the program
+ * if rank 0's last launch has not told that it is over. */
 void team_run(const struct job *jobs, size_t count, int first, int end);
 
 #endif

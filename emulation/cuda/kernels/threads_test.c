@@ -24,7 +24,7 @@
 static struct world {
     uint32_t abort;
     unsigned char *window[KERNEL_RANKS], *bulk[KERNEL_RANKS];
-} *world;
+} * world;
 static int ranks;
 static int32_t in[KERNEL_RANKS * WORDS + GUARD], out[KERNEL_RANKS * WORDS + GUARD];
 static unsigned char sent[KERNEL_RANKS][LONG + GUARD], received[KERNEL_RANKS][LONG + GUARD];
@@ -70,7 +70,8 @@ struct operation {
 static struct operation operation_of(unsigned number)
 {
     uint64_t bits = mix64(number * 31u + (unsigned)ranks);
-    struct operation o = {.mode = (int)(bits % 4), .root = (int)(bits / 4 % (unsigned)ranks), .in_place = bits / 64 % 2};
+    struct operation o = {
+        .mode = (int)(bits % 4), .root = (int)(bits / 4 % (unsigned)ranks), .in_place = bits / 64 % 2};
     o.blocks = 1 + (unsigned)(bits / 128 % 3);
     o.threads = (bits / 512 % 2) ? 12 : 17;
     o.stripes = 0;
@@ -78,8 +79,10 @@ static struct operation operation_of(unsigned number)
     o.shift = bits / 16384 % 3 ? 0 : 1;
     o.count = (bits >> 20) % (number % 5 == 0 ? 40 : WORDS - 4);
     o.kernel = number % 6 == 0 && o.mode != KERNEL_REDUCE_OWN ? threads_reduce_lines_int32 : threads_reduce_bulk_int32;
-    if (number % 3 && o.mode != KERNEL_REDUCE_OWN) { /* rooted ones and others in turn: numbers are acknowledged, or implied */
-        o.kernel = number % 3 == 1 || o.mode == KERNEL_REDUCE_SCATTER ? threads_reduce_one_int32 : threads_reduce_two_int32;
+    if (number % 3 &&
+        o.mode != KERNEL_REDUCE_OWN) { /* rooted ones and others in turn: numbers are acknowledged, or implied */
+        o.kernel =
+            number % 3 == 1 || o.mode == KERNEL_REDUCE_SCATTER ? threads_reduce_one_int32 : threads_reduce_two_int32;
         o.stripes = bits / 4096 % 2 ? 2 * o.blocks - (unsigned)(bits / 8192 % 2) : 0;
         o.threads = THREADS_LL * (o.stripes > o.blocks ? 2 : 1);
         o.count %= number % 2 ? 20 : 3000;
@@ -104,7 +107,8 @@ static int32_t sum(size_t i, unsigned number)
 static bool wanted(const struct operation *o, int rank, size_t i, unsigned number, int32_t *want)
 {
     size_t part = kernel_part_bytes(o->count * 4, ranks) / 4;
-    if (i >= o->count || (o->mode == KERNEL_REDUCE && o->root != rank) || (o->mode == KERNEL_REDUCE_OWN && i / part != (size_t)rank))
+    if (i >= o->count || (o->mode == KERNEL_REDUCE && o->root != rank) ||
+        (o->mode == KERNEL_REDUCE_OWN && i / part != (size_t)rank))
         return false;
     *want = sum(o->mode == KERNEL_REDUCE_SCATTER ? i + o->count * (size_t)rank : i, number);
     return true;
@@ -114,11 +118,19 @@ static bool run_one(int rank, unsigned number)
 {
     const struct operation o = operation_of(number);
     size_t words = o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)ranks : o.count;
-    struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort}, .in = in + o.shift, .count = o.count,
-                                 .mode = o.mode, .op = TUTTI_SUM, .chunk = o.chunk, .stripes = o.stripes};
+    struct kernel_reduce what = {.team = {.rank = rank, .nranks = ranks, .abort = &world->abort},
+                                 .in = in + o.shift,
+                                 .count = o.count,
+                                 .mode = o.mode,
+                                 .op = TUTTI_SUM,
+                                 .chunk = o.chunk,
+                                 .stripes = o.stripes};
     bool one = o.kernel == threads_reduce_one_int32, two = o.kernel == threads_reduce_two_int32;
     bool lines = o.kernel == threads_reduce_lines_int32;
-    enum kernel_id kernel = one ? KERNEL_REDUCE_ONE : two ? KERNEL_REDUCE_TWO : lines ? KERNEL_REDUCE_LINES : KERNEL_REDUCE_BULK;
+    enum kernel_id kernel = one     ? KERNEL_REDUCE_ONE
+                            : two   ? KERNEL_REDUCE_TWO
+                            : lines ? KERNEL_REDUCE_LINES
+                                    : KERNEL_REDUCE_BULK;
     follow_reduce(kernel, o.root, &what);
     for (int p = 0; p < ranks; p++) {
         what.team.window[p] = world->window[p];
@@ -127,7 +139,8 @@ static bool run_one(int rank, unsigned number)
     for (size_t i = 0; i < words + 4; i++)
         in[o.shift + i] = value(rank, i, number);
     memset(out, 0x5a, sizeof out);
-    int32_t *to = o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
+    int32_t *to =
+        o.in_place ? in + o.shift + (o.mode == KERNEL_REDUCE_SCATTER ? o.count * (size_t)rank : 0) : out + 2 * o.shift;
     what.out = to;
     for (unsigned block = 0; block < o.blocks; block++)
         threads_run(o.kernel, &what, o.threads, (struct cuda_index){o.blocks, 1, 1}, (struct cuda_index){block, 0, 0});
@@ -152,7 +165,9 @@ static struct kernel_team team_of(int rank)
 static size_t bytes_between(int from, int to, unsigned number)
 {
     uint64_t bits = mix64(number * 64u + (unsigned)from * 8u + (unsigned)to);
-    return bits % 5 == 0 ? 0 : number % 8 == 7 && bits % 5 < 3 ? LONG - bits % 9999 : (bits >> 8) % (bits % 5 == 1 ? 5000 : 70000);
+    return bits % 5 == 0                     ? 0
+           : number % 8 == 7 && bits % 5 < 3 ? LONG - bits % 9999
+                                             : (bits >> 8) % (bits % 5 == 1 ? 5000 : 70000);
 }
 
 static unsigned char byte_of(int from, int to, size_t i, unsigned number)
@@ -162,8 +177,10 @@ static unsigned char byte_of(int from, int to, size_t i, unsigned number)
 
 static bool exchange_one(int rank, unsigned number)
 {
-    struct kernel_exchange what = {.team = team_of(rank), .plain_from = number % 3 ? 1 + number % 7 * 2000 : UINT64_MAX,
-                                   .lines_from = number % 4 * 500, .lines_to = number % 2 ? UINT64_MAX : number % 5 * 10000};
+    struct kernel_exchange what = {.team = team_of(rank),
+                                   .plain_from = number % 3 ? 1 + number % 7 * 2000 : UINT64_MAX,
+                                   .lines_from = number % 4 * 500,
+                                   .lines_to = number % 2 ? UINT64_MAX : number % 5 * 10000};
     size_t shift = number % 4 == 0 ? number % 16 : 0;
     for (int p = 0; p < ranks; p++) {
         what.send[p] = sent[p] + shift;
@@ -177,7 +194,8 @@ static bool exchange_one(int rank, unsigned number)
     for (int k = 1; k < ranks; k++) /* blocks run one after another: the k-th ones of all ranks belong together */
         what.out_end[k] = what.in_end[k] = (uint16_t)k;
     for (unsigned block = 0; block < (unsigned)ranks; block++)
-        threads_run(threads_exchange, &what, number % 2 ? 8 : 12, (struct cuda_index){(unsigned)ranks, 1, 1}, (struct cuda_index){block, 0, 0});
+        threads_run(threads_exchange, &what, number % 2 ? 8 : 12, (struct cuda_index){(unsigned)ranks, 1, 1},
+                    (struct cuda_index){block, 0, 0});
     for (int p = 0; p < ranks; p++) {
         const unsigned char *at = what.recv[p];
         size_t good = 0;

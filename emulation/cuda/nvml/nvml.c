@@ -134,9 +134,9 @@ static void write_uuid(char out[UUID_SIZE], int ordinal)
 {
     unsigned char bytes[16] = "tutti-emulated";
     bytes[15] = (unsigned char)ordinal;
-    snprintf(out, UUID_SIZE, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2],
-             bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13], bytes[14],
-             bytes[15]);
+    snprintf(out, UUID_SIZE, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", bytes[0],
+             bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9], bytes[10],
+             bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *out)
@@ -233,7 +233,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned lin
     return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, nvmlNvLinkCapability_t which, unsigned *out)
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, nvmlNvLinkCapability_t which,
+                                                  unsigned *out)
 {
     NEED(device && out && link < LINKS && (unsigned)which < NVML_NVLINK_CAP_COUNT, NVML_ERROR_INVALID_ARGUMENT);
     *out = which == NVML_NVLINK_CAP_P2P_SUPPORTED || which == NVML_NVLINK_CAP_VALID;
@@ -250,7 +251,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, uns
     return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link, nvmlIntNvLinkDeviceType_t *out)
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link,
+                                                        nvmlIntNvLinkDeviceType_t *out)
 {
     NEED(device && out && link < LINKS, NVML_ERROR_INVALID_ARGUMENT);
     *out = NVML_NVLINK_DEVICE_TYPE_GPU;

@@ -48,7 +48,8 @@ static inline void set_flag(void *flag)
     __atomic_store_n((uint32_t *)flag, 1, __ATOMIC_RELEASE);
 }
 
-static inline CUresult launch_words(CUfunction kernel, unsigned blocks, CUstream stream, CUdeviceptr words, uint32_t value)
+static inline CUresult launch_words(CUfunction kernel, unsigned blocks, CUstream stream, CUdeviceptr words,
+                                    uint32_t value)
 {
     void *params[] = {&words, &value};
     return cuLaunchKernel(kernel, blocks, 1, 1, 1, 1, 1, 0, stream, params, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What UDP alone can do, to compare the emulator with: goodput of full RoCEv2-sized packets (4096 bytes and 16 of headers and ICRC) as
- * super-packets of 15, and the round trip of 8 bytes; both ends spin. The receiver reads every byte and tells how far it is, and the
- * sender keeps a window, so that nothing is lost: what is counted has arrived.
+/* What UDP alone can do, to compare the emulator with: goodput of full RoCEv2-sized packets (4096 bytes and 16 of
+ * headers and ICRC) as super-packets of 15, and the round trip of 8 bytes; both ends spin. The receiver reads every
+ * byte and tells how far it is, and the sender keeps a window, so that nothing is lost: what is counted has arrived.
  * Usage: blaster serve | blaster ADDRESS SECONDS */
 #include <arpa/inet.h>
 #include <netinet/udp.h>
@@ -88,7 +88,8 @@ static double goodput(int fd, double seconds)
 {
     static uint8_t bytes[SUPER];
     int segment = SEGMENT;
-    uint64_t begin = now_ns(), end = begin + (uint64_t)(seconds * 1e9), sent = 0, told = 0, first = 0, heard = begin, word;
+    uint64_t begin = now_ns(), end = begin + (uint64_t)(seconds * 1e9), sent = 0, told = 0, first = 0, heard = begin,
+             word;
     memset(bytes, 1, sizeof(bytes)); /* real pages: untouched ones would all be the one page of zeros */
     setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
     while (now_ns() < end) {

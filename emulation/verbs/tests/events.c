@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints asynchronous events of a device, with the wall clock's milliseconds, until one PORT_ERR, PORT_ACTIVE and GID_CHANGE each came. Exit 1 after 60 s without.
- * Usage: events DEVICE */
+/* Prints asynchronous events of a device, with the wall clock's milliseconds, until one PORT_ERR, PORT_ACTIVE and
+ * GID_CHANGE each came. Exit 1 after 60 s without. Usage: events DEVICE */
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer: frames as they come from the packet socket, and the headers alone; what parses must build again to the same bytes. */
+/* libFuzzer: frames as they come from the packet socket, and the headers alone; what parses must build again to the
+ * same bytes. */
 #include "icrc.h"
 #include "packet.h"
 #include "wire.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Randomised peer test: two processes, all operations of a reliable queue pair, random sizes and lists, every byte checked. Faults
- * come from SOFTVERBS_FAULT. Usage: peer [SECONDS [SEED]]. Exit 77: no packet socket or no loopback device here. */
+/* Randomised peer test: two processes, all operations of a reliable queue pair, random sizes and lists, every byte
+ * checked. Faults come from SOFTVERBS_FAULT. Usage: peer [SECONDS [SEED]]. Exit 77: no packet socket or no loopback
+ * device here. */
 #include "peer.h"
 
 #include <errno.h>
@@ -16,13 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                                                                    \
-    do {                                                                                                                    \
-        if (!(condition)) {                                                                                                 \
-            fprintf(stderr, "peer %d round %u: %s:%d: %s (errno %s)\n", me, now_round, __FILE__, __LINE__, #condition,      \
-                    strerror(errno));                                                                                       \
-            _exit(1);                                                                                                       \
-        }                                                                                                                   \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "peer %d round %u: %s:%d: %s (errno %s)\n", me, now_round, __FILE__, __LINE__, #condition, \
+                    strerror(errno));                                                                                  \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
     } while (0)
 #define ROUNDS_A_CONNECTION 40
 #define SOURCE_SIZE         (4 * SLOT_SIZE)
@@ -58,8 +59,8 @@ static void exchange(const void *give, void *take, size_t size)
     CHECK(recv(sock, take, size, MSG_WAITALL) == (ssize_t)size);
 }
 
-/* The queries take the emulator's lock: what its thread does for the peer is ordered after what was done before the barrier, and
- * before what follows it. */
+/* The queries take the emulator's lock: what its thread does for the peer is ordered after what was done before the
+ * barrier, and before what follows it. */
 static void barrier(void)
 {
     unsigned theirs_round = 0;
@@ -120,20 +121,24 @@ static void to_ready(const uint64_t *draws)
         .rq_psn = theirs.psn,
         .max_dest_rd_atomic = 16,
         .min_rnr_timer = 1,
-        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = theirs.gid, .flow_label = (uint32_t)draws[1], .hop_limit = 1}},
+        .ah_attr = {.is_global = 1,
+                    .port_num = 1,
+                    .grh = {.dgid = theirs.gid, .flow_label = (uint32_t)draws[1], .hop_limit = 1}},
     };
     CHECK(!ibv_modify_qp(qp, &rtr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                             IBV_QP_MIN_RNR_TIMER));
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
     struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 7, .rnr_retry = 7};
     rts.sq_psn = mine.psn;
     rts.max_rd_atomic = 1 + draws[2] % 16;
     CHECK(!ibv_modify_qp(qp, &rts,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                             IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-/* A READ request that the network has copied is executed when the copy comes, be it rounds after the requester's completion; its
- * answer is then dropped. So what may be read keeps its content as long as the queue pair lives: each READ takes another part of it. */
+/* A READ request that the network has copied is executed when the copy comes, be it rounds after the requester's
+ * completion; its answer is then dropped. So what may be read keeps its content as long as the queue pair lives: each
+ * READ takes another part of it. */
 static void fill_source(uint64_t *to, int side)
 {
     uint64_t state = (uint64_t)now_round << 1 | (unsigned)side;
@@ -151,13 +156,18 @@ static void connect_peers(uint64_t *state)
         .send_cq = send_cq,
         .recv_cq = recv_cq,
         .qp_type = IBV_QPT_RC,
-        .cap = {.max_send_wr = 2 * SLOTS, .max_recv_wr = 2 * SLOTS, .max_send_sge = PIECES, .max_recv_sge = PIECES, .max_inline_data = 256},
+        .cap = {.max_send_wr = 2 * SLOTS,
+                .max_recv_wr = 2 * SLOTS,
+                .max_send_sge = PIECES,
+                .max_recv_sge = PIECES,
+                .max_inline_data = 256},
     };
     if (draws[3] & 1)
         CHECK((srq = ibv_create_srq(pd, &shared)));
     init.srq = srq;
     CHECK((qp = ibv_create_qp(pd, &init)));
-    mine = (struct card){.qpn = qp->qp_num, .rkey_source = mr_source->rkey, .rkey_in = mr_in->rkey, .rkey_words = mr_words->rkey};
+    mine = (struct card){
+        .qpn = qp->qp_num, .rkey_source = mr_source->rkey, .rkey_in = mr_in->rkey, .rkey_words = mr_words->rkey};
     mine.psn = (uint32_t)(draws[1] >> 32 ^ (uint32_t)me * 77777u) & 0xffffff;
     if (draws[2] & 0x100)
         mine.psn = 0xfffff0; /* wraps soon */
@@ -223,7 +233,9 @@ static int post_receives(const struct plan *plan, int n)
         struct ibv_recv_wr wr = {.wr_id = (uint64_t)i, .sg_list = list}, *bad;
         if (!takes_receive(&plan[i]))
             continue;
-        wr.num_sge = plan[i].kind == PLAN_WRITE_IMM ? 0 : cut(list, in + (size_t)i * SLOT_SIZE, plan[i].size, mr_in->lkey, plan[i].landing);
+        wr.num_sge = plan[i].kind == PLAN_WRITE_IMM
+                         ? 0
+                         : cut(list, in + (size_t)i * SLOT_SIZE, plan[i].size, mr_in->lkey, plan[i].landing);
         CHECK(!(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad)));
         posted++;
     }
@@ -258,7 +270,9 @@ static void set_remote(struct ibv_send_wr *wr, const struct plan *plan, int slot
         wr->opcode = plan->kind == PLAN_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
         wr->wr.atomic.remote_addr = theirs.words + (uint64_t)slot * 8;
         wr->wr.atomic.rkey = theirs.rkey_words;
-        wr->wr.atomic.compare_add = plan->kind == PLAN_ADD ? plan->operand : plan->operand & 1 ? shadow[slot] : ~shadow[slot];
+        wr->wr.atomic.compare_add = plan->kind == PLAN_ADD ? plan->operand
+                                    : plan->operand & 1    ? shadow[slot]
+                                                           : ~shadow[slot];
         wr->wr.atomic.swap = plan->operand;
     }
 }
@@ -274,7 +288,8 @@ static void post_one(const struct plan *plan, int slot)
     else
         wr.num_sge = cut(list, out + (size_t)slot * SLOT_SIZE, plan->size, mr_out->lkey, plan->pieces);
     set_remote(&wr, plan, slot);
-    wr.send_flags = (plan->signaled ? IBV_SEND_SIGNALED : 0) | (plan->inlined ? IBV_SEND_INLINE : 0) | (plan->fenced ? IBV_SEND_FENCE : 0);
+    wr.send_flags = (plan->signaled ? IBV_SEND_SIGNALED : 0) | (plan->inlined ? IBV_SEND_INLINE : 0) |
+                    (plan->fenced ? IBV_SEND_FENCE : 0);
     CHECK(!ibv_post_send(qp, &wr, &bad));
 }
 
@@ -327,7 +342,8 @@ static void wait_all(const struct plan *own, int n, const struct plan *peer, int
     unsigned turns = 0;
     while (done_of(own, sent, false) < sends || done_of(peer, received, true) < receives) {
         bool sleeps = now_round % 3 == 0;
-        CHECK(++turns % 4096 || poll(&link, 1, 0) <= 0 || !(link.revents & (POLLRDHUP | POLLHUP))); /* the peer has died */
+        CHECK(++turns % 4096 || poll(&link, 1, 0) <= 0 ||
+              !(link.revents & (POLLRDHUP | POLLHUP))); /* the peer has died */
         if (sleeps)
             CHECK(!ibv_req_notify_cq(send_cq, 0) && !ibv_req_notify_cq(recv_cq, 0));
         int before = sent + received;

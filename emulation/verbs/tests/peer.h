@@ -15,8 +15,8 @@ enum plan_kind { PLAN_SEND, PLAN_SEND_IMM, PLAN_WRITE, PLAN_WRITE_IMM, PLAN_READ
 struct plan {
     enum plan_kind kind;
     uint32_t size;
-    int pieces;       /* of the initiator's list */
-    int landing;      /* of the receiver's list */
+    int pieces;  /* of the initiator's list */
+    int landing; /* of the receiver's list */
     bool signaled, inlined, fenced;
     uint64_t operand;
 };

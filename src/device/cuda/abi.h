@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The binary interface of the CUDA driver, as far as the library uses it: names, numbers and layouts are the driver's. */
+/* The binary interface of the CUDA driver, as far as the library uses it: names, numbers and layouts are the driver's.
+ */
 #ifndef TUTTI_DEVICE_CUDA_ABI_H
 #define TUTTI_DEVICE_CUDA_ABI_H
 
@@ -120,7 +121,10 @@ typedef enum CUevent_flags_enum {
     CU_EVENT_INTERPROCESS = 4
 } CUevent_flags;
 
-typedef enum CUevent_record_flags_enum { CU_EVENT_RECORD_DEFAULT = 0, CU_EVENT_RECORD_EXTERNAL = 1 } CUevent_record_flags;
+typedef enum CUevent_record_flags_enum {
+    CU_EVENT_RECORD_DEFAULT = 0,
+    CU_EVENT_RECORD_EXTERNAL = 1
+} CUevent_record_flags;
 
 typedef enum CUevent_wait_flags_enum { CU_EVENT_WAIT_DEFAULT = 0, CU_EVENT_WAIT_EXTERNAL = 1 } CUevent_wait_flags;
 
@@ -200,7 +204,10 @@ typedef enum CUmemLocationType_enum {
     CU_MEM_LOCATION_TYPE_HOST = 2
 } CUmemLocationType;
 
-typedef enum CUmemAllocationType_enum { CU_MEM_ALLOCATION_TYPE_INVALID = 0, CU_MEM_ALLOCATION_TYPE_PINNED = 1 } CUmemAllocationType;
+typedef enum CUmemAllocationType_enum {
+    CU_MEM_ALLOCATION_TYPE_INVALID = 0,
+    CU_MEM_ALLOCATION_TYPE_PINNED = 1
+} CUmemAllocationType;
 
 typedef enum CUmemAccess_flags_enum {
     CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,

@@ -13,7 +13,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
 static struct cuda_device *devices[CUDA_DEVICES];
-static bool closing[CUDA_DEVICES]; /* outside of the lock: that may wait for the GPU's work, and others want other GPUs */
+static bool
+    closing[CUDA_DEVICES]; /* outside of the lock: that may wait for the GPU's work, and others want other GPUs */
 
 tutti_result_t cuda_device_count(int *count)
 {
@@ -43,8 +44,8 @@ tutti_result_t cuda_device_current(int *ordinal)
 /* ---- contexts ---- */
 
 /*
- * Of this thread's cuda_enter(): bit 0: the innermost one pushed a context, which its cuda_leave() must pop; the context that is
- * current by them, NULL where that is not known. Between an enter and its leave nobody else changes it.
+ * Of this thread's cuda_enter(): bit 0: the innermost one pushed a context, which its cuda_leave() must pop; the
+ * context that is current by them, NULL where that is not known. Between an enter and its leave nobody else changes it.
  */
 static _Thread_local struct {
     uint64_t pushed;
@@ -180,7 +181,8 @@ tutti_result_t cuda_device_acquire(int ordinal, struct cuda_device **out)
     if (result != TUTTI_SUCCESS)
         return result;
     if (ordinal < 0 || ordinal >= count || ordinal >= CUDA_DEVICES)
-        return error_set(TUTTI_INVALID_ARGUMENT, "use GPU %d: this process sees %d (CUDA_VISIBLE_DEVICES)", ordinal, count);
+        return error_set(TUTTI_INVALID_ARGUMENT, "use GPU %d: this process sees %d (CUDA_VISIBLE_DEVICES)", ordinal,
+                         count);
     pthread_mutex_lock(&lock);
     while (closing[ordinal])
         pthread_cond_wait(&closed, &lock);
@@ -217,15 +219,16 @@ void cuda_device_release(struct cuda_device *device)
 /* ---- peers ---- */
 
 /* Needs no context of either. */
-static tutti_result_t check_access(const struct cuda_driver *driver, const struct cuda_device *device, int peer, CUdevice *handle)
+static tutti_result_t check_access(const struct cuda_driver *driver, const struct cuda_device *device, int peer,
+                                   CUdevice *handle)
 {
     int can = 0;
     CUresult got = driver->DeviceGet(handle, peer);
     if (got == CUDA_SUCCESS)
         got = driver->DeviceCanAccessPeer(&can, device->handle, *handle);
     if (got == CUDA_SUCCESS && !can)
-        return error_set(TUTTI_INVALID_USAGE, "let GPU %d address the memory of GPU %d: this pair has no peer access", device->ordinal,
-                         peer);
+        return error_set(TUTTI_INVALID_USAGE, "let GPU %d address the memory of GPU %d: this pair has no peer access",
+                         device->ordinal, peer);
     return cuda_check(got, "ask about peer access");
 }
 
@@ -258,7 +261,8 @@ tutti_result_t cuda_device_peer(struct cuda_device *device, int peer_ordinal)
     if (result != TUTTI_SUCCESS || peer_ordinal == device->ordinal)
         return result;
     if (peer_ordinal < 0 || peer_ordinal >= CUDA_DEVICES)
-        return error_set(TUTTI_INVALID_ARGUMENT, "let GPU %d address GPU %d: there is none", device->ordinal, peer_ordinal);
+        return error_set(TUTTI_INVALID_ARGUMENT, "let GPU %d address GPU %d: there is none", device->ordinal,
+                         peer_ordinal);
     pthread_mutex_lock(&device->making);
     if (!(device->peers >> peer_ordinal & 1))
         result = enable(driver, device, peer_ordinal);
@@ -287,8 +291,11 @@ bool cuda_device_whole(const struct cuda_device *device, int peer_ordinal)
     const struct cuda_driver *driver;
     CUdevice handle;
     int atomic = 0;
-    return cuda_driver(&driver) == TUTTI_SUCCESS && driver->DeviceGetP2PAttribute && driver->DeviceGet(&handle, peer_ordinal) == CUDA_SUCCESS &&
-           driver->DeviceGetP2PAttribute(&atomic, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device->handle, handle) == CUDA_SUCCESS && atomic;
+    return cuda_driver(&driver) == TUTTI_SUCCESS && driver->DeviceGetP2PAttribute &&
+           driver->DeviceGet(&handle, peer_ordinal) == CUDA_SUCCESS &&
+           driver->DeviceGetP2PAttribute(&atomic, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device->handle,
+                                         handle) == CUDA_SUCCESS &&
+           atomic;
 }
 
 tutti_result_t cuda_device_find(const uint8_t uuid[16], int *ordinal)

@@ -63,7 +63,8 @@ static void start(const char *name)
         snprintf(complaint, sizeof complaint, "start the CUDA driver %.100s: %s; does nvidia-smi work here?", name,
                  cuda_result_text(result, text, sizeof text));
     else if (!devices)
-        snprintf(complaint, sizeof complaint, "the CUDA driver %.100s shows no GPU: look at CUDA_VISIBLE_DEVICES", name);
+        snprintf(complaint, sizeof complaint, "the CUDA driver %.100s shows no GPU: look at CUDA_VISIBLE_DEVICES",
+                 name);
 }
 
 static void load(void)
@@ -72,10 +73,11 @@ static void load(void)
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!library)
         snprintf(complaint, sizeof complaint,
-                 "load the CUDA driver: %.200s; is the NVIDIA driver installed? TUTTI_CUDA_LIBRARY names another file", dlerror());
+                 "load the CUDA driver: %.200s; is the NVIDIA driver installed? TUTTI_CUDA_LIBRARY names another file",
+                 dlerror());
     else if ((missing = fill(library)))
-        snprintf(complaint, sizeof complaint, "load the CUDA driver %.100s: it lacks %s; a driver of CUDA 12 or later is needed", name,
-                 missing);
+        snprintf(complaint, sizeof complaint,
+                 "load the CUDA driver %.100s: it lacks %s; a driver of CUDA 12 or later is needed", name, missing);
     else
         start(name);
     if (*complaint)

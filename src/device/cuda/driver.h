@@ -16,13 +16,14 @@ struct cuda_driver {
 };
 
 /*
- * The driver, loaded (TUTTI_CUDA_LIBRARY, default libcuda.so.1) and initialized by the first call; later calls give the same
- * answer. TUTTI_DEVICE_ERROR, always with the same sentence, where there is no driver, no GPU, or a driver that is too old.
- * Any thread. The first failure is logged at level info only: a host without GPUs is nothing to warn of.
+ * The driver, loaded (TUTTI_CUDA_LIBRARY, default libcuda.so.1) and initialized by the first call; later calls give the
+ * same answer. TUTTI_DEVICE_ERROR, always with the same sentence, where there is no driver, no GPU, or a driver that is
+ * too old. Any thread. The first failure is logged at level info only: a host without GPUs is nothing to warn of.
  */
 tutti_result_t cuda_driver(const struct cuda_driver **out);
 
-/* TUTTI_SUCCESS, or TUTTI_DEVICE_ERROR with a sentence: what was tried, and the driver's name and text for the result. */
+/* TUTTI_SUCCESS, or TUTTI_DEVICE_ERROR with a sentence: what was tried, and the driver's name and text for the result.
+ */
 tutti_result_t cuda_check(CUresult result, const char *tried);
 
 /* As cuda_check, without a log line: for what may well fail. */

@@ -78,9 +78,11 @@ static void alloc_fails(void)
     struct cuda_device *device = open_gpu();
     size_t before = free_bytes(device);
     CUdeviceptr address = 5;
-    CHECK(cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_DEVICE_ERROR && address == 5 && said("allocate 1048576 bytes on GPU 0"));
+    CHECK(cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_DEVICE_ERROR && address == 5 &&
+          said("allocate 1048576 bytes on GPU 0"));
     CHECK(free_bytes(device) == before);
-    CHECK(cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_SUCCESS && cuda_memory_free(device, address) == TUTTI_SUCCESS);
+    CHECK(cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_SUCCESS &&
+          cuda_memory_free(device, address) == TUTTI_SUCCESS);
     CHECK(free_bytes(device) == before);
     cuda_device_release(device);
 }
@@ -91,7 +93,8 @@ static void alloc_falls_back(void)
     struct cuda_range range;
     CUdeviceptr address;
     CHECK(cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_SUCCESS);
-    CHECK(cuda_range_of((void *)(uintptr_t)address, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE && !range.vmm);
+    CHECK(cuda_range_of((void *)(uintptr_t)address, &range) == TUTTI_SUCCESS && range.kind == CUDA_DEVICE &&
+          !range.vmm);
     CHECK(cuda_memory_free(device, address) == TUTTI_SUCCESS);
     cuda_device_release(device);
 }
@@ -107,8 +110,13 @@ static void free_fails(void)
 
 static void test_alloc(void **state)
 {
-    static const char *const calls[] = {"cuMemGetAllocationGranularity:1", "cuMemCreate:1",          "cuMemAddressReserve:1", "cuMemMap:1",
-                                        "cuMemSetAccess:1",                "cuStreamCreateWithPriority:1", "cuMemsetD8Async:1",
+    static const char *const calls[] = {"cuMemGetAllocationGranularity:1",
+                                        "cuMemCreate:1",
+                                        "cuMemAddressReserve:1",
+                                        "cuMemMap:1",
+                                        "cuMemSetAccess:1",
+                                        "cuStreamCreateWithPriority:1",
+                                        "cuMemsetD8Async:1",
                                         "cuStreamSynchronize:1"};
     (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -140,7 +148,8 @@ static CUdeviceptr export_one(struct cuda_device *device, struct cuda_handle *ha
     struct cuda_range range;
     CUdeviceptr address;
     cuda_enter(device);
-    CHECK(mapped ? cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_SUCCESS : cu->MemAlloc(&address, 1 << 20) == CUDA_SUCCESS);
+    CHECK(mapped ? cuda_memory_alloc(device, 1 << 20, &address) == TUTTI_SUCCESS
+                 : cu->MemAlloc(&address, 1 << 20) == CUDA_SUCCESS);
     cuda_leave();
     CHECK(cuda_range_of((void *)(uintptr_t)address, &range) == TUTTI_SUCCESS);
     *result = cuda_export(&range, handle, fd);
@@ -169,7 +178,8 @@ static void import_fails(void)
     CUdeviceptr address = export_one(device, &handle, &fd, &result), there = 9;
     CHECK(result == TUTTI_SUCCESS);
     CHECK(cuda_import(device, &handle, fd, &there) == TUTTI_DEVICE_ERROR && there == 9 && said("descriptor"));
-    CHECK(cuda_import(device, &handle, fd, &there) == TUTTI_SUCCESS && cuda_unimport(device, &handle, there) == TUTTI_SUCCESS);
+    CHECK(cuda_import(device, &handle, fd, &there) == TUTTI_SUCCESS &&
+          cuda_unimport(device, &handle, there) == TUTTI_SUCCESS);
     close(fd);
     CHECK(cuda_memory_free(device, address) == TUTTI_SUCCESS && free_bytes(device) == before);
     cuda_device_release(device);
@@ -215,7 +225,8 @@ static void search_fails(void)
 {
     struct cuda_device *device = open_gpu();
     int ordinal = 0;
-    CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_DEVICE_ERROR && said("which GPU is which") && ordinal == -1);
+    CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_DEVICE_ERROR && said("which GPU is which") &&
+          ordinal == -1);
     CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_SUCCESS && ordinal == 0);
     cuda_device_release(device);
 }
@@ -255,7 +266,8 @@ static void test_load(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_start), cmocka_unit_test(test_alloc), cmocka_unit_test(test_share),
-                                       cmocka_unit_test(test_peers), cmocka_unit_test(test_load)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_start), cmocka_unit_test(test_alloc),
+                                       cmocka_unit_test(test_share), cmocka_unit_test(test_peers),
+                                       cmocka_unit_test(test_load)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

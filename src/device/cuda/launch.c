@@ -2,24 +2,26 @@
 /* Grids of kernels. The limits were measured on four H200 of one host; see docs/device-cuda.md. */
 #include "device/cuda/launch.h"
 
-#define ONE_SHOT_EACH  KERNEL_LL_BYTES     /* of a stripe */
-#define TWO_SHOT_EACH  ((size_t)4 << 10)
-#define LINES_EACH     ((size_t)16 << 10) /* of a block */
-#define LINES_BLOCKS   (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
-#define BULK_EACH      ((size_t)32 << 10) /* of a block */
-#define HOST_EACH      ((size_t)128 << 10) /* the same, through host memory */
-#define HOST_LEAST     4
-#define HOST_SHORT     ((size_t)1 << 20) /* up to which chunks are as short as: */
-#define HOST_CHUNK     ((size_t)16 << 10)
-#define PEER_EACH    ((size_t)16 << 10)
+#define ONE_SHOT_EACH KERNEL_LL_BYTES /* of a stripe */
+#define TWO_SHOT_EACH ((size_t)4 << 10)
+#define LINES_EACH    ((size_t)16 << 10) /* of a block */
+#define LINES_BLOCKS  (KERNEL_LINES_WORKERS / (KERNEL_LINES_THREADS / 32))
+#define BULK_EACH     ((size_t)32 << 10)  /* of a block */
+#define HOST_EACH     ((size_t)128 << 10) /* the same, through host memory */
+#define HOST_LEAST    4
+#define HOST_SHORT    ((size_t)1 << 20) /* up to which chunks are as short as: */
+#define HOST_CHUNK    ((size_t)16 << 10)
+#define PEER_EACH     ((size_t)16 << 10)
 
-/* The library's own numbers of blocks: from so many bytes on so many. A block of these kernels sends or reduces 10 to 15 GB/s. */
+/* The library's own numbers of blocks: from so many bytes on so many. A block of these kernels sends or reduces 10 to
+ * 15 GB/s. */
 struct usual {
     uint64_t from;
     unsigned blocks;
 };
-static const struct usual reductions[] = {{0, 16}, {256 << 10, 64}, {(16 << 20) + 1, 32}, {UINT64_MAX, 0}}; /* of the longest 32 are as fast */
-static const struct usual messages[] = {{0, 16}, {1 << 20, 64}, {UINT64_MAX, 0}};                           /* of exchanges, and broadcasts */
+static const struct usual reductions[] = {
+    {0, 16}, {256 << 10, 64}, {(16 << 20) + 1, 32}, {UINT64_MAX, 0}};             /* of the longest 32 are as fast */
+static const struct usual messages[] = {{0, 16}, {1 << 20, 64}, {UINT64_MAX, 0}}; /* of exchanges, and broadcasts */
 static const struct usual through_host[] = {{0, 16}, {UINT64_MAX, 0}}; /* more of them that look hold up the data */
 
 static unsigned larger(unsigned x, unsigned y)
@@ -32,7 +34,8 @@ static unsigned smaller(unsigned x, unsigned y)
     return x < y ? x : y;
 }
 
-/* Half of the processors: a kernel that waits for a peer never keeps another one of ours away, for which that peer may wait. */
+/* Half of the processors: a kernel that waits for a peer never keeps another one of ours away, for which that peer may
+ * wait. */
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most)
 {
     struct kernel_room room = {least, most && most < KERNEL_STRIPES ? most : KERNEL_STRIPES};
@@ -72,7 +75,8 @@ static void shape_in_host(size_t bytes, struct kernel_room room, struct kernel_l
     out->chunk = bytes <= HOST_SHORT ? HOST_CHUNK : 2 * HOST_CHUNK;
 }
 
-void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out)
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host,
+                         struct kernel_launch *out)
 {
     const unsigned most = most_for(reductions, bytes, room);
     *out = (struct kernel_launch){.kernel = kernel};
@@ -149,7 +153,8 @@ static uint64_t all_bytes(const struct deal *deal, int n)
     return sum;
 }
 
-/* A block copies faster inside a GPU than over links, but peers share these: nearly as many as the message to one peer has. */
+/* A block copies faster inside a GPU than over links, but peers share these: nearly as many as the message to one peer
+ * has. */
 static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, unsigned others)
 {
     const int me = what->team.rank;
@@ -159,20 +164,27 @@ static unsigned own_blocks(const struct kernel_exchange *what, unsigned most, un
     return smaller(kernel_exchange_stripes(what, what->send_bytes[me]), larger(share, 1));
 }
 
-void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host, struct kernel_launch *out)
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host,
+                            struct kernel_launch *out)
 {
     const int n = what->team.nranks;
     struct deal sent = {{0}, {0}, {0}}, received = {{0}, {0}, {0}};
     deal_open(&sent, what, true);
     deal_open(&received, what, false);
-    const uint64_t bytes = all_bytes(&sent, n) > all_bytes(&received, n) ? all_bytes(&sent, n) : all_bytes(&received, n);
+    const uint64_t bytes =
+        all_bytes(&sent, n) > all_bytes(&received, n) ? all_bytes(&sent, n) : all_bytes(&received, n);
     const unsigned most = most_for(in_host ? through_host : messages, bytes + what->send_bytes[what->team.rank], room);
-    const unsigned own = own_blocks(what, most, larger(deal_sum(&sent, n), deal_sum(&received, n))), others = most > own ? most - own : 0;
-    const unsigned used = larger(deal_out(&sent, n, others, what->out_end), deal_out(&received, n, others, what->in_end));
-    *out = (struct kernel_launch){.kernel = KERNEL_EXCHANGE, .blocks = larger(used + own, 1), .threads = KERNEL_EXCHANGE_THREADS};
+    const unsigned own = own_blocks(what, most, larger(deal_sum(&sent, n), deal_sum(&received, n))),
+                   others = most > own ? most - own : 0;
+    const unsigned used =
+        larger(deal_out(&sent, n, others, what->out_end), deal_out(&received, n, others, what->in_end));
+    *out = (struct kernel_launch){
+        .kernel = KERNEL_EXCHANGE, .blocks = larger(used + own, 1), .threads = KERNEL_EXCHANGE_THREADS};
 }
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
-    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN, .blocks = parts(bytes, KERNEL_CHAIN_EACH, most_for(messages, bytes, room)), .threads = KERNEL_CHAIN_THREADS};
+    *out = (struct kernel_launch){.kernel = KERNEL_CHAIN,
+                                  .blocks = parts(bytes, KERNEL_CHAIN_EACH, most_for(messages, bytes, room)),
+                                  .threads = KERNEL_CHAIN_THREADS};
 }

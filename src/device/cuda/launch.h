@@ -7,7 +7,18 @@
 
 #include <stddef.h>
 
-enum kernel_id { KERNEL_EXCHANGE, KERNEL_CHAIN, KERNEL_COURIER, KERNEL_REDUCE_ONE, KERNEL_REDUCE_TWO, KERNEL_REDUCE_BULK, KERNEL_REDUCE_PEER, KERNEL_REDUCE_LINES, KERNEL_COUNT, KERNEL_NONE = KERNEL_COUNT };
+enum kernel_id {
+    KERNEL_EXCHANGE,
+    KERNEL_CHAIN,
+    KERNEL_COURIER,
+    KERNEL_REDUCE_ONE,
+    KERNEL_REDUCE_TWO,
+    KERNEL_REDUCE_BULK,
+    KERNEL_REDUCE_PEER,
+    KERNEL_REDUCE_LINES,
+    KERNEL_COUNT,
+    KERNEL_NONE = KERNEL_COUNT
+};
 #define KERNEL_FAMILIES (KERNEL_COUNT - KERNEL_REDUCE_ONE)
 
 struct kernel_launch {
@@ -18,8 +29,9 @@ struct kernel_launch {
 };
 
 /*
- * Blocks that a launch may have. A block may need a processor of the GPU for itself, and waits there for its peers: so a launch must leave
- * room for another one (kernel_room()). least: where there is work for so many, not fewer for the sake of other kernels.
+ * Blocks that a launch may have. A block may need a processor of the GPU for itself, and waits there for its peers: so
+ * a launch must leave room for another one (kernel_room()). least: where there is work for so many, not fewer for the
+ * sake of other kernels.
  */
 struct kernel_room {
     unsigned least, most;
@@ -29,11 +41,13 @@ struct kernel_room {
 struct kernel_room kernel_room(unsigned processors, unsigned least, unsigned most);
 
 /* Deals the blocks out, too. At least one for each message, whatever the room is. Here ranks may differ. */
-void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host, struct kernel_launch *out);
+void kernel_choose_exchange(struct kernel_exchange *what, struct kernel_room room, bool in_host,
+                            struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */
-void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host, struct kernel_launch *out);
+void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host,
+                         struct kernel_launch *out);
 
 #endif

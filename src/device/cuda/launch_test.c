@@ -53,7 +53,8 @@ static void test_reductions_keep_within_bounds(void **state)
     for (int kernel = KERNEL_REDUCE_ONE; kernel < KERNEL_COUNT; kernel++)
         for (unsigned shift = 0; shift < 40; shift++)
             for (unsigned most = 1; most <= KERNEL_STRIPES; most += 1 + most / 3) {
-                const struct kernel_launch launch = shape((enum kernel_id)kernel, ((size_t)1 << shift) + 1, (struct kernel_room){most / 2, most}, false);
+                const struct kernel_launch launch = shape((enum kernel_id)kernel, ((size_t)1 << shift) + 1,
+                                                          (struct kernel_room){most / 2, most}, false);
                 assert_int_equal(launch.kernel, kernel);
                 assert_true(launch.blocks >= 1 && launch.blocks <= most && launch.stripes <= KERNEL_STRIPES);
                 assert_true(launch.stripes <= 2 * launch.blocks);
@@ -115,7 +116,10 @@ static void test_exchanges(void **state)
 /* Two GPUs pass each other 16 MiB, and keep as much: neither the peer's blocks nor its own are few. */
 static void test_long_exchanges(void **state)
 {
-    struct kernel_exchange what = {.team = {.rank = 1, .nranks = 2}, .send_bytes = {16 << 20, 16 << 20}, .recv_bytes = {16 << 20, 16 << 20}, .recv = {0, &what}};
+    struct kernel_exchange what = {.team = {.rank = 1, .nranks = 2},
+                                   .send_bytes = {16 << 20, 16 << 20},
+                                   .recv_bytes = {16 << 20, 16 << 20},
+                                   .recv = {0, &what}};
     struct kernel_launch launch;
     kernel_choose_exchange(&what, usual, false, &launch);
     assert_int_equal(what.out_end[1], KERNEL_EXCHANGE_MOST);
@@ -137,7 +141,8 @@ static void test_exchanges_keep_within_bounds(void **state)
                     what.recv_bytes[p] = ((uint64_t)1 << shift) >> (p == n / 2 ? 0 : n - p);
                 }
                 kernel_choose_exchange(&what, (struct kernel_room){0, most}, shift % 2, &launch);
-                const unsigned usual_most = shift % 2 || shift < 17 ? 16 : 64, bound = most < usual_most ? most : usual_most;
+                const unsigned usual_most = shift % 2 || shift < 17 ? 16 : 64,
+                               bound = most < usual_most ? most : usual_most;
                 assert_true(launch.blocks >= 1 && launch.blocks <= (bound < (unsigned)n ? (unsigned)n : bound));
                 check_deal(&what, &launch, true);
                 check_deal(&what, &launch, false);

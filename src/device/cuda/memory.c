@@ -18,8 +18,8 @@ static CUmemAllocationProp properties(const struct cuda_device *device)
                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle}};
 }
 
-CUresult cuda_map(const struct cuda_driver *driver, const struct cuda_device *device, CUmemGenericAllocationHandle handle, size_t size,
-                  CUdeviceptr *out)
+CUresult cuda_map(const struct cuda_driver *driver, const struct cuda_device *device,
+                  CUmemGenericAllocationHandle handle, size_t size, CUdeviceptr *out)
 {
     CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, device->handle}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr address = 0;
@@ -47,7 +47,8 @@ CUresult cuda_unmap(const struct cuda_driver *driver, CUdeviceptr address, size_
 }
 
 /* The mapping keeps the memory: the handle need not be kept. */
-static CUresult alloc_mapped(const struct cuda_driver *driver, const struct cuda_device *device, size_t size, CUdeviceptr *out)
+static CUresult alloc_mapped(const struct cuda_driver *driver, const struct cuda_device *device, size_t size,
+                             CUdeviceptr *out)
 {
     CUmemAllocationProp what = properties(device);
     CUmemGenericAllocationHandle handle;
@@ -75,7 +76,8 @@ static CUresult zero(const struct cuda_driver *driver, CUdeviceptr address, size
         return got;
     got = driver->MemsetD8Async(address, 0, size, stream);
     if (got == CUDA_SUCCESS && (got = driver->StreamSynchronize(stream)) != CUDA_SUCCESS)
-        driver->StreamSynchronize(stream); /* the memory is given back: nothing may still write to it, if that can be had */
+        driver->StreamSynchronize(
+            stream); /* the memory is given back: nothing may still write to it, if that can be had */
     driver->StreamDestroy(stream);
     return got;
 }
@@ -85,7 +87,8 @@ static CUresult release(const struct cuda_driver *driver, const struct cuda_rang
     return range->vmm ? cuda_unmap(driver, range->base, range->size) : driver->MemFree(range->base);
 }
 
-static CUresult alloc_zeroed(const struct cuda_driver *driver, const struct cuda_device *device, size_t size, CUdeviceptr *out)
+static CUresult alloc_zeroed(const struct cuda_driver *driver, const struct cuda_device *device, size_t size,
+                             CUdeviceptr *out)
 {
     struct cuda_range range;
     CUresult got = CUDA_ERROR_NOT_SUPPORTED;
@@ -132,8 +135,8 @@ tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address)
     if (result != TUTTI_SUCCESS)
         return result;
     if (range.kind != CUDA_DEVICE || range.base != address || range.ordinal != device->ordinal)
-        return error_set(TUTTI_INVALID_ARGUMENT, "free 0x%llx on GPU %d: no allocation of this GPU begins there", address,
-                         device->ordinal);
+        return error_set(TUTTI_INVALID_ARGUMENT, "free 0x%llx on GPU %d: no allocation of this GPU begins there",
+                         address, device->ordinal);
     cuda_relaxed_enter(device, &relaxed);
     CUresult got = release(driver, &range);
     cuda_relaxed_leave(&relaxed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pointer points at, and how memory of one process becomes addressable in another. No call changes the context. */
+/* What a pointer points at, and how memory of one process becomes addressable in another. No call changes the context.
+ */
 #ifndef TUTTI_DEVICE_CUDA_MEMORY_H
 #define TUTTI_DEVICE_CUDA_MEMORY_H
 
@@ -14,33 +15,34 @@ enum cuda_kind {
 
 struct cuda_range {
     enum cuda_kind kind;
-    int ordinal;       /* of the device that owns it; -1 for CUDA_HOST */
-    CUdeviceptr base;  /* the allocation, or the mapped piece of a reservation, that the pointer lies in */
+    int ordinal;      /* of the device that owns it; -1 for CUDA_HOST */
+    CUdeviceptr base; /* the allocation, or the mapped piece of a reservation, that the pointer lies in */
     size_t size;
-    uint64_t id;       /* of the allocation: changes when memory is freed and allocated again at the same address */
-    bool vmm;          /* mapped by cuMemMap: shared by descriptor, not by IPC handle */
+    uint64_t id; /* of the allocation: changes when memory is freed and allocated again at the same address */
+    bool vmm;    /* mapped by cuMemMap: shared by descriptor, not by IPC handle */
 };
 
-/* Never fails for host pointers: kind CUDA_HOST, base the pointer, size 0. Without a driver all pointers are. TUTTI_DEVICE_ERROR
- * when the driver does not answer any more, as after a fault of a kernel. */
+/* Never fails for host pointers: kind CUDA_HOST, base the pointer, size 0. Without a driver all pointers are.
+ * TUTTI_DEVICE_ERROR when the driver does not answer any more, as after a fault of a kernel. */
 tutti_result_t cuda_range_of(const void *pointer, struct cuda_range *out);
 
 /* Travels between processes of one host, of one build. A VMM handle goes with its descriptor (SCM_RIGHTS). */
 struct cuda_handle {
-    uint32_t how;    /* CUDA_BY_IPC, CUDA_BY_DESCRIPTOR */
-    uint32_t pieces; /* mappings behind the range: 1 */
-    uint64_t size;   /* bytes of the range */
-    uint64_t id;     /* the range's */
-    uint64_t base;   /* of the range, where it was exported */
+    uint32_t how;     /* CUDA_BY_IPC, CUDA_BY_DESCRIPTOR */
+    uint32_t pieces;  /* mappings behind the range: 1 */
+    uint64_t size;    /* bytes of the range */
+    uint64_t id;      /* the range's */
+    uint64_t base;    /* of the range, where it was exported */
     uint64_t process; /* who exported it: IPC handles cannot be opened where they were made */
-    uint64_t serial; /* of its exports: of two of other memory at one base the higher is of what is there now */
+    uint64_t serial;  /* of its exports: of two of other memory at one base the higher is of what is there now */
     uint8_t ipc[64];
 };
 
 enum { CUDA_BY_IPC = 1, CUDA_BY_DESCRIPTOR = 2 };
 
-/* *fd: the caller's to send and close; -1 unless by descriptor. TUTTI_INVALID_USAGE, and what to do, for memory that cannot be
- * shared: host, pinned and managed memory, and mapped memory that was made without a descriptor handle type. */
+/* *fd: the caller's to send and close; -1 unless by descriptor. TUTTI_INVALID_USAGE, and what to do, for memory that
+ * cannot be shared: host, pinned and managed memory, and mapped memory that was made without a descriptor handle type.
+ */
 tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *out, int *fd);
 
 /* Maps memory of another process for `device`; *out is where the range's base is here. `fd` stays the caller's. */

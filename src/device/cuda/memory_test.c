@@ -75,7 +75,8 @@ static void devices_are_counted(void)
     struct cuda_device *device = open_gpu(0), *again = open_gpu(0), *none = NULL;
     unsigned flags;
     int count, active, current_ordinal = -1;
-    CHECK(device == again && device->users == 2 && device->sms > 0 && device->major > 0 && strlen(device->bus_id) == 12);
+    CHECK(device == again && device->users == 2 && device->sms > 0 && device->major > 0 &&
+          strlen(device->bus_id) == 12);
     CHECK(cuda_device_count(&count) == TUTTI_SUCCESS && count > 0);
     CHECK(cuda_device_acquire(count, &none) == TUTTI_INVALID_ARGUMENT && !none && said("this process sees"));
     CHECK(cuda_device_acquire(-1, &none) == TUTTI_INVALID_ARGUMENT && !none);
@@ -135,7 +136,8 @@ static void peers(void)
     CHECK(cuda_device_peer(device, 0) == TUTTI_SUCCESS);
     CHECK(cuda_device_peer(device, 1) == TUTTI_SUCCESS && (device->peers & 2));
     CHECK(cuda_device_peer(device, 1) == TUTTI_SUCCESS);
-    CHECK(cuda_device_peer(device, -1) == TUTTI_INVALID_ARGUMENT && cuda_device_peer(device, 64) == TUTTI_INVALID_ARGUMENT);
+    CHECK(cuda_device_peer(device, -1) == TUTTI_INVALID_ARGUMENT &&
+          cuda_device_peer(device, 64) == TUTTI_INVALID_ARGUMENT);
     CHECK(cuda_device_peer(device, 63) == TUTTI_DEVICE_ERROR);
     CHECK(cu->DevicePrimaryCtxGetState(1, &flags, &active) == CUDA_SUCCESS && active);
     cuda_device_release(device);
@@ -157,7 +159,8 @@ static void found_without_context(void)
     CHECK(cuda_device_find(device->uuid, &ordinal) == TUTTI_SUCCESS && ordinal == 0);
     memset(uuid.bytes, 0x5a, sizeof uuid.bytes);
     CHECK(cuda_device_find((const uint8_t *)uuid.bytes, &ordinal) == TUTTI_SUCCESS && ordinal == -1);
-    CHECK(cuda_device_reaches(device, 0) == TUTTI_SUCCESS && cuda_device_reaches(device, 1) == TUTTI_SUCCESS && !device->peers);
+    CHECK(cuda_device_reaches(device, 0) == TUTTI_SUCCESS && cuda_device_reaches(device, 1) == TUTTI_SUCCESS &&
+          !device->peers);
     CHECK(cuda_device_reaches(device, -1) == TUTTI_DEVICE_ERROR);
     CHECK(cuda_device_whole(device, 1) && !cuda_device_whole(device, -1) && !cuda_device_whole(device, 0));
     CHECK(cu->DevicePrimaryCtxGetState(1, &flags, &active) == CUDA_SUCCESS && !active);
@@ -175,7 +178,8 @@ static void allocations_are_zero_and_known(void)
     CHECK(zero_at(device, address, size));
     struct cuda_range range = range_at(address), inside = range_at(address + size - 1);
     CHECK(range.kind == CUDA_DEVICE && range.ordinal == 0 && range.base == address && range.size >= size && range.id);
-    CHECK(range.vmm == device->vmm && inside.vmm == range.vmm && inside.kind == range.kind && inside.ordinal == range.ordinal);
+    CHECK(range.vmm == device->vmm && inside.vmm == range.vmm && inside.kind == range.kind &&
+          inside.ordinal == range.ordinal);
     CHECK(inside.base == range.base && inside.size == range.size && inside.id == range.id && !current());
     CHECK(cuda_memory_free(device, address + 1) == TUTTI_INVALID_ARGUMENT && said("no allocation"));
     CHECK(cuda_memory_free(device, address) == TUTTI_SUCCESS && range_at(address).kind == CUDA_HOST);
@@ -203,7 +207,8 @@ static void kinds_are_told_apart(void)
     void *pinned, *registered = aligned_alloc(4096, 8192);
     int local;
     cuda_enter(device);
-    CHECK(cu->MemAlloc(&plain, 4096) == CUDA_SUCCESS && cu->MemHostAlloc(&pinned, 4096, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS);
+    CHECK(cu->MemAlloc(&plain, 4096) == CUDA_SUCCESS &&
+          cu->MemHostAlloc(&pinned, 4096, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS);
     CHECK(cu->MemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
     CHECK(registered && cu->MemHostRegister(registered, 8192, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS);
     cuda_leave();
@@ -224,7 +229,8 @@ static void kinds_are_told_apart(void)
 static void pieces_are_ranges(void)
 {
     struct cuda_device *device = open_gpu(0);
-    CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle}};
+    CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle}};
     CUmemAccessDesc who = {what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle;
     CUdeviceptr base;
@@ -236,7 +242,8 @@ static void pieces_are_ranges(void)
     CHECK(cu->MemAddressReserve(&base, 4 * unit, 0, 0, 0) == CUDA_SUCCESS);
     for (int i = 0; i < 2; i++) {
         CHECK(cu->MemCreate(&handle, unit, &what, 0) == CUDA_SUCCESS);
-        CHECK(cu->MemMap(base + (size_t)i * unit, unit, 0, handle, 0) == CUDA_SUCCESS && cu->MemRelease(handle) == CUDA_SUCCESS);
+        CHECK(cu->MemMap(base + (size_t)i * unit, unit, 0, handle, 0) == CUDA_SUCCESS &&
+              cu->MemRelease(handle) == CUDA_SUCCESS);
         CHECK(cu->MemSetAccess(base + (size_t)i * unit, unit, &who, 1) == CUDA_SUCCESS);
     }
     cuda_leave();

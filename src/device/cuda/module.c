@@ -22,9 +22,10 @@ static tutti_result_t cannot_load(const struct cuda_device *device, CUresult got
 {
     char text[200];
     if (!kernel_image_count)
-        return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d: this tutti was built without nvcc and has none", device->ordinal);
-    return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d (%s, compute capability %d.%d): %s", device->ordinal, device->name,
-                     device->major, device->minor, cuda_result_text(got, text, sizeof text));
+        return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d: this tutti was built without nvcc and has none",
+                         device->ordinal);
+    return error_set(TUTTI_DEVICE_ERROR, "load kernels on GPU %d (%s, compute capability %d.%d): %s", device->ordinal,
+                     device->name, device->major, device->minor, cuda_result_text(got, text, sizeof text));
 }
 
 static tutti_result_t load_modules(const struct cuda_driver *driver, struct cuda_device *device)
@@ -47,7 +48,8 @@ static void unload(const struct cuda_driver *driver, struct cuda_device *device)
     }
 }
 
-static tutti_result_t look_up(const struct cuda_driver *driver, const struct cuda_device *device, const char *name, CUfunction *out)
+static tutti_result_t look_up(const struct cuda_driver *driver, const struct cuda_device *device, const char *name,
+                              CUfunction *out)
 {
     char text[200];
     CUresult got = CUDA_ERROR_NOT_FOUND;
@@ -108,7 +110,8 @@ tutti_result_t cuda_device_load(struct cuda_device *device)
     return result;
 }
 
-static tutti_result_t choose(const struct cuda_device *device, enum kernel_id kernel, tutti_type_t type, CUfunction *out)
+static tutti_result_t choose(const struct cuda_device *device, enum kernel_id kernel, tutti_type_t type,
+                             CUfunction *out)
 {
     if (kernel < KERNEL_REDUCE_ONE) {
         *out = device->moves[kernel];
@@ -120,7 +123,8 @@ static tutti_result_t choose(const struct cuda_device *device, enum kernel_id ke
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params, CUstream stream)
+tutti_result_t cuda_launch(struct cuda_device *device, const struct kernel_launch *how, tutti_type_t type, void *params,
+                           CUstream stream)
 {
     const struct cuda_driver *driver;
     CUfunction function = NULL;

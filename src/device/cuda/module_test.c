@@ -46,7 +46,8 @@ static CUdeviceptr reach(const struct rank *user, const struct rank *owner, stru
     CUdeviceptr address;
     int fd;
     CHECK(cuda_range_of((void *)(uintptr_t)owner->window, &range) == TUTTI_SUCCESS);
-    CHECK(cuda_export(&range, handle, &fd) == TUTTI_SUCCESS && cuda_import(user->device, handle, fd, &address) == TUTTI_SUCCESS);
+    CHECK(cuda_export(&range, handle, &fd) == TUTTI_SUCCESS &&
+          cuda_import(user->device, handle, fd, &address) == TUTTI_SUCCESS);
     if (fd >= 0)
         close(fd);
     return address;
@@ -55,8 +56,13 @@ static CUdeviceptr reach(const struct rank *user, const struct rank *owner, stru
 static void launch(struct rank *ranks, int me, CUdeviceptr peer_window)
 {
     struct rank *rank = &ranks[me];
-    struct kernel_reduce params = {.team = {.rank = me, .nranks = RANKS}, .count = COUNT, .mode = KERNEL_ALLREDUCE, .wants = 1,
-                                   .gives = 1u << !me, .takes = 1u << !me, .op = TUTTI_SUM};
+    struct kernel_reduce params = {.team = {.rank = me, .nranks = RANKS},
+                                   .count = COUNT,
+                                   .mode = KERNEL_ALLREDUCE,
+                                   .wants = 1,
+                                   .gives = 1u << !me,
+                                   .takes = 1u << !me,
+                                   .op = TUTTI_SUM};
     struct kernel_launch how;
     params.team.window[me] = (unsigned char *)(uintptr_t)rank->window;
     params.team.window[!me] = (unsigned char *)(uintptr_t)peer_window;
@@ -71,7 +77,8 @@ static void finish_rank(struct rank *rank)
     float values[COUNT];
     cuda_enter(rank->device);
     CHECK(cu->StreamSynchronize(rank->stream) == CUDA_SUCCESS);
-    CHECK(cu->Memcpy((uintptr_t)values, rank->data, sizeof values) == CUDA_SUCCESS && cu->StreamDestroy(rank->stream) == CUDA_SUCCESS);
+    CHECK(cu->Memcpy((uintptr_t)values, rank->data, sizeof values) == CUDA_SUCCESS &&
+          cu->StreamDestroy(rank->stream) == CUDA_SUCCESS);
     cuda_leave();
     for (int i = 0; i < COUNT; i++)
         CHECK(values[i] == (float)(2 * i + 1));
@@ -173,7 +180,8 @@ static void exchange_with_oneself(void)
     CHECK(cu->StreamSynchronize(rank.stream) == CUDA_SUCCESS && cu->StreamDestroy(rank.stream) == CUDA_SUCCESS);
     CHECK(cu->Memcpy((uintptr_t)&value, rank.data, sizeof value) == CUDA_SUCCESS && value == 7);
     cuda_leave();
-    CHECK(cuda_memory_free(rank.device, rank.data) == TUTTI_SUCCESS && cuda_memory_free(rank.device, rank.window) == TUTTI_SUCCESS);
+    CHECK(cuda_memory_free(rank.device, rank.data) == TUTTI_SUCCESS &&
+          cuda_memory_free(rank.device, rank.window) == TUTTI_SUCCESS);
     cuda_device_release(rank.device);
 }
 
@@ -185,9 +193,11 @@ static void no_such_kernel(void)
     CHECK(cuda_device_acquire(0, &device) == TUTTI_SUCCESS);
     CHECK(cuda_launch(device, &how, TUTTI_TYPE_COUNT, &params, NULL) == TUTTI_INTERNAL_ERROR);
     how.kernel = KERNEL_COUNT;
-    CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_INTERNAL_ERROR && strstr(error_last(), "there is none"));
+    CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_INTERNAL_ERROR &&
+          strstr(error_last(), "there is none"));
     how = (struct kernel_launch){.kernel = KERNEL_REDUCE_ONE, .threads = 32};
-    CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_DEVICE_ERROR && strstr(error_last(), "launch a kernel"));
+    CHECK(cuda_launch(device, &how, TUTTI_FLOAT32, &params, NULL) == TUTTI_DEVICE_ERROR &&
+          strstr(error_last(), "launch a kernel"));
     cuda_device_release(device);
 }
 

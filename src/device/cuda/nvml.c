@@ -30,7 +30,7 @@ struct calls {
     int (*DeviceGetPciInfo)(nvmlDevice_t device, nvmlPciInfo_t *out);
     int (*DeviceGetNvLinkState)(nvmlDevice_t device, unsigned link, int *active);
     int (*DeviceGetNvLinkRemotePciInfo)(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *out);
-    int (*DeviceGetNvLinkRemoteDeviceType)(nvmlDevice_t device, unsigned link, int *type); /* may be NULL */
+    int (*DeviceGetNvLinkRemoteDeviceType)(nvmlDevice_t device, unsigned link, int *type);      /* may be NULL */
     int (*DeviceGetP2PStatus)(nvmlDevice_t device, nvmlDevice_t other, int index, int *status); /* may be NULL */
 };
 
@@ -74,7 +74,8 @@ static void load(void)
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     int got;
     if (!library)
-        snprintf(complaint, sizeof complaint, "load NVIDIA's management library: %.200s; is the NVIDIA driver installed?", dlerror());
+        snprintf(complaint, sizeof complaint,
+                 "load NVIDIA's management library: %.200s; is the NVIDIA driver installed?", dlerror());
     else if ((missing = fill(library)))
         snprintf(complaint, sizeof complaint, "load NVIDIA's management library %.100s: it lacks %s", name, missing);
     else if ((got = nvml.Init()) != OK)
@@ -106,7 +107,9 @@ tutti_result_t nvml_driver_version(char *out, size_t size)
 {
     tutti_result_t result = ready();
     *out = 0;
-    return result == TUTTI_SUCCESS ? check(nvml.SystemGetDriverVersion(out, (unsigned)size), "ask for the driver's version") : result;
+    return result == TUTTI_SUCCESS
+               ? check(nvml.SystemGetDriverVersion(out, (unsigned)size), "ask for the driver's version")
+               : result;
 }
 
 static tutti_result_t find(int index, nvmlDevice_t *out)

@@ -12,9 +12,9 @@ enum { NVML_LINKS = 36 };
 struct nvml_gpu {
     char bus_id[16]; /* 0000:17:00.0, as in sysfs */
     char name[64];
-    int links;       /* active NVLinks */
-    int switches;    /* of them, to a switch */
-    int remotes;     /* GPUs at the other ends of links that go to no switch */
+    int links;    /* active NVLinks */
+    int switches; /* of them, to a switch */
+    int remotes;  /* GPUs at the other ends of links that go to no switch */
     struct {
         char bus_id[16];
         int links;
@@ -32,7 +32,8 @@ enum nvml_peer {
     NVML_PEER_NVLINK
 };
 
-/* Whether two GPUs of this host are joined by NVLink, by their addresses on PCI (as in sysfs): also where CUDA shows this process neither. */
+/* Whether two GPUs of this host are joined by NVLink, by their addresses on PCI (as in sysfs): also where CUDA shows
+ * this process neither. */
 bool nvml_joined(const char *bus_id, const char *other);
 
 /* How GPU `index` reaches the memory of GPU `other`. */

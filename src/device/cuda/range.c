@@ -107,8 +107,8 @@ static tutti_result_t find_bounds(const struct cuda_driver *driver, CUdeviceptr 
     return cuda_check(got, "ask for the bounds of an allocation");
 }
 
-static tutti_result_t judge(const struct cuda_driver *driver, CUdeviceptr address, CUresult got, const struct facts *facts,
-                            struct cuda_range *out)
+static tutti_result_t judge(const struct cuda_driver *driver, CUdeviceptr address, CUresult got,
+                            const struct facts *facts, struct cuda_range *out)
 {
     if (got == CUDA_ERROR_INVALID_VALUE || got == CUDA_ERROR_INVALID_CONTEXT || got == CUDA_ERROR_DEINITIALIZED)
         return TUTTI_SUCCESS;

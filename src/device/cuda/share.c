@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of one process made addressable in another: IPC handles for what cuMemAlloc made, descriptors for what is mapped. */
+/* Memory of one process made addressable in another: IPC handles for what cuMemAlloc made, descriptors for what is
+ * mapped. */
 #include "device/cuda/memory.h"
 #include "device/cuda/internal.h"
 #include "base/error.h"
@@ -18,11 +19,13 @@ static uint64_t process;
 static uint32_t process_generation; /* in which it was made */
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Random rather than a pid, which is ambiguous between containers; made anew after a fork. 0: no randomness to be had. */
+/* Random rather than a pid, which is ambiguous between containers; made anew after a fork. 0: no randomness to be had.
+ */
 static uint64_t this_process(void)
 {
     pthread_mutex_lock(&process_lock);
-    if ((!process || process_generation != fork_generation) && random_bytes(&process, sizeof process) == TUTTI_SUCCESS) {
+    if ((!process || process_generation != fork_generation) &&
+        random_bytes(&process, sizeof process) == TUTTI_SUCCESS) {
         process |= 1;
         process_generation = fork_generation;
     }
@@ -35,10 +38,11 @@ static uint64_t this_process(void)
 
 static tutti_result_t cannot_share(const struct cuda_range *range, const char *why)
 {
-    return error_note(TUTTI_INVALID_USAGE,
-                     "share the %zu bytes at 0x%llx of GPU %d with other processes: %s; allocate with tutti_device_mem_alloc() or "
-                     "cudaMalloc()",
-                     range->size, range->base, range->ordinal, why);
+    return error_note(
+        TUTTI_INVALID_USAGE,
+        "share the %zu bytes at 0x%llx of GPU %d with other processes: %s; allocate with tutti_device_mem_alloc() or "
+        "cudaMalloc()",
+        range->size, range->base, range->ordinal, why);
 }
 
 static tutti_result_t export_descriptor(const struct cuda_driver *driver, const struct cuda_range *range, int *fd)
@@ -58,13 +62,15 @@ static tutti_result_t export_descriptor(const struct cuda_driver *driver, const 
         got = driver->MemExportToShareableHandle(&got_fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     driver->MemRelease(handle);
     if (got == CUDA_SUCCESS && !shareable)
-        return cannot_share(range, "it was made by cuMemCreate() without the handle type for file descriptors (PyTorch's expandable "
-                                   "segments do that)");
+        return cannot_share(
+            range, "it was made by cuMemCreate() without the handle type for file descriptors (PyTorch's expandable "
+                   "segments do that)");
     *fd = got_fd;
     return cuda_check(got, "export mapped memory as a file descriptor");
 }
 
-static tutti_result_t export_ipc(const struct cuda_driver *driver, const struct cuda_range *range, struct cuda_handle *out)
+static tutti_result_t export_ipc(const struct cuda_driver *driver, const struct cuda_range *range,
+                                 struct cuda_handle *out)
 {
     CUipcMemHandle handle;
     struct cuda_device *device;
@@ -85,7 +91,8 @@ static tutti_result_t export_ipc(const struct cuda_driver *driver, const struct 
     return TUTTI_SUCCESS;
 }
 
-static const char *const kinds[] = {[CUDA_HOST] = "host", [CUDA_PINNED] = "pinned", [CUDA_DEVICE] = "device", [CUDA_MANAGED] = "managed"};
+static const char *const kinds[] = {
+    [CUDA_HOST] = "host", [CUDA_PINNED] = "pinned", [CUDA_DEVICE] = "device", [CUDA_MANAGED] = "managed"};
 
 tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *out, int *fd)
 {
@@ -95,8 +102,10 @@ tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *o
     if (result != TUTTI_SUCCESS)
         return result;
     if (range->kind != CUDA_DEVICE)
-        return error_set(TUTTI_INVALID_USAGE, "share memory at 0x%llx with other processes: it is %s memory, not a GPU's; allocate "
-                         "with tutti_device_mem_alloc() or cudaMalloc()", range->base, kinds[range->kind]);
+        return error_set(TUTTI_INVALID_USAGE,
+                         "share memory at 0x%llx with other processes: it is %s memory, not a GPU's; allocate "
+                         "with tutti_device_mem_alloc() or cudaMalloc()",
+                         range->base, kinds[range->kind]);
     static _Atomic uint64_t exports;
     *out = (struct cuda_handle){.how = range->vmm ? CUDA_BY_DESCRIPTOR : CUDA_BY_IPC,
                                 .pieces = 1,
@@ -110,16 +119,17 @@ tutti_result_t cuda_export(const struct cuda_range *range, struct cuda_handle *o
 
 /* ---- import ---- */
 
-static tutti_result_t import_descriptor(const struct cuda_driver *driver, struct cuda_device *device, const struct cuda_handle *from,
-                                        int fd, CUdeviceptr *out)
+static tutti_result_t import_descriptor(const struct cuda_driver *driver, struct cuda_device *device,
+                                        const struct cuda_handle *from, int fd, CUdeviceptr *out)
 {
     CUmemGenericAllocationHandle handle;
     struct cuda_relaxed relaxed;
     if (!device->vmm || !driver->MemImportFromShareableHandle)
-        return error_set(TUTTI_INVALID_USAGE, "map memory of another process on GPU %d: its driver cannot map descriptors",
-                         device->ordinal);
+        return error_set(TUTTI_INVALID_USAGE,
+                         "map memory of another process on GPU %d: its driver cannot map descriptors", device->ordinal);
     cuda_relaxed_enter(device, &relaxed);
-    CUresult got = driver->MemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult got =
+        driver->MemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (got == CUDA_SUCCESS) {
         got = cuda_map(driver, device, handle, from->size, out);
         driver->MemRelease(handle);
@@ -148,8 +158,8 @@ static tutti_result_t import_own(struct cuda_device *device, const struct cuda_h
     return result;
 }
 
-static tutti_result_t import_ipc(const struct cuda_driver *driver, struct cuda_device *device, const struct cuda_handle *from,
-                                 CUdeviceptr *out)
+static tutti_result_t import_ipc(const struct cuda_driver *driver, struct cuda_device *device,
+                                 const struct cuda_handle *from, CUdeviceptr *out)
 {
     CUipcMemHandle handle;
     struct cuda_relaxed relaxed;
@@ -170,15 +180,17 @@ tutti_result_t cuda_import(struct cuda_device *device, const struct cuda_handle 
     if (result != TUTTI_SUCCESS)
         return result;
     if (handle->pieces != 1 || !handle->size || (handle->how == CUDA_BY_DESCRIPTOR) != (fd >= 0))
-        return error_set(TUTTI_INVALID_ARGUMENT, "map memory of another process: the handle (kind %u, %u pieces, %llu bytes, %s "
-                         "descriptor) makes no sense", handle->how, handle->pieces, (unsigned long long)handle->size,
-                         fd >= 0 ? "with" : "no");
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "map memory of another process: the handle (kind %u, %u pieces, %llu bytes, %s "
+                         "descriptor) makes no sense",
+                         handle->how, handle->pieces, (unsigned long long)handle->size, fd >= 0 ? "with" : "no");
     if (handle->how == CUDA_BY_DESCRIPTOR)
         result = import_descriptor(driver, device, handle, fd, &address);
     else if (handle->how == CUDA_BY_IPC)
         result = import_ipc(driver, device, handle, &address);
     else
-        result = error_set(TUTTI_INVALID_ARGUMENT, "map memory of another process: handle of unknown kind %u", handle->how);
+        result =
+            error_set(TUTTI_INVALID_ARGUMENT, "map memory of another process: handle of unknown kind %u", handle->how);
     if (result == TUTTI_SUCCESS)
         *out = address;
     return result;
@@ -192,7 +204,8 @@ tutti_result_t cuda_unimport(struct cuda_device *device, const struct cuda_handl
     if (result != TUTTI_SUCCESS || (handle->how == CUDA_BY_IPC && ours(handle)))
         return result;
     cuda_relaxed_enter(device, &relaxed);
-    CUresult got = handle->how == CUDA_BY_DESCRIPTOR ? cuda_unmap(driver, address, handle->size) : driver->IpcCloseMemHandle(address);
+    CUresult got = handle->how == CUDA_BY_DESCRIPTOR ? cuda_unmap(driver, address, handle->size)
+                                                     : driver->IpcCloseMemHandle(address);
     cuda_relaxed_leave(&relaxed);
     return cuda_check(got, "unmap another process's device memory");
 }

@@ -184,7 +184,8 @@ static void one_process(void)
     CUdeviceptr address = allocate(device), there = 0;
     int fd;
     CHECK(cuda_range_of((void *)(uintptr_t)address, &range) == TUTTI_SUCCESS);
-    CHECK(cuda_export(&range, &handle, &fd) == TUTTI_SUCCESS && cuda_import(other, &handle, fd, &there) == TUTTI_SUCCESS);
+    CHECK(cuda_export(&range, &handle, &fd) == TUTTI_SUCCESS &&
+          cuda_import(other, &handle, fd, &there) == TUTTI_SUCCESS);
     put(other, there, 0x33333333);
     CHECK(get(device, address) == 0x33333333);
     CHECK(cuda_unimport(other, &handle, there) == TUTTI_SUCCESS);
@@ -267,7 +268,8 @@ static void driver_is_there(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ipc), cmocka_unit_test(test_descriptor), cmocka_unit_test(test_nonsense)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ipc), cmocka_unit_test(test_descriptor),
+                                       cmocka_unit_test(test_nonsense)};
     if (scenario(driver_is_there, NULL, NULL) != 0)
         return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AVX2 and F16C: choice by mask, fp16 (the low half of a vector is part 0, the high half part 1), stores around the cache. */
+/* AVX2 and F16C: choice by mask, fp16 (the low half of a vector is part 0, the high half part 1), stores around the
+ * cache. */
 #include <immintrin.h>
 
 INLINE raw_wide pick_wide(raw_wide mask, raw_wide yes, raw_wide no)

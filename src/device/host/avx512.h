@@ -15,8 +15,7 @@ INLINE raw_wide narrow_f16_wide(const raw_wide *parts)
     __m256i low = _mm512_cvtps_ph((__m512)parts[0], _MM_FROUND_TO_NEAREST_INT);
     __m256i high = _mm512_cvtps_ph((__m512)parts[1], _MM_FROUND_TO_NEAREST_INT);
     __m512i x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    __mmask32 nan =
-        _mm512_cmpgt_epi16_mask(_mm512_and_si512(x, _mm512_set1_epi16(0x7fff)), _mm512_set1_epi16(0x7c00));
+    __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(x, _mm512_set1_epi16(0x7fff)), _mm512_set1_epi16(0x7c00));
     return (raw_wide)_mm512_mask_mov_epi16(x, nan, _mm512_set1_epi16(0x7e00));
 }
 

@@ -38,15 +38,15 @@ const char *reduction_simd(void)
 }
 
 /* Integer averages: truncating division by the number of ranks. */
-#define DIVIDE(name, type)                                                                                                    \
-    static void name(void *dst, const void *src, size_t bytes, uint64_t operand)                                              \
-    {                                                                                                                         \
-        for (size_t at = 0; at < bytes; at += sizeof(type)) {                                                                 \
-            type x;                                                                                                           \
-            memcpy(&x, (const char *)src + at, sizeof x);                                                                     \
-            x = (type)(x / (int64_t)operand);                                                                                 \
-            memcpy((char *)dst + at, &x, sizeof x);                                                                           \
-        }                                                                                                                     \
+#define DIVIDE(name, type)                                                                                             \
+    static void name(void *dst, const void *src, size_t bytes, uint64_t operand)                                       \
+    {                                                                                                                  \
+        for (size_t at = 0; at < bytes; at += sizeof(type)) {                                                          \
+            type x;                                                                                                    \
+            memcpy(&x, (const char *)src + at, sizeof x);                                                              \
+            x = (type)(x / (int64_t)operand);                                                                          \
+            memcpy((char *)dst + at, &x, sizeof x);                                                                    \
+        }                                                                                                              \
     }
 DIVIDE(divide_i8, int8_t)
 DIVIDE(divide_u8, uint8_t)
@@ -66,7 +66,7 @@ static void divide_u64(void *dst, const void *src, size_t bytes, uint64_t operan
 }
 
 static reduction_map_fn *const divide_integers[TUTTI_TYPE_COUNT] = {
-    [TUTTI_INT8] = divide_i8,    [TUTTI_UINT8] = divide_u8, [TUTTI_INT32] = divide_i32,
+    [TUTTI_INT8] = divide_i8,    [TUTTI_UINT8] = divide_u8,  [TUTTI_INT32] = divide_i32,
     [TUTTI_UINT32] = divide_u32, [TUTTI_INT64] = divide_i64, [TUTTI_UINT64] = divide_u64,
 };
 
@@ -115,10 +115,12 @@ static uint64_t scalar_operand(const struct kernel_set *set, tutti_type_t type, 
     }
 }
 
-static tutti_result_t check(const struct kernel_set *set, tutti_type_t type, tutti_op_t op, int nranks, const void *scalar)
+static tutti_result_t check(const struct kernel_set *set, tutti_type_t type, tutti_op_t op, int nranks,
+                            const void *scalar)
 {
     if (!set)
-        return error_set(TUTTI_INVALID_ARGUMENT, "TUTTI_SIMD=%s: this processor or build has no such instructions; use auto",
+        return error_set(TUTTI_INVALID_ARGUMENT,
+                         "TUTTI_SIMD=%s: this processor or build has no such instructions; use auto",
                          param_text(PARAM_SIMD));
     if ((unsigned)type >= TUTTI_TYPE_COUNT)
         return error_set(TUTTI_INVALID_ARGUMENT, "resolving a reduction: element type %d, want 0 to %d", (int)type,
@@ -129,12 +131,13 @@ static tutti_result_t check(const struct kernel_set *set, tutti_type_t type, tut
     if (nranks < 1)
         return error_set(TUTTI_INVALID_ARGUMENT, "resolving a reduction: %d ranks, want 1 or more", nranks);
     if (scalar && op != TUTTI_SUM)
-        return error_set(TUTTI_INVALID_ARGUMENT, "resolving a reduction: a scalar goes with sum, not with %s", op_name(op));
+        return error_set(TUTTI_INVALID_ARGUMENT, "resolving a reduction: a scalar goes with sum, not with %s",
+                         op_name(op));
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t reduction_init_from(const struct kernel_set *set, struct reduction *out, tutti_type_t type, tutti_op_t op,
-                                   int nranks, const void *scalar)
+tutti_result_t reduction_init_from(const struct kernel_set *set, struct reduction *out, tutti_type_t type,
+                                   tutti_op_t op, int nranks, const void *scalar)
 {
     tutti_result_t result = check(set, type, op, nranks, scalar);
     if (result != TUTTI_SUCCESS)

@@ -21,12 +21,14 @@
 static char *buffers[MAX_SOURCES + 2];
 
 /* Values at which rounding, overflow, ordering or NaN rules bite, for each size of element. */
-static const uint8_t special_8[] = {0x00, 0x80, 0x01, 0x81, 0x07, 0x08, 0x7e, 0xfe, 0x7f, 0xff, 0x7b, 0x7c, 0xfb, 0xfc, 0x7d, 0x38};
-static const uint16_t special_16[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7c01,
-                                      0xfe00, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7f81, 0xffff, 0x3c00, 0x3f80, 0x007f, 0x0080};
-static const uint32_t special_32[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff,
-                                      0xff7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345, 0x7fffffff, 0xffffffff,
-                                      0x3f800000, 0xbf800000, 0x3f800001, 0x33800000};
+static const uint8_t special_8[] = {0x00, 0x80, 0x01, 0x81, 0x07, 0x08, 0x7e, 0xfe,
+                                    0x7f, 0xff, 0x7b, 0x7c, 0xfb, 0xfc, 0x7d, 0x38};
+static const uint16_t special_16[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff,
+                                      0x7c00, 0xfc00, 0x7c01, 0xfe00, 0x7f7f, 0xff7f, 0x7f80, 0xff80,
+                                      0x7f81, 0xffff, 0x3c00, 0x3f80, 0x007f, 0x0080};
+static const uint32_t special_32[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000,
+                                      0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345,
+                                      0x7fffffff, 0xffffffff, 0x3f800000, 0xbf800000, 0x3f800001, 0x33800000};
 static const uint64_t special_64[] = {0,
                                       0x8000000000000000,
                                       1,
@@ -65,10 +67,10 @@ static uint64_t random_next(void)
     return mix64(state++);
 }
 
-static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,          1,                  1,      1,    1,
-                                               0x3c00, 0x3f800000, 0x3ff0000000000000, 0x3f80, 0x38, 0x3c};
-static const uint64_t near_one[TUTTI_TYPE_COUNT] = {0xff,   0xff,       0xff,               0xff,   0xff, 0xff,
-                                                    0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
+static const uint64_t one[TUTTI_TYPE_COUNT] = {1,      1,    1,   1, 1, 1, 0x3c00, 0x3f800000, 0x3ff0000000000000,
+                                               0x3f80, 0x38, 0x3c};
+static const uint64_t near_one[TUTTI_TYPE_COUNT] = {
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x87ff, 0x80ffffff, 0x801fffffffffffff, 0x80ff, 0x8f, 0x87};
 
 /* One element: any bits, a special value, or a number about one, where sums round. */
 static void random_element(tutti_type_t type, char *p)
@@ -115,8 +117,8 @@ struct trial {
 
 static void fail_trial(const struct trial *t, const char *what, size_t i)
 {
-    fail_msg("%s: %s %s %s, %d sources, count %zu, shift %zu, into %d, stream %d: element %zu differs", t->set->name, what,
-             type_name(t->r.type), op_name(t->r.op), t->nsrc, t->count, t->shift, t->into, t->stream, i);
+    fail_msg("%s: %s %s %s, %d sources, count %zu, shift %zu, into %d, stream %d: element %zu differs", t->set->name,
+             what, type_name(t->r.type), op_name(t->r.op), t->nsrc, t->count, t->shift, t->into, t->stream, i);
 }
 
 static void compare(const struct trial *t, const char *what, const char *got, const char *want)
@@ -154,7 +156,8 @@ static void run_trial(const struct trial *t)
 
 static void each_shape(struct trial t)
 {
-    static const size_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 33, 47, 63, 64, 65, 100, 129, 333};
+    static const size_t counts[] = {0,  1,  2,  3,  4,  5,  7,  8,  9,   13,  15, 16,
+                                    17, 23, 31, 33, 47, 63, 64, 65, 100, 129, 333};
     for (t.nsrc = 1; t.nsrc <= MAX_SOURCES; t.nsrc++)
         for (size_t c = 0; c < COUNT_OF(counts); c++) {
             t.count = counts[c];
@@ -368,7 +371,8 @@ static void test_decode_of_reference(void **state)
                 assert_int_equal(reference_encode(types[i], value), bits);
         }
     assert_true(reference_decode(TUTTI_FLOAT8_E4M3, 0x7e) == 448 && reference_decode(TUTTI_FLOAT8_E5M2, 0x7b) == 57344);
-    assert_true(reference_decode(TUTTI_FLOAT16, 0x3555) == 0x1.554p-2f && reference_decode(TUTTI_BFLOAT16, 1) == 0x1p-133f);
+    assert_true(reference_decode(TUTTI_FLOAT16, 0x3555) == 0x1.554p-2f &&
+                reference_decode(TUTTI_BFLOAT16, 1) == 0x1p-133f);
 }
 
 static void test_bad_arguments(void **state)
@@ -428,14 +432,21 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decode_of_reference), cmocka_unit_test(test_fold),
-        cmocka_unit_test(test_pairs),               cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_rounds_once),         cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_maps_without_work_copy), cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_bad_arguments),       cmocka_unit_test(test_simd_choice),
-        cmocka_unit_test(test_names),                 cmocka_unit_test(test_stays_inside),
+        cmocka_unit_test(test_decode_of_reference),
+        cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_rounds_once),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_maps_without_work_copy),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_simd_choice),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_stays_inside),
     };
     for (int i = 0; kernel_sets[i]; i++)
-        printf("# kernels %s: %s\n", kernel_sets[i]->name, kernel_set_usable(kernel_sets[i]) ? "tested" : "not on this processor");
+        printf("# kernels %s: %s\n", kernel_sets[i]->name,
+               kernel_set_usable(kernel_sets[i]) ? "tested" : "not on this processor");
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar reductions for the tests. Narrow floats are decoded by arithmetic and encoded by searching the nearest value. */
+/* Scalar reductions for the tests. Narrow floats are decoded by arithmetic and encoded by searching the nearest value.
+ */
 #include "device/host/reference.h"
 
 #include <math.h>

@@ -13,7 +13,8 @@ INLINE uint64_t load_piece(const char *p, size_t bytes)
 {
     if (bytes >= 4)
         return load_word(p, 4) | load_word(p + bytes - 4, 4) << 8 * (bytes - 4);
-    return load_word(p, 1) | load_word(p + bytes / 2, 1) << 8 * (bytes / 2) | load_word(p + bytes - 1, 1) << 8 * (bytes - 1);
+    return load_word(p, 1) | load_word(p + bytes / 2, 1) << 8 * (bytes / 2) |
+           load_word(p + bytes - 1, 1) << 8 * (bytes - 1);
 }
 
 INLINE void store_piece(char *p, uint64_t x, size_t bytes)
@@ -55,7 +56,8 @@ INLINE void fold_word(const struct kernel_16 k, char *dst, const char *const *sr
 {
     raw_16 sum[4], next[4];
     k.widen(sum, (raw_16)(u64_16){load_word(src[0], bytes), 0});
-    NO_UNROLL for (int s = 1; s < nsrc; s++) {
+    NO_UNROLL for (int s = 1; s < nsrc; s++)
+    {
         k.widen(next, (raw_16)(u64_16){load_word(src[s], bytes), 0});
         sum[0] = k.combine(sum[0], next[0]);
     }
@@ -72,10 +74,10 @@ INLINE void fold_tail(const struct kernel_wide w, const struct kernel_16 k, char
     if (at == bytes)
         return;
     k.widen(sum, load_partial(src[0] + at, bytes - at));
-    NO_UNROLL for (int s = 1; s < nsrc; s++) {
+    NO_UNROLL for (int s = 1; s < nsrc; s++)
+    {
         k.widen(next, load_partial(src[s] + at, bytes - at));
-        UNROLL for (int p = 0; p < k.parts; p++)
-            sum[p] = k.combine(sum[p], next[p]);
+        UNROLL for (int p = 0; p < k.parts; p++) sum[p] = k.combine(sum[p], next[p]);
     }
     store_partial(dst + at, k.narrow(sum), bytes - at);
 }
@@ -87,7 +89,6 @@ INLINE void map_tail(const struct kernel_16 k, char *dst, const char *src, size_
     if (at == bytes)
         return;
     k.widen(parts, load_partial(src + at, bytes - at));
-    UNROLL for (int p = 0; p < k.parts; p++)
-        parts[p] = k.combine(parts[p], operand);
+    UNROLL for (int p = 0; p < k.parts; p++) parts[p] = k.combine(parts[p], operand);
     store_partial(dst + at, k.narrow(parts), bytes - at);
 }

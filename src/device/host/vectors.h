@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Template: the types of vectors of LANES bytes. Included once for each width with LANES and V(name) defined. A `raw` is a
- * vector of bits; each function gives it a meaning.
+ * Template: the types of vectors of LANES bytes. Included once for each width with LANES and V(name) defined. A `raw`
+ * is a vector of bits; each function gives it a meaning.
  */
 typedef uint32_t V(raw) __attribute__((vector_size(LANES)));
 typedef V(raw) V(unaligned) __attribute__((aligned(1), may_alias));

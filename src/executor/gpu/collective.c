@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW          16 /* sends and receives that need no memory of their own */
+#define FEW 16 /* sends and receives that need no memory of their own */
 
-/* ---- The plan ------------------------------------------------------------------------------------------------------ */
+/* ---- The plan ---- */
 
 static const struct plan *plan_of(struct gpu *gpu, const struct call *call, bool capturing)
 {
@@ -36,28 +36,35 @@ tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call)
     cuda_enter(gpu->device);
     tutti_result_t result = loads ? peer_reduce_prepare(gpu, call) : scratch_post_bulk(gpu);
     cuda_leave();
-    return result == TUTTI_SUCCESS ? result : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
+    return result == TUTTI_SUCCESS
+               ? result
+               : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what is not there */
 }
 
-/* ---- Long broadcasts ----------------------------------------------------------------------------------------------- */
+/* ---- Long broadcasts ---- */
 
-/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not n - 1 times. */
-static tutti_result_t chain_of_copies(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+/* In pieces: every GPU passes a piece on while the next comes in, so that the root's link carries the vector once, not
+ * n - 1 times. */
+static tutti_result_t chain_of_copies(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                      const struct flow *flow, CUstream stream)
 {
     int before = flow->source[0], after = flow->next[0] ? __builtin_ctz(flow->next[0]) : -1;
     tutti_result_t result = gpu_needs(gpu, flow->next[0]);
     if (result != TUTTI_SUCCESS)
         return result;
-    result = copy_chain(gpu, before < 0 ? call->in : call->out, call->out, plan->bytes, plan->chunk, before, after, stream);
+    result =
+        copy_chain(gpu, before < 0 ? call->in : call->out, call->out, plan->bytes, plan->chunk, before, after, stream);
     if (result == TUTTI_SUCCESS && before < 0 && call->in != call->out)
         result = gpu_copy(gpu, stream, device_address(call->out), device_address(call->in), plan->bytes);
     return result;
 }
 
 /* Only ranks that this one sends to need have come: the others may be done with this call and gone. */
-static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                   const struct flow *flow, CUstream stream)
 {
-    struct kernel_chain what = {.team = gpu->kernels, .in = call->in, .out = call->out, .bytes = plan->bytes, .chunk = plan->chunk};
+    struct kernel_chain what = {
+        .team = gpu->kernels, .in = call->in, .out = call->out, .bytes = plan->bytes, .chunk = plan->chunk};
     steps_chain(flow, &what);
     uint32_t to = kernel_chain_receivers(&what, plan->launch.blocks);
     tutti_result_t result = gpu_needs(gpu, to);
@@ -66,7 +73,7 @@ static tutti_result_t chain_kernel(struct gpu *gpu, const struct call *call, con
     return result == TUTTI_SUCCESS ? order_launch(gpu, &plan->launch, TUTTI_UINT8, &what.team, stream) : result;
 }
 
-/* ---- Exchanges ----------------------------------------------------------------------------------------------------- */
+/* ---- Exchanges ---- */
 
 static void send_to(struct kernel_exchange *what, int peer, const void *from, uint64_t bytes)
 {
@@ -80,13 +87,15 @@ static void recv_from(struct kernel_exchange *what, int peer, const void *to, ui
     what->recv_bytes[peer] = bytes;
 }
 
-/* A message's memory. Where a schedule's message is empty (of a barrier) words go behind this rank's own window, which nobody reads. */
+/* A message's memory. Where a schedule's message is empty (of a barrier) words go behind this rank's own window, which
+ * nobody reads. */
 struct piece {
     const char *at;
     uint64_t bytes;
 };
 
-static struct piece piece_of(const struct gpu *gpu, const struct call *call, const struct flow_place *place, int peer, bool sends)
+static struct piece piece_of(const struct gpu *gpu, const struct call *call, const struct flow_place *place, int peer,
+                             bool sends)
 {
     size_t size = type_size(call->type), block = (size_t)place->block;
     if (!place->nblocks) {
@@ -94,17 +103,21 @@ static struct piece piece_of(const struct gpu *gpu, const struct call *call, con
         return (struct piece){(const char *)words + (sends ? 0 : 64 * (peer + 1)), 4};
     }
     if (call->coll != COLL_ALLTOALLV)
-        return (struct piece){(const char *)(place->buffer == BUFFER_IN ? call->in : call->out) + block * call->count * size, (uint64_t)place->nblocks * call->count * size};
+        return (struct piece){(const char *)(place->buffer == BUFFER_IN ? call->in : call->out) +
+                                  block * call->count * size,
+                              (uint64_t)place->nblocks * call->count * size};
     struct call_part part = call_part(call, place->block, sends);
     return (struct piece){part.at, part.count * size};
 }
 
-static void describe(const struct gpu *gpu, const struct call *call, const struct flow *flow, struct kernel_exchange *what)
+static void describe(const struct gpu *gpu, const struct call *call, const struct flow *flow,
+                     struct kernel_exchange *what)
 {
     memset(what, 0, sizeof *what);
     for (int peer = 0; peer < gpu->nranks; peer++) {
         const struct flow_peer *with = &flow->peer[peer];
-        struct piece out = piece_of(gpu, call, &with->send, peer, true), in = piece_of(gpu, call, &with->recv, peer, false);
+        struct piece out = piece_of(gpu, call, &with->send, peer, true),
+                     in = piece_of(gpu, call, &with->recv, peer, false);
         if (with->send.used)
             send_to(what, peer, out.at, out.bytes);
         if (with->recv.used)
@@ -147,7 +160,8 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stre
     tutti_result_t result = order_begin(gpu, stream);
     if (result == TUTTI_SUCCESS) {
         step_collective(gpu, call);
-        result = gpu->staged ? staged_collective(gpu->staged, call, order_staged(gpu), stream) : carry_out(gpu, call, stream);
+        result = gpu->staged ? staged_collective(gpu->staged, call, order_staged(gpu), stream)
+                             : carry_out(gpu, call, stream);
         result = order_end(gpu, stream, result);
     }
     record_returned(gpu, result);
@@ -155,7 +169,7 @@ tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stre
     return result;
 }
 
-/* ---- Sends and receives -------------------------------------------------------------------------------------------- */
+/* ---- Sends and receives ---- */
 
 /* Takes the next send to and receive from each peer out of the list. False: none was left. */
 static bool next_round(const struct p2p_item *items, int count, bool *issued, struct kernel_exchange *what)

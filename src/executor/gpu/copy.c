@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large messages by copy engine: no kernel, no processor of the GPU (ICCL section 3.2). Several at a time, and chains of them. */
+/* Large messages by copy engine: no kernel, no processor of the GPU (ICCL section 3.2). Several at a time, and chains
+ * of them. */
 #include "executor/gpu/internal.h"
 
 #include "base/error.h"
@@ -7,7 +8,8 @@
 #define CHAIN_MOST 64 /* pieces of a chain */
 
 /* Begins a message and lists it. */
-static tutti_result_t begin(struct gpu *gpu, struct transfer *list, int *count, struct transfer transfer, CUstream stream)
+static tutti_result_t begin(struct gpu *gpu, struct transfer *list, int *count, struct transfer transfer,
+                            CUstream stream)
 {
     struct transfer *place = &list[(*count)++];
     *place = transfer;
@@ -15,9 +17,9 @@ static tutti_result_t begin(struct gpu *gpu, struct transfer *list, int *count, 
 }
 
 /*
- * Pieces of all messages, one a peer and way at most, in turn: none of them waits for the end of another. What is sent comes first, and
- * then what is received: where streams share a hardware queue, in which a waiting one holds up the others, ranks would otherwise wait for
- * one another.
+ * Pieces of all messages, one a peer and way at most, in turn: none of them waits for the end of another. What is sent
+ * comes first, and then what is received: where streams share a hardware queue, in which a waiting one holds up the
+ * others, ranks would otherwise wait for one another.
  */
 static tutti_result_t pass_pieces(struct gpu *gpu, const struct transfer *list, int count, CUstream stream)
 {
@@ -41,17 +43,23 @@ static tutti_result_t end_all(struct gpu *gpu, const struct transfer *list, int 
 }
 
 /* One message from `from` and one to `to`, of those that go this way. `after`: the last one sent; NULL: no matter. */
-static tutti_result_t begin_pair(struct gpu *gpu, const struct kernel_exchange *what, const uint32_t *ways, int from, int to,
-                                 const struct transfer **after, struct transfer *list, int *count, CUstream stream)
+static tutti_result_t begin_pair(struct gpu *gpu, const struct kernel_exchange *what, const uint32_t *ways, int from,
+                                 int to, const struct transfer **after, struct transfer *list, int *count,
+                                 CUstream stream)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     if (ways[1] >> from & 1)
-        result = begin(gpu, list, count, (struct transfer){.peer = from, .memory = what->recv[from], .bytes = what->recv_bytes[from]}, stream);
+        result =
+            begin(gpu, list, count,
+                  (struct transfer){.peer = from, .memory = what->recv[from], .bytes = what->recv_bytes[from]}, stream);
     if (result != TUTTI_SUCCESS || !(ways[0] >> to & 1))
         return result;
     result = begin(gpu, list, count,
-                   (struct transfer){.peer = to, .sends = true, .memory = (char *)(uintptr_t)what->send[to], .bytes = what->send_bytes[to],
-                                    .after = after ? *after : NULL},
+                   (struct transfer){.peer = to,
+                                     .sends = true,
+                                     .memory = (char *)(uintptr_t)what->send[to],
+                                     .bytes = what->send_bytes[to],
+                                     .after = after ? *after : NULL},
                    stream);
     if (after)
         *after = &list[*count - 1];
@@ -68,12 +76,13 @@ static tutti_result_t copy_own(struct gpu *gpu, const struct kernel_exchange *wh
 }
 
 /*
- * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it. `in_turn`: one
- * after another. Otherwise two GPUs may come to push to the same one at a time, which halves the speed of both, and stay so. Sends and
- * receives of a group must not wait for one another: their peers may order them in any way.
+ * `sends`, `recvs`: bits of the peers whose messages go this way. In step k everybody sends to the k-th rank behind it.
+ * `in_turn`: one after another. Otherwise two GPUs may come to push to the same one at a time, which halves the speed
+ * of both, and stay so. Sends and receives of a group must not wait for one another: their peers may order them in any
+ * way.
  */
-tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
-                             CUstream stream)
+tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs,
+                             bool in_turn, CUstream stream)
 {
     struct transfer list[2 * KERNEL_RANKS];
     const struct transfer *last = NULL;
@@ -83,8 +92,8 @@ tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what
     if (sends | recvs)
         record_copies(gpu);
     for (int k = 1; k < n && result == TUTTI_SUCCESS; k++)
-        result = begin_pair(gpu, what, ways, (gpu->rank - k + n) % n, (gpu->rank + k) % n, in_turn ? &last : NULL, list, &count,
-                            stream);
+        result = begin_pair(gpu, what, ways, (gpu->rank - k + n) % n, (gpu->rank + k) % n, in_turn ? &last : NULL, list,
+                            &count, stream);
     if (result == TUTTI_SUCCESS)
         result = copy_own(gpu, what, stream);
     if (result == TUTTI_SUCCESS)
@@ -93,17 +102,19 @@ tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what
 }
 
 /*
- * From rank `before` (-1: this rank has it) to rank `after` (-1: it ends here), in pieces: a piece goes on when it has come, while
- * the next ones come in. The user's stream waits for each piece's arrival, and for the sends only at the end.
+ * From rank `before` (-1: this rank has it) to rank `after` (-1: it ends here), in pieces: a piece goes on when it has
+ * come, while the next ones come in. The user's stream waits for each piece's arrival, and for the sends only at the
+ * end.
  */
-tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
-                          CUstream stream)
+tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before,
+                          int after, CUstream stream)
 {
     struct transfer in[CHAIN_MOST], out[CHAIN_MOST];
     int ins = 0, outs = 0;
     tutti_result_t result = TUTTI_SUCCESS;
     for (uint64_t at = 0; before >= 0 && at < bytes && result == TUTTI_SUCCESS; at += piece) {
-        struct transfer transfer = {.peer = before, .memory = to + at, .bytes = bytes - at < piece ? bytes - at : piece};
+        struct transfer transfer = {
+            .peer = before, .memory = to + at, .bytes = bytes - at < piece ? bytes - at : piece};
         result = begin(gpu, in, &ins, transfer, stream);
     }
     int next = 0;
@@ -114,8 +125,10 @@ tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t 
             result = end_all(gpu, &in[next], 1, stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = begin(gpu, out, &outs,
-                           (struct transfer){.peer = after, .sends = true, .memory = (char *)(uintptr_t)from + at,
-                                            .bytes = bytes - at < piece ? bytes - at : piece},
+                           (struct transfer){.peer = after,
+                                             .sends = true,
+                                             .memory = (char *)(uintptr_t)from + at,
+                                             .bytes = bytes - at < piece ? bytes - at : piece},
                            stream);
         if (after >= 0 && result == TUTTI_SUCCESS)
             result = pass_pieces(gpu, &out[outs - 1], 1, stream);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that take part no more: closed, aborted, lost. What such a rank has finished stays good: peers' operations that need nothing more of it end with
- * right data. One that cannot end makes its own rank part from the others in turn, behind all that came before. So nobody is told of a
- * failure who has not one, and nobody waits for a rank that does not come.
+ * Ranks that take part no more: closed, aborted, lost. What such a rank has finished stays good: peers' operations that
+ * need nothing more of it end with right data. One that cannot end makes its own rank part from the others in turn,
+ * behind all that came before. So nobody is told of a failure who has not one, and nobody waits for a rank that does
+ * not come.
  */
 #include "executor/gpu/internal.h"
 
@@ -60,7 +61,7 @@ static void describe(const struct gpu *gpu, struct departure who, char *out, siz
         snprintf(out, size, "rank %d has left the communicator, and this call needs it", who.culprit);
 }
 
-/* ---- Parting ------------------------------------------------------------------------------------------------------- */
+/* ---- Parting ---- */
 
 static void ring_all(struct gpu *gpu)
 {
@@ -106,13 +107,14 @@ void depart_settle(struct gpu *gpu)
         part(gpu, gpu->departs.refusal);
 }
 
-/* ---- What waits in vain -------------------------------------------------------------------------------------------- */
+/* ---- What waits in vain ---- */
 
 /* Not every rank has a link to every other: one that has tells those that have not. */
 static void spread_losses(struct gpu *gpu)
 {
     for (int rank = 0; rank < gpu->nranks; rank++)
-        if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire) && !atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
+        if (atomic_load_explicit(&gpu->team->gone[rank], memory_order_acquire) &&
+            !atomic_exchange(&gpu->mailbox->rank[rank].gone, 1))
             ring_all(gpu);
 }
 
@@ -125,12 +127,14 @@ static int find_missing(const struct gpu *gpu, const struct mailbox_step *step, 
     return -1;
 }
 
-/* A step that is over, of which a message is undone: a rank that departed let go this one's stream, too, as both wait for one word. */
+/* A step that is over, of which a message is undone: a rank that departed let go this one's stream, too, as both wait
+ * for one word. */
 static bool is_hollow(const struct gpu *gpu, const struct mailbox_step *step, struct departure *who)
 {
     bool hollow = false;
     for (int rank = 0; rank < gpu->nranks && !step->kernel && !hollow; rank++)
-        hollow = (step->involves >> rank & 1) && depart_has(gpu, rank, who) && transfer_undone(gpu, rank) && !step_is_served(gpu, step, rank);
+        hollow = (step->involves >> rank & 1) && depart_has(gpu, rank, who) && transfer_undone(gpu, rank) &&
+                 !step_is_served(gpu, step, rank);
     return hollow;
 }
 
@@ -161,7 +165,8 @@ static bool missed_by_graphs(const struct gpu *gpu, struct departure *who)
     return found;
 }
 
-/* Only looks that find a kernel waiting count, where there is one: it may not have begun. Nobody can ask copy engines. */
+/* Only looks that find a kernel waiting count, where there is one: it may not have begun. Nobody can ask copy engines.
+ */
 static bool in_vain(struct gpu *gpu, struct depart_watch *watch, uint32_t ticket, bool kernel)
 {
     struct mailbox_rank *mine = &gpu->mailbox->rank[gpu->rank];
@@ -197,7 +202,7 @@ static uint64_t look_at_graphs(struct gpu *gpu, struct depart_watch *watch)
     return LOOK_US;
 }
 
-/* ---- Leaving ------------------------------------------------------------------------------------------------------- */
+/* ---- Leaving ---- */
 
 static bool can_end(const struct gpu *gpu, const struct mailbox_step *step)
 {
@@ -208,7 +213,8 @@ static bool can_end(const struct gpu *gpu, const struct mailbox_step *step)
     return can;
 }
 
-/* Is what this rank has issued over, or is it time to give up the rest? Peers that have come to it need this rank's kernels and copies. */
+/* Is what this rank has issued over, or is it time to give up the rest? Peers that have come to it need this rank's
+ * kernels and copies. */
 static bool is_through(const struct gpu *gpu, struct depart_watch *watch)
 {
     const struct mailbox_step *step = step_first(gpu, &watch->from);
@@ -262,7 +268,7 @@ void gpu_wait_left(struct gpu *gpu)
         usleep(LEAVE_LOOK_US / 5);
 }
 
-/* ---- The end of the process ---------------------------------------------------------------------------------------- */
+/* ---- The end of the process ---- */
 
 static pid_t owner;
 
@@ -272,7 +278,8 @@ static bool still_busy(struct gpu *gpu, const void *unused)
     return gpu->helper.runs && !atomic_load(&gpu->team->failed) && !is_through(gpu, &gpu->departs.at_exit);
 }
 
-/* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is not called. */
+/* A program may end without ending its communicators, while its GPU still has to do what peers wait for. The driver is
+ * not called. */
 static void wait_at_exit(void)
 {
     while (owner == getpid() && idle_any(still_busy, NULL))

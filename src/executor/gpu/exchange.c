@@ -68,7 +68,8 @@ static tutti_result_t launch(struct gpu *gpu, struct kernel_exchange *what, CUst
     return order_launch(gpu, &how, TUTTI_UINT8, &what->team, stream);
 }
 
-tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing)
+tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream,
+                              bool capturing)
 {
     struct kernel_exchange small = *what;
     uint32_t sends = 0, recvs = 0;

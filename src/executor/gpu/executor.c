@@ -27,7 +27,8 @@ static tutti_result_t issue(struct executor *executor, const struct call *call, 
     return result;
 }
 
-static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count, tutti_stream_t stream)
+static tutti_result_t messages(struct executor *executor, const struct p2p_item *items, int count,
+                               tutti_stream_t stream)
 {
     return gpu_p2p(gpu_of(executor), items, count, stream);
 }
@@ -72,13 +73,28 @@ static void close_gpu(struct executor *executor)
     gpu_close(gpu_of(executor));
 }
 
-static const struct executor_ops gpu_ops = {.name = "gpu", .prepare = prepare, .issue = issue, .messages = messages, .follow = follow,
-                                            .any_thread = any_thread, .wait = wait, .give_up = give_up,
-                                            .wait_given_up = wait_given_up, .hear = hear, .memory = memory, .close = close_gpu};
+static const struct executor_ops gpu_ops = {.name = "gpu",
+                                            .prepare = prepare,
+                                            .issue = issue,
+                                            .messages = messages,
+                                            .follow = follow,
+                                            .any_thread = any_thread,
+                                            .wait = wait,
+                                            .give_up = give_up,
+                                            .wait_given_up = wait_given_up,
+                                            .hear = hear,
+                                            .memory = memory,
+                                            .close = close_gpu};
 
 /* Nothing is prepared, nothing is given up but with the team, and each call is issued by its own thread. */
-static const struct executor_ops staged_ops = {.name = "staged", .issue = issue, .messages = messages, .follow = follow, .wait = wait,
-                                               .hear = hear, .memory = memory, .close = close_gpu};
+static const struct executor_ops staged_ops = {.name = "staged",
+                                               .issue = issue,
+                                               .messages = messages,
+                                               .follow = follow,
+                                               .wait = wait,
+                                               .hear = hear,
+                                               .memory = memory,
+                                               .close = close_gpu};
 
 struct executor *gpu_executor(struct gpu *gpu)
 {

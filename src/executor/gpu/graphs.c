@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations in graphs among others of the same communicator. They share windows, so all follow one another in the order in which the host
- * issues calls and launches graphs, on whatever streams: ranks that keep one order there keep it on their GPUs. An event of the executor
- * stands for the last of them. What a graph holds begins by waiting for it and ends by recording it, which the driver does at each
- * launch, and from the first capture on calls do the same. Inside a graph operations follow one another by its edges.
+ * Operations in graphs among others of the same communicator. They share windows, so all follow one another in the
+ * order in which the host issues calls and launches graphs, on whatever streams: ranks that keep one order there keep
+ * it on their GPUs. An event of the executor stands for the last of them. What a graph holds begins by waiting for it
+ * and ends by recording it, which the driver does at each launch, and from the first capture on calls do the same.
+ * Inside a graph operations follow one another by its edges.
  */
 #include "executor/gpu/internal.h"
 
@@ -25,9 +26,12 @@ static tutti_result_t record_the_past(struct gpu *gpu)
         result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.tail, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result != TUTTI_SUCCESS || order_idle(gpu))
         return result;
-    result = cuda_check(gpu->cu->StreamWaitValue32(gpu->graphs.sounded, gpu->order.over_device, atomic_load(&gpu->order.ticket), CU_STREAM_WAIT_VALUE_GEQ),
+    result = cuda_check(gpu->cu->StreamWaitValue32(gpu->graphs.sounded, gpu->order.over_device,
+                                                   atomic_load(&gpu->order.ticket), CU_STREAM_WAIT_VALUE_GEQ),
                         "ordering a graph");
-    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->EventRecord(gpu->graphs.serial, gpu->graphs.sounded), "ordering a graph") : result;
+    return result == TUTTI_SUCCESS
+               ? cuda_check(gpu->cu->EventRecord(gpu->graphs.serial, gpu->graphs.sounded), "ordering a graph")
+               : result;
 }
 
 static tutti_result_t begin_in_graph(struct gpu *gpu, CUstream stream)
@@ -36,13 +40,16 @@ static tutti_result_t begin_in_graph(struct gpu *gpu, CUstream stream)
     cuuint64_t id = 0;
     tutti_result_t result = gpu->graphs.serial ? TUTTI_SUCCESS : record_the_past(gpu);
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->StreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL), "asking about a capture");
+        result =
+            cuda_check(gpu->cu->StreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL), "asking about a capture");
     if (result != TUTTI_SUCCESS)
         return result;
     if (id != gpu->graphs.capture)
-        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.serial, CU_EVENT_WAIT_EXTERNAL), "ordering a graph");
+        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.serial, CU_EVENT_WAIT_EXTERNAL),
+                            "ordering a graph");
     else if (stream != gpu->graphs.last_captured)
-        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.tail, CU_EVENT_WAIT_DEFAULT), "ordering branches of a graph");
+        result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.tail, CU_EVENT_WAIT_DEFAULT),
+                            "ordering branches of a graph");
     gpu->graphs.capture = id;
     gpu->graphs.last_captured = stream;
     return result;
@@ -54,8 +61,9 @@ tutti_result_t graphs_begin(struct gpu *gpu, CUstream stream)
         return TUTTI_SUCCESS;
     if (gpu->order.capturing)
         return begin_in_graph(gpu, stream);
-    return gpu->graphs.serial ? cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.serial, CU_EVENT_WAIT_DEFAULT), "ordering a call behind graphs")
-                          : TUTTI_SUCCESS;
+    return gpu->graphs.serial ? cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->graphs.serial, CU_EVENT_WAIT_DEFAULT),
+                                           "ordering a call behind graphs")
+                              : TUTTI_SUCCESS;
 }
 
 /* Nothing in the graph comes behind the recording: it holds up nothing. */
@@ -66,18 +74,23 @@ static tutti_result_t end_in_graph(struct gpu *gpu, CUstream stream)
     CUgraph graph = NULL;
     CUgraphNode node;
     size_t count = 0;
-    tutti_result_t result = cuda_check(gpu->cu->StreamGetCaptureInfo(stream, &status, NULL, &graph, &nodes, &count), "asking about a capture");
+    tutti_result_t result = cuda_check(gpu->cu->StreamGetCaptureInfo(stream, &status, NULL, &graph, &nodes, &count),
+                                       "asking about a capture");
     if (result == TUTTI_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        result = cuda_check(gpu->cu->GraphAddEventRecordNode(&node, graph, nodes, count, gpu->graphs.serial), "ordering what comes behind a graph");
-    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->EventRecord(gpu->graphs.tail, stream), "ordering branches of a graph") : result;
+        result = cuda_check(gpu->cu->GraphAddEventRecordNode(&node, graph, nodes, count, gpu->graphs.serial),
+                            "ordering what comes behind a graph");
+    return result == TUTTI_SUCCESS
+               ? cuda_check(gpu->cu->EventRecord(gpu->graphs.tail, stream), "ordering branches of a graph")
+               : result;
 }
 
 tutti_result_t graphs_end(struct gpu *gpu, CUstream stream)
 {
     if (!is_wanted(gpu) || !gpu->graphs.serial)
         return TUTTI_SUCCESS;
-    return gpu->order.capturing ? end_in_graph(gpu, stream)
-                             : cuda_check(gpu->cu->EventRecord(gpu->graphs.serial, stream), "ordering graphs behind a call");
+    return gpu->order.capturing
+               ? end_in_graph(gpu, stream)
+               : cuda_check(gpu->cu->EventRecord(gpu->graphs.serial, stream), "ordering graphs behind a call");
 }
 
 void graphs_close(struct gpu *gpu)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps until there is news: a peer's process was lost, the team has failed, a descriptor is to go to a peer.
- * Kernels and streams that wait for a peer know nothing of its death: they are told here. It never calls the driver, in which it could
- * be held up behind a call that waits for those very kernels.
+ * A thread that sleeps until there is news: a peer's process was lost, the team has failed, a descriptor is to go to a
+ * peer. Kernels and streams that wait for a peer know nothing of its death: they are told here. It never calls the
+ * driver, in which it could be held up behind a call that waits for those very kernels.
  */
 #include "executor/gpu/internal.h"
 
@@ -16,7 +16,8 @@
 #define AGAIN_US 20000 /* between words of a failed team that are put right again */
 #define LOOK_US  1000  /* between attempts to send descriptors; more and more */
 #define IDLE_US  (60u * 1000 * 1000)
-#define COPIES_MS 5000 /* a copy that nothing holds up takes no longer; its copier is held up or lost, and nobody knows */
+#define COPIES_MS                                                                                                      \
+    5000 /* a copy that nothing holds up takes no longer; its copier is held up or lost, and nobody knows */
 #define PATIENCE_MS 500 /* for a peer that may have been lost to be known as such */
 
 tutti_result_t gpu_hear_failure(struct gpu *gpu)
@@ -37,7 +38,8 @@ void gpu_tell_failure(struct gpu *gpu)
 {
     struct mailbox *mailbox = gpu->mailbox;
     uint32_t none = 0;
-    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) || !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
+    if (!mailbox || atomic_load(&gpu->departs.parted) || !atomic_load(&gpu->team->failed) ||
+        !atomic_compare_exchange_strong(&mailbox->failure.state, &none, 1))
         return;
     mailbox->failure.news = team_news(gpu->team);
     atomic_store_explicit(&mailbox->failure.state, 2, memory_order_release);
@@ -87,8 +89,8 @@ tutti_result_t gpu_needs(struct gpu *gpu, uint32_t ranks)
 }
 
 /*
- * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so. `deadline`: of copies that
- * are under way; 0: there is none yet.
+ * Whatever waits for a peer, or is waited for by one, goes on with undefined data: the team's failure says so.
+ * `deadline`: of copies that are under way; 0: there is none yet.
  */
 static void give_up(struct gpu *gpu, uint64_t *deadline)
 {

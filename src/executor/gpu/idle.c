@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executors of this process, and times when no call of this process is under way on any of its GPUs. What graphs replay is not
- * seen: it needs no host.
+ * The executors of this process, and times when no call of this process is under way on any of its GPUs. What graphs
+ * replay is not seen: it needs no host.
  */
 #include "executor/gpu/internal.h"
 
-static pthread_rwlock_t issuing = PTHREAD_RWLOCK_INITIALIZER; /* read: a call is being issued; written: nothing is under way */
+static pthread_rwlock_t issuing =
+    PTHREAD_RWLOCK_INITIALIZER; /* read: a call is being issued; written: nothing is under way */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gone = PTHREAD_COND_INITIALIZER; /* visitors */
 static struct list gpus = {&gpus, &gpus};
@@ -42,8 +43,7 @@ bool idle_try(void)
         return false;
     bool idle = true;
     pthread_mutex_lock(&lock);
-    list_each (node, &gpus)
-        idle = idle && order_idle(list_entry(node, struct gpu, idle));
+    list_each(node, &gpus) idle = idle && order_idle(list_entry(node, struct gpu, idle));
     pthread_mutex_unlock(&lock);
     if (!idle)
         pthread_rwlock_unlock(&issuing);
@@ -59,7 +59,8 @@ struct idle_view idle_look(void)
 {
     struct idle_view view = {0};
     pthread_mutex_lock(&lock);
-    list_each (node, &gpus) {
+    list_each(node, &gpus)
+    {
         const struct gpu *gpu = list_entry(node, struct gpu, idle);
         view.graphs |= atomic_load_explicit(&gpu->order.captured, memory_order_relaxed);
         view.devices |= 1ull << gpu->device->ordinal;
@@ -72,8 +73,7 @@ bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *a
 {
     bool any = false;
     pthread_mutex_lock(&lock);
-    list_each (node, &gpus)
-        any |= says(list_entry(node, struct gpu, idle), argument);
+    list_each(node, &gpus) any |= says(list_entry(node, struct gpu, idle), argument);
     pthread_mutex_unlock(&lock);
     return any;
 }
@@ -82,7 +82,8 @@ struct gpu *idle_visit(const struct gpu *gpu, int rank)
 {
     struct gpu *found = NULL;
     pthread_mutex_lock(&lock);
-    list_each (node, &gpus) {
+    list_each(node, &gpus)
+    {
         struct gpu *other = list_entry(node, struct gpu, idle);
         if (other->mailbox && other->rank == rank && other->team->id == gpu->team->id)
             found = other;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers' buffers that are mapped here, by a thread that does nothing else: the driver may hold it up behind some other thread's call that
- * waits for all work, and nothing may wait for it then. Mapping waits for no work and is done at any time. Closing an IPC handle does, and
- * what is under way may need a peer's host, which may be held up in the same way: it is put off until no call of this process is under way.
+ * Peers' buffers that are mapped here, by a thread that does nothing else: the driver may hold it up behind some other
+ * thread's call that waits for all work, and nothing may wait for it then. Mapping waits for no work and is done at any
+ * time. Closing an IPC handle does, and what is under way may need a peer's host, which may be held up in the same way:
+ * it is put off until no call of this process is under way.
  */
 #include "executor/gpu/internal.h"
 
@@ -14,15 +15,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FREED_US 400000 /* between looks for memory that this process has freed and peers map; it may wait for a pause as long again */
-#define LOOK_US 1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
+/* Between looks for memory that this process has freed and peers map; it may wait for a pause as long again. */
+#define FREED_US 400000
+#define LOOK_US  1000 /* between looks for a descriptor that is under way, or for a quiet time; more and more */
 
-/* ---- Closing ------------------------------------------------------------------------------------------------------- */
+/* ---- Closing ---- */
 
 static void close_one(struct gpu *gpu, struct import *import)
 {
     cuda_unimport(gpu->device, &import->handle, import->address);
-    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer, gpu->rank);
+    log_info("unmapped %llu bytes of rank %d in rank %d", (unsigned long long)import->handle.size, import->peer,
+             gpu->rank);
     free(import);
 }
 
@@ -60,7 +63,7 @@ static void make_old(struct gpu *gpu, struct import *import)
     atomic_store_explicit(&gpu->offers.any_old, true, memory_order_relaxed);
 }
 
-/* ---- Mapping ------------------------------------------------------------------------------------------------------- */
+/* ---- Mapping ---- */
 
 static struct mailbox_offer *place_of(const struct gpu *gpu, int peer, int offer)
 {
@@ -74,7 +77,8 @@ static int places_used(const struct gpu *gpu, int peer)
 
 static bool is_answered(const struct mailbox_offer *place)
 {
-    return atomic_load_explicit(&place->number, memory_order_acquire) == atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
+    return atomic_load_explicit(&place->number, memory_order_acquire) ==
+           atomic_load_explicit(&place->answer, memory_order_relaxed) >> 1;
 }
 
 /* What the place held before: its owner uses it in no message any more. Unmapping a descriptor waits for no work. */
@@ -124,13 +128,13 @@ static tutti_result_t map(struct gpu *gpu, int peer, const struct cuda_handle *h
 static bool is_stale(const struct import *import, const struct cuda_handle *handle)
 {
     const struct cuda_handle *old = &import->handle;
-    return old->how == CUDA_BY_IPC && old->process && old->process == handle->process && old->base == handle->base && old->id != handle->id &&
-           old->serial < handle->serial;
+    return old->how == CUDA_BY_IPC && old->process && old->process == handle->process && old->base == handle->base &&
+           old->id != handle->id && old->serial < handle->serial;
 }
 
 /*
- * No message uses such a one any more: work that did is over, or its owner could not have freed it. It is old here, too. Returns whether
- * something is open that is to be closed.
+ * No message uses such a one any more: work that did is over, or its owner could not have freed it. It is old here,
+ * too. Returns whether something is open that is to be closed.
  */
 static bool retire_stale(struct gpu *gpu, const void *handle)
 {
@@ -153,8 +157,8 @@ static bool retire_stale(struct gpu *gpu, const void *handle)
 }
 
 /*
- * A driver may refuse a handle while what it had at that address before is still open: its owner withdraws that first, but in no other
- * communicator that has it open. `open`: something was, before the driver was asked.
+ * A driver may refuse a handle while what it had at that address before is still open: its owner withdraws that first,
+ * but in no other communicator that has it open. `open`: something was, before the driver was asked.
  */
 static bool may_become_mapped(struct gpu *gpu, const struct cuda_handle *handle, bool open)
 {
@@ -186,8 +190,8 @@ static bool answer(struct gpu *gpu, int peer, int offer)
     atomic_store_explicit(&gpu->offers.import[peer][offer], import, memory_order_release);
     atomic_store_explicit(&place->answer, number << 1 | (import != NULL), memory_order_release);
     if (handle.how)
-        log_info("%s %llu bytes of rank %d for copies by rank %d%s%s", import ? "mapped" : "cannot map", (unsigned long long)handle.size, peer,
-                 gpu->rank, import ? "" : ": ", import ? "" : error_last());
+        log_info("%s %llu bytes of rank %d for copies by rank %d%s%s", import ? "mapped" : "cannot map",
+                 (unsigned long long)handle.size, peer, gpu->rank, import ? "" : ": ", import ? "" : error_last());
     return true;
 }
 
@@ -203,11 +207,12 @@ static bool answer_all(struct gpu *gpu)
 
 CUdeviceptr import_address(const struct gpu *gpu, int peer, uint32_t offer)
 {
-    const struct import *import = offer < MAILBOX_OFFERS ? atomic_load_explicit(&gpu->offers.import[peer][offer], memory_order_acquire) : NULL;
+    const struct import *import =
+        offer < MAILBOX_OFFERS ? atomic_load_explicit(&gpu->offers.import[peer][offer], memory_order_acquire) : NULL;
     return import ? import->address : 0;
 }
 
-/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+/* ---- The thread ---- */
 
 static void *work(void *argument)
 {

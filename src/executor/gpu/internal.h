@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this folder share. The GPU executor: the GPUs of one host that a communicator's ranks own, one each, and that write into
- * one another's memory. What a team is to host memory it is to device memory: it carries out collectives, in the order of CUDA streams, and
- * never makes a caller wait for a peer's work. docs/executor.md.
+ * What the files of this folder share. The GPU executor: the GPUs of one host that a communicator's ranks own, one
+ * each, and that write into one another's memory. What a team is to host memory it is to device memory: it carries out
+ * collectives, in the order of CUDA streams, and never makes a caller wait for a peer's work. docs/executor.md.
  */
 #ifndef TUTTI_EXECUTOR_GPU_INTERNAL_H
 #define TUTTI_EXECUTOR_GPU_INTERNAL_H
@@ -39,8 +39,8 @@ struct import {
 struct offered {
     uint32_t number; /* 0: none */
     uint64_t id, base, size;
-    uint64_t used;                /* when, for the choice of what makes room */
-    uint32_t pushed, pulled;      /* the last messages that peers copy to and from it */
+    uint64_t used;           /* when, for the choice of what makes room */
+    uint32_t pushed, pulled; /* the last messages that peers copy to and from it */
 };
 
 /* A descriptor that goes to a peer when the link is there. */
@@ -59,7 +59,7 @@ struct transfer {
     uint32_t number;
     bool copies; /* this rank does the copying */
     enum mailbox_way way;
-    uint32_t piece; /* the first one's number, of a staged message */
+    uint32_t piece;               /* the first one's number, of a staged message */
     const struct transfer *after; /* what this rank sends to another peer is to be copied first; NULL: nothing */
 };
 
@@ -87,11 +87,11 @@ struct depart_watch {
 
 /* The choice of ways: src/plan. */
 struct gpu_plan {
-    struct plan_facts facts; /* from these */
-    struct plan_rules rules; /* and these */
+    struct plan_facts facts;               /* from these */
+    struct plan_rules rules;               /* and these */
     struct planned planned[COLL_COUNT][2]; /* comes this, for calls and for what is captured: calls repeat */
-    struct plan_forms forms; /* of messages */
-    struct way_flows flows;  /* what this rank does in each collective, as it was last carried out */
+    struct plan_forms forms;               /* of messages */
+    struct way_flows flows;                /* what this rank does in each collective, as it was last carried out */
 };
 
 /* order.c: which operation comes behind which. */
@@ -102,19 +102,20 @@ struct gpu_order {
     uint32_t tickets, told;  /* handed out; of this operation's last kernel, 0 if something was issued behind it */
     _Atomic uint32_t ticket; /* of the last operation outside of graphs; 0: there was none */
     bool capturing;
-    _Atomic bool untracked;  /* nothing will tell that an operation is over */
-    _Atomic bool captured;   /* there was one in a graph: no ticket tells of those */
+    _Atomic bool untracked; /* nothing will tell that an operation is over */
+    _Atomic bool captured;  /* there was one in a graph: no ticket tells of those */
 };
 
 /* graphs.c: the order of what graphs replay; and whether the GPU still works. */
 struct gpu_graphs {
-    CUevent serial, tail;  /* the last operation, of graphs and calls, and of those in the graph that is captured; NULL: nothing was captured */
-    cuuint64_t capture;    /* in which the last operation was captured */
+    CUevent serial, tail; /* the last operation, of graphs and calls, and of those in the graph that is captured; NULL:
+                             nothing was captured */
+    cuuint64_t capture;   /* in which the last operation was captured */
     CUstream last_captured;
-    CUevent sound;         /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
+    CUevent sound; /* recorded in the stream behind it, in which nothing else is: tells whether the GPU has failed */
     CUstream sounded;
-    _Atomic bool lost;     /* it has */
-    _Atomic int refused;   /* how often in a row nothing could be recorded */
+    _Atomic bool lost;   /* it has */
+    _Atomic int refused; /* how often in a row nothing could be recorded */
 };
 
 /* scratch.c: memory that peers write to. */
@@ -128,9 +129,11 @@ struct gpu_scratch {
     uint32_t bulk_taken; /* ranks whose bulk this one has reached */
 };
 
-/* transfer.c, copy.c: messages and pieces by copy engine, by peer; the helper reads their numbers when the team has failed. */
+/* transfer.c, copy.c: messages and pieces by copy engine, by peer; the helper reads their numbers when the team has
+ * failed. */
 struct gpu_messages {
-    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS], received_pieces[KERNEL_RANKS];
+    _Atomic uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], sent_pieces[KERNEL_RANKS],
+        received_pieces[KERNEL_RANKS];
     CUevent mark;                   /* where a stream stood */
     CUstream copy[2][KERNEL_RANKS]; /* [0] to a peer, [1] from it */
     bool pushes;                    /* within a process they push all, on the sender's GPU */
@@ -141,10 +144,10 @@ struct gpu_messages {
 struct gpu_offers {
     struct offered offered[KERNEL_RANKS][MAILBOX_OFFERS];
     uint64_t used;
-    pthread_mutex_t offering; /* guards `offered`, for calls and the importer */
+    pthread_mutex_t offering;                                    /* guards `offered`, for calls and the importer */
     struct import *_Atomic import[KERNEL_RANKS][MAILBOX_OFFERS]; /* the answers to peers' offers; NULL: not mapped */
-    pthread_mutex_t lock;         /* guards descriptors under way, old imports, and what imports become old */
-    struct list passed_fds, old;  /* old: what is to be closed when nothing is under way */
+    pthread_mutex_t lock;        /* guards descriptors under way, old imports, and what imports become old */
+    struct list passed_fds, old; /* old: what is to be closed when nothing is under way */
     _Atomic bool any_old;
 };
 
@@ -154,7 +157,7 @@ struct gpu_departs {
     _Atomic bool refused_call; /* a call was, because of `refusal`: the team fails of that when all before it is over */
     struct departure refusal;
     struct depart_watch at_exit;
-    _Atomic bool parted;       /* the team's failure is no news to peers but by the mailbox */
+    _Atomic bool parted; /* the team's failure is no news to peers but by the mailbox */
 };
 
 struct gpu {
@@ -164,16 +167,17 @@ struct gpu {
     struct cuda_device *device;
     int rank, nranks;
     bool here[KERNEL_RANKS]; /* the rank lives in this process */
-    struct staged *staged;   /* ranks share no memory: all goes by it, and nothing below is used but `order` and `graphs` */
+    struct staged
+        *staged; /* ranks share no memory: all goes by it, and nothing below is used but `order` and `graphs` */
     struct gpu_order order;
     struct gpu_graphs graphs;
 
     struct mailbox *mailbox;
     bool mailbox_registered;
     CUdeviceptr mailbox_device;
-    struct kernel_team kernels; /* what every launch takes */
-    struct mailbox_step step;   /* of the call that is being issued: step.c */
-    struct record *record;      /* NULL: there is no black box */
+    struct kernel_team kernels;       /* what every launch takes */
+    struct mailbox_step step;         /* of the call that is being issued: step.c */
+    struct record *record;            /* NULL: there is no black box */
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
     struct gpu_plan plan;
     struct gpu_scratch scratch;
@@ -191,18 +195,20 @@ struct gpu {
 /* executor.c: what communicators call; the executor is open */
 struct executor *gpu_executor(struct gpu *gpu);
 tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct executor **out);
-/* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to is
- * freed when they have closed theirs. NULL is allowed. */
+/* Waits for this rank's work unless the team has failed. Does not wait for peers: memory that they may still write to
+ * is freed when they have closed theirs. NULL is allowed. */
 void gpu_close(struct gpu *gpu);
 
 /*
- * The user aborts: no call begins any more. What peers have come to, too, is brought to its end, for a bounded time; then the team fails, and peers'
- * operations that need nothing more of this rank end as if nothing had happened. False: there is no such way, or the team has failed.
+ * The user aborts: no call begins any more. What peers have come to, too, is brought to its end, for a bounded time;
+ * then the team fails, and peers' operations that need nothing more of this rank end as if nothing had happened. False:
+ * there is no such way, or the team has failed.
  */
 bool gpu_leave(struct gpu *gpu);
 void gpu_wait_left(struct gpu *gpu);
 
-/* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is issued. */
+/* What may need peers' hosts is begun: calls that one thread issues for several ranks are all prepared before any is
+ * issued. */
 tutti_result_t gpu_prepare(struct gpu *gpu, const struct call *call);
 tutti_result_t gpu_collective(struct gpu *gpu, const struct call *call, gpu_stream_t stream);
 /* Sends and receives of one group, at the same time. */
@@ -210,10 +216,12 @@ tutti_result_t gpu_p2p(struct gpu *gpu, const struct p2p_item *items, int count,
 /* What comes on `stream` follows what is on `before`: for a group on several streams. */
 tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t before);
 
-/* Whether other threads may issue calls on the stream in the caller's stead: not what is captured, or the caller's own stream. */
+/* Whether other threads may issue calls on the stream in the caller's stead: not what is captured, or the caller's own
+ * stream. */
 bool gpu_any_thread(struct gpu *gpu, gpu_stream_t stream);
 
-/* The team's failure, also if so far only the mailbox tells of it: streams may have been let go already, with undefined data. */
+/* The team's failure, also if so far only the mailbox tells of it: streams may have been let go already, with undefined
+ * data. */
 tutti_result_t gpu_hear_failure(struct gpu *gpu);
 
 /* Waits for all that was issued outside of graphs. */
@@ -224,8 +232,10 @@ void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes);
 /* order.c: this rank's operations follow one another, whatever streams they are issued on */
 tutti_result_t order_begin(struct gpu *gpu, CUstream stream);
 tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued);
-/* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel. */
-tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream);
+/* Between the two: a kernel, with parameters that begin with `what`, which this fills in; something that is no kernel.
+ */
+tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
+                            struct kernel_team *what, CUstream stream);
 void order_more(struct gpu *gpu);
 /* What is staged: a ticket that the host tells of, or 0. */
 uint32_t order_staged(struct gpu *gpu);
@@ -233,18 +243,21 @@ uint32_t order_staged(struct gpu *gpu);
 bool order_is_over(const struct gpu *gpu, uint32_t ticket);
 bool order_idle(const struct gpu *gpu);
 
-/* step.c: what each operation needs of whom, told on the mailbox: how far a rank has come is seen there when it is gone */
+/* step.c: what each operation needs of whom, told on the mailbox: how far a rank has come is seen there when it is gone
+ */
 void step_collective(struct gpu *gpu, const struct call *call);
 void step_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
 /* The call has returned. `kernel`: one comes last. */
 void step_issued(struct gpu *gpu, uint32_t ticket, bool kernel, bool whole);
-/* The first that is not over of this rank's, outside of graphs; NULL: all are. *from: where it was when last looked for. */
+/* The first that is not over of this rank's, outside of graphs; NULL: all are. *from: where it was when last looked
+ * for. */
 const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from);
 /* Has rank `peer` finished all that this rank's step needs of it? Has it issued that? */
 bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 bool step_is_met(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 
-/* depart.c: ranks that take part no more. What others issued, and what needs nothing of those any more, ends as if nothing had happened. */
+/* depart.c: ranks that take part no more. What others issued, and what needs nothing of those any more, ends as if
+ * nothing had happened. */
 bool depart_has(const struct gpu *gpu, int rank, struct departure *out);
 bool depart_any(const struct gpu *gpu);
 /* For the helper, again and again; the microseconds until it shall look again, 0: when there is news. */
@@ -272,7 +285,8 @@ void record_close(struct gpu *gpu);
 /* A call begins; it has returned, and has its ticket. Between the two: how it is carried. */
 void record_call(struct gpu *gpu, const struct call *call);
 void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count);
-/* The call goes this way: returns what this rank does in its schedule, which is what the black box shows. NULL: it cannot, with a sentence. */
+/* The call goes this way: returns what this rank does in its schedule, which is what the black box shows. NULL: it
+ * cannot, with a sentence. */
 const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *call);
 /* Of an exchange: copy engines carry messages of it. */
 void record_copies(struct gpu *gpu);
@@ -287,7 +301,8 @@ tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdevice
 /* Of the current device, for users: peers can map it. */
 tutti_result_t gpu_memory_alloc(void **out, size_t size);
 tutti_result_t gpu_memory_free(void *pointer);
-/* Do GPUs of this process address it, whichever it is on? Not memory of pools, mapped pieces and managed memory, as far as is known. */
+/* Do GPUs of this process address it, whichever it is on? Not memory of pools, mapped pieces and managed memory, as far
+ * as is known. */
 bool memory_is_reached(const struct gpu *gpu, const void *memory);
 tutti_result_t gpu_copy(const struct gpu *gpu, CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 
@@ -297,9 +312,10 @@ tutti_result_t scratch_window(struct gpu *gpu);
 CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t piece);
 /* For peers: by a handle, or by descriptors, which are on their way to them when this returns. */
 enum scratch_kind { SCRATCH_WINDOW, SCRATCH_BULK };
-tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratch_kind kind, struct mailbox_buffer *out);
-tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, enum scratch_kind kind, CUdeviceptr *out,
-                             bool *imported);
+tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratch_kind kind,
+                                struct mailbox_buffer *out);
+tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, enum scratch_kind kind,
+                             CUdeviceptr *out, bool *imported);
 /* Makes this rank's, and tells the others. */
 tutti_result_t scratch_post_bulk(struct gpu *gpu);
 /* Reaches that of these ranks, this one among them. */
@@ -314,21 +330,24 @@ void scratch_close(struct gpu *gpu);
 void scratch_sweep(struct gpu *gpu);
 
 /* reduce.c */
-tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream);
+tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
+                            CUstream stream);
 
 /* peer_reduce.c: reductions of users' memory where it lies */
 tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call);
-tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what, CUstream stream);
+tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                 struct kernel_reduce *what, CUstream stream);
 
-/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A collective's may wait
- * for one another. */
-tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream, bool capturing);
+/* exchange.c: any pattern of messages between ranks, of which each sends and receives one to and from each. A
+ * collective's may wait for one another. */
+tutti_result_t exchange_issue(struct gpu *gpu, struct kernel_exchange *what, bool collective, CUstream stream,
+                              bool capturing);
 
 /* copy.c: large messages, by copy engine */
-tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs, bool in_turn,
-                             CUstream stream);
-tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before, int after,
-                          CUstream stream);
+tutti_result_t copy_exchange(struct gpu *gpu, const struct kernel_exchange *what, uint32_t sends, uint32_t recvs,
+                             bool in_turn, CUstream stream);
+tutti_result_t copy_chain(struct gpu *gpu, const char *from, char *to, uint64_t bytes, uint64_t piece, int before,
+                          int after, CUstream stream);
 /* Of all streams beside the user's: waits for what is in them; ends them. */
 tutti_result_t copy_drain(struct gpu *gpu);
 void copy_close(struct gpu *gpu);
@@ -338,10 +357,11 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
 /* The user's stream goes on when it is done. */
 tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CUstream stream);
 /* A piece of a staged message; false: there are no more. Pieces of several messages go in turn. */
-bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream, tutti_result_t *result);
+bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream,
+                    tutti_result_t *result);
 /*
- * Lets go all streams that wait for words; to be called again and again. Those that wait for a copy go when it is over, as their user may then
- * free its memory: unless the copier is lost, or `at_once`.
+ * Lets go all streams that wait for words; to be called again and again. Those that wait for a copy go when it is over,
+ * as their user may then free its memory: unless the copier is lost, or `at_once`.
  */
 void transfer_give_up(struct gpu *gpu, bool at_once);
 /* Is there a message with `peer` that one of the two has let go before it was done? */
@@ -358,7 +378,8 @@ tutti_result_t side_wait_all(const struct gpu *owner, CUstream side);
 tutti_result_t side_mark(const struct gpu *gpu, CUstream stream);
 /* As side_make(); it goes on from there. `owner`'s context is current. */
 tutti_result_t side_branch(const struct gpu *gpu, const struct gpu *owner, CUstream *side);
-/* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this one. */
+/* Lets go who waits for it. To be repeated: a peer's stream that still runs may put a smaller number in place of this
+ * one. */
 void side_release(_Atomic uint32_t *word, uint32_t value);
 
 /* offer.c: which buffers of this rank peers have mapped */
@@ -385,9 +406,9 @@ void import_close(struct gpu *gpu);
 /* idle.c: times when no call of this process is under way on any GPU */
 void idle_join(struct gpu *gpu);
 void idle_leave(struct gpu *gpu);
-void idle_disturb(void);  /* a call is being issued */
-void idle_settle(void);   /* it has been */
-bool idle_try(void);      /* true: nothing is under way, nor will be until idle_end() */
+void idle_disturb(void); /* a call is being issued */
+void idle_settle(void);  /* it has been */
+bool idle_try(void);     /* true: nothing is under way, nor will be until idle_end() */
 void idle_end(void);
 /* What the executors of this process are about; a moment later it may be otherwise. */
 struct idle_view {
@@ -397,18 +418,21 @@ struct idle_view {
 struct idle_view idle_look(void);
 /* Asks all executors of this process, under the lock of their list. */
 bool idle_any(bool (*says)(struct gpu *gpu, const void *argument), const void *argument);
-/* The executor of another rank of the communicator that lives in this process; it stays until idle_go(). NULL: there is none. */
+/* The executor of another rank of the communicator that lives in this process; it stays until idle_go(). NULL: there is
+ * none. */
 struct gpu *idle_visit(const struct gpu *gpu, int rank);
 void idle_go(struct gpu *visited);
 
 /* helper.c: the thread that acts on news of peers */
 tutti_result_t helper_start(struct gpu *gpu);
 void helper_stop(struct gpu *gpu);
-/* Something was issued while a peer was being lost or the team failed: the helper may have looked before it was there. */
+/* Something was issued while a peer was being lost or the team failed: the helper may have looked before it was there.
+ */
 void helper_look_again(struct gpu *gpu);
 /* The team's failure; asked before every issue, and while waiting for a peer's host. */
 tutti_result_t gpu_failure(struct gpu *gpu);
-/* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little later. Success stays. */
+/* Something of a peer's could not be reached, perhaps because the peer is gone: its loss may be heard of a little
+ * later. Success stays. */
 tutti_result_t gpu_explain(struct gpu *gpu, tutti_result_t result);
 /* Of a failure that a peer tells of on the mailbox. Peers tell before they let go what waits for words or data. */
 tutti_result_t gpu_hear_failure(struct gpu *gpu);

@@ -37,7 +37,8 @@ tutti_result_t mailbox_create(int nranks, int *fd)
 {
     int memory = memfd_create("tutti-mailbox", MFD_CLOEXEC);
     if (memory < 0 || ftruncate(memory, (off_t)mailbox_size(nranks)) < 0) {
-        tutti_result_t result = error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", mailbox_size(nranks), strerror(errno));
+        tutti_result_t result =
+            error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", mailbox_size(nranks), strerror(errno));
         if (memory >= 0)
             close(memory);
         return result;
@@ -51,7 +52,8 @@ tutti_result_t mailbox_map(int fd, int nranks, struct mailbox **out)
     struct stat about;
     size_t size = mailbox_size(nranks);
     if (fstat(fd, &about) < 0 || (size_t)about.st_size < size)
-        return error_set(TUTTI_SYSTEM_ERROR, "the shared mailbox has %lld bytes; %zu were expected", (long long)about.st_size, size);
+        return error_set(TUTTI_SYSTEM_ERROR, "the shared mailbox has %lld bytes; %zu were expected",
+                         (long long)about.st_size, size);
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return error_set(TUTTI_SYSTEM_ERROR, "cannot map %zu bytes of shared memory: %s", size, strerror(errno));

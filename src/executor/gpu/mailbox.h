@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAILBOX_SPARE 4096 /* bytes behind a window that only its owner touches: where barriers send from and to */
-#define MAILBOX_POSTS 64 /* messages of one pair for which only one end's call has come */
-#define MAILBOX_OFFERS 512 /* buffers of a rank that a peer may have mapped at a time */
-#define MAILBOX_DEPTH 2  /* pieces of a staged message that are under way */
-#define MAILBOX_STEPS 256 /* operations of a rank of which the mailbox tells what they need */
+#define MAILBOX_SPARE  4096 /* bytes behind a window that only its owner touches: where barriers send from and to */
+#define MAILBOX_POSTS  64   /* messages of one pair for which only one end's call has come */
+#define MAILBOX_OFFERS 512  /* buffers of a rank that a peer may have mapped at a time */
+#define MAILBOX_DEPTH  2    /* pieces of a staged message that are under way */
+#define MAILBOX_STEPS  256  /* operations of a rank of which the mailbox tells what they need */
 
 /* Memory of one process, as another can find it. */
 struct mailbox_buffer {
@@ -45,7 +45,7 @@ struct mailbox_post {
     uint64_t address, bytes;
     uint64_t context; /* MAILBOX_HERE: of its GPU */
     uint32_t way, offer;
-    uint32_t reached; /* MAILBOX_HERE: by all GPUs of the process */
+    uint32_t reached;          /* MAILBOX_HERE: by all GPUs of the process */
     struct mailbox_turn after; /* told by the sender */
 };
 
@@ -61,9 +61,11 @@ struct mailbox_pair {
     _Alignas(CACHE_LINE) _Atomic uint32_t freed;
     /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */
     _Alignas(CACHE_LINE) _Atomic uint32_t called[2];
-    /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`, `arrived` */
+    /* of those, and of pieces, the last whose copy lies in a stream, which will tell of it by `pushed`, `pulled`,
+     * `arrived` */
     _Atomic uint32_t pushing, pulling, arriving;
-    /* pushed, pulled, arrived: whether a rank that departed let go who waits for more than was done, and what was done: 1 << 32 | number */
+    /* pushed, pulled, arrived: whether a rank that departed let go who waits for more than was done, and what was done:
+     * 1 << 32 | number */
     _Atomic uint64_t let_go[3];
     _Atomic uint64_t first[MAILBOX_POSTS]; /* number << 1 | the end that came first */
     struct mailbox_post post[2][MAILBOX_POSTS];
@@ -71,40 +73,44 @@ struct mailbox_pair {
 
 /* A buffer that its owner lets a peer map. Written by the owner only when the last one was answered. */
 struct mailbox_offer {
-    _Atomic uint32_t number; /* stored last; 0: none */
-    _Atomic uint32_t answer; /* number << 1 | 1: mapped; | 0: not */
-    uint64_t key;            /* of its descriptor; 0: it needs none */
+    _Atomic uint32_t number;      /* stored last; 0: none */
+    _Atomic uint32_t answer;      /* number << 1 | 1: mapped; | 0: not */
+    uint64_t key;                 /* of its descriptor; 0: it needs none */
     struct mailbox_buffer buffer; /* handle.how 0: the peer is to close what it had */
 };
 
 /* An operation of a rank, outside of graphs: what it needs of others, and what they may need of it. */
 struct mailbox_step {
     uint32_t ticket;
-    uint32_t collectives, sent[KERNEL_RANKS], received[KERNEL_RANKS]; /* this rank's calls up to this one; messages to and from each rank */
-    uint32_t involves, expects; /* bits of ranks: it tells them something, or they it; it cannot end before they have sent */
-    uint32_t collective;        /* 0: messages */
-    uint32_t kernel;            /* a kernel comes last, which can be asked whether it waits */
-    uint32_t whole;             /* 0: its call failed half way */
+    uint32_t collectives, sent[KERNEL_RANKS],
+        received[KERNEL_RANKS]; /* this rank's calls up to this one; messages to and from each rank */
+    uint32_t involves,
+        expects;         /* bits of ranks: it tells them something, or they it; it cannot end before they have sent */
+    uint32_t collective; /* 0: messages */
+    uint32_t kernel;     /* a kernel comes last, which can be asked whether it waits */
+    uint32_t whole;      /* 0: its call failed half way */
 };
 
 /* Why a rank takes part no more. */
 enum mailbox_cause { MAILBOX_CLOSED, MAILBOX_ABORTED, MAILBOX_LOST };
 
 struct mailbox_rank {
-    _Alignas(CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
-    _Atomic uint32_t waits;                      /* behind it: the answer of a kernel that was asked */
-    _Atomic uint32_t over;                       /* behind that: the ticket of the last operation that is over */
-    _Alignas(CACHE_LINE) _Atomic uint32_t bell;  /* grows with news for this rank's helper, which sleeps on it */
-    _Atomic uint32_t closed;                     /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost one */
-    _Atomic uint32_t gone;                       /* its process was lost, as some rank noticed */
-    _Atomic uint32_t has_bulk;                   /* it has made its bulk */
+    _Alignas(
+        CACHE_LINE) _Atomic uint32_t abort; /* KERNEL_GIVE_UP, KERNEL_ASKED: what is wanted of this rank's kernels */
+    _Atomic uint32_t waits;                 /* behind it: the answer of a kernel that was asked */
+    _Atomic uint32_t over;                  /* behind that: the ticket of the last operation that is over */
+    _Alignas(CACHE_LINE) _Atomic uint32_t bell; /* grows with news for this rank's helper, which sleeps on it */
+    _Atomic uint32_t
+        closed; /* it writes to no peer's memory any more; MAILBOX_REAPED: as another rank says of a lost one */
+    _Atomic uint32_t gone;     /* its process was lost, as some rank noticed */
+    _Atomic uint32_t has_bulk; /* it has made its bulk */
     struct mailbox_buffer bulk;
-    _Atomic uint64_t issued;                     /* steps */
+    _Atomic uint64_t issued; /* steps */
     struct mailbox_step step[MAILBOX_STEPS];
-    _Atomic uint32_t left;                       /* it has parted from the others: what it has not finished it will not */
-    uint32_t limit;                              /* the ticket of the last operation that it has finished then */
-    int32_t culprit;                             /* who made it part: itself, or another one that had gone */
-    uint32_t cause;                              /* and why that one had: enum mailbox_cause */
+    _Atomic uint32_t left; /* it has parted from the others: what it has not finished it will not */
+    uint32_t limit;        /* the ticket of the last operation that it has finished then */
+    int32_t culprit;       /* who made it part: itself, or another one that had gone */
+    uint32_t cause;        /* and why that one had: enum mailbox_cause */
 };
 
 #define MAILBOX_REAPED 2
@@ -113,7 +119,8 @@ struct mailbox_rank {
 _Static_assert(offsetof(struct mailbox_rank, waits) == offsetof(struct mailbox_rank, abort) + 4, "a kernel's answer");
 _Static_assert(offsetof(struct mailbox_rank, over) == offsetof(struct mailbox_rank, abort) + 8, "a kernel's ticket");
 
-/* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here. */
+/* What some rank's team failed of: who hears of it by nothing else, as its links may be idle or gone, hears of it here.
+ */
 struct mailbox_failure {
     _Atomic uint32_t state; /* 0: none; 1: being written; 2: told */
     struct wire_abort news;
@@ -123,7 +130,8 @@ struct mailbox {
     struct mailbox_failure failure;
     struct mailbox_rank rank[KERNEL_RANKS];
     struct mailbox_pair pair[KERNEL_RANKS][KERNEL_RANKS]; /* [from][to] */
-    _Atomic uint32_t offers[KERNEL_RANKS][KERNEL_RANKS]; /* of these, the places that were ever used. Hosts alone look at them: they are not pinned */
+    _Atomic uint32_t offers[KERNEL_RANKS][KERNEL_RANKS];  /* of these, the places that were ever used. Hosts alone look
+                                                             at them: they are not pinned */
     struct mailbox_offer offer[KERNEL_RANKS][KERNEL_RANKS][MAILBOX_OFFERS]; /* [owner][who may map it] */
     /* windows follow, where GPUs cannot write to one another's memory */
 };

@@ -8,11 +8,13 @@
 static tutti_result_t clear(const struct cuda_driver *cu, CUdeviceptr memory, size_t size)
 {
     CUstream stream;
-    tutti_result_t result = cuda_check(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    tutti_result_t result =
+        cuda_check(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), "making a stream");
     if (result != TUTTI_SUCCESS)
         return result;
     result = cuda_check(cu->MemsetD8Async(memory, 0, size, stream), "clearing device memory");
-    if (result == TUTTI_SUCCESS && (result = cuda_check(cu->StreamSynchronize(stream), "clearing device memory")) != TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS &&
+        (result = cuda_check(cu->StreamSynchronize(stream), "clearing device memory")) != TUTTI_SUCCESS)
         cu->StreamSynchronize(stream); /* the memory is given back: nothing may still write to it, if that can be had */
     cu->StreamDestroy(stream);
     return result;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers of this rank that peers may map, so that messages go from buffer to buffer. A message whose buffer is not mapped at the
- * other end goes through scratch, and the buffer is offered to the peer, which maps it beside its work (import.c).
+ * Buffers of this rank that peers may map, so that messages go from buffer to buffer. A message whose buffer is not
+ * mapped at the other end goes through scratch, and the buffer is offered to the peer, which maps it beside its work
+ * (import.c).
  */
 #include "executor/gpu/internal.h"
 
@@ -26,7 +27,8 @@ static bool is_answered(const struct gpu *gpu, int peer, int offer)
 
 static bool is_mapped(const struct gpu *gpu, int peer, int offer)
 {
-    return atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire) == (gpu->offers.offered[peer][offer].number << 1 | 1);
+    return atomic_load_explicit(&place_of(gpu, peer, offer)->answer, memory_order_acquire) ==
+           (gpu->offers.offered[peer][offer].number << 1 | 1);
 }
 
 /* Neither is the peer looking at the place, nor copying to or from the buffer. */
@@ -35,10 +37,12 @@ static bool may_change(const struct gpu *gpu, int peer, int offer)
     const struct offered *mine = &gpu->offers.offered[peer][offer];
     uint32_t pushed = atomic_load(&gpu->mailbox->pair[peer][gpu->rank].pushed);
     uint32_t pulled = atomic_load(&gpu->mailbox->pair[gpu->rank][peer].pulled);
-    return !mine->number || (is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 && (int32_t)(pulled - mine->pulled) >= 0);
+    return !mine->number || (is_answered(gpu, peer, offer) && (int32_t)(pushed - mine->pushed) >= 0 &&
+                             (int32_t)(pulled - mine->pulled) >= 0);
 }
 
-static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_range *range, const struct cuda_handle *handle, uint64_t key)
+static void publish(struct gpu *gpu, int peer, int offer, const struct cuda_range *range,
+                    const struct cuda_handle *handle, uint64_t key)
 {
     struct mailbox_offer *place = place_of(gpu, peer, offer);
     struct offered *mine = &gpu->offers.offered[peer][offer];
@@ -61,7 +65,8 @@ static uint32_t places_used(const struct gpu *gpu, int peer)
     return atomic_load_explicit(&gpu->mailbox->offers[gpu->rank][peer], memory_order_relaxed);
 }
 
-/* The peer keeps memory alive that this process has given back: it shall let go. The driver is asked without the lock: it may take its time. */
+/* The peer keeps memory alive that this process has given back: it shall let go. The driver is asked without the lock:
+ * it may take its time. */
 static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
 {
     static const struct cuda_range nothing = {.ordinal = -1};
@@ -71,7 +76,8 @@ static bool withdraw_if_freed(struct gpu *gpu, int peer, int offer)
     const struct offered mine = gpu->offers.offered[peer][offer];
     bool mapped = mine.size && is_mapped(gpu, peer, offer) && may_change(gpu, peer, offer);
     pthread_mutex_unlock(&gpu->offers.offering);
-    if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS || (now.id == mine.id && now.base == mine.base))
+    if (!mapped || cuda_range_of((void *)(uintptr_t)mine.base, &now) != TUTTI_SUCCESS ||
+        (now.id == mine.id && now.base == mine.base))
         return mine.size != 0;
     pthread_mutex_lock(&gpu->offers.offering);
     bool still = gpu->offers.offered[peer][offer].number == mine.number && may_change(gpu, peer, offer);
@@ -94,7 +100,8 @@ static int find_room(struct gpu *gpu, int peer)
 {
     int oldest = -1, used = (int)places_used(gpu, peer);
     for (int i = 0; i < used && (oldest < 0 || gpu->offers.offered[peer][oldest].size); i++)
-        if (may_change(gpu, peer, i) && (oldest < 0 || !gpu->offers.offered[peer][i].size || gpu->offers.offered[peer][i].used < gpu->offers.offered[peer][oldest].used))
+        if (may_change(gpu, peer, i) && (oldest < 0 || !gpu->offers.offered[peer][i].size ||
+                                         gpu->offers.offered[peer][i].used < gpu->offers.offered[peer][oldest].used))
             oldest = i;
     if (used == MAILBOX_OFFERS || (oldest >= 0 && !gpu->offers.offered[peer][oldest].size))
         return oldest;
@@ -168,7 +175,7 @@ void offer_use(struct gpu *gpu, int peer, int offer, const struct transfer *tran
     pthread_mutex_unlock(&gpu->offers.offering);
 }
 
-/* ---- Descriptors that go with offers ------------------------------------------------------------------------------- */
+/* ---- Descriptors that go with offers ---- */
 
 /* TUTTI_IN_PROGRESS: the link is not up yet. */
 static tutti_result_t deliver(struct gpu *gpu, const struct passed_fd *passed_fd)
@@ -193,7 +200,8 @@ static void drop(struct passed_fd *passed_fd)
 static struct passed_fd *next_passed_fd(struct gpu *gpu)
 {
     pthread_mutex_lock(&gpu->offers.lock);
-    struct passed_fd *passed_fd = list_empty(&gpu->offers.passed_fds) ? NULL : list_entry(gpu->offers.passed_fds.next, struct passed_fd, node);
+    struct passed_fd *passed_fd =
+        list_empty(&gpu->offers.passed_fds) ? NULL : list_entry(gpu->offers.passed_fds.next, struct passed_fd, node);
     pthread_mutex_unlock(&gpu->offers.lock);
     return passed_fd;
 }

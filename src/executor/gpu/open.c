@@ -21,17 +21,28 @@ struct peer_info {
     uint8_t process[WIRE_UUID_BYTES];
     struct mailbox_buffer window;
     uint32_t reaches; /* bits of ranks whose GPUs this one can write to */
-    uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does not see */
+    uint32_t whole;   /* of them, those that what it stores as a line reaches as a whole; not known of GPUs that it does
+                         not see */
     uint32_t wants_host;
-    uint32_t descriptors; /* it can map them */
-    uint32_t opened;      /* it has, or handles, of all others */
-    char bus_id[16];      /* as in sysfs */
+    uint32_t descriptors;    /* it can map them */
+    uint32_t opened;         /* it has, or handles, of all others */
+    char bus_id[16];         /* as in sysfs */
     uint32_t blocks, policy; /* as ordered */
     uint32_t processors, few_queues;
 };
 
 /* What takes the time of making one, for the log. */
-enum part { PART_CONTEXT, PART_KERNELS, PART_MAILBOX, PART_MEETING, PART_ACCESS, PART_WINDOW, PART_WINDOWS, PART_HELPER, PARTS };
+enum part {
+    PART_CONTEXT,
+    PART_KERNELS,
+    PART_MAILBOX,
+    PART_MEETING,
+    PART_ACCESS,
+    PART_WINDOW,
+    PART_WINDOWS,
+    PART_HELPER,
+    PARTS
+};
 
 struct opening {
     struct peer_info mine, all[KERNEL_RANKS];
@@ -50,7 +61,8 @@ static void tell_spent(const struct gpu *gpu, const struct opening *opening)
     double ms[PARTS], sum = 0;
     for (int i = 0; i < PARTS; i++)
         sum += ms[i] = (double)opening->spent[i] / NS_PER_MS;
-    log_info("rank %d of %d on GPU %d made its executor in %.1f ms: context %.1f, kernels %.1f, mailbox %.1f, meeting the others %.1f, "
+    log_info("rank %d of %d on GPU %d made its executor in %.1f ms: context %.1f, kernels %.1f, mailbox %.1f, meeting "
+             "the others %.1f, "
              "access %.1f, window %.1f, the others' windows %.1f, helper %.1f",
              gpu->rank, gpu->nranks, gpu->device->ordinal, sum, ms[PART_CONTEXT], ms[PART_KERNELS], ms[PART_MAILBOX],
              ms[PART_MEETING], ms[PART_ACCESS], ms[PART_WINDOW], ms[PART_WINDOWS], ms[PART_HELPER]);
@@ -61,8 +73,10 @@ static tutti_result_t check_alike(const struct peer_info *all, int nranks)
 {
     for (int rank = 1; rank < nranks; rank++)
         if (all[rank].blocks != all[0].blocks || all[rank].policy != all[0].policy)
-            return error_set(TUTTI_INVALID_USAGE, "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
-                             all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
+            return error_set(
+                TUTTI_INVALID_USAGE,
+                "rank 0 has blocks %u and policy %u in its config, rank %d has %u and %u; make them the same",
+                all[0].blocks, all[0].policy, rank, all[rank].blocks, all[rank].policy);
     return TUTTI_SUCCESS;
 }
 
@@ -80,7 +94,8 @@ static tutti_result_t check_distinct(const struct peer_info *all, int nranks)
     for (int a = 0; a < nranks; a++)
         for (int b = 0; b < a; b++)
             if (memcmp(all[a].gpu, all[b].gpu, sizeof all[a].gpu) == 0)
-                return error_set(TUTTI_INVALID_USAGE, "rank %d and rank %d use the same GPU; give each rank its own", b, a);
+                return error_set(TUTTI_INVALID_USAGE, "rank %d and rank %d use the same GPU; give each rank its own", b,
+                                 a);
     return TUTTI_SUCCESS;
 }
 
@@ -93,8 +108,9 @@ static int p2p_level(void)
 }
 
 /*
- * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening an IPC
- * handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be reached all the same.
+ * A rank of this process has a context on its GPU, and access is enabled. On any other rank's GPU none is made: opening
+ * an IPC handle gives the access that it needs. A GPU that this process does not see (CUDA_VISIBLE_DEVICES) may be
+ * reached all the same.
  */
 static bool reaches(struct gpu *gpu, int rank, struct peer_info *mine, const struct peer_info *theirs)
 {
@@ -108,7 +124,8 @@ static bool reaches(struct gpu *gpu, int rank, struct peer_info *mine, const str
         mine->whole |= joined ? 1u << rank : 0;
         return joined || p2p_level() != P2P_NVL;
     }
-    tutti_result_t result = gpu->here[rank] ? cuda_device_peer(gpu->device, ordinal) : cuda_device_reaches(gpu->device, ordinal);
+    tutti_result_t result =
+        gpu->here[rank] ? cuda_device_peer(gpu->device, ordinal) : cuda_device_reaches(gpu->device, ordinal);
     bool whole = result == TUTTI_SUCCESS && cuda_device_whole(gpu->device, ordinal);
     mine->whole |= whole ? 1u << rank : 0;
     return whole || (result == TUTTI_SUCCESS && p2p_level() != P2P_NVL);
@@ -151,10 +168,12 @@ static tutti_result_t use_host_windows(struct gpu *gpu)
 {
     size_t head = mailbox_window(gpu->nranks, 0);
     CUdeviceptr windows = 0;
-    tutti_result_t result = cuda_check(gpu->cu->MemHostRegister((char *)gpu->mailbox + head, mailbox_size(gpu->nranks) - head, PINNED),
-                                       "pinning windows in host memory");
+    tutti_result_t result =
+        cuda_check(gpu->cu->MemHostRegister((char *)gpu->mailbox + head, mailbox_size(gpu->nranks) - head, PINNED),
+                   "pinning windows in host memory");
     if (result == TUTTI_SUCCESS)
-        result = cuda_check(gpu->cu->MemHostGetDevicePointer(&windows, (char *)gpu->mailbox + head, 0), "finding the windows' device address");
+        result = cuda_check(gpu->cu->MemHostGetDevicePointer(&windows, (char *)gpu->mailbox + head, 0),
+                            "finding the windows' device address");
     if (result != TUTTI_SUCCESS)
         return result;
     for (int rank = 0; rank < gpu->nranks; rank++) {
@@ -174,14 +193,16 @@ static tutti_result_t reach_windows(struct gpu *gpu, const struct peer_info *all
     for (int rank = 0; rank < gpu->nranks && result == TUTTI_SUCCESS; rank++) {
         CUdeviceptr address = gpu->scratch.window;
         if (rank != gpu->rank)
-            result = scratch_reach(gpu, rank, &all[rank].window, SCRATCH_WINDOW, &address, &gpu->scratch.window_imported[rank]);
+            result = scratch_reach(gpu, rank, &all[rank].window, SCRATCH_WINDOW, &address,
+                                   &gpu->scratch.window_imported[rank]);
         gpu->scratch.windows[rank] = all[rank].window;
         gpu->kernels.window[rank] = (unsigned char *)(uintptr_t)address;
     }
     return result;
 }
 
-/* Whether a peer's memory can be mapped shows when it is: handles of other PID namespaces are refused, and some GPUs are not seen. All ranks hear. */
+/* Whether a peer's memory can be mapped shows when it is: handles of other PID namespaces are refused, and some GPUs
+ * are not seen. All ranks hear. */
 static tutti_result_t agree_on_windows(struct gpu *gpu, struct opening *opening, tutti_result_t reached, bool *all)
 {
     if (reached != TUTTI_SUCCESS)
@@ -241,13 +262,14 @@ static void tell_reach(const struct gpu *gpu)
     if (gpu->plan.facts.in_host)
         log_info("rank %d: not all GPUs reach one another: windows lie in host memory", gpu->rank);
     else
-        log_info("rank %d: windows lie on the GPUs; links keep 128 bytes whole, so messages may carry a flag in each: %s", gpu->rank,
-                 gpu->plan.facts.lines ? "yes" : "no");
+        log_info(
+            "rank %d: windows lie on the GPUs; links keep 128 bytes whole, so messages may carry a flag in each: %s",
+            gpu->rank, gpu->plan.facts.lines ? "yes" : "no");
 }
 
 /*
- * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the peer waits for; a
- * kernel that waits holds up nothing. All ranks come to the same answer.
+ * Where queues are few a stream that waits for a peer's copy, or a copy that waits for its turn, could hold up what the
+ * peer waits for; a kernel that waits holds up nothing. All ranks come to the same answer.
  */
 static bool copies_are_safe(const struct peer_info *all, int nranks)
 {
@@ -283,13 +305,16 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
         gpu->here[rank] = wire_same_process(all[rank].process, mine->process);
     gpu->plan.facts.apart = all_apart(all, gpu->nranks);
     if (gpu->plan.facts.copies && !copies_are_safe(all, gpu->nranks)) {
-        log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages", gpu->rank);
+        log_info("rank %d: CUDA_DEVICE_MAX_CONNECTIONS makes streams share hardware queues: kernels carry all messages",
+                 gpu->rank);
         gpu->plan.facts.copies = false;
     }
     for (int rank = 0; rank < gpu->nranks; rank++) {
         bool through_scratch = gpu->here[rank] && rank != gpu->rank && param_int(PARAM_P2P_DIRECT_DISABLE);
-        gpu->plan.facts.copies = gpu->plan.facts.copies && !through_scratch && (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->plan.facts.zero);
-        gpu->messages.stage = gpu->plan.facts.copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->messages.stage;
+        gpu->plan.facts.copies = gpu->plan.facts.copies && !through_scratch &&
+                                 (gpu->here[rank] || param_int(PARAM_COPY_PROCESSES) || gpu->plan.facts.zero);
+        gpu->messages.stage =
+            gpu->plan.facts.copies && !gpu->here[rank] ? (size_t)param_int(PARAM_COPY_STAGE) : gpu->messages.stage;
     }
     find_reachable(gpu, all, mine);
     spend(opening, PART_ACCESS);
@@ -299,7 +324,8 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
         return result;
     result = all_reach_all(all, gpu->nranks) ? use_device_windows(gpu, opening) : use_host_windows(gpu);
     gpu->plan.facts.loads = gpu->nranks > 1 && !gpu->plan.facts.in_host;
-    gpu->plan.facts.lines = !gpu->plan.facts.in_host && (gpu->plan.facts.protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
+    gpu->plan.facts.lines =
+        !gpu->plan.facts.in_host && (gpu->plan.facts.protocols >> KERNEL_LINES & 1) && all_whole(all, gpu->nranks);
     tell_reach(gpu);
     for (int rank = 0; rank < gpu->nranks; rank++)
         gpu->plan.facts.loads = gpu->plan.facts.loads && gpu->here[rank] && !param_int(PARAM_P2P_DIRECT_DISABLE);
@@ -310,11 +336,13 @@ static tutti_result_t meet(struct gpu *gpu, struct opening *opening)
 
 static tutti_result_t register_mailbox(struct gpu *gpu)
 {
-    tutti_result_t result = cuda_check(gpu->cu->MemHostRegister(gpu->mailbox, MAILBOX_PINNED, PINNED), "pinning the mailbox");
+    tutti_result_t result =
+        cuda_check(gpu->cu->MemHostRegister(gpu->mailbox, MAILBOX_PINNED, PINNED), "pinning the mailbox");
     if (result != TUTTI_SUCCESS)
         return result;
     gpu->mailbox_registered = true;
-    return cuda_check(gpu->cu->MemHostGetDevicePointer(&gpu->mailbox_device, gpu->mailbox, 0), "finding the mailbox's device address");
+    return cuda_check(gpu->cu->MemHostGetDevicePointer(&gpu->mailbox_device, gpu->mailbox, 0),
+                      "finding the mailbox's device address");
 }
 
 static tutti_result_t open_staged(struct gpu *gpu)
@@ -327,7 +355,8 @@ static tutti_result_t open_staged(struct gpu *gpu)
 
 static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *opening)
 {
-    tutti_result_t result = cuda_check(gpu->cu->EventCreate(&gpu->graphs.sound, CU_EVENT_DISABLE_TIMING), "making an event");
+    tutti_result_t result =
+        cuda_check(gpu->cu->EventCreate(&gpu->graphs.sound, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS)
         result = cuda_check(gpu->cu->EventCreate(&gpu->messages.mark, CU_EVENT_DISABLE_TIMING), "making an event");
     if (result == TUTTI_SUCCESS)
@@ -362,7 +391,8 @@ static tutti_result_t open_here(struct gpu *gpu, int mailbox, struct opening *op
 tutti_result_t gpu_open(struct team *team, const struct executor_config *config, int mailbox, struct executor **out)
 {
     if (mailbox >= 0 && team->nranks > KERNEL_RANKS)
-        return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported", team->nranks, KERNEL_RANKS);
+        return error_set(TUTTI_INVALID_USAGE, "%d ranks on the GPUs of one host; at most %d are supported",
+                         team->nranks, KERNEL_RANKS);
     struct opening opening = {.since = clock_ns()};
     struct gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
@@ -412,7 +442,7 @@ void gpu_close(struct gpu *gpu)
         gpu_tell_failure(gpu);
         idle_leave(gpu);
         staged_close(gpu->staged);
-        copy_close(gpu); /* while the helper still lets go what waits for peers that have failed */
+        copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */
         import_stop(gpu); /* likewise: it may be held up in the driver until that work ends */
         helper_stop(gpu);
         offer_close(gpu);
@@ -436,5 +466,6 @@ void gpu_memory(struct gpu *gpu, size_t *device_bytes, size_t *host_bytes)
 {
     *device_bytes = *host_bytes = 0;
     for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
-        *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) += gpu->memory[row];
+        *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) +=
+            gpu->memory[row];
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of one executor run one after another: they share windows. Each has a ticket, a number that is stored in a word of host
- * memory when it is over: by its kernel if it ends with one, so that the driver has nothing to do, or else by its stream. Inside a
- * stream operations follow one another anyway; a change of stream waits for the last ticket, whatever became of the stream before.
- * What a graph captures has no ticket: graphs.c.
+ * Operations of one executor run one after another: they share windows. Each has a ticket, a number that is stored in a
+ * word of host memory when it is over: by its kernel if it ends with one, so that the driver has nothing to do, or else
+ * by its stream. Inside a stream operations follow one another anyway; a change of stream waits for the last ticket,
+ * whatever became of the stream before. What a graph captures has no ticket: graphs.c.
  */
 #include "executor/gpu/internal.h"
 
@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#define SPIN_MS  2  /* while waiting; then the driver is asked, now and then, whether the GPU still works */
+#define SPIN_MS  2 /* while waiting; then the driver is asked, now and then, whether the GPU still works */
 #define PAUSE_US 50
 #define REFUSALS 3 /* a driver may refuse once for want of memory; of a GPU that has failed it refuses everything */
 
@@ -24,7 +24,8 @@ bool order_is_over(const struct gpu *gpu, uint32_t ticket)
 
 bool order_idle(const struct gpu *gpu)
 {
-    return atomic_load(&gpu->graphs.lost) || atomic_load(&gpu->order.untracked) || order_is_over(gpu, atomic_load(&gpu->order.ticket));
+    return atomic_load(&gpu->graphs.lost) || atomic_load(&gpu->order.untracked) ||
+           order_is_over(gpu, atomic_load(&gpu->order.ticket));
 }
 
 /* 0 is none. */
@@ -51,7 +52,8 @@ tutti_result_t order_begin(struct gpu *gpu, CUstream stream)
     gpu->order.told = 0;
     bool same = gpu->order.last == stream && stream != CU_STREAM_PER_THREAD; /* which is another one in each thread */
     if (result == TUTTI_SUCCESS && !same && !gpu->order.capturing && !order_idle(gpu))
-        result = cuda_check(gpu->cu->StreamWaitValue32(stream, gpu->order.over_device, atomic_load(&gpu->order.ticket), CU_STREAM_WAIT_VALUE_GEQ),
+        result = cuda_check(gpu->cu->StreamWaitValue32(stream, gpu->order.over_device, atomic_load(&gpu->order.ticket),
+                                                       CU_STREAM_WAIT_VALUE_GEQ),
                             "ordering two streams");
     if (result == TUTTI_SUCCESS)
         result = graphs_begin(gpu, stream);
@@ -67,7 +69,8 @@ bool gpu_any_thread(struct gpu *gpu, gpu_stream_t stream)
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (gpu->staged || stream == CU_STREAM_PER_THREAD)
         return false;
-    return !stream || (gpu->cu->StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE);
+    return !stream ||
+           (gpu->cu->StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t before)
@@ -77,10 +80,13 @@ tutti_result_t gpu_follow(struct gpu *gpu, gpu_stream_t stream, gpu_stream_t bef
     if (result == TUTTI_SUCCESS)
         result = cuda_check(gpu->cu->StreamWaitEvent(stream, gpu->messages.mark, 0), "ordering the streams of a group");
     cuda_leave();
-    return result == TUTTI_SUCCESS ? result : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
+    return result == TUTTI_SUCCESS
+               ? result
+               : team_fail(gpu->team, result, gpu->rank, error_last()); /* peers wait for what does not come */
 }
 
-tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type, struct kernel_team *what, CUstream stream)
+tutti_result_t order_launch(struct gpu *gpu, const struct kernel_launch *how, tutti_type_t type,
+                            struct kernel_team *what, CUstream stream)
 {
     *what = gpu->kernels;
     what->ticket = gpu->order.capturing ? 0 : next_ticket(gpu);
@@ -131,7 +137,8 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
         result = cuda_check(ended, "marking the end of an operation");
     if (result == TUTTI_SUCCESS)
         result = graphs_end(gpu, stream);
-    bool refused = issued != TUTTI_SUCCESS && atomic_load(&gpu->departs.refused_call); /* which has its own end, behind what came before */
+    bool refused = issued != TUTTI_SUCCESS &&
+                   atomic_load(&gpu->departs.refused_call); /* which has its own end, behind what came before */
     if (result != TUTTI_SUCCESS && !refused) /* half of it may be there, and peers wait for the other half */
         team_fail(gpu->team, result, gpu->rank, error_last());
     idle_settle();
@@ -140,8 +147,8 @@ tutti_result_t order_end(struct gpu *gpu, CUstream stream, tutti_result_t issued
 }
 
 /*
- * A GPU that has failed stores no ticket, but does no work for anybody any more. So it is given some, one event at a time. Somebody may be
- * capturing a graph, which this must not spoil.
+ * A GPU that has failed stores no ticket, but does no work for anybody any more. So it is given some, one event at a
+ * time. Somebody may be capturing a graph, which this must not spoil.
  */
 static tutti_result_t ask_driver(struct gpu *gpu)
 {

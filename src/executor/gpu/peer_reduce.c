@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions that kernels carry out where users' memory lies, in one process whose GPUs address one another's. What cudaMalloc made
- * they all reach; memory of pools, mapped pieces, managed and host memory perhaps not: scratch then stands in for it on the rank that
- * has it, and no other needs to know.
+ * Reductions that kernels carry out where users' memory lies, in one process whose GPUs address one another's. What
+ * cudaMalloc made they all reach; memory of pools, mapped pieces, managed and host memory perhaps not: scratch then
+ * stands in for it on the rank that has it, and no other needs to know.
  */
 #include "executor/gpu/internal.h"
 
@@ -23,9 +23,11 @@ tutti_result_t peer_reduce_prepare(struct gpu *gpu, const struct call *call)
     return needs_stand_in(gpu, call) ? scratch_stand_in(gpu) : TUTTI_SUCCESS;
 }
 
-tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, struct kernel_reduce *what, CUstream stream)
+tutti_result_t peer_reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                 struct kernel_reduce *what, CUstream stream)
 {
-    bool brought = !memory_is_reached(gpu, call->in), fetched = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
+    bool brought = !memory_is_reached(gpu, call->in),
+         fetched = has_result(gpu, call) && !memory_is_reached(gpu, call->out);
     tutti_result_t result = TUTTI_SUCCESS;
     if (brought) {
         what->in = (void *)(uintptr_t)gpu->scratch.stand_in;

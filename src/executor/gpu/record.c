@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has; a thread looks now and
- * then which tickets are over, as long as something is unfinished. It never calls the driver. Where an operation stays unfinished,
- * it asks the kernel that may be spinning in it: who answers has come to it and waits for peers.
+ * What this rank's GPU is doing, for the black box. A call writes down what it is and which ticket it has; a thread
+ * looks now and then which tickets are over, as long as something is unfinished. It never calls the driver. Where an
+ * operation stays unfinished, it asks the kernel that may be spinning in it: who answers has come to it and waits for
+ * peers.
  */
 #include "executor/gpu/internal.h"
 
@@ -17,16 +18,18 @@
 #define LOOK_US  20000  /* between two looks */
 #define SLOW_US  100000 /* while nothing ends */
 #define PATIENCE 5      /* looks in vain until the kernel is asked */
-#define IDLE     50     /* looks until it goes to sleep when nothing is left: waking it costs the next caller a microsecond */
+/* Looks until it goes to sleep when nothing is left: waking it costs the next caller a microsecond. */
+#define IDLE 50
 
 struct record {
     struct trace_comm *trace;
-    struct trace_op *call;       /* being issued; NULL: not recorded */
+    struct trace_op *call; /* being issued; NULL: not recorded */
     enum way way;
-    uint32_t rounds;             /* of its schedule; 0 of sends and receives */
-    uint64_t peers;              /* ranks sent to (bits 0..31) and received from (32..63); 0: as the call has said */
+    uint32_t rounds; /* of its schedule; 0 of sends and receives */
+    uint64_t peers;  /* ranks sent to (bits 0..31) and received from (32..63); 0: as the call has said */
 
-    /* issued and not seen to be over, oldest first: at most as many as the box holds. Filled by calls, emptied under the lock */
+    /* issued and not seen to be over, oldest first: at most as many as the box holds. Filled by calls, emptied under
+     * the lock */
     struct pending {
         struct trace_op *op;
         uint32_t ticket;
@@ -41,7 +44,7 @@ struct record {
     uint64_t asked;        /* 1 + head of when the kernel was asked; 0: it was not */
 };
 
-/* ---- What is over -------------------------------------------------------------------------------------------------- */
+/* ---- What is over ---- */
 
 static struct pending *pending_at(struct record *record, uint64_t index)
 {
@@ -88,7 +91,7 @@ void record_look(struct gpu *gpu)
     pthread_mutex_unlock(&record->lock);
 }
 
-/* ---- What is waiting ----------------------------------------------------------------------------------------------- */
+/* ---- What is waiting ---- */
 
 static void ask(struct gpu *gpu)
 {
@@ -106,7 +109,8 @@ static void stop_asking(struct gpu *gpu)
     gpu->record->asked = 0;
 }
 
-/* Under the lock, after a look that found nothing to be over. The answer is of the oldest operation: kernels run one at a time. */
+/* Under the lock, after a look that found nothing to be over. The answer is of the oldest operation: kernels run one at
+ * a time. */
 static void look_at_waiting(struct gpu *gpu)
 {
     struct record *record = gpu->record;
@@ -117,7 +121,7 @@ static void look_at_waiting(struct gpu *gpu)
         trace_op_seen_waiting(pending_at(record, head)->op);
 }
 
-/* ---- The thread ---------------------------------------------------------------------------------------------------- */
+/* ---- The thread ---- */
 
 static bool unfinished(struct record *record)
 {
@@ -166,7 +170,7 @@ static void *watcher(void *argument)
     }
 }
 
-/* ---- Calls --------------------------------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 
 /* The next place in the box may still be taken by an operation that is over and that nobody has looked at. */
 static void make_room(struct gpu *gpu)
@@ -194,13 +198,14 @@ void record_call(struct gpu *gpu, const struct call *call)
     if (gpu->staged) /* its slices are recorded, by the team */
         return;
     uint32_t seq = ++gpu->team->seq; /* on all ranks alike, whether they record or not */
-    bool rooted = call->coll == COLL_REDUCE || call->coll == COLL_BROADCAST || call->coll == COLL_GATHER || call->coll == COLL_SCATTER;
+    bool rooted = call->coll == COLL_REDUCE || call->coll == COLL_BROADCAST || call->coll == COLL_GATHER ||
+                  call->coll == COLL_SCATTER;
     if (!records(gpu))
         return;
     gpu->record->way = WAY_EXCHANGE;
     gpu->record->call = trace_op_call(gpu->record->trace, seq, (enum wire_collective)call->coll, (int)call->type,
-                                         call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
-                                         team_vector_bytes(gpu->team, call), 0);
+                                      call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
+                                      team_vector_bytes(gpu->team, call), 0);
 }
 
 void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
@@ -218,8 +223,12 @@ void record_p2p(struct gpu *gpu, const struct p2p_item *items, int count)
     gpu->record->way = WAY_EXCHANGE;
     gpu->record->rounds = 0;
     gpu->record->peers = 0;
-    gpu->record->call = trace_op_call(gpu->record->trace, seq, count > 1 ? WIRE_GROUP : items[0].sends ? WIRE_SEND : WIRE_RECV,
-                                         (int)items[0].type, -1, count == 1 ? items[0].peer : -1, items[0].count, bytes, peers);
+    gpu->record->call =
+        trace_op_call(gpu->record->trace, seq,
+                      count > 1        ? WIRE_GROUP
+                      : items[0].sends ? WIRE_SEND
+                                       : WIRE_RECV,
+                      (int)items[0].type, -1, count == 1 ? items[0].peer : -1, items[0].count, bytes, peers);
 }
 
 const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *call)
@@ -227,7 +236,8 @@ const struct flow *record_way(struct gpu *gpu, enum way way, const struct call *
     struct record *record = gpu->record;
     const struct way_flow *found = way_find(&gpu->plan.flows, way, call->coll, call->root, gpu->rank, gpu->nranks);
     if (!found) {
-        error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll), way_name(way)->text, gpu->nranks);
+        error_set(TUTTI_INTERNAL_ERROR, "%s has no schedule %s for %d ranks", schedule_coll_name(call->coll),
+                  way_name(way)->text, gpu->nranks);
         return NULL;
     }
     if (record) {
@@ -254,7 +264,8 @@ static void push(struct record *record, uint32_t ticket)
 {
     uint64_t tail = atomic_load_explicit(&record->tail, memory_order_relaxed);
     *pending_at(record, tail) = (struct pending){record->call, ticket};
-    atomic_store(&record->tail, tail + 1); /* and after that, in one order for both sides, it is seen whether the thread sleeps */
+    atomic_store(&record->tail,
+                 tail + 1); /* and after that, in one order for both sides, it is seen whether the thread sleeps */
     if (!atomic_load(&record->watching) && !atomic_exchange(&record->watching, true))
         wake(record);
 }
@@ -276,12 +287,13 @@ void record_returned(struct gpu *gpu, tutti_result_t result)
     record->call = NULL;
 }
 
-/* ---- The ledger ---------------------------------------------------------------------------------------------------- */
+/* ---- The ledger ---- */
 
 void record_memory(struct gpu *gpu, enum wire_memory row, size_t bytes)
 {
     gpu->memory[row] += bytes;
-    trace_comm_memory(gpu->team->trace, row, gpu->memory[row] + (row == WIRE_MEMORY_TABLES ? team_memory(gpu->team) : 0));
+    trace_comm_memory(gpu->team->trace, row,
+                      gpu->memory[row] + (row == WIRE_MEMORY_TABLES ? team_memory(gpu->team) : 0));
 }
 
 static void write_ledger(struct gpu *gpu)
@@ -296,7 +308,7 @@ static void write_ledger(struct gpu *gpu)
         record_memory(gpu, WIRE_MEMORY_HOST_WINDOWS, windows);
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static void release(struct gpu *gpu)
 {

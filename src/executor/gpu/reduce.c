@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions: one kernel. A large allreduce takes two steps: a kernel leaves each rank the result of its own part, and copy engines
- * carry the parts to the others, without any processor of the GPU and faster than kernels store. Not where some ranks share a process and
- * others do not: one thread may issue for several, and the second step of one, if it is staged, could fill the queue behind a kernel that waits
- * for the next one's.
+ * Reductions: one kernel. A large allreduce takes two steps: a kernel leaves each rank the result of its own part, and
+ * copy engines carry the parts to the others, without any processor of the GPU and faster than kernels store. Not where
+ * some ranks share a process and others do not: one thread may issue for several, and the second step of one, if it is
+ * staged, could fill the queue behind a kernel that waits for the next one's.
  */
 #include "executor/gpu/internal.h"
 #include "plan/steps.h"
@@ -15,11 +15,19 @@ static uint32_t everybody(const struct gpu *gpu)
     return (1u << gpu->nranks) - 1;
 }
 
-static tutti_result_t launch(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+static tutti_result_t launch(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
+                             CUstream stream)
 {
-    struct kernel_reduce what = {.in = call->in, .out = call->out, .count = call->count, .mode = (int32_t)plan->mode,
-                                 .op = call->op, .premul = call->premul, .scalar = call->scalar, .scalar_at = call->scalar_at,
-                                 .chunk = plan->chunk, .stripes = plan->launch.stripes};
+    struct kernel_reduce what = {.in = call->in,
+                                 .out = call->out,
+                                 .count = call->count,
+                                 .mode = (int32_t)plan->mode,
+                                 .op = call->op,
+                                 .premul = call->premul,
+                                 .scalar = call->scalar,
+                                 .scalar_at = call->scalar_at,
+                                 .chunk = plan->chunk,
+                                 .stripes = plan->launch.stripes};
     steps_reduce(flow, plan->launch.kernel, gpu->nranks, &what);
     if (plan->way == WAY_PEER_LOAD)
         return peer_reduce_issue(gpu, call, plan, &what, stream);
@@ -28,7 +36,8 @@ static tutti_result_t launch(struct gpu *gpu, const struct call *call, const str
 }
 
 /* Each owner's part of `out` to who gets its results. */
-static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, const struct plan *plan,
+                                   const struct flow *flow, CUstream stream)
 {
     struct kernel_exchange what;
     uint64_t bytes = plan->bytes, each = kernel_part_bytes(bytes, flow->blocks), length[KERNEL_RANKS];
@@ -53,7 +62,8 @@ static tutti_result_t gather_parts(struct gpu *gpu, const struct call *call, con
     return exchange_issue(gpu, &what, true, stream, false);
 }
 
-tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow, CUstream stream)
+tutti_result_t reduce_issue(struct gpu *gpu, const struct call *call, const struct plan *plan, const struct flow *flow,
+                            CUstream stream)
 {
     tutti_result_t result = gpu_needs(gpu, call->coll == COLL_REDUCE ? 1u << call->root : everybody(gpu));
     if (result == TUTTI_SUCCESS)

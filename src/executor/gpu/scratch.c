@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that peers write to. A rank may be done with its executor while a peer's last kernel still tells it something,
- * so memory is freed only when every peer has closed, and at a quiet time; until then it waits in a list of the process.
+ * Device memory that peers write to. A rank may be done with its executor while a peer's last kernel still tells it
+ * something, so memory is freed only when every peer has closed, and at a quiet time; until then it waits in a list of
+ * the process.
  */
 #include "executor/gpu/internal.h"
 
@@ -48,7 +49,8 @@ static tutti_result_t allocate(struct gpu *gpu, enum wire_memory purpose, size_t
 tutti_result_t scratch_window(struct gpu *gpu)
 {
     size_t pieces = gpu->messages.stage ? (size_t)(gpu->nranks - 1) * MAILBOX_DEPTH : 0;
-    tutti_result_t result = make(gpu, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->messages.stage, &gpu->scratch.window);
+    tutti_result_t result = make(gpu, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE + pieces * gpu->messages.stage,
+                                 &gpu->scratch.window);
     if (result != TUTTI_SUCCESS)
         return result;
     record_memory(gpu, WIRE_MEMORY_WINDOW, kernel_window_bytes(gpu->nranks) + MAILBOX_SPARE);
@@ -65,7 +67,8 @@ CUdeviceptr scratch_stage(const struct gpu *gpu, int rank, int peer, uint32_t pi
 
 static uint64_t key_of(const struct gpu *gpu, int from, int to, enum scratch_kind kind)
 {
-    return mix64(mix64(gpu->team->id ^ 0x73637261746368) + (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS + (uint64_t)to);
+    return mix64(mix64(gpu->team->id ^ 0x73637261746368) + (uint64_t)((int)kind * KERNEL_RANKS + from) * KERNEL_RANKS +
+                 (uint64_t)to);
 }
 
 /* While the executor is made nobody else delivers them. */
@@ -96,7 +99,8 @@ static tutti_result_t take_descriptor(struct gpu *gpu, int peer, enum scratch_ki
         *fd = engine_take_shared(engine, key_of(gpu, peer, gpu->rank, kind));
         lock_release(&engine->lock);
         if (*fd < 0 && clock_passed(deadline))
-            return error_set(TUTTI_REMOTE_ERROR, "no descriptor of the device memory of rank %d came in %d s", peer, ARRIVE_MS / 1000);
+            return error_set(TUTTI_REMOTE_ERROR, "no descriptor of the device memory of rank %d came in %d s", peer,
+                             ARRIVE_MS / 1000);
         if (*fd < 0)
             usleep(LOOK_US);
     }
@@ -112,7 +116,8 @@ tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratc
     if (result != TUTTI_SUCCESS)
         return result;
     if (range.kind != CUDA_DEVICE || range.ordinal != gpu->device->ordinal)
-        return error_set(TUTTI_INVALID_ARGUMENT, "%p is not memory of device %d", (void *)(uintptr_t)memory, gpu->device->ordinal);
+        return error_set(TUTTI_INVALID_ARGUMENT, "%p is not memory of device %d", (void *)(uintptr_t)memory,
+                         gpu->device->ordinal);
     out->address = memory;
     out->base = range.base;
     if (gpu->nranks == 1)
@@ -122,8 +127,8 @@ tutti_result_t scratch_describe(struct gpu *gpu, CUdeviceptr memory, enum scratc
     return fd >= 0 ? send_descriptors(gpu, fd, kind) : result;
 }
 
-tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, enum scratch_kind kind, CUdeviceptr *out,
-                             bool *imported)
+tutti_result_t scratch_reach(struct gpu *gpu, int peer, const struct mailbox_buffer *theirs, enum scratch_kind kind,
+                             CUdeviceptr *out, bool *imported)
 {
     int fd = -1;
     *imported = false;
@@ -167,7 +172,9 @@ tutti_result_t scratch_post_bulk(struct gpu *gpu)
 
 tutti_result_t scratch_stand_in(struct gpu *gpu)
 {
-    return gpu->scratch.stand_in ? TUTTI_SUCCESS : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
+    return gpu->scratch.stand_in
+               ? TUTTI_SUCCESS
+               : allocate(gpu, WIRE_MEMORY_STAND_IN, 2 * (size_t)param_int(PARAM_PEER_MOST), &gpu->scratch.stand_in);
 }
 
 /* Peers post theirs when they come to the same call. */
@@ -191,7 +198,8 @@ static tutti_result_t take_bulk_of(struct gpu *gpu, int rank)
     tutti_result_t result = rank == gpu->rank ? TUTTI_SUCCESS : wait_for_bulk(gpu, rank);
     if (result == TUTTI_SUCCESS && rank != gpu->rank) {
         gpu->scratch.bulks[rank] = gpu->mailbox->rank[rank].bulk;
-        result = gpu_explain(gpu, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address, &gpu->scratch.bulk_imported[rank]));
+        result = gpu_explain(gpu, scratch_reach(gpu, rank, &gpu->scratch.bulks[rank], SCRATCH_BULK, &address,
+                                                &gpu->scratch.bulk_imported[rank]));
     }
     if (result != TUTTI_SUCCESS)
         return result;
@@ -209,7 +217,7 @@ tutti_result_t scratch_take_bulk(struct gpu *gpu, uint32_t ranks)
     return result;
 }
 
-/* ---- The end ------------------------------------------------------------------------------------------------------- */
+/* ---- The end ---- */
 
 static bool all_closed(const struct deferred *old)
 {
@@ -244,7 +252,8 @@ static struct deferred *take_dead(int mine, uint64_t used)
 {
     struct deferred *found = NULL;
     pthread_mutex_lock(&deferred_lock);
-    list_each_safe (node, &all_deferred) {
+    list_each_safe(node, &all_deferred)
+    {
         struct deferred *old = list_entry(node, struct deferred, node);
         int device = old->device->ordinal;
         if (found || !all_closed(old) || (device != mine && (used >> device & 1)))
@@ -257,7 +266,8 @@ static struct deferred *take_dead(int mine, uint64_t used)
     return found;
 }
 
-/* Only where nothing is under way. What graphs replay is not seen: where there are any, nobody frees what is another rank's to free. */
+/* Only where nothing is under way. What graphs replay is not seen: where there are any, nobody frees what is another
+ * rank's to free. */
 static void reap_dead(int mine, bool closing)
 {
     struct deferred *old;
@@ -266,7 +276,8 @@ static void reap_dead(int mine, bool closing)
         reap(old);
 }
 
-static _Atomic bool missed; /* somebody found another one at it, who may have passed by what it leaves, and has no later call perhaps */
+static _Atomic bool
+    missed; /* somebody found another one at it, who may have passed by what it leaves, and has no later call perhaps */
 
 static bool may_reap(void)
 {
@@ -277,8 +288,8 @@ static bool may_reap(void)
 }
 
 /*
- * Freeing waits for all work of the GPU, which may wait for a peer's, and that for this very thread. So it is done when nothing is under way, and
- * nothing begins meanwhile.
+ * Freeing waits for all work of the GPU, which may wait for a peer's, and that for this very thread. So it is done when
+ * nothing is under way, and nothing begins meanwhile.
  */
 static void sweep(int mine, bool closing)
 {
@@ -328,10 +339,17 @@ void scratch_close(struct gpu *gpu)
         free(old); /* the process keeps that memory to its end */
         return;
     }
-    *old = (struct deferred){.mailbox = gpu->mailbox, .rank = gpu->rank, .nranks = gpu->nranks, .device = device, .cu = gpu->cu,
-                            .window = gpu->scratch.window, .bulk = gpu->scratch.bulk, .stand_in = gpu->scratch.stand_in,
-                            .sealed = gpu->scratch.sealed,
-                            .registered = gpu->mailbox_registered, .in_host = gpu->plan.facts.in_host};
+    *old = (struct deferred){.mailbox = gpu->mailbox,
+                             .rank = gpu->rank,
+                             .nranks = gpu->nranks,
+                             .device = device,
+                             .cu = gpu->cu,
+                             .window = gpu->scratch.window,
+                             .bulk = gpu->scratch.bulk,
+                             .stand_in = gpu->scratch.stand_in,
+                             .sealed = gpu->scratch.sealed,
+                             .registered = gpu->mailbox_registered,
+                             .in_host = gpu->plan.facts.in_host};
     pthread_mutex_lock(&deferred_lock);
     list_push(&all_deferred, &old->node);
     atomic_fetch_add(&deferred_left, 1);

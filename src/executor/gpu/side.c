@@ -4,18 +4,21 @@
 
 tutti_result_t side_wait(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
-    return cuda_check(gpu->cu->StreamWaitValue32(stream, mailbox_address(gpu, (const void *)word), value, CU_STREAM_WAIT_VALUE_GEQ),
-                      "waiting for a peer");
+    return cuda_check(
+        gpu->cu->StreamWaitValue32(stream, mailbox_address(gpu, (const void *)word), value, CU_STREAM_WAIT_VALUE_GEQ),
+        "waiting for a peer");
 }
 
 tutti_result_t side_write(const struct gpu *gpu, CUstream stream, const _Atomic uint32_t *word, uint32_t value)
 {
-    return cuda_check(gpu->cu->StreamWriteValue32(stream, mailbox_address(gpu, (const void *)word), value, 0), "telling a peer");
+    return cuda_check(gpu->cu->StreamWriteValue32(stream, mailbox_address(gpu, (const void *)word), value, 0),
+                      "telling a peer");
 }
 
 tutti_result_t side_make(const struct gpu *owner, CUstream *side)
 {
-    return *side ? TUTTI_SUCCESS : cuda_check(owner->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    return *side ? TUTTI_SUCCESS
+                 : cuda_check(owner->cu->StreamCreateWithPriority(side, CU_STREAM_NON_BLOCKING, 0), "making a stream");
 }
 
 tutti_result_t side_mark(const struct gpu *gpu, CUstream stream)
@@ -26,7 +29,9 @@ tutti_result_t side_mark(const struct gpu *gpu, CUstream stream)
 tutti_result_t side_branch(const struct gpu *gpu, const struct gpu *owner, CUstream *side)
 {
     tutti_result_t result = side_make(owner, side);
-    return result == TUTTI_SUCCESS ? cuda_check(gpu->cu->StreamWaitEvent(*side, gpu->messages.mark, 0), "ordering a copy") : result;
+    return result == TUTTI_SUCCESS
+               ? cuda_check(gpu->cu->StreamWaitEvent(*side, gpu->messages.mark, 0), "ordering a copy")
+               : result;
 }
 
 tutti_result_t side_wait_all(const struct gpu *owner, CUstream side)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each operation outside of graphs is a step on the mailbox: how many collectives its rank had called then, and how many messages it had exchanged with
- * whom. Ranks call collectives in one order, and both ends count messages alike, so a rank that waits can tell what one that is gone has done.
+ * Each operation outside of graphs is a step on the mailbox: how many collectives its rank had called then, and how
+ * many messages it had exchanged with whom. Ranks call collectives in one order, and both ends count messages alike, so
+ * a rank that waits can tell what one that is gone has done.
  */
 #include "executor/gpu/internal.h"
 
@@ -102,13 +103,14 @@ const struct mailbox_step *step_first(const struct gpu *gpu, uint64_t *from)
     return *from < issued ? &mine->step[*from % MAILBOX_STEPS] : NULL;
 }
 
-/* ---- What a peer has done ------------------------------------------------------------------------------------------ */
+/* ---- What a peer has done ---- */
 
 static bool covers(const struct gpu *gpu, const struct mailbox_step *theirs, const struct mailbox_step *step, int peer)
 {
     if (step->collective)
         return (int32_t)(theirs->collectives - step->collectives) >= 0;
-    return (int32_t)(theirs->received[gpu->rank] - step->sent[peer]) >= 0 && (int32_t)(theirs->sent[gpu->rank] - step->received[peer]) >= 0;
+    return (int32_t)(theirs->received[gpu->rank] - step->sent[peer]) >= 0 &&
+           (int32_t)(theirs->sent[gpu->rank] - step->received[peer]) >= 0;
 }
 
 /* The last step whose ticket is over; one that did nothing: there is none, or it is not on the mailbox any more. */
@@ -127,7 +129,8 @@ static const struct mailbox_step *last_over(const struct mailbox_rank *rank, uin
 bool step_is_served(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
     const struct mailbox_rank *theirs = &gpu->mailbox->rank[peer];
-    uint32_t over = atomic_load(&theirs->left) ? theirs->limit : atomic_load_explicit(&theirs->over, memory_order_acquire);
+    uint32_t over =
+        atomic_load(&theirs->left) ? theirs->limit : atomic_load_explicit(&theirs->over, memory_order_acquire);
     return covers(gpu, last_over(theirs, over), step, peer);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One message between two ranks by copy engine. Once both calls have returned, it needs no host any more: all that it takes lies
- * in streams. The end whose call comes first says how it is to go and where its data are; the other one does the copying, in
- * either direction. So nobody has to come back to a message later, and a host that is stopped in the driver stops no message.
+ * One message between two ranks by copy engine. Once both calls have returned, it needs no host any more: all that it
+ * takes lies in streams. The end whose call comes first says how it is to go and where its data are; the other one does
+ * the copying, in either direction. So nobody has to come back to a message later, and a host that is stopped in the
+ * driver stops no message.
  */
 #include "executor/gpu/internal.h"
 
@@ -13,8 +14,8 @@
 
 #include <sched.h>
 
-#define BYTES_PER_NS 1000          /* a copy moves 390; a sender waits as long as this many would take */
-#define LONG         (512u << 20)  /* no longer than for so many */
+#define BYTES_PER_NS 1000         /* a copy moves 390; a sender waits as long as this many would take */
+#define LONG         (512u << 20) /* no longer than for so many */
 
 static struct mailbox_pair *pair_of(const struct gpu *gpu, const struct transfer *transfer)
 {
@@ -27,7 +28,7 @@ static int end_of(const struct transfer *transfer)
     return transfer->sends ? 0 : 1;
 }
 
-/* ---- What streams do ----------------------------------------------------------------------------------------------- */
+/* ---- What streams do ---- */
 
 /* Within a process copies are pushed, if need be on a stream of the sender's. */
 static bool is_pushed(const struct gpu *gpu, const struct transfer *transfer)
@@ -40,18 +41,20 @@ static struct mailbox_turn turn_of(const struct gpu *gpu, const struct transfer 
     const struct transfer *after = transfer->after;
     if (!after || after->way == MAILBOX_STAGED)
         return (struct mailbox_turn){0};
-    return (struct mailbox_turn){.number = after->number, .to = (uint16_t)after->peer, .pulled = !is_pushed(gpu, after)};
+    return (struct mailbox_turn){
+        .number = after->number, .to = (uint16_t)after->peer, .pulled = !is_pushed(gpu, after)};
 }
 
 static tutti_result_t wait_turn(struct gpu *owner, CUstream side, int from, const struct mailbox_turn *turn)
 {
     struct mailbox_pair *pair = &owner->mailbox->pair[from][turn->to];
-    return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number) : TUTTI_SUCCESS;
+    return turn->number ? side_wait(owner, side, turn->pulled ? &pair->pulled : &pair->pushed, turn->number)
+                        : TUTTI_SUCCESS;
 }
 
 /*
- * Asked behind saying that there will be a copy: who gives up looks at that behind saying so, and if it sees none, its user's buffers are
- * free. So one of the two sees the other.
+ * Asked behind saying that there will be a copy: who gives up looks at that behind saying so, and if it sees none, its
+ * user's buffers are free. So one of the two sees the other.
  */
 static tutti_result_t still_wanted(struct gpu *gpu, int peer)
 {
@@ -59,28 +62,32 @@ static tutti_result_t still_wanted(struct gpu *gpu, int peer)
     return failed ? gpu_hear_failure(gpu) : gpu_needs(gpu, 1u << peer);
 }
 
-/* Within a process. One GPU copies if it addresses both ends; otherwise the driver lets each GPU deal with its own memory. */
-static tutti_result_t copy_here(const struct gpu *gpu, const struct gpu *owner, CUstream side, const struct transfer *transfer,
-                                const struct mailbox_post *post)
+/* Within a process. One GPU copies if it addresses both ends; otherwise the driver lets each GPU deal with its own
+ * memory. */
+static tutti_result_t copy_here(const struct gpu *gpu, const struct gpu *owner, CUstream side,
+                                const struct transfer *transfer, const struct mailbox_post *post)
 {
     CUdeviceptr mine = device_address(transfer->memory), theirs = post->address;
     CUcontext here = gpu->device->context, there = (CUcontext)(uintptr_t)post->context;
     if (post->reached && memory_is_reached(gpu, transfer->memory))
         return gpu_copy(owner, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
     return cuda_check(transfer->sends ? owner->cu->MemcpyPeerAsync(theirs, there, mine, here, transfer->bytes, side)
-                                     : owner->cu->MemcpyPeerAsync(mine, here, theirs, there, transfer->bytes, side),
+                                      : owner->cu->MemcpyPeerAsync(mine, here, theirs, there, transfer->bytes, side),
                       "copying memory of one GPU to another");
 }
 
-static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const struct transfer *transfer, const struct mailbox_post *post)
+static tutti_result_t copy_mapped(const struct gpu *gpu, CUstream side, const struct transfer *transfer,
+                                  const struct mailbox_post *post)
 {
-    CUdeviceptr mine = device_address(transfer->memory), theirs = import_address(gpu, transfer->peer, post->offer) + post->address;
+    CUdeviceptr mine = device_address(transfer->memory),
+                theirs = import_address(gpu, transfer->peer, post->offer) + post->address;
     return gpu_copy(gpu, side, transfer->sends ? theirs : mine, transfer->sends ? mine : theirs, transfer->bytes);
 }
 
 /* By `owner`'s copy engine, at the sender's end or at the receiver's, from where this rank's stream was marked. */
-static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes, const struct transfer *transfer,
-                              const struct mailbox_post *post, const struct mailbox_turn *turn)
+static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side, bool pushes,
+                              const struct transfer *transfer, const struct mailbox_post *post,
+                              const struct mailbox_turn *turn)
 {
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
     struct mailbox_pair *pair = &owner->mailbox->pair[from][to];
@@ -94,7 +101,8 @@ static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side
     if (result == TUTTI_SUCCESS)
         result = side_wait(owner, *side, transfer->sends ? &pair->at_recv : &pair->at_send, transfer->number);
     if (result == TUTTI_SUCCESS)
-        result = post->way == MAILBOX_HERE ? copy_here(gpu, owner, *side, transfer, post) : copy_mapped(gpu, *side, transfer, post);
+        result = post->way == MAILBOX_HERE ? copy_here(gpu, owner, *side, transfer, post)
+                                           : copy_mapped(gpu, *side, transfer, post);
     if (result != TUTTI_SUCCESS) { /* there is none */
         atomic_store(copying, before);
         return result;
@@ -102,7 +110,8 @@ static tutti_result_t copy_by(struct gpu *gpu, struct gpu *owner, CUstream *side
     return side_write(owner, *side, pushes ? &pair->pushed : &pair->pulled, transfer->number);
 }
 
-/* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share a queue. */
+/* Faster than pulling. But it comes behind what the peer's stream waits for, which may be that very copy, if they share
+ * a queue. */
 static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post)
 {
     struct gpu *peer = idle_visit(gpu, transfer->peer);
@@ -115,7 +124,8 @@ static tutti_result_t push_for_peer(struct gpu *gpu, const struct transfer *tran
     return result;
 }
 
-static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post, CUstream stream)
+static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfer, const struct mailbox_post *post,
+                                 CUstream stream)
 {
     struct mailbox_turn turn = transfer->sends ? turn_of(gpu, transfer) : post->after;
     tutti_result_t result = side_mark(gpu, stream);
@@ -123,7 +133,8 @@ static tutti_result_t copy_whole(struct gpu *gpu, const struct transfer *transfe
         return result;
     if (post->way == MAILBOX_HERE && !transfer->sends && gpu->messages.pushes)
         return push_for_peer(gpu, transfer, post);
-    return copy_by(gpu, gpu, &gpu->messages.copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post, &turn);
+    return copy_by(gpu, gpu, &gpu->messages.copy[end_of(transfer)][transfer->peer], transfer->sends, transfer, post,
+                   &turn);
 }
 
 static uint32_t pieces(const struct gpu *gpu, uint64_t bytes)
@@ -145,8 +156,8 @@ static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfe
     if (result == TUTTI_SUCCESS)
         result = side_wait(gpu, side, &pair->freed, piece - MAILBOX_DEPTH);
     if (result == TUTTI_SUCCESS)
-        result = gpu_copy(gpu, side, scratch_stage(gpu, transfer->peer, gpu->rank, piece), device_address(transfer->memory + from),
-                             piece_bytes(gpu, transfer, from));
+        result = gpu_copy(gpu, side, scratch_stage(gpu, transfer->peer, gpu->rank, piece),
+                          device_address(transfer->memory + from), piece_bytes(gpu, transfer, from));
     if (result != TUTTI_SUCCESS) { /* there is none */
         atomic_store(&pair->arriving, before);
         return result;
@@ -154,17 +165,19 @@ static tutti_result_t send_piece(struct gpu *gpu, const struct transfer *transfe
     return side_write(gpu, side, &pair->arrived, piece);
 }
 
-static tutti_result_t take_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece, CUstream stream)
+static tutti_result_t take_piece(struct gpu *gpu, const struct transfer *transfer, uint64_t from, uint32_t piece,
+                                 CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     tutti_result_t result = side_wait(gpu, stream, &pair->arrived, piece);
     if (result == TUTTI_SUCCESS)
-        result = gpu_copy(gpu, stream, device_address(transfer->memory + from), scratch_stage(gpu, gpu->rank, transfer->peer, piece),
-                             piece_bytes(gpu, transfer, from));
+        result = gpu_copy(gpu, stream, device_address(transfer->memory + from),
+                          scratch_stage(gpu, gpu->rank, transfer->peer, piece), piece_bytes(gpu, transfer, from));
     return result == TUTTI_SUCCESS ? side_write(gpu, stream, &pair->freed, piece) : result;
 }
 
-bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream, tutti_result_t *result)
+bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t index, CUstream stream,
+                    tutti_result_t *result)
 {
     uint64_t from = (uint64_t)index * gpu->messages.stage;
     uint32_t piece = transfer->piece + index;
@@ -174,7 +187,7 @@ bool transfer_piece(struct gpu *gpu, const struct transfer *transfer, uint32_t i
     return true;
 }
 
-/* ---- Who comes first ----------------------------------------------------------------------------------------------- */
+/* ---- Who comes first ---- */
 
 static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
 {
@@ -192,7 +205,10 @@ static tutti_result_t wait_for_place(struct gpu *gpu, const struct mailbox_pair 
 static tutti_result_t describe(struct gpu *gpu, const struct transfer *transfer, struct mailbox_post *post)
 {
     struct cuda_range range;
-    *post = (struct mailbox_post){.address = (uintptr_t)transfer->memory, .bytes = transfer->bytes, .way = MAILBOX_HERE, .after = turn_of(gpu, transfer)};
+    *post = (struct mailbox_post){.address = (uintptr_t)transfer->memory,
+                                  .bytes = transfer->bytes,
+                                  .way = MAILBOX_HERE,
+                                  .after = turn_of(gpu, transfer)};
     if (gpu->here[transfer->peer]) {
         post->context = (uintptr_t)gpu->device->context;
         post->reached = memory_is_reached(gpu, transfer->memory);
@@ -225,13 +241,15 @@ static bool come_first(struct mailbox_pair *pair, const struct transfer *transfe
     uint64_t before = atomic_load_explicit(&pair->first[slot], memory_order_acquire);
     pair->post[end][slot] = *post;
     return before >> 1 != transfer->number &&
-           atomic_compare_exchange_strong_explicit(&pair->first[slot], &before, (uint64_t)transfer->number << 1 | (uint64_t)end,
+           atomic_compare_exchange_strong_explicit(&pair->first[slot], &before,
+                                                   (uint64_t)transfer->number << 1 | (uint64_t)end,
                                                    memory_order_acq_rel, memory_order_acquire);
 }
 
 /*
- * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other one has to push and
- * pull, twice as long as if each pushed. So a sender lets a receiver that is near come first: for a fraction of the time that the copy takes.
+ * A GPU's copy engines push and pull with one bandwidth. If one end comes first with a send and a receive, the other
+ * one has to push and pull, twice as long as if each pushed. So a sender lets a receiver that is near come first: for a
+ * fraction of the time that the copy takes.
  */
 static void let_come_first(const struct gpu *gpu, const struct mailbox_pair *pair, const struct transfer *transfer)
 {
@@ -248,14 +266,15 @@ static tutti_result_t check_lengths(const struct gpu *gpu, const struct transfer
     int from = transfer->sends ? gpu->rank : transfer->peer, to = transfer->sends ? transfer->peer : gpu->rank;
     if (here == there)
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE, "rank %d sends %llu bytes to rank %d, which expects %llu", from, transfer->sends ? here : there, to,
-                     transfer->sends ? there : here);
+    return error_set(TUTTI_INVALID_USAGE, "rank %d sends %llu bytes to rank %d, which expects %llu", from,
+                     transfer->sends ? here : there, to, transfer->sends ? there : here);
 }
 
 /* Both ends count alike: by what the first one has decided. */
 static void number_pieces(struct gpu *gpu, struct transfer *transfer)
 {
-    _Atomic uint32_t *count = transfer->sends ? &gpu->messages.sent_pieces[transfer->peer] : &gpu->messages.received_pieces[transfer->peer];
+    _Atomic uint32_t *count =
+        transfer->sends ? &gpu->messages.sent_pieces[transfer->peer] : &gpu->messages.received_pieces[transfer->peer];
     uint32_t before = atomic_load_explicit(count, memory_order_relaxed);
     transfer->piece = before + 1;
     atomic_store_explicit(count, before + pieces(gpu, transfer->bytes), memory_order_relaxed);
@@ -271,7 +290,8 @@ static tutti_result_t begin_pieces(struct gpu *gpu, struct transfer *transfer, C
     return result == TUTTI_SUCCESS ? side_branch(gpu, gpu, &gpu->messages.copy[0][transfer->peer]) : result;
 }
 
-static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const struct mailbox_post *post, CUstream stream)
+static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const struct mailbox_post *post,
+                            CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
     if (transfer->way == MAILBOX_STAGED)
@@ -286,7 +306,8 @@ static tutti_result_t issue(struct gpu *gpu, struct transfer *transfer, const st
 tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstream stream)
 {
     struct mailbox_pair *pair = pair_of(gpu, transfer);
-    _Atomic uint32_t *count = transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
+    _Atomic uint32_t *count =
+        transfer->sends ? &gpu->messages.sent[transfer->peer] : &gpu->messages.received[transfer->peer];
     struct mailbox_post post;
     order_more(gpu);
     transfer->number = atomic_load_explicit(count, memory_order_relaxed) + 1;
@@ -308,7 +329,8 @@ tutti_result_t transfer_begin(struct gpu *gpu, struct transfer *transfer, CUstre
     }
     transfer->way = (enum mailbox_way)post.way;
     transfer->copies = second && transfer->way != MAILBOX_STAGED;
-    log_trace("rank %d %s rank %d message %u, %s", gpu->rank, transfer->sends ? "sends to" : "receives from", transfer->peer, transfer->number,
+    log_trace("rank %d %s rank %d message %u, %s", gpu->rank, transfer->sends ? "sends to" : "receives from",
+              transfer->peer, transfer->number,
               transfer->way == MAILBOX_STAGED ? "through scratch" : "from buffer to buffer");
     if (result == TUTTI_SUCCESS)
         result = issue(gpu, transfer, &post, stream);
@@ -322,13 +344,15 @@ tutti_result_t transfer_end(struct gpu *gpu, const struct transfer *transfer, CU
     if (transfer->way != MAILBOX_STAGED)
         return side_wait(gpu, stream, is_pushed(gpu, transfer) ? &pair->pushed : &pair->pulled, transfer->number);
     /* a receiver's stream has waited for every piece */
-    return transfer->sends ? side_wait(gpu, stream, &pair->arrived, transfer->piece + pieces(gpu, transfer->bytes) - 1) : TUTTI_SUCCESS;
+    return transfer->sends ? side_wait(gpu, stream, &pair->arrived, transfer->piece + pieces(gpu, transfer->bytes) - 1)
+                           : TUTTI_SUCCESS;
 }
 
-/* ---- When it comes to nothing -------------------------------------------------------------------------------------- */
+/* ---- When it comes to nothing ---- */
 
 /* `copying`: the last copy that lies in a stream. It needs nothing more than it is given here. */
-static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go, uint32_t value, bool at_once)
+static void release_end(_Atomic uint32_t *word, const _Atomic uint32_t *copying, _Atomic uint64_t *let_go,
+                        uint32_t value, bool at_once)
 {
     uint32_t done = atomic_load(word);
     uint64_t none = 0;
@@ -354,7 +378,8 @@ void transfer_give_up(struct gpu *gpu, bool at_once)
         side_release(&to->freed, atomic_load(&gpu->messages.sent_pieces[peer]));
         side_release(&from->at_send, atomic_load(&gpu->messages.received[peer]));
         release_ends(to, atomic_load(&gpu->messages.sent[peer]), atomic_load(&gpu->messages.sent_pieces[peer]), lost);
-        release_ends(from, atomic_load(&gpu->messages.received[peer]), atomic_load(&gpu->messages.received_pieces[peer]), lost);
+        release_ends(from, atomic_load(&gpu->messages.received[peer]),
+                     atomic_load(&gpu->messages.received_pieces[peer]), lost);
     }
 }
 
@@ -370,6 +395,8 @@ static bool is_undone(const struct mailbox_pair *pair, uint32_t messages, uint32
 
 bool transfer_undone(const struct gpu *gpu, int peer)
 {
-    return is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]), atomic_load(&gpu->messages.sent_pieces[peer])) ||
-           is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]), atomic_load(&gpu->messages.received_pieces[peer]));
+    return is_undone(&gpu->mailbox->pair[gpu->rank][peer], atomic_load(&gpu->messages.sent[peer]),
+                     atomic_load(&gpu->messages.sent_pieces[peer])) ||
+           is_undone(&gpu->mailbox->pair[peer][gpu->rank], atomic_load(&gpu->messages.received[peer]),
+                     atomic_load(&gpu->messages.received_pieces[peer]));
 }

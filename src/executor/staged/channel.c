@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several, each with an engine and a team
- * of its own that peers reach by sockets of their own. The first has the communicator's team and waits for the user's stream; then
- * it gives the job to the others. They fail together: by way of the communicator's team.
+ * Channels: one thread pushes bytes through sockets, and reduces, at a few GB/s, so a rank has several, each with an
+ * engine and a team of its own that peers reach by sockets of their own. The first has the communicator's team and
+ * waits for the user's stream; then it gives the job to the others. They fail together: by way of the communicator's
+ * team.
  */
 #include "executor/staged/internal.h"
 #include "executor/staged/threads.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Failure ------------------------------------------------------------------------------------------------------- */
+/* ---- Failure ---- */
 
 /* Operations of one team say nothing of those of the other: all end. */
 static void hear_all(struct team *team, const struct team *failed)
@@ -56,12 +57,13 @@ tutti_result_t channel_mark(struct channel *channel, CUevent event, CUstream str
     return cuda_check(channel->staged->cu->EventRecord(event, stream), "marking a copy");
 }
 
-/* ---- A thread ------------------------------------------------------------------------------------------------------ */
+/* ---- A thread ---- */
 
 static tutti_result_t take_scalar(struct channel *channel, struct call *call)
 {
     uint64_t scalar = 0;
-    tutti_result_t result = slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, type_size(call->type), false);
+    tutti_result_t result =
+        slice_copy(channel, (void *)(uintptr_t)call->scalar_at, &scalar, type_size(call->type), false);
     if (result == TUTTI_SUCCESS)
         result = cuda_check(channel->staged->cu->StreamSynchronize(channel->in), "reading a scalar");
     call->scalar = scalar;
@@ -140,13 +142,14 @@ static void stop_thread(struct channel *channel)
     thread_end(&channel->thread);
 }
 
-/* ---- Teams --------------------------------------------------------------------------------------------------------- */
+/* ---- Teams ---- */
 
 static tutti_result_t agree(struct staged *staged)
 {
     const struct team *team = staged->team;
     struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
-    tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all) : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    tutti_result_t result = all ? team_tell_all(staged->team, &mine, sizeof mine, all)
+                                : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
         staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
@@ -172,8 +175,10 @@ static tutti_result_t open_team(struct channel *channel, const struct wire_proce
 static tutti_result_t open_teams(struct staged *staged)
 {
     size_t more = (size_t)staged->channels - 1, n = (size_t)staged->team->nranks;
-    struct wire_process *mine = calloc(more, sizeof *mine), *all = malloc(n * more * sizeof *all), *mates = malloc(n * sizeof *mates);
-    tutti_result_t result = mine && all && mates ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
+    struct wire_process *mine = calloc(more, sizeof *mine), *all = malloc(n * more * sizeof *all),
+                        *mates = malloc(n * sizeof *mates);
+    tutti_result_t result =
+        mine && all && mates ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++) {
         result = engine_acquire_more(i, &staged->channel[i].engine);
         if (result == TUTTI_SUCCESS)
@@ -189,12 +194,13 @@ static tutti_result_t open_teams(struct staged *staged)
     return result;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static tutti_result_t make_streams(struct channel *channel)
 {
     const struct cuda_driver *cu = channel->staged->cu;
-    tutti_result_t result = cuda_check(cu->StreamCreateWithPriority(&channel->in, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    tutti_result_t result =
+        cuda_check(cu->StreamCreateWithPriority(&channel->in, CU_STREAM_NON_BLOCKING, 0), "making a stream");
     if (result == TUTTI_SUCCESS)
         result = cuda_check(cu->StreamCreateWithPriority(&channel->out, CU_STREAM_NON_BLOCKING, 0), "making a stream");
     if (result == TUTTI_SUCCESS)
@@ -202,7 +208,8 @@ static tutti_result_t make_streams(struct channel *channel)
     for (int i = 0; i < SLICES && result == TUTTI_SUCCESS; i++) {
         result = cuda_check(cu->EventCreate(&channel->slice[i].copied_in, CU_EVENT_DISABLE_TIMING), "making an event");
         if (result == TUTTI_SUCCESS)
-            result = cuda_check(cu->EventCreate(&channel->slice[i].copied_out, CU_EVENT_DISABLE_TIMING), "making an event");
+            result =
+                cuda_check(cu->EventCreate(&channel->slice[i].copied_out, CU_EVENT_DISABLE_TIMING), "making an event");
     }
     return result;
 }
@@ -211,8 +218,9 @@ static tutti_result_t make_streams(struct channel *channel)
 static tutti_result_t pin(struct staged *staged)
 {
     size_t each = staged->slice_bytes;
-    tutti_result_t result = cuda_check(staged->cu->MemHostAlloc(&staged->pinned, (size_t)staged->channels * SLICES * each, CU_MEMHOSTALLOC_PORTABLE),
-                                       "allocating pinned memory");
+    tutti_result_t result = cuda_check(
+        staged->cu->MemHostAlloc(&staged->pinned, (size_t)staged->channels * SLICES * each, CU_MEMHOSTALLOC_PORTABLE),
+        "allocating pinned memory");
     for (int i = 0; i < staged->channels * SLICES && result == TUTTI_SUCCESS; i++)
         staged->channel[i / SLICES].slice[i % SLICES].memory = (char *)staged->pinned + (size_t)i * each;
     return result;

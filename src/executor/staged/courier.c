@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies by a kernel of the user's stream that takes orders. Where streams share few hardware queues, copies that a channel puts into streams of its
- * own would come behind whatever the user's stream has in that queue, which waits for these very copies. A kernel has begun.
+ * Copies by a kernel of the user's stream that takes orders. Where streams share few hardware queues, copies that a
+ * channel puts into streams of its own would come behind whatever the user's stream has in that queue, which waits for
+ * these very copies. A kernel has begun.
  */
 #include "executor/staged/internal.h"
 
@@ -12,9 +13,9 @@
 #include <sched.h>
 #include <string.h>
 
-#define BOUNCE ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
-#define PATIENCE_MS 5000         /* with a kernel, when the communicator has failed */
-#define LOOKS  20000               /* at a kernel's answer, until the driver is asked whether the GPU still works */
+#define BOUNCE      ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
+#define PATIENCE_MS 5000                /* with a kernel, when the communicator has failed */
+#define LOOKS       20000 /* at a kernel's answer, until the driver is asked whether the GPU still works */
 
 tutti_result_t courier_open(struct staged *staged)
 {
@@ -29,7 +30,8 @@ tutti_result_t courier_open(struct staged *staged)
         return result;
     memset(memory, 0, copies);
     staged->copies = memory;
-    return cuda_check(staged->cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0), "finding the orders' device address");
+    return cuda_check(staged->cu->MemHostGetDevicePointer(&staged->copies_device, memory, 0),
+                      "finding the orders' device address");
 }
 
 void courier_close(struct staged *staged)
@@ -41,9 +43,11 @@ void courier_close(struct staged *staged)
 
 tutti_result_t courier_launch(struct staged *staged, uint32_t sequence, CUstream stream)
 {
-    struct kernel_launch how = {.kernel = KERNEL_COURIER, .blocks = (unsigned)staged->channels, .threads = KERNEL_COURIER_THREADS};
+    struct kernel_launch how = {
+        .kernel = KERNEL_COURIER, .blocks = (unsigned)staged->channels, .threads = KERNEL_COURIER_THREADS};
     struct kernel_courier what = {.copies = (struct kernel_copy *)(uintptr_t)staged->copies_device,
-                                  .over = (const uint32_t *)(uintptr_t)staged->done_device, .job = sequence};
+                                  .over = (const uint32_t *)(uintptr_t)staged->done_device,
+                                  .job = sequence};
     return cuda_launch(staged->device, &how, TUTTI_UINT8, &what, stream);
 }
 
@@ -75,7 +79,8 @@ static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from,
     __atomic_store_n(&slot->job, channel->job, __ATOMIC_RELEASE);
     tutti_result_t result = TUTTI_SUCCESS;
     uint64_t deadline = 0;
-    for (unsigned look = 1; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number; look++) {
+    for (unsigned look = 1; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
+         look++) {
         if (look % LOOKS == 0)
             result = is_hopeless(channel, &deadline);
         sched_yield();

@@ -27,9 +27,9 @@ struct piece {
 struct slice {
     char *memory, *out; /* pinned; where its output lies in it */
     CUevent copied_in, copied_out;
-    uint64_t position;    /* in the team's queue */
-    size_t from, count;   /* of a collective: elements of each block */
-    struct piece *piece;  /* of messages */
+    uint64_t position;   /* in the team's queue */
+    size_t from, count;  /* of a collective: elements of each block */
+    struct piece *piece; /* of messages */
     int pieces;
 };
 
@@ -43,8 +43,8 @@ struct channel {
     CUevent finished; /* behind its last copy for a job */
     struct slice slice[SLICES];
     uint32_t ordered, job; /* of the courier: orders so far; the job that they are of */
-    struct work *work; /* of the job, while it is one of messages */
-    struct list jobs;  /* by job->turn[index] */
+    struct work *work;     /* of the job, while it is one of messages */
+    struct list jobs;      /* by job->turn[index] */
     pthread_cond_t news;
     struct thread thread;
     bool stop;
@@ -59,7 +59,8 @@ struct staged {
     void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     size_t slice_bytes;
     int channels; /* the same on all ranks */
-    struct kernel_copy *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
+    struct kernel_copy
+        *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
     CUdeviceptr copies_device;
     bool crowded; /* their threads may have to share processors */
     struct channel channel[ENGINE_MOST];
@@ -81,13 +82,14 @@ struct job {
     int left;          /* of them that are not through */
     bool failed;
     uint32_t ticket; /* of the communicator's operation, to be told of by the host; 0: a stream tells */
-    CUevent ready; /* the user's stream has come to it */
+    CUevent ready;   /* the user's stream has come to it */
 };
 
 /* How slices of one kind of job are cut and carried. */
 struct stages {
     /* *more: there was one. */
-    tutti_result_t (*take)(struct channel *channel, const struct job *job, size_t step, struct slice *slice, bool *more);
+    tutti_result_t (*take)(struct channel *channel, const struct job *job, size_t step, struct slice *slice,
+                           bool *more);
     tutti_result_t (*copy_in)(struct channel *channel, const struct job *job, struct slice *slice);
     tutti_result_t (*issue)(struct channel *channel, const struct job *job, struct slice *slice);
     tutti_result_t (*copy_out)(struct channel *channel, const struct job *job, struct slice *slice);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends and receives in pieces, which both ends cut alike and deal to the channels alike. A slice holds a piece to and from every
- * rank with which messages are left, for any of them may wait for it: what pinned memory does not hold of that lies in pageable
- * memory. Pieces between two ranks go in the order of the messages.
+ * Sends and receives in pieces, which both ends cut alike and deal to the channels alike. A slice holds a piece to and
+ * from every rank with which messages are left, for any of them may wait for it: what pinned memory does not hold of
+ * that lies in pageable memory. Pieces between two ranks go in the order of the messages.
  */
 #include "executor/staged/internal.h"
 
@@ -54,14 +54,15 @@ uint32_t pieces_channels(const struct staged *staged, const struct p2p_item *ite
 {
     uint32_t channels = 1;
     for (int i = 0; i < count; i++) {
-        size_t pieces = item_pieces(staged, &items[i]), first = first_channel(staged, &items[i]), all = (size_t)staged->channels;
+        size_t pieces = item_pieces(staged, &items[i]), first = first_channel(staged, &items[i]),
+               all = (size_t)staged->channels;
         for (size_t k = 0; k < pieces && k < all; k++)
             channels |= 1u << ((first + k) % all);
     }
     return channels;
 }
 
-/* ---- The stages of a slice ----------------------------------------------------------------------------------------- */
+/* ---- The stages of a slice ---- */
 
 /* Memory for a piece: pinned, or of its own. */
 static char *find_place(const struct staged *staged, struct slice *slice, size_t *used, size_t bytes, void **owned)
@@ -76,8 +77,8 @@ static char *find_place(const struct staged *staged, struct slice *slice, size_t
 }
 
 /*
- * What one slice holds of the messages from one rank to another depends on these messages alone: both ends must have the same in
- * their slices, or each may wait in one slice for what the other has in its next.
+ * What one slice holds of the messages from one rank to another depends on these messages alone: both ends must have
+ * the same in their slices, or each may wait in one slice for what the other has in its next.
  */
 static bool has_turn(const struct work *work, const struct p2p_item *item, size_t bytes, size_t each)
 {
@@ -87,7 +88,8 @@ static bool has_turn(const struct work *work, const struct p2p_item *item, size_
     return fits;
 }
 
-static tutti_result_t take_pieces(struct channel *channel, const struct job *job, struct work *work, struct slice *slice)
+static tutti_result_t take_pieces(struct channel *channel, const struct job *job, struct work *work,
+                                  struct slice *slice)
 {
     const struct staged *staged = channel->staged;
     size_t used = 0, each = piece_bytes(staged);
@@ -95,11 +97,13 @@ static tutti_result_t take_pieces(struct channel *channel, const struct job *job
     memset(work->turn, 0, 2 * (size_t)staged->team->nranks * sizeof *work->turn);
     for (int i = 0; i < job->count; i++) {
         const struct p2p_item *item = &job->items[i];
-        size_t pieces = item_pieces(staged, item), from = work->next[i] * each, left = item_bytes(item) - from, bytes = left < each ? left : each;
+        size_t pieces = item_pieces(staged, item), from = work->next[i] * each, left = item_bytes(item) - from,
+               bytes = left < each ? left : each;
         if (work->next[i] >= pieces || !has_turn(work, item, bytes, each))
             continue;
         struct piece *piece = &slice->piece[slice->pieces];
-        *piece = (struct piece){.item = {item->sends, item->peer, NULL, bytes, TUTTI_UINT8}, .gpu = (char *)item->data + from};
+        *piece = (struct piece){.item = {item->sends, item->peer, NULL, bytes, TUTTI_UINT8},
+                                .gpu = (char *)item->data + from};
         piece->item.data = find_place(staged, slice, &used, bytes, &piece->owned);
         if (!piece->item.data)
             return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu bytes of sends and receives", bytes);
@@ -159,13 +163,14 @@ static tutti_result_t copy_out(struct channel *channel, const struct job *job, s
     for (int i = 0; i < slice->pieces; i++)
         owns |= slice->piece[i].owned != NULL;
     if (result == TUTTI_SUCCESS && owns)
-        result = cuda_check(channel->staged->cu->StreamSynchronize(channel->out), "waiting for copies from pageable memory");
+        result =
+            cuda_check(channel->staged->cu->StreamSynchronize(channel->out), "waiting for copies from pageable memory");
     if (result == TUTTI_SUCCESS)
         free_owned(slice);
     return result;
 }
 
-/* ---- A job --------------------------------------------------------------------------------------------------------- */
+/* ---- A job ---- */
 
 static tutti_result_t set_out(struct channel *channel, const struct job *job, struct work *work)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives in slices of elements. A channel has three of its slices under way: one is being copied from the GPU, one is with
- * the team, one is being copied to the GPU.
+ * Collectives in slices of elements. A channel has three of its slices under way: one is being copied from the GPU, one
+ * is with the team, one is being copied to the GPU.
  */
 #include "executor/staged/internal.h"
 
@@ -48,12 +48,15 @@ static bool in_place(enum coll coll)
     return coll == COLL_ALLREDUCE || coll == COLL_BROADCAST || coll == COLL_REDUCE;
 }
 
-/* ---- Cutting ------------------------------------------------------------------------------------------------------- */
+/* ---- Cutting ---- */
 
-/* Elements of a block that a slice holds: what the rank with the most blocks can hold, so that it is the same on all. */
+/* Elements of a block that a slice holds: what the rank with the most blocks can hold, so that it is the same on all.
+ */
 static size_t room(const struct staged *staged, const struct call *call)
 {
-    size_t n = (size_t)staged->team->nranks, blocks = in_place(call->coll) ? 1 : call->coll == COLL_ALLTOALL ? 2 * n : n + 1;
+    size_t n = (size_t)staged->team->nranks, blocks = in_place(call->coll)          ? 1
+                                                      : call->coll == COLL_ALLTOALL ? 2 * n
+                                                                                    : n + 1;
     size_t most = staged->slice_bytes / (type_size(call->type) * blocks);
     return most ? most : 1;
 }
@@ -87,7 +90,7 @@ static tutti_result_t take(struct channel *channel, const struct job *job, size_
     return TUTTI_SUCCESS;
 }
 
-/* ---- The stages of a slice ----------------------------------------------------------------------------------------- */
+/* ---- The stages of a slice ---- */
 
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu)
 {
@@ -95,23 +98,26 @@ tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t
     trace_count(channel->staged->team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
     if (channel->staged->copies)
         return courier_copy(channel, gpu, host, bytes, to_gpu);
-    return cuda_check(channel->staged->cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes, to_gpu ? channel->out : channel->in),
+    return cuda_check(channel->staged->cu->MemcpyAsync(to_gpu ? there : here, to_gpu ? here : there, bytes,
+                                                       to_gpu ? channel->out : channel->in),
                       "staging through host memory");
 }
 
-static tutti_result_t copy_blocks(struct channel *channel, const struct job *job, const struct slice *slice, void *gpu, char *host,
-                                  size_t blocks, bool to_gpu)
+static tutti_result_t copy_blocks(struct channel *channel, const struct job *job, const struct slice *slice, void *gpu,
+                                  char *host, size_t blocks, bool to_gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     size_t size = type_size(job->call.type), bytes = slice->count * size;
     for (size_t i = 0; i < blocks && bytes && result == TUTTI_SUCCESS; i++)
-        result = slice_copy(channel, (char *)gpu + (i * job->call.count + slice->from) * size, host + i * bytes, bytes, to_gpu);
+        result = slice_copy(channel, (char *)gpu + (i * job->call.count + slice->from) * size, host + i * bytes, bytes,
+                            to_gpu);
     return result;
 }
 
 static tutti_result_t copy_in(struct channel *channel, const struct job *job, struct slice *slice)
 {
-    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory, layout_of(channel->staged, &job->call).in, false);
+    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory,
+                       layout_of(channel->staged, &job->call).in, false);
 }
 
 static tutti_result_t issue(struct channel *channel, const struct job *job, struct slice *slice)
@@ -125,22 +131,27 @@ static tutti_result_t issue(struct channel *channel, const struct job *job, stru
 
 static tutti_result_t copy_out(struct channel *channel, const struct job *job, struct slice *slice)
 {
-    return copy_blocks(channel, job, slice, job->call.out, slice->out, layout_of(channel->staged, &job->call).out, true);
+    return copy_blocks(channel, job, slice, job->call.out, slice->out, layout_of(channel->staged, &job->call).out,
+                       true);
 }
 
-/* ---- Many slices --------------------------------------------------------------------------------------------------- */
+/* ---- Many slices ---- */
 
-/* The slice's memory is free again when its last copy to the GPU has been made: the stream waits for that, not the thread. */
-static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
+/* The slice's memory is free again when its last copy to the GPU has been made: the stream waits for that, not the
+ * thread. */
+static tutti_result_t begin(struct channel *channel, const struct job *job, struct slice *slice,
+                            const struct stages *how)
 {
     const struct cuda_driver *cu = channel->staged->cu;
-    tutti_result_t result = cuda_check(cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
+    tutti_result_t result =
+        cuda_check(cu->StreamWaitEvent(channel->in, slice->copied_out, 0), "waiting for a slice's memory");
     if (result == TUTTI_SUCCESS)
         result = how->copy_in(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_in, channel->in) : result;
 }
 
-static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice, const struct stages *how)
+static tutti_result_t hand_to_team(struct channel *channel, const struct job *job, struct slice *slice,
+                                   const struct stages *how)
 {
     tutti_result_t result = cuda_check(channel->staged->cu->EventSynchronize(slice->copied_in), "waiting for a copy");
     if (result == TUTTI_SUCCESS)

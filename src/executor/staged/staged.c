@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs: what a user's stream comes to is carried out by the threads of some channels. The stream waits for a word that is written
- * behind the last copy of all of them.
+ * Jobs: what a user's stream comes to is carried out by the threads of some channels. The stream waits for a word that
+ * is written behind the last copy of all of them.
  */
 #include "executor/staged/internal.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The end of a job ---------------------------------------------------------------------------------------------- */
+/* ---- The end of a job ---- */
 
 /* All words are written by one stream: an earlier job's number must not come after a later one's. */
 static tutti_result_t write_word(struct staged *staged, const struct job *job)
@@ -22,8 +22,11 @@ static tutti_result_t write_word(struct staged *staged, const struct job *job)
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 1; i < staged->channels && result == TUTTI_SUCCESS; i++)
         if (job->channels >> i & 1)
-            result = cuda_check(cu->StreamWaitEvent(last, staged->channel[i].finished, 0), "joining the parts of a job");
-    return result == TUTTI_SUCCESS ? cuda_check(cu->StreamWriteValue32(last, staged->done_device, job->sequence, 0), "ending a job") : result;
+            result =
+                cuda_check(cu->StreamWaitEvent(last, staged->channel[i].finished, 0), "joining the parts of a job");
+    return result == TUTTI_SUCCESS
+               ? cuda_check(cu->StreamWriteValue32(last, staged->done_device, job->sequence, 0), "ending a job")
+               : result;
 }
 
 /* No stream waits for ever, also when a part failed, but none goes on while something is still copied to its memory. */
@@ -42,7 +45,8 @@ static void end_job(struct staged *staged, struct job *job)
     if (result != TUTTI_SUCCESS)
         team_fail(staged->team, result, staged->team->rank, error_last());
     if (job->ticket)
-        atomic_store(staged->done + 1, job->ticket); /* before the courier ends: who waits for it may come behind that */
+        atomic_store(staged->done + 1,
+                     job->ticket); /* before the courier ends: who waits for it may come behind that */
     if (result != TUTTI_SUCCESS || job->failed || staged->copies)
         release(staged, job);
     staged->cu->EventDestroy(job->ready);
@@ -63,7 +67,7 @@ void job_left(struct staged *staged, struct job *job, bool failed)
     }
 }
 
-/* ---- Issuing ------------------------------------------------------------------------------------------------------- */
+/* ---- Issuing ---- */
 
 static void push(struct staged *staged, struct job *job)
 {
@@ -78,7 +82,8 @@ static void push(struct staged *staged, struct job *job)
 static tutti_result_t enqueue(struct staged *staged, struct job *job, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    tutti_result_t result = cuda_check(staged->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    tutti_result_t result =
+        cuda_check(staged->cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     if (result == TUTTI_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
         result = error_set(TUTTI_INVALID_USAGE, "a graph cannot hold collectives of GPUs that share no memory");
     if (result == TUTTI_SUCCESS)
@@ -93,7 +98,9 @@ static tutti_result_t enqueue(struct staged *staged, struct job *job, CUstream s
     push(staged, job);
     if (staged->copies)
         return courier_launch(staged, staged->issued, stream);
-    return cuda_check(staged->cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ), "waiting for a job");
+    return cuda_check(
+        staged->cu->StreamWaitValue32(stream, staged->done_device, staged->issued, CU_STREAM_WAIT_VALUE_GEQ),
+        "waiting for a job");
 }
 
 static struct job *new_job(int items)
@@ -137,7 +144,8 @@ tutti_result_t staged_collective(struct staged *staged, const struct call *call,
     return enqueue(staged, job, stream);
 }
 
-tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket, CUstream stream)
+tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
+                          CUstream stream)
 {
     struct job *job = new_job(count);
     if (!job)
@@ -164,18 +172,20 @@ size_t staged_memory(const struct staged *staged)
     return sizeof *staged + (size_t)staged->channels * SLICES * staged->slice_bytes;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------------------------- */
+/* ---- Life ---- */
 
 static tutti_result_t make_word(struct staged *staged)
 {
     void *word = NULL;
     tutti_result_t result =
-        cuda_check(staged->cu->MemHostAlloc(&word, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "allocating pinned memory");
+        cuda_check(staged->cu->MemHostAlloc(&word, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                   "allocating pinned memory");
     if (result != TUTTI_SUCCESS)
         return result;
     memset(word, 0, 64);
     staged->done = word;
-    return cuda_check(staged->cu->MemHostGetDevicePointer(&staged->done_device, word, 0), "finding a word's device address");
+    return cuda_check(staged->cu->MemHostGetDevicePointer(&staged->done_device, word, 0),
+                      "finding a word's device address");
 }
 
 tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct staged **out)

@@ -13,10 +13,13 @@ tutti_result_t staged_open(struct team *team, struct cuda_device *device, struct
 /* After the work is done, or the team has failed. */
 void staged_close(struct staged *staged);
 
-/* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a graph. */
+/* Stream-ordered, without waiting: a thread of the rank carries them out one after another. Not while capturing a
+ * graph. */
 tutti_result_t staged_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
-tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket, CUstream stream);
-/* The caller's word gets the ticket of a call when that is over, by the host: a stream that writes it would hold up others. */
+tutti_result_t staged_p2p(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
+                          CUstream stream);
+/* The caller's word gets the ticket of a call when that is over, by the host: a stream that writes it would hold up
+ * others. */
 bool staged_tells(const struct staged *staged);
 /* A word of pinned memory for the caller's own use, 0 at first. */
 const _Atomic uint32_t *staged_word(const struct staged *staged, CUdeviceptr *device);

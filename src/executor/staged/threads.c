@@ -62,6 +62,8 @@ void share_report(const struct team *team, const struct share *mine, int channel
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     log_info("rank %d: threads that carry what GPUs exchange through host memory: %d", team->rank, channels);
     if (team->local_rank == 0 && 2 * (int)mine->processors <= threads_for(all, team->local_ranks))
-        log_warn("rank %d may run on %u of %ld processors, too few for what its GPU exchanges through host memory; if its launcher binds it, "
-                 "tell it not to (mpirun: --bind-to none)", team->rank, mine->processors, all);
+        log_warn("rank %d may run on %u of %ld processors, too few for what its GPU exchanges through host memory; if "
+                 "its launcher binds it, "
+                 "tell it not to (mpirun: --bind-to none)",
+                 team->rank, mine->processors, all);
 }

@@ -12,7 +12,10 @@
 static void fill(struct share *all, int nranks, int hosts, unsigned processors, bool own, unsigned wish)
 {
     for (int i = 0; i < nranks; i++)
-        all[i] = (struct share){.host = (uint64_t)(i % hosts), .set = own ? (uint64_t)(i / hosts) : 7, .processors = processors, .wish = wish};
+        all[i] = (struct share){.host = (uint64_t)(i % hosts),
+                                .set = own ? (uint64_t)(i / hosts) : 7,
+                                .processors = processors,
+                                .wish = wish};
 }
 
 static int channels(int nranks, int hosts, unsigned processors, bool own, unsigned wish, unsigned last_wish)

@@ -10,8 +10,8 @@
 static bool parse(const char *text, struct pass_setting *out)
 {
     int end = 0;
-    return sscanf(text, "%" SCNd64 "/%" SCNd64 "/%" SCNu64 "%n", &out->hold, &out->end, &out->seed, &end) == 3 && !text[end] &&
-           out->hold >= 0 && out->hold < 100 && out->end >= 0;
+    return sscanf(text, "%" SCNd64 "/%" SCNd64 "/%" SCNu64 "%n", &out->hold, &out->end, &out->seed, &end) == 3 &&
+           !text[end] && out->hold >= 0 && out->hold < 100 && out->end >= 0;
 }
 
 static uint64_t draw(struct pass_transport *pass, uint64_t below)

@@ -16,7 +16,7 @@ static struct pass_transport *pass_of(const struct pass_lane *lane)
     return (struct pass_transport *)lane->base.lane.transport;
 }
 
-/* ---- Lanes ----------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ---- */
 
 static void reap(struct lane *base)
 {
@@ -54,14 +54,15 @@ static void lane_close(struct lane *base)
     carrier_close(&lane->base);
 }
 
-static tutti_result_t lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                                uint32_t known, uint64_t session, void *user, struct lane **out)
+static tutti_result_t lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                                uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
     struct pass_lane *lane = lane_new(pass, index, user);
     if (!lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for lane %u", index);
-    tutti_result_t result = pass->table->under->lane_open(pass->below, peer, index, epoch, known, session, lane, &lane->below);
+    tutti_result_t result =
+        pass->table->under->lane_open(pass->below, peer, index, epoch, known, session, lane, &lane->below);
     if (result != TUTTI_SUCCESS) {
         free(lane);
         return result;
@@ -70,7 +71,7 @@ static tutti_result_t lane_open(struct transport *transport, const struct wire_p
     return TUTTI_SUCCESS;
 }
 
-/* ---- The queue ------------------------------------------------------------------------------------------------------- */
+/* ---- The queue ---- */
 
 static tutti_result_t hand_down(struct pass_lane *lane, struct pass_item *item)
 {
@@ -179,7 +180,8 @@ static tutti_result_t put(struct lane *base, const struct put *put)
 static void give_up(struct lane *base, uint64_t token)
 {
     struct pass_lane *lane = (struct pass_lane *)base;
-    list_each_safe (node, &lane->queue) {
+    list_each_safe(node, &lane->queue)
+    {
         struct pass_item *item = list_entry(node, struct pass_item, node);
         if (item->is_put && item->put.token == token) {
             drop(lane, item);
@@ -190,7 +192,7 @@ static void give_up(struct lane *base, uint64_t token)
         lane->below->ops->give_up(lane->below, token);
 }
 
-/* ---- Upcalls from below ---------------------------------------------------------------------------------------------- */
+/* ---- Upcalls from below ---- */
 
 static bool on_accepted(void *context, struct lane *below, const struct wire_hello *hello)
 {
@@ -214,15 +216,15 @@ static bool on_accepted(void *context, struct lane *below, const struct wire_hel
 }
 
 /* Around an upcall of a lane: the counters are those of the lane below. */
-#define UPCALL(below, call)                                                                                                  \
-    do {                                                                                                                     \
-        struct pass_lane *lane = (below)->user;                                                                              \
-        struct pass_transport *pass = pass_of(lane);                                                                         \
-        lane->base.lane.bytes_received = (below)->bytes_received;                                                            \
-        transport_enter(&pass->base);                                                                                        \
-        if (!carrier_dead(&lane->base))                                                                                      \
-            pass->base.owner.call;                                                                                           \
-        transport_leave(&pass->base);                                                                                        \
+#define UPCALL(below, call)                                                                                            \
+    do {                                                                                                               \
+        struct pass_lane *lane = (below)->user;                                                                        \
+        struct pass_transport *pass = pass_of(lane);                                                                   \
+        lane->base.lane.bytes_received = (below)->bytes_received;                                                      \
+        transport_enter(&pass->base);                                                                                  \
+        if (!carrier_dead(&lane->base))                                                                                \
+            pass->base.owner.call;                                                                                     \
+        transport_leave(&pass->base);                                                                                  \
     } while (0)
 
 static void on_up(struct lane *below)
@@ -285,7 +287,8 @@ static uint16_t on_source(void *context, const struct transport_ops *ops, unsign
 {
     struct pass_transport *pass = context;
     (void)ops;
-    return pass->base.owner.source ? pass->base.owner.source(pass->base.owner.context, pass->base.ops, device, index) : 0;
+    return pass->base.owner.source ? pass->base.owner.source(pass->base.owner.context, pass->base.ops, device, index)
+                                   : 0;
 }
 
 static void on_memory(void *context, int64_t bytes)
@@ -295,17 +298,17 @@ static void on_memory(void *context, int64_t bytes)
         pass->base.owner.memory(pass->base.owner.context, bytes);
 }
 
-/* ---- The transport --------------------------------------------------------------------------------------------------- */
+/* ---- The transport ---- */
 
-static tutti_result_t pass_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
-                                struct wire_process *self, struct transport **out)
+static tutti_result_t pass_open(const struct transport_ops *ops, const struct transport_owner *owner,
+                                struct poller *poller, struct wire_process *self, struct transport **out)
 {
     const struct pass_table *table = (const struct pass_table *)ops;
     struct pass_transport *pass = calloc(1, sizeof *pass);
     if (!pass)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for transport %s", ops->name);
-    const struct transport_owner between = {pass,    on_accepted, on_up,       on_down,   on_message, on_target,
-                                            on_arrived, on_sent,  on_writable, on_shared, on_memory, on_source};
+    const struct transport_owner between = {pass,       on_accepted, on_up,       on_down,   on_message, on_target,
+                                            on_arrived, on_sent,     on_writable, on_shared, on_memory,  on_source};
     pass->table = table;
     pass->random = table->setting.seed;
     list_init(&pass->busy);
@@ -359,7 +362,8 @@ static tutti_result_t pass_share(struct lane *base, uint64_t key, int fd)
     return lane->below ? lane->below->ops->share(lane->below, key, fd) : TUTTI_REMOTE_ERROR;
 }
 
-static tutti_result_t pass_register(struct transport *transport, void *address, size_t length, struct transport_memory **out)
+static tutti_result_t pass_register(struct transport *transport, void *address, size_t length,
+                                    struct transport_memory **out)
 {
     struct pass_transport *pass = (struct pass_transport *)transport;
     return pass->table->under->register_memory(pass->below, address, length, out);
@@ -419,7 +423,7 @@ static void pass_disarm(struct transport *transport)
     pass->table->under->disarm(pass->below);
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------------------------------- */
+/* ---- Tables ---- */
 
 static void fill(struct pass_table *table, const struct transport_ops *under)
 {
@@ -456,11 +460,13 @@ static const struct transport_ops *one_over(const struct transport_ops *under, c
         if (strlen(gates[i]->name) == name && memcmp(gates[i]->name, text, name) == 0)
             made.gate = gates[i];
     if (!made.gate || !text[name] || !made.gate->parse(text + name + 1, &made.setting)) {
-        error_set(TUTTI_INVALID_USAGE, "TUTTI_PASS: \"%s\" is none of throttle=RATE[/RATE...] and faults=HOLD/END/SEED", text);
+        error_set(TUTTI_INVALID_USAGE, "TUTTI_PASS: \"%s\" is none of throttle=RATE[/RATE...] and faults=HOLD/END/SEED",
+                  text);
         return NULL;
     }
     for (int i = 0; i < count; i++)
-        if (tables[i].under == under && tables[i].gate == made.gate && !memcmp(&tables[i].setting, &made.setting, sizeof made.setting))
+        if (tables[i].under == under && tables[i].gate == made.gate &&
+            !memcmp(&tables[i].setting, &made.setting, sizeof made.setting))
             return &tables[i].ops;
     if (count == MOST_TABLES) {
         error_set(TUTTI_INVALID_USAGE, "TUTTI_PASS: more than %d pass-throughs", MOST_TABLES);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pass-throughs: transports over a transport, for tests and experiments. Each holds what is sent on a lane in a queue, in order, until its
- * gate lets the first thing through. TUTTI_PASS lists the gates, the one nearest to the wire first: "throttle=100M/25M;faults=5/1000/7".
+ * Pass-throughs: transports over a transport, for tests and experiments. Each holds what is sent on a lane in a queue,
+ * in order, until its gate lets the first thing through. TUTTI_PASS lists the gates, the one nearest to the wire first:
+ * "throttle=100M/25M;faults=5/1000/7".
  */
 #ifndef TUTTI_TRANSPORT_PASS_H
 #define TUTTI_TRANSPORT_PASS_H

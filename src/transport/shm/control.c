@@ -118,7 +118,8 @@ static void end(struct shm_lane *lane, int error)
     unsigned turns = lane->shape.slots;
     while (lane->base.up && turns-- && !carrier_dead(&lane->base) && shm_receive(lane))
         ;
-    shm_fail(lane, lane->base.up ? "the peer has closed the lane or died" : "the peer did not take our greeting", error);
+    shm_fail(lane, lane->base.up ? "the peer has closed the lane or died" : "the peer did not take our greeting",
+             error);
 }
 
 void shm_control_drain(struct shm_lane *lane, bool inside)
@@ -151,10 +152,12 @@ void shm_fetch_shared(struct shm_lane *lane)
     }
 }
 
-/* Why a packet was not taken: it will be later, or poll() is about to notice that the peer is gone, and says so with the lane. */
+/* Why a packet was not taken: it will be later, or poll() is about to notice that the peer is gone, and says so with
+ * the lane. */
 static bool passes(int error)
 {
-    return error == EAGAIN || error == ETOOMANYREFS || error == ENOBUFS || error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+    return error == EAGAIN || error == ETOOMANYREFS || error == ENOBUFS || error == EPIPE || error == ECONNRESET ||
+           error == ENOTCONN;
 }
 
 tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
@@ -170,7 +173,8 @@ tutti_result_t shm_share(struct lane *base, uint64_t key, int fd)
         shm_activate(lane);
         return TUTTI_IN_PROGRESS;
     }
-    list_each(node, &lane->peer->lanes) {
+    list_each(node, &lane->peer->lanes)
+    {
         struct shm_lane *sibling = list_entry(node, struct shm_lane, of_peer);
         sibling->share_due = true;
         shm_activate(sibling);

@@ -85,7 +85,8 @@ struct import *import_hold(const struct region_pair *who, uint32_t id)
 {
     struct import *found = NULL;
     pthread_mutex_lock(&mutex);
-    list_each (node, bucket(who, id)) {
+    list_each(node, bucket(who, id))
+    {
         struct import *import = list_entry(node, struct import, node);
         if (import->id != id || memcmp(&import->who, who, sizeof *who) != 0)
             continue;

@@ -27,8 +27,8 @@ static void silence(struct shm_lane *lane)
 tutti_result_t shm_fail(struct shm_lane *lane, const char *what, int error)
 {
     silence(lane);
-    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index, what, error ? ": " : "",
-                        error ? strerror(error) : "");
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "shared-memory lane %u: %s%s%s", lane->index,
+                        what, error ? ": " : "", error ? strerror(error) : "");
 }
 
 static void deadline_passed(struct transport_timer *timer)
@@ -81,7 +81,8 @@ static uint64_t power_at_least(uint64_t value)
 static struct ring_shape shape_wanted(void)
 {
     uint64_t chunk = (uint64_t)param_int(PARAM_SHM_CHUNK) / CACHE_LINE * CACHE_LINE;
-    uint64_t data = chunk * (uint64_t)param_int(PARAM_SHM_CHUNKS), least = 4 * (chunk > SHM_MAX_MSG ? chunk : SHM_MAX_MSG);
+    uint64_t data = chunk * (uint64_t)param_int(PARAM_SHM_CHUNKS),
+             least = 4 * (chunk > SHM_MAX_MSG ? chunk : SHM_MAX_MSG);
     struct ring_shape shape = {.chunk = (uint32_t)chunk, .data = power_at_least(data > least ? data : least)};
     shape.slots = (uint32_t)power_at_least((uint64_t)param_int(PARAM_SHM_RING) / sizeof(struct ring_slot));
     return shape;
@@ -114,11 +115,13 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, uint32_t known, uint64_t session, int memory_fd)
+static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32_t epoch, uint32_t known,
+                  uint64_t session, int memory_fd)
 {
     struct shm_transport *shm = shm_of(lane);
-    struct shm_hello hello = {
-        .hello = transport_hello(&shm->base, peer, lane->index, epoch, known, session), .shape = lane->shape, .word = attach_mine()};
+    struct shm_hello hello = {.hello = transport_hello(&shm->base, peer, lane->index, epoch, known, session),
+                              .shape = lane->shape,
+                              .word = attach_mine()};
     int fds[ACCEPTOR_FDS] = {memory_fd, shm->page_fd, shm->bell.fd};
     lane->source.fd = connect_to(peer->uuid);
     if (lane->source.fd < 0)
@@ -133,8 +136,8 @@ static void knock(struct shm_lane *lane, const struct wire_process *peer, uint32
         transport_timer_set(&shm->base, &lane->deadline, param_int(PARAM_TIMEOUT));
 }
 
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                             uint32_t known, uint64_t session, void *user, struct lane **out)
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                             uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     struct shm_lane *lane = lane_new(transport, user, index);
     int memory_fd = -1;
@@ -193,7 +196,8 @@ static bool send_welcome(struct shm_transport *shm, int fd)
 }
 
 /* The page and bell become the peer's; the rest is the caller's. */
-static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const struct shm_hello *hello, int fds[ACCEPTOR_FDS])
+static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const struct shm_hello *hello,
+                                    int fds[ACCEPTOR_FDS])
 {
     struct ucred who = {0};
     socklen_t size = sizeof who;
@@ -205,8 +209,9 @@ static struct shm_lane *accept_lane(struct shm_transport *shm, int fd, const str
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
     int page = fds[1], bell = fds[2];
     fds[1] = fds[2] = -1;
-    if (!shm_peer_join(lane, hello->hello.from.uuid, who.pid, page, bell) || map_lane(lane, fds[0], false) != TUTTI_SUCCESS ||
-        !shm_watch_add(lane) || poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
+    if (!shm_peer_join(lane, hello->hello.from.uuid, who.pid, page, bell) ||
+        map_lane(lane, fds[0], false) != TUTTI_SUCCESS || !shm_watch_add(lane) ||
+        poller_add(shm->base.inner, &lane->source, EPOLLIN) != TUTTI_SUCCESS) {
         shm_watch_remove(lane);
         lane->source.fd = -1;
         shm_lane_reap(&lane->base.lane);

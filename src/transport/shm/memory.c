@@ -16,7 +16,8 @@
 /* Set once memfd_create was refused: then peers have no sealed memory either. */
 static _Atomic bool unsealed;
 
-/* A file that lost its name before anyone could open it. All its pages are reserved: later there is no way to say "full". */
+/* A file that lost its name before anyone could open it. All its pages are reserved: later there is no way to say
+ * "full". */
 static int make_file(size_t size)
 {
     char path[] = "/dev/shm/tutti-XXXXXX";
@@ -55,7 +56,8 @@ tutti_result_t memory_make(size_t size, int *out)
         fd = make_file(size);
     }
     if (fd < 0)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory in /dev/shm: %s", size, strerror(errno));
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory in /dev/shm: %s", size,
+                         strerror(errno));
     *out = fd;
     return TUTTI_SUCCESS;
 }

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A descriptor of `size` zeroed bytes that cannot shrink: a memfd, or where the system has none an unlinked file in /dev/shm. */
+/* A descriptor of `size` zeroed bytes that cannot shrink: a memfd, or where the system has none an unlinked file in
+ * /dev/shm. */
 tutti_result_t memory_make(size_t size, int *out);
 /* Maps `size` bytes for reading and writing. */
 tutti_result_t memory_map(int fd, size_t size, void **out);

@@ -26,7 +26,8 @@ static bool is_bell(int fd)
 
 static struct shm_peer *find(struct shm_transport *shm, const uint8_t *uuid, pid_t pid)
 {
-    list_each(node, &shm->peers) {
+    list_each(node, &shm->peers)
+    {
         struct shm_peer *peer = list_entry(node, struct shm_peer, node);
         if (peer->attach.pid == pid && wire_same_process(peer->uuid, uuid))
             return peer;
@@ -38,7 +39,8 @@ static struct shm_peer *make(struct shm_transport *shm, const uint8_t *uuid, pid
 {
     struct shm_peer *peer = calloc(1, sizeof *peer);
     void *page = NULL;
-    if (!peer || !is_bell(bell) || !memory_trust(page_fd, SHM_PAGE) || memory_map(page_fd, SHM_PAGE, &page) != TUTTI_SUCCESS) {
+    if (!peer || !is_bell(bell) || !memory_trust(page_fd, SHM_PAGE) ||
+        memory_map(page_fd, SHM_PAGE, &page) != TUTTI_SUCCESS) {
         free(peer);
         return NULL;
     }
@@ -105,7 +107,8 @@ void shm_peer_try_attach(struct shm_peer *peer, struct attach_word word)
 
 int shm_peer_socket(const struct shm_peer *peer)
 {
-    list_each (node, &peer->lanes) {
+    list_each(node, &peer->lanes)
+    {
         struct shm_lane *lane = list_entry(node, struct shm_lane, of_peer);
 
         if (lane->base.up && !lane->welcome_due && !carrier_dead(&lane->base))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts that the receiver reads where they lie: through a mapping of the sender's region, or by cross-memory attach. The sender
- * never writes in the peer's memory, so a peer that is stopped in the middle of a put can harm nobody when it goes on: it reads
- * memory that may be anything by then, and throws away what it read, since the put was revoked.
+ * Puts that the receiver reads where they lie: through a mapping of the sender's region, or by cross-memory attach. The
+ * sender never writes in the peer's memory, so a peer that is stopped in the middle of a put can harm nobody when it
+ * goes on: it reads memory that may be anything by then, and throws away what it read, since the put was revoked.
  */
 #include "base/copy.h"
 #include "base/log.h"
@@ -47,7 +47,8 @@ static bool attach(struct shm_lane *lane, uint64_t address, void *target, uint64
         shm_fail(lane, "the peer has closed the lane or died", 0);
         return false;
     }
-    log_info("cross-memory attach to process %d failed (%s): going on through shared memory", (int)peer->attach.pid, strerror(errno));
+    log_info("cross-memory attach to process %d failed (%s): going on through shared memory", (int)peer->attach.pid,
+             strerror(errno));
     peer->attaches = false;
     shm_tell_attach(lane);
     return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving on a shared-memory lane. What a slot says is copied once, then checked; a message is its owner's to copy. */
+/* Receiving on a shared-memory lane. What a slot says is copied once, then checked; a message is its owner's to copy.
+ */
 #include "base/copy.h"
 #include "transport/shm/shm.h"
 
@@ -118,7 +119,8 @@ static bool receive_one(struct shm_lane *lane)
     unsigned type = (head >> 32) & 0xff;
     if ((uint32_t)head != number)
         return false;
-    const char *wrong = type == RING_SHORT ? short_message(lane, slot->payload, (head >> 40) & 0xff) : handle(lane, type, slot->payload);
+    const char *wrong = type == RING_SHORT ? short_message(lane, slot->payload, (head >> 40) & 0xff)
+                                           : handle(lane, type, slot->payload);
     if (carrier_dead(&lane->base))
         return true;
     if (wrong)
@@ -128,12 +130,14 @@ static bool receive_one(struct shm_lane *lane)
     return true;
 }
 
-/* A turn ends with so many bytes, too: what is to go the other way waits meanwhile, and whoever wants the owner's lock. */
+/* A turn ends with so many bytes, too: what is to go the other way waits meanwhile, and whoever wants the owner's lock.
+ */
 int shm_receive(struct shm_lane *lane)
 {
     uint64_t before = lane->base.lane.bytes_received;
     int done = 0;
-    while (done < TURN_SLOTS && lane->base.lane.bytes_received - before < SHM_TURN && !carrier_dead(&lane->base) && receive_one(lane)) {
+    while (done < TURN_SLOTS && lane->base.lane.bytes_received - before < SHM_TURN && !carrier_dead(&lane->base) &&
+           receive_one(lane)) {
         done++;
         if (lane->unfinished)
             break;

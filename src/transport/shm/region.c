@@ -80,7 +80,8 @@ void *region_alloc(size_t size)
 static void tell_watchers(void)
 {
     uint64_t one = 1;
-    list_each (node, &watchers) {
+    list_each(node, &watchers)
+    {
         ssize_t ignored = write(list_entry(node, struct region_watcher, node)->bell, &one, sizeof one);
         (void)ignored; /* full: it has rung */
     }
@@ -88,7 +89,8 @@ static void tell_watchers(void)
 
 static struct region *find_base(const void *base)
 {
-    list_each(node, &regions) {
+    list_each(node, &regions)
+    {
         struct region *region = list_entry(node, struct region, node);
         if (region->base == base)
             return region;
@@ -115,7 +117,8 @@ bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *off
 {
     bool found = false;
     pthread_mutex_lock(&mutex);
-    list_each(node, &regions) {
+    list_each(node, &regions)
+    {
         const struct region *region = list_entry(node, struct region, node);
         uintptr_t from = (uintptr_t)address - (uintptr_t)region->base;
         if (from < region->size && length <= region->size - from) {
@@ -133,7 +136,8 @@ bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd)
 {
     bool found = false;
     pthread_mutex_lock(&mutex);
-    list_each(node, &regions) {
+    list_each(node, &regions)
+    {
         const struct region *region = list_entry(node, struct region, node);
         if (region->id <= after)
             continue;
@@ -150,7 +154,8 @@ bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd)
 /* Under the mutex. */
 static struct region *find_id(uint32_t id)
 {
-    list_each (node, &regions) {
+    list_each(node, &regions)
+    {
         struct region *region = list_entry(node, struct region, node);
         if (region->id == id)
             return region;
@@ -201,7 +206,8 @@ bool region_is_mapped(uint32_t id, const struct region_pair *who)
 void region_forget_mapper(const struct region_pair *who)
 {
     pthread_mutex_lock(&mutex);
-    list_each (node, &regions) {
+    list_each(node, &regions)
+    {
         struct region *region = list_entry(node, struct region, node);
         size_t place = find_mapper(region, who);
         if (place < region->mappers)

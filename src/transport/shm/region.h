@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: memory of this process that peers of this host can map, so that they write into it by themselves. Ids are never
- * used twice. All functions may be called from any thread.
+ * Regions: memory of this process that peers of this host can map, so that they write into it by themselves. Ids are
+ * never used twice. All functions may be called from any thread.
  */
 #ifndef TUTTI_TRANSPORT_SHM_REGION_H
 #define TUTTI_TRANSPORT_SHM_REGION_H
@@ -20,7 +20,8 @@ bool region_free(void *base);
 /* Does [address, address + length) lie in one region? Then *id is its id and *offset where in it. */
 bool region_find(const void *address, size_t length, uint32_t *id, uint64_t *offset);
 
-/* The living region with the smallest id above `after`; its descriptor is a duplicate that the caller closes. False: none. */
+/* The living region with the smallest id above `after`; its descriptor is a duplicate that the caller closes. False:
+ * none. */
 bool region_next(uint32_t after, uint32_t *id, uint64_t *size, int *fd);
 bool region_lives(uint32_t id);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One direction of a shared-memory lane: slots of two cache lines each, and a ring of data for what does not fit in a slot.
+ * One direction of a shared-memory lane: slots of two cache lines each, and a ring of data for what does not fit in a
+ * slot.
  *
- * A slot carries its number; the receiver polls the number it expects, and finds number and payload side by side: a message of the link with up to
- * 64 bytes of the user's needs no more. Slots
- * stand at fixed places that payload never overwrites, so an old slot cannot be mistaken for a new one. The receiver says what
- * it has consumed only every quarter of a ring, in a line that the sender reads only when it runs out of room.
+ * A slot carries its number; the receiver polls the number it expects, and finds number and payload side by side: a
+ * message of the link with up to 64 bytes of the user's needs no more. Slots stand at fixed places that payload never
+ * overwrites, so an old slot cannot be mistaken for a new one. The receiver says what it has consumed only every
+ * quarter of a ring, in a line that the sender reads only when it runs out of room.
  *
- * The data ring begins with a window of its memory, and pages beyond it do not exist. The sender widens and narrows it: a slot says how
- * wide it is from there on; when that is consumed all data before it is, and data goes on at the start of the memory.
+ * The data ring begins with a window of its memory, and pages beyond it do not exist. The sender widens and narrows it:
+ * a slot says how wide it is from there on; when that is consumed all data before it is, and data goes on at the start
+ * of the memory.
  *
  * The other side's memory is its word: no position is read from it, only counters, and those are clamped.
  */
@@ -51,10 +53,12 @@ struct ring_pull {
     uint32_t region;  /* 0: none */
     uint32_t reserved;
 };
-_Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull) <= RING_FIRST, "they fit in a slot's first line");
+_Static_assert(sizeof(struct ring_put) <= RING_FIRST && sizeof(struct ring_pull) <= RING_FIRST,
+               "they fit in a slot's first line");
 
-/* Pulls of one direction have numbers from 1; of so many at most the sender waits for the end: one bit tells of each. */
-#define RING_PULLS 64u
+/* Pulls of one direction have numbers from 1; of so many at most the sender waits for the end: one bit tells of each.
+ */
+#define RING_PULLS            64u
 #define RING_PULL_BIT(number) (1ull << (number) % RING_PULLS)
 
 struct ring_control {
@@ -63,7 +67,8 @@ struct ring_control {
     _Atomic uint32_t attaches; /* the receiver can read the sender's memory */
     _Atomic uint64_t refused;  /* by bit: the receiver could not read it; valid when it is among `pulled` */
     _Atomic uint32_t pulled;   /* pulls up to this one are done with */
-    _Alignas(CACHE_LINE) _Atomic uint64_t revoked; /* the sender's, by bit: what is read of this pull is not to be used */
+    _Alignas(
+        CACHE_LINE) _Atomic uint64_t revoked; /* the sender's, by bit: what is read of this pull is not to be used */
 };
 
 struct ring_shape {
@@ -106,14 +111,16 @@ static inline uint64_t ring_window(const struct ring_out *ring)
 {
     return ring->data_mask + 1;
 }
-/* Posts that the window will have this size, a power of two of at most shape.data: as many bytes then fit. False: not now. */
+/* Posts that the window will have this size, a power of two of at most shape.data: as many bytes then fit. False: not
+ * now. */
 bool ring_move(struct ring_out *ring, uint64_t window);
 /* False while the receiver has not done what ring_move() asked for. */
 bool ring_moved(struct ring_out *ring);
 /* The sender's window is this from the next slot on. False: none can be. */
 bool ring_follow(struct ring_in *ring, uint64_t window);
 
-/* Where `size` bytes can be written for the next slot, NULL if there is no room for them and the slot. size 0: the slot only. */
+/* Where `size` bytes can be written for the next slot, NULL if there is no room for them and the slot. size 0: the slot
+ * only. */
 void *ring_reserve(struct ring_out *ring, size_t size);
 /* Publishes the next slot with what ring_reserve gave for `size`. Only after a ring_reserve that succeeded. */
 void ring_post(struct ring_out *ring, enum ring_type type, size_t size, const void *payload, size_t length);

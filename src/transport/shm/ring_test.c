@@ -198,8 +198,8 @@ static void follows_no_nonsense(void **state)
 
 static void checks_shapes(void **state)
 {
-    struct ring_shape bad[] = {{7, 256, 1024}, {8, 256, 1000}, {8, 512, 1024}, {8, 0, 1024}, {8, 100, 1024}, {0, 256, 1024},
-                               {1u << 31, 256, 1024}, {8, 256, 1ull << 40}};
+    struct ring_shape bad[] = {{7, 256, 1024}, {8, 256, 1000}, {8, 512, 1024},        {8, 0, 1024},
+                               {8, 100, 1024}, {0, 256, 1024}, {1u << 31, 256, 1024}, {8, 256, 1ull << 40}};
     (void)state;
     assert_true(ring_shape_ok(&shape));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -210,9 +210,17 @@ static void checks_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(is_two_lines_a_slot),   test(fills_up_and_goes_on),        test(slots_run_out_before_data), test(largest_piece_always_fits_at_last),
-        test(windows_move_under_way), test(same_window_again_empties_it), test(follows_no_nonsense),
-        test(believes_no_nonsense), test(takes_no_more_than_the_ring), test(numbers_wrap),              test(checks_shapes),
+        test(is_two_lines_a_slot),
+        test(fills_up_and_goes_on),
+        test(slots_run_out_before_data),
+        test(largest_piece_always_fits_at_last),
+        test(windows_move_under_way),
+        test(same_window_again_empties_it),
+        test(follows_no_nonsense),
+        test(believes_no_nonsense),
+        test(takes_no_more_than_the_ring),
+        test(numbers_wrap),
+        test(checks_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,7 +214,9 @@ static bool push_pieces(struct shm_lane *lane, struct shm_put *put, uint64_t *bu
 static bool push_some(struct shm_lane *lane, uint64_t *budget)
 {
     struct shm_put *put = entry_at(lane, lane->posted);
-    if (put->given_up ? put->done && !post_void(lane) : put->pull ? !post_pull(lane, put) : !push_pieces(lane, put, budget))
+    if (put->given_up ? put->done && !post_void(lane)
+        : put->pull   ? !post_pull(lane, put)
+                      : !push_pieces(lane, put, budget))
         return false;
     bool sent = !put->given_up && !put->pull;
     uint64_t token = put->put.token;

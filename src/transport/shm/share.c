@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions between processes. The owner announces each with its descriptor and later says that it is freed; the peer says when it has
- * mapped one. What a full socket does not take is said again.
+ * Regions between processes. The owner announces each with its descriptor and later says that it is freed; the peer
+ * says when it has mapped one. What a full socket does not take is said again.
  */
 #include "transport/shm/region.h"
 #include "transport/shm/shm.h"
@@ -32,7 +32,8 @@ static bool remember(struct shm_peer *peer, uint32_t id)
 }
 
 /* One that is told stays on record until the peer is told to drop it. */
-static bool announce_one(struct shm_transport *shm, struct shm_peer *peer, int socket, const struct shm_notice *notice, int fd)
+static bool announce_one(struct shm_transport *shm, struct shm_peer *peer, int socket, const struct shm_notice *notice,
+                         int fd)
 {
     if (!remember(peer, (uint32_t)notice->key))
         return false;
@@ -59,7 +60,8 @@ static void announce_ours(struct shm_transport *shm, struct shm_peer *peer, int 
 
 static void confirm_theirs(struct shm_transport *shm, struct shm_peer *peer, int socket)
 {
-    list_each (node, &peer->imports) {
+    list_each(node, &peer->imports)
+    {
         struct import *import = list_entry(node, struct import, of_peer);
         struct shm_notice notice = {.magic = SHM_MAGIC, .type = SHM_MAPPED, .key = import->id};
         import->told = import->told || say(shm, socket, &notice, -1);
@@ -98,7 +100,8 @@ void shm_tell_frees(struct shm_transport *shm)
     bool all = true;
     if (now == shm->frees)
         return;
-    list_each (node, &shm->peers) {
+    list_each(node, &shm->peers)
+    {
         all &= tell_drops(shm, list_entry(node, struct shm_peer, node));
     }
     if (all)
@@ -108,7 +111,8 @@ void shm_tell_frees(struct shm_transport *shm)
 void shm_say_again(struct transport_timer *again)
 {
     struct shm_transport *shm = container_of(again, struct shm_transport, again);
-    list_each (node, &shm->peers) {
+    list_each(node, &shm->peers)
+    {
         shm_announce(shm, list_entry(node, struct shm_peer, node));
     }
     shm_tell_frees(shm);
@@ -116,7 +120,8 @@ void shm_say_again(struct transport_timer *again)
 
 static struct import *find(const struct shm_peer *peer, uint32_t id)
 {
-    list_each (node, &peer->imports) {
+    list_each(node, &peer->imports)
+    {
         struct import *import = list_entry(node, struct import, of_peer);
         if (import->id == id)
             return import;
@@ -127,7 +132,8 @@ static struct import *find(const struct shm_peer *peer, uint32_t id)
 static bool has_room(const struct shm_peer *peer)
 {
     int count = 0;
-    list_each (node, &peer->imports) {
+    list_each(node, &peer->imports)
+    {
         count++;
     }
     return count < MOST_IMPORTS;
@@ -207,7 +213,8 @@ void shm_announce_region(struct transport *transport, const void *address)
     uint64_t offset;
     if (!region_find(address, 1, &region, &offset))
         return;
-    list_each (node, &shm->peers) {
+    list_each(node, &shm->peers)
+    {
         struct shm_peer *peer = list_entry(node, struct shm_peer, node);
         if (peer->announced < region)
             shm_announce(shm, peer);

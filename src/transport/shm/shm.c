@@ -53,7 +53,8 @@ static tutti_result_t open_listening(struct shm_transport *shm, const uint8_t *u
 {
     int fd = fork_socket(AF_UNIX, SOCK_SEQPACKET);
     if (fd < 0 || !bind_name(shm, fd, uuid) || listen(fd, BACKLOG) != 0) {
-        tutti_result_t result = error_set(TUTTI_INVALID_USAGE, "transport shm cannot listen on a unix socket: %s", strerror(errno));
+        tutti_result_t result =
+            error_set(TUTTI_INVALID_USAGE, "transport shm cannot listen on a unix socket: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
         return result;
@@ -110,8 +111,8 @@ static void shm_close(struct transport *transport)
     free(shm);
 }
 
-static tutti_result_t shm_open_transport(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
-                                         struct wire_process *self, struct transport **out)
+static tutti_result_t shm_open_transport(const struct transport_ops *ops, const struct transport_owner *owner,
+                                         struct poller *poller, struct wire_process *self, struct transport **out)
 {
     if (transport_shm_is_off())
         return error_note(TUTTI_INVALID_USAGE, "shared memory is switched off by %s", param_source(PARAM_SHM_DISABLE));
@@ -190,7 +191,8 @@ static bool has_news(struct shm_transport *shm)
 {
     if (!list_empty(&shm->base.failing) || shm_watch_news(shm))
         return true;
-    list_each(node, &shm->active) {
+    list_each(node, &shm->active)
+    {
         if (shm_can_progress(list_entry(node, struct shm_lane, active)))
             return true;
     }
@@ -223,7 +225,8 @@ const struct transport_ops transport_shm = {
     .max_msg = SHM_MAX_MSG,
     .sent = WIRE_COUNTER_SENT_SHM,
     .received = WIRE_COUNTER_RECEIVED_SHM,
-    .window = SHM_QUEUE, /* the peer copies while this rank is busy with its own, and must find work whenever it looks */
+    .window =
+        SHM_QUEUE, /* the peer copies while this rank is busy with its own, and must find work whenever it looks */
     .open = shm_open_transport,
     .close = shm_close,
     .reach = shm_reach,

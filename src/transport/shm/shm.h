@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared-memory transport, between processes of one host and user. Processes meet at a unix socket; a lane is a piece of
- * shared memory with a ring per direction. The socket stays open: its end is the peer's end, and descriptors travel on it.
+ * The shared-memory transport, between processes of one host and user. Processes meet at a unix socket; a lane is a
+ * piece of shared memory with a ring per direction. The socket stays open: its end is the peer's end, and descriptors
+ * travel on it.
  */
 #ifndef TUTTI_TRANSPORT_SHM_H
 #define TUTTI_TRANSPORT_SHM_H
@@ -17,8 +18,8 @@
 #include <sys/un.h>
 
 #define SHM_MAX_MSG (131072 + 64) /* a payload of 128 KiB and what the link puts before it */
-#define SHM_QUEUE   32        /* unfinished puts of one lane */
-#define SHM_TURN    (1 << 20) /* bytes put before others have their turn */
+#define SHM_QUEUE   32            /* unfinished puts of one lane */
+#define SHM_TURN    (1 << 20)     /* bytes put before others have their turn */
 
 /* The first packet of whoever connects; with it the lane's memory, its page and its bell. */
 struct shm_hello {
@@ -30,12 +31,13 @@ _Static_assert(sizeof(struct shm_hello) == 432, "shm_hello is part of the protoc
 
 enum shm_notice_type { SHM_WELCOME = 1, SHM_SHARE, SHM_REGION, SHM_DROP, SHM_DECLINE, SHM_MAPPED };
 
-/* Any later packet. A welcome answers a hello, or a decline does: not now. A welcome brings page and bell, a share or region its descriptor. */
+/* Any later packet. A welcome answers a hello, or a decline does: not now. A welcome brings page and bell, a share or
+ * region its descriptor. */
 struct shm_notice {
-    uint32_t magic; /* SHM_MAGIC */
-    uint32_t type;  /* enum shm_notice_type */
-    uint64_t key;   /* of a share; id of a region; address of a welcome's attach_word */
-    uint64_t size;  /* of a region; value of a welcome's attach_word */
+    uint32_t magic;                /* SHM_MAGIC */
+    uint32_t type;                 /* enum shm_notice_type */
+    uint64_t key;                  /* of a share; id of a region; address of a welcome's attach_word */
+    uint64_t size;                 /* of a region; value of a welcome's attach_word */
     uint8_t uuid[WIRE_UUID_BYTES]; /* of the sender of a welcome */
 };
 #define SHM_MAGIC 0x53545455u /* "UTTS" */
@@ -56,8 +58,8 @@ struct shm_peer {
     int bell;
     struct list lanes;
     struct list imports; /* its regions, mapped here */
-    uint32_t announced; /* our regions with ids up to this were told to the peer */
-    uint32_t *told;     /* those of them that it was not told to drop */
+    uint32_t announced;  /* our regions with ids up to this were told to the peer */
+    uint32_t *told;      /* those of them that it was not told to drop */
     uint32_t told_count;
     bool attaches; /* cross-memory attach works */
 };
@@ -76,30 +78,31 @@ struct shm_transport {
     struct transport base;
     struct acceptor acceptor;
     struct acceptor_socket listening;
-    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* of the socket where abstract names are not to be had, else "" */
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* of the socket where abstract names are not to be had, else
+                                                             "" */
     struct shm_page *page;
     int page_fd;
     struct poll_source bell;
     struct list peers;
     struct shm_watch *watches; /* the first are looked at in every poll, the others in turn */
     unsigned watch_count, watch_room, watch_turn;
-    struct list active; /* lanes with puts under way or an owner that waits for room */
+    struct list active;            /* lanes with puts under way or an owner that waits for room */
     struct region_watcher watcher; /* rings our bell when a region is freed */
     uint32_t frees;                /* region_frees() when last told to the peers */
     struct transport_timer again;  /* for news of regions that a full socket did not take */
-    uint64_t memory;    /* bytes of lanes that we fill */
-    struct list wide;   /* lanes with more than the first window */
-    uint64_t looked;    /* when they were last looked at */
+    uint64_t memory;               /* bytes of lanes that we fill */
+    struct list wide;              /* lanes with more than the first window */
+    uint64_t looked;               /* when they were last looked at */
 };
 
 struct shm_put {
     struct put put;
-    uint64_t done;      /* pieces of it that have gone through the ring, in bytes */
-    uint32_t number;    /* of a pull that was posted */
-    bool pull, stream;  /* the peer is to read it where it lies; to store it around its cache */
-    uint32_t region;    /* of a pull, and where in it; 0: by attach */
+    uint64_t done;     /* pieces of it that have gone through the ring, in bytes */
+    uint32_t number;   /* of a pull that was posted */
+    bool pull, stream; /* the peer is to read it where it lies; to store it around its cache */
+    uint32_t region;   /* of a pull, and where in it; 0: by attach */
     uint64_t address;
-    bool given_up;      /* the source is not read any more */
+    bool given_up; /* the source is not read any more */
 };
 
 struct shm_lane {
@@ -119,7 +122,7 @@ struct shm_lane {
     struct list wide;
     uint64_t held;                  /* bytes of out.data that may have pages */
     uint64_t quiet_at, quiet_since; /* out.position, when it was last seen to move */
-    size_t wants_room; /* bytes that the owner was refused room for and is to be told of; 0: none */
+    size_t wants_room;              /* bytes that the owner was refused room for and is to be told of; 0: none */
     bool progressing, share_due;
     bool welcome_due; /* accepted: first the owner says whether it is wanted, then the socket may be used */
 
@@ -132,14 +135,14 @@ struct shm_lane {
     uint64_t put_done;   /* also of a pull */
     uint32_t pulled;
     uint64_t refused;
-    bool shuns_regions;  /* the peer could not map one */
-    bool unfinished;     /* the slot at hand stays: a pull that goes on */
+    bool shuns_regions; /* the peer could not map one */
+    bool unfinished;    /* the slot at hand stays: a pull that goes on */
 };
 #define NO_WATCH (~0u)
 
 /* lane.c */
-tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                             uint32_t known, uint64_t session, void *user, struct lane **out);
+tutti_result_t shm_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                             uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
 void shm_lane_close(struct lane *lane);
 void shm_lane_reap(struct lane *lane);
 void shm_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lanes poll() looks at: recently active ones in every poll, all others in turn, so that many lanes stay cheap. */
+/* Which lanes poll() looks at: recently active ones in every poll, all others in turn, so that many lanes stay cheap.
+ */
 #include "transport/shm/shm.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory a direction of a lane uses. Each begins with a small window of its data ring. One that runs out of room gets four times
- * as much, as long as that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process: so many lanes share it, and one alone may
- * have the most. When too little is left, windows that had room enough for a while are narrowed, and their pages given back.
+ * How much memory a direction of a lane uses. Each begins with a small window of its data ring. One that runs out of
+ * room gets four times as much, as long as that is at most a quarter of what TUTTI_SHM_MEMORY leaves to this process:
+ * so many lanes share it, and one alone may have the most. When too little is left, windows that had room enough for a
+ * while are narrowed, and their pages given back.
  */
 #include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
@@ -74,7 +75,8 @@ static void look_for_spare(struct shm_transport *shm, uint64_t now)
     if (now - shm->looked < LOOK_NS)
         return;
     shm->looked = now;
-    list_each_safe(node, &shm->wide) {
+    list_each_safe(node, &shm->wide)
+    {
         struct shm_lane *lane = list_entry(node, struct shm_lane, wide);
         if (!ring_moved(&lane->out) || carrier_dead(&lane->base))
             continue;
@@ -101,7 +103,8 @@ static uint64_t affordable(struct shm_lane *lane, uint64_t most)
     return window;
 }
 
-/* The window in which one message of this size always fits at last. It is made also where memory is short: the message could never go. */
+/* The window in which one message of this size always fits at last. It is made also where memory is short: the message
+ * could never go. */
 static uint64_t needed(const struct shm_lane *lane, size_t size)
 {
     uint64_t window = RING_LEAST;
@@ -115,10 +118,12 @@ bool shm_window_short(const struct shm_lane *lane, size_t size)
     return !lane->out.moving && ring_window(&lane->out) < needed(lane, size);
 }
 
-/* A window of the same size again is of use too: it makes the receiver say what it has consumed, and brings the free parts together. */
+/* A window of the same size again is of use too: it makes the receiver say what it has consumed, and brings the free
+ * parts together. */
 static void want(struct shm_lane *lane, size_t size)
 {
-    uint64_t window = ring_window(&lane->out), wide = window * GROWTH < lane->out.most ? window * GROWTH : lane->out.most;
+    uint64_t window = ring_window(&lane->out),
+             wide = window * GROWTH < lane->out.most ? window * GROWTH : lane->out.most;
     uint64_t next = affordable(lane, wide), least = needed(lane, size);
     next = next > least ? next : least;
     if (next > window || size > window / 4)

@@ -48,8 +48,8 @@ static void silence(struct tcp_lane *lane)
 tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error)
 {
     silence(lane);
-    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "TCP lane %u: %s%s%s", lane->index, what, error ? ": " : "",
-                        error ? strerror(error) : "");
+    return carrier_fail(&lane->base, carrier_why(&lane->base, error), "TCP lane %u: %s%s%s", lane->index, what,
+                        error ? ": " : "", error ? strerror(error) : "");
 }
 
 /* Which of our interfaces the socket's address is of: the routes may have chosen. */
@@ -131,7 +131,8 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
     list_init(&lane->hot);
     list_init(&lane->blocked);
     lane->source = (struct poll_source){.fd = -1, .ready = lane_ready};
-    lane->connector = (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
+    lane->connector =
+        (struct connector){.transport = transport, .source.fd = -1, .answered = answered, .failed = connecting_failed};
     lane->in = in;
     lane->index = index;
     lane->epoch = epoch;
@@ -140,10 +141,11 @@ static struct tcp_lane *lane_new(struct transport *transport, void *user, uint16
 }
 
 /*
- * Sends from our own interface of the same index, so that lanes spread over our NICs as over the peer's. Only a wish: every
- * other attempt leaves the choice to the routes, for networks where the two do not reach each other.
+ * Sends from our own interface of the same index, so that lanes spread over our NICs as over the peer's. Only a wish:
+ * every other attempt leaves the choice to the routes, for networks where the two do not reach each other.
  */
-static void bind_source(int fd, const struct wire_process *self, uint16_t index, uint32_t epoch, const struct net_address *to)
+static void bind_source(int fd, const struct wire_process *self, uint16_t index, uint32_t epoch,
+                        const struct net_address *to)
 {
     struct net_address from;
     int count = tcp_addresses(self);
@@ -174,8 +176,8 @@ static tutti_result_t start(struct tcp_lane *lane, const struct wire_process *pe
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                             uint32_t known, uint64_t session, void *user, struct lane **out)
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                             uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out)
 {
     struct tcp_lane *lane = lane_new(transport, user, index, epoch);
     if (!lane)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * News of network interfaces, from rtnetlink(7). A lane whose interface loses its carrier would be silent until somebody probes; here it goes down
- * at once, and its traffic goes on over the others. Lanes to processes of this host are left alone: their bytes never reach the wire.
+ * News of network interfaces, from rtnetlink(7). A lane whose interface loses its carrier would be silent until
+ * somebody probes; here it goes down at once, and its traffic goes on over the others. Lanes to processes of this host
+ * are left alone: their bytes never reach the wire.
  */
 #include "base/fork.h"
 #include "base/log.h"
@@ -20,7 +21,8 @@ static void interface_down(struct tcp_transport *tcp, int interface)
 {
     char name[IF_NAMESIZE] = "?";
     unsigned lanes = 0;
-    list_each(node, &tcp->lanes) {
+    list_each(node, &tcp->lanes)
+    {
         struct tcp_lane *lane = list_entry(node, struct tcp_lane, node);
         if (lane->interface != interface || carrier_dead(&lane->base))
             continue;
@@ -34,14 +36,16 @@ static void interface_down(struct tcp_transport *tcp, int interface)
 static void read_one(struct tcp_transport *tcp, const struct nlmsghdr *head)
 {
     struct ifinfomsg link;
-    if ((head->nlmsg_type != RTM_NEWLINK && head->nlmsg_type != RTM_DELLINK) || head->nlmsg_len < NLMSG_LENGTH(sizeof link))
+    if ((head->nlmsg_type != RTM_NEWLINK && head->nlmsg_type != RTM_DELLINK) ||
+        head->nlmsg_len < NLMSG_LENGTH(sizeof link))
         return;
     memcpy(&link, NLMSG_DATA(head), sizeof link);
     if (head->nlmsg_type == RTM_DELLINK || !(link.ifi_flags & IFF_RUNNING))
         interface_down(tcp, link.ifi_index);
 }
 
-/* The sender is the kernel, port 0: what processes send is not believed. What was lost in an overflow is left to the probes. */
+/* The sender is the kernel, port 0: what processes send is not believed. What was lost in an overflow is left to the
+ * probes. */
 static void ports_ready(struct poll_source *source, uint32_t events)
 {
     struct tcp_transport *tcp = container_of(source, struct tcp_transport, ports);
@@ -66,7 +70,8 @@ void tcp_ports_open(struct tcp_transport *tcp)
     struct sockaddr_nl wish = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
     int fd = fork_socket(AF_NETLINK, SOCK_RAW);
     tcp->ports = (struct poll_source){.fd = fd, .ready = ports_ready};
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&wish, sizeof wish) == 0 && poller_add(tcp->base.inner, &tcp->ports, EPOLLIN) == TUTTI_SUCCESS)
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&wish, sizeof wish) == 0 &&
+        poller_add(tcp->base.inner, &tcp->ports, EPOLLIN) == TUTTI_SUCCESS)
         return;
     log_info("no news of network interfaces (%s): a lane whose interface is down is found by probes", strerror(errno));
     if (fd >= 0)

@@ -20,7 +20,8 @@ static void ask_target(struct tcp_lane *lane)
 {
     struct lane *base = &lane->base.lane;
     uint64_t left = lane->put.length - lane->put_done;
-    lane->put_target = left ? base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, left) : NULL;
+    lane->put_target =
+        left ? base->transport->owner.target(base, lane->put.imm, lane->put.offset + lane->put_done, left) : NULL;
 }
 
 /* Where the next bytes go. Returns the number of parts. */
@@ -160,8 +161,13 @@ int tcp_receive(struct tcp_lane *lane)
         if (nothing && !lane->broken)
             break;
         if (got <= 0) {
-            tcp_fail(lane, lane->broken ? "sending failed" : got ? "receiving failed" : "the peer closed the connection",
-                     lane->broken ? lane->broken : got ? errno : 0);
+            tcp_fail(lane,
+                     lane->broken ? "sending failed"
+                     : got        ? "receiving failed"
+                                  : "the peer closed the connection",
+                     lane->broken ? lane->broken
+                     : got        ? errno
+                                  : 0);
             return done + 1;
         }
         tcp_lane_touch(lane);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define PARTS 16 /* of one sendmsg */
+#define PARTS     16         /* of one sendmsg */
 #define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
 
 /* Bytes that the socket took, 0 if it is full or the peer has closed it, -1 if the lane has failed. */
@@ -144,8 +144,8 @@ static tutti_result_t check(struct tcp_lane *lane)
     return TUTTI_IN_PROGRESS;
 }
 
-static tutti_result_t keep_rest(struct tcp_lane *lane, const struct iovec *parts, int count, const struct tcp_frame *frame,
-                                size_t done)
+static tutti_result_t keep_rest(struct tcp_lane *lane, const struct iovec *parts, int count,
+                                const struct tcp_frame *frame, size_t done)
 {
     unsigned char *copy = malloc(frame->length);
     if (!copy) {
@@ -223,7 +223,8 @@ static void take_out(struct tcp_lane *lane, unsigned position)
         lane->queue[(lane->first + i) % TCP_QUEUE] = lane->queue[(lane->first + i + 1) % TCP_QUEUE];
 }
 
-/* A frame that has begun is sent whole, from a copy of its rest. While the queue is being sent any of it may have begun. */
+/* A frame that has begun is sent whole, from a copy of its rest. While the queue is being sent any of it may have
+ * begun. */
 static void keep_copy(struct tcp_lane *lane, struct tcp_out *out)
 {
     uint64_t skip = out->done > sizeof out->frame ? out->done - sizeof out->frame : 0;

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define MOST_DIRECT     1    /* more lanes than this are asked all at once, by epoll */
-#define COOL_AFTER      2000 /* polls without traffic */
-#define LOOK_EVERY      32   /* polls */
-#define AGE_EVERY       256  /* polls */
+#define MOST_DIRECT 1    /* more lanes than this are asked all at once, by epoll */
+#define COOL_AFTER  2000 /* polls without traffic */
+#define LOOK_EVERY  32   /* polls */
+#define AGE_EVERY   256  /* polls */
 
 int tcp_addresses(const struct wire_process *process)
 {
@@ -30,8 +30,8 @@ static void tcp_close(struct transport *transport)
     free(tcp);
 }
 
-static tutti_result_t tcp_open(const struct transport_ops *ops, const struct transport_owner *owner, struct poller *poller,
-                               struct wire_process *self, struct transport **out)
+static tutti_result_t tcp_open(const struct transport_ops *ops, const struct transport_owner *owner,
+                               struct poller *poller, struct wire_process *self, struct transport **out)
 {
     struct tcp_transport *tcp = calloc(1, sizeof *tcp);
     if (!tcp)
@@ -137,7 +137,8 @@ static bool tcp_arm(struct transport *transport)
     if (!list_empty(&transport->failing))
         return false;
     transport->armed = true;
-    list_each(node, &tcp->blocked) {
+    list_each(node, &tcp->blocked)
+    {
         tcp_lane_watch(list_entry(node, struct tcp_lane, blocked), EPOLLIN | EPOLLOUT);
     }
     return true;

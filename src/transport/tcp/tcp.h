@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TCP transport: one socket a lane. A lane is a stream of frames, each a fixed header and its payload, sent from the source
- * and received into the target without a copy in between.
+ * The TCP transport: one socket a lane. A lane is a stream of frames, each a fixed header and its payload, sent from
+ * the source and received into the target without a copy in between.
  */
 #ifndef TUTTI_TRANSPORT_TCP_H
 #define TUTTI_TRANSPORT_TCP_H
@@ -12,7 +12,7 @@
 #include "transport/connector.h"
 
 #define TCP_MAX_MSG 132096 /* 128 KiB of payload and its heads */
-#define TCP_QUEUE   64    /* unfinished frames of one lane */
+#define TCP_QUEUE   64     /* unfinished frames of one lane */
 #define TCP_INPUT   196608 /* receive buffer of one lane: at least a header and the longest message */
 
 enum tcp_type { TCP_MSG = 1, TCP_PUT = 2 };
@@ -32,10 +32,10 @@ struct tcp_transport {
     struct transport_nic nic[WIRE_ADDRESSES]; /* that each listens at */
     struct list lanes;
     struct poll_source ports; /* news of network interfaces; fd -1: none */
-    struct list hot;     /* lanes with recent traffic: asked directly */
+    struct list hot;          /* lanes with recent traffic: asked directly */
     int hot_count;
-    unsigned crowded_polls; /* with too many of them to ask each */
-    struct list blocked; /* lanes with frames that the socket did not take */
+    unsigned crowded_polls;         /* with too many of them to ask each */
+    struct list blocked;            /* lanes with frames that the socket did not take */
     unsigned char spill[TCP_INPUT]; /* where dropped bytes go; also a message that lay unaligned */
 };
 
@@ -54,7 +54,7 @@ struct tcp_lane {
     struct list node;
     int interface; /* that its bytes leave by; 0: none that is known, or the peer is on this host */
     struct poll_source source;
-    uint32_t events; /* watched now */
+    uint32_t events;            /* watched now */
     struct connector connector; /* until the peer has welcomed us */
     struct list hot, blocked;
     unsigned silent_polls;
@@ -66,7 +66,7 @@ struct tcp_lane {
     struct tcp_out queue[TCP_QUEUE];
     unsigned first, count;
     bool flushing, wants_room;
-    int broken; /* errno: the peer takes nothing more, and what it said before is still to be read */
+    int broken;       /* errno: the peer takes nothing more, and what it said before is still to be read */
     bool welcome_due; /* accepted: until the owner has decided, what it says waits in the queue */
 
     unsigned char *in; /* TCP_INPUT bytes; [start, end) are not yet handled */
@@ -78,8 +78,8 @@ struct tcp_lane {
 };
 
 /* lane.c */
-tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index, uint32_t epoch,
-                             uint32_t known, uint64_t session, void *user, struct lane **out);
+tutti_result_t tcp_lane_open(struct transport *transport, const struct wire_process *peer, uint16_t index,
+                             uint32_t epoch, uint32_t known, uint64_t session, void *user, struct lane **out);
 void tcp_lane_close(struct lane *lane);
 void tcp_lane_reap(struct lane *lane);
 void tcp_greeted(struct acceptor *acceptor, int fd, const void *greeting, int fds[ACCEPTOR_FDS]);
@@ -91,7 +91,8 @@ int tcp_addresses(const struct wire_process *process);
 tutti_result_t tcp_fail(struct tcp_lane *lane, const char *what, int error);
 
 /* ports.c */
-/* From now on a lane whose network interface goes down does so, too. It may not be possible: that is said in the log. */
+/* From now on a lane whose network interface goes down does so, too. It may not be possible: that is said in the log.
+ */
 void tcp_ports_open(struct tcp_transport *tcp);
 void tcp_ports_close(struct tcp_transport *tcp);
 

@@ -15,12 +15,24 @@ static void takes_the_ports_that_are_wished_for(void **state)
         unsigned port;
         bool taken;
     } rows[] = {
-        {"", "mlx5_0", 1, true},           {"mlx5", "mlx5_7", 2, true},       {"mlx5_1", "mlx5_10", 1, true},
-        {"=mlx5_1", "mlx5_10", 1, false},  {"=mlx5_1", "mlx5_1", 2, true},    {"=mlx5_1:1", "mlx5_1", 2, false},
-        {"mlx5_0,mlx5_2", "mlx5_2", 1, true}, {"mlx5_0,mlx5_2", "mlx5_1", 1, false}, {"^mlx5_3", "mlx5_3", 1, false},
-        {"^mlx5_3", "mlx5_4", 1, true},    {"^=mlx5_3:2", "mlx5_3", 1, true}, {"^=mlx5_3:2", "mlx5_3", 2, false},
-        {"mlx5_0:2", "mlx5_0", 2, true},   {"mlx5_0:2", "mlx5_0", 1, false},  {"^", "mlx5_0", 1, true},
-        {",,", "mlx5_0", 1, false},        {"=mlx5_0:x", "mlx5_0", 1, false}, {":1", "mlx5_0", 1, false},
+        {"", "mlx5_0", 1, true},
+        {"mlx5", "mlx5_7", 2, true},
+        {"mlx5_1", "mlx5_10", 1, true},
+        {"=mlx5_1", "mlx5_10", 1, false},
+        {"=mlx5_1", "mlx5_1", 2, true},
+        {"=mlx5_1:1", "mlx5_1", 2, false},
+        {"mlx5_0,mlx5_2", "mlx5_2", 1, true},
+        {"mlx5_0,mlx5_2", "mlx5_1", 1, false},
+        {"^mlx5_3", "mlx5_3", 1, false},
+        {"^mlx5_3", "mlx5_4", 1, true},
+        {"^=mlx5_3:2", "mlx5_3", 1, true},
+        {"^=mlx5_3:2", "mlx5_3", 2, false},
+        {"mlx5_0:2", "mlx5_0", 2, true},
+        {"mlx5_0:2", "mlx5_0", 1, false},
+        {"^", "mlx5_0", 1, true},
+        {",,", "mlx5_0", 1, false},
+        {"=mlx5_0:x", "mlx5_0", 1, false},
+        {":1", "mlx5_0", 1, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

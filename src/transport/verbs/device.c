@@ -14,7 +14,7 @@
 
 #define FIRST_ROOM 1024 /* completions */
 
-/* ---- Addresses ---------------------------------------------------------------------------------- */
+/* ---- Addresses ---- */
 
 static bool read_gid(const struct verbs_device *device, uint32_t index, struct ibv_gid_entry *out)
 {
@@ -38,7 +38,9 @@ static bool search_gids(struct verbs_device *device, int length)
     for (int i = 0; i < length; i++) {
         if (!read_gid(device, (uint32_t)i, &entry))
             continue;
-        int worth = same_gid(&entry, &device->home) ? -2 : same_gid(&entry, &device->gid) ? -1 : choose_gid_class(&entry);
+        int worth = same_gid(&entry, &device->home)  ? -2
+                    : same_gid(&entry, &device->gid) ? -1
+                                                     : choose_gid_class(&entry);
         if (found && worth >= least)
             continue;
         best = entry;
@@ -61,7 +63,8 @@ static tutti_result_t resolve_gid(struct verbs_device *device, const struct ibv_
                               device->name, (int)asked);
         return TUTTI_SUCCESS;
     }
-    if (read_gid(device, device->gid.gid_index, &entry) && same_gid(&entry, &device->gid) && same_gid(&entry, &device->home))
+    if (read_gid(device, device->gid.gid_index, &entry) && same_gid(&entry, &device->gid) &&
+        same_gid(&entry, &device->home))
         return TUTTI_SUCCESS;
     if (!search_gids(device, port->gid_tbl_len))
         return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s has no address", device->name);
@@ -70,7 +73,7 @@ static tutti_result_t resolve_gid(struct verbs_device *device, const struct ibv_
     return TUTTI_SUCCESS;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------ */
+/* ---- Opening ---- */
 
 static tutti_result_t look_at_port(struct verbs_device *device)
 {
@@ -302,7 +305,7 @@ void verbs_close_devices(struct verbs_transport *verbs)
     verbs->devices = 0;
 }
 
-/* ---- Lanes -------------------------------------------------------------------------------------- */
+/* ---- Lanes ---- */
 
 /* A queue of completions that runs over takes all its lanes with it, so it has room for all that they can have under
  * way. */

@@ -59,7 +59,7 @@ static bool watch(struct verbs_lane *lane, int fd)
     return lane->watched;
 }
 
-/* ---- The connection of a lane that is agreed on ------------------------------------------------- */
+/* ---- The connection of a lane that is agreed on ---- */
 
 /* The peer has closed its end. What it sent before still counts. */
 static void connection_ended(struct verbs_lane *lane, int error)
@@ -89,7 +89,8 @@ static void take_word(struct verbs_lane *lane)
 static void connection_ready(struct poll_source *source, uint32_t events)
 {
     struct verbs_lane *lane = container_of(source, struct verbs_lane, source);
-    ssize_t got = recv(source->fd, (char *)&lane->word + lane->word_got, sizeof lane->word - lane->word_got, MSG_DONTWAIT);
+    ssize_t got =
+        recv(source->fd, (char *)&lane->word + lane->word_got, sizeof lane->word - lane->word_got, MSG_DONTWAIT);
     (void)events;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -109,7 +110,7 @@ static void overdue(struct transport_timer *timer)
     verbs_fail(container_of(timer, struct verbs_lane, deadline), "it takes too long to agree with the peer", ETIMEDOUT);
 }
 
-/* ---- Who connects ------------------------------------------------------------------------------- */
+/* ---- Who connects ---- */
 
 static void connecting_failed(struct connector *connector, const char *what, int error)
 {
@@ -229,16 +230,17 @@ void verbs_lane_reap(struct lane *base)
     free(lane);
 }
 
-/* ---- Who is connected to ------------------------------------------------------------------------ */
+/* ---- Who is connected to ---- */
 
 static bool answer(const struct verbs_lane *lane)
 {
-    struct verbs_welcome words = {.welcome = socket_answer(lane->base.lane.transport, SOCKET_WELCOME_MAGIC, lane->index),
-                                  .info = lane->mine};
+    struct verbs_welcome words = {
+        .welcome = socket_answer(lane->base.lane.transport, SOCKET_WELCOME_MAGIC, lane->index), .info = lane->mine};
     return socket_send_whole(lane->source.fd, &words, sizeof words);
 }
 
-/* The owner decides before the peer's does: a lane that is not taken is never up there. What it says here and now goes out behind our yes. */
+/* The owner decides before the peer's does: a lane that is not taken is never up there. What it says here and now goes
+ * out behind our yes. */
 static void introduce(struct verbs_lane *lane)
 {
     static const uint32_t declined = VERBS_DECLINED;
@@ -270,8 +272,8 @@ static void begin_with_peer(struct transport *transport, int fd, const struct ve
     lane->hello = *words;
     memcpy(lane->peer, words->hello.from.uuid, sizeof lane->peer);
     transport_timer_set(transport, &lane->deadline, param_int(PARAM_TIMEOUT));
-    if (watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS && verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS &&
-        answer(lane))
+    if (watch(lane, fd) && verbs_pair_open(lane) == TUTTI_SUCCESS &&
+        verbs_pair_join(lane, &words->info) == TUTTI_SUCCESS && answer(lane))
         return;
     verbs_lane_close(&lane->base.lane);
 }

@@ -47,7 +47,7 @@ tutti_result_t verbs_library(const struct verbs_library **out)
 
 bool verbs_set_source(struct ibv_qp *qp, uint16_t port)
 {
-    int (*modify)(struct ibv_qp *qp, uint16_t port);
+    int (*modify)(struct ibv_qp * qp, uint16_t port);
     const struct load_symbol symbol = {&modify, "mlx5dv_modify_qp_udp_sport"};
     void *adapter = port ? dlopen("libmlx5.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
     bool done = adapter && !load_fill(adapter, &symbol, 1) && modify(qp, port) == 0;

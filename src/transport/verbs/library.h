@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct verbs_library {
-#define CALL(result, name, arguments) result (*name) arguments;
+#define CALL(result, name, arguments) result(*name) arguments;
 #include "transport/verbs/library.tbl"
 #undef CALL
     /* An entry of a port's table of addresses. 0, or an errno: ENODATA if it is empty. */
@@ -23,8 +23,8 @@ struct verbs_library {
                      uint32_t flags, size_t size);
 };
 
-/* The UDP source port of a queue pair that can send, set by the library of the adapter itself, where that is loaded and can:
- * kernels before 5.9 do not look at the flow label. False: it was not; 0 leaves the port alone. */
+/* The UDP source port of a queue pair that can send, set by the library of the adapter itself, where that is loaded and
+ * can: kernels before 5.9 do not look at the flow label. False: it was not; 0 leaves the port alone. */
 bool verbs_set_source(struct ibv_qp *qp, uint16_t port);
 /* Loaded once for the process. TUTTI_INVALID_USAGE, and the sentence says why: it is not to be had. */
 tutti_result_t verbs_library(const struct verbs_library **out);

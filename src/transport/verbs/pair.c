@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INLINE   128 /* bytes that are copied into the request itself: words that give room back, probes */
-#define PSN_MASK 0xffffffu
-#define QPN_MASK 0xffffffu
-#define RNR_TIMER 12 /* 0.64 ms; room is counted, so a receive is missing only while one is posted late */
-#define RNR_FOREVER 7
+#define INLINE       128 /* bytes that are copied into the request itself: words that give room back, probes */
+#define PSN_MASK     0xffffffu
+#define QPN_MASK     0xffffffu
+#define RNR_TIMER    12 /* 0.64 ms; room is counted, so a receive is missing only while one is posted late */
+#define RNR_FOREVER  7
 #define MOST_RETRIES 7
 
 static tutti_result_t complain(const struct verbs_lane *lane, const char *what, int error)
@@ -23,7 +23,7 @@ static tutti_result_t complain(const struct verbs_lane *lane, const char *what, 
                      strerror(error > 0 ? error : errno));
 }
 
-/* ---- Places ------------------------------------------------------------------------------------- */
+/* ---- Places ---- */
 
 static bool take_place(struct verbs_lane *lane)
 {
@@ -53,7 +53,7 @@ struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uin
     return lane && lane->serial == number >> 32 ? lane : NULL;
 }
 
-/* ---- The pair ----------------------------------------------------------------------------------- */
+/* ---- The pair ---- */
 
 static tutti_result_t make_buffers(struct verbs_lane *lane)
 {

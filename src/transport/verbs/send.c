@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_REST (1u << 20) /* that is worth a copy, when its put was given up */
-#define SIGNAL_EVERY 8       /* copied requests: their ends matter to nobody but us */
-#define PAYLOAD (VERBS_CHUNK - sizeof(struct verbs_head))
+#define MOST_REST    (1u << 20) /* that is worth a copy, when its put was given up */
+#define SIGNAL_EVERY 8          /* copied requests: their ends matter to nobody but us */
+#define PAYLOAD      (VERBS_CHUNK - sizeof(struct verbs_head))
 
 /* Work requests that are posted together. */
 struct burst {
@@ -95,7 +95,7 @@ bool verbs_say(struct verbs_lane *lane, enum verbs_type type)
     return post(lane, &burst);
 }
 
-/* ---- The queue ---------------------------------------------------------------------------------- */
+/* ---- The queue ---- */
 
 static struct verbs_item *item_at(struct verbs_lane *lane, unsigned position)
 {
@@ -209,7 +209,7 @@ void verbs_sent(struct verbs_lane *lane, uint32_t slot)
     }
 }
 
-/* ---- Calls of the owner ------------------------------------------------------------------------- */
+/* ---- Calls of the owner ---- */
 
 static tutti_result_t check(struct verbs_lane *lane)
 {
@@ -273,7 +273,8 @@ tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count
     return result;
 }
 
-/* Do both devices of the lane know the memory (keys are never 0 where they do), and can one work request carry the put? */
+/* Do both devices of the lane know the memory (keys are never 0 where they do), and can one work request carry the put?
+ */
 static bool goes_direct(const struct verbs_lane *lane, const struct put *put)
 {
     uint32_t ignored;

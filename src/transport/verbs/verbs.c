@@ -30,8 +30,8 @@ static void verbs_close(struct transport *transport)
 }
 
 /*
- * Each port has its lanes agreed on at its own address, where it has one of IP: so a lane comes up only where its packets can go. The
- * others share an address of the host.
+ * Each port has its lanes agreed on at its own address, where it has one of IP: so a lane comes up only where its
+ * packets can go. The others share an address of the host.
  */
 static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire_process *self)
 {
@@ -43,8 +43,7 @@ static tutti_result_t listen_at_ports(struct verbs_transport *verbs, struct wire
         if (choose_ip(&verbs->device[i].gid, &at) &&
             socket_listen_at(&verbs->acceptor, &verbs->listening[i], &at, verbs->device[i].name, &self->verbs[i]))
             continue;
-        tutti_result_t result =
-            general.family ? TUTTI_SUCCESS : socket_listen(&verbs->acceptor, shared, &general, 1);
+        tutti_result_t result = general.family ? TUTTI_SUCCESS : socket_listen(&verbs->acceptor, shared, &general, 1);
         if (result != TUTTI_SUCCESS)
             return result;
         self->verbs[i] = general;

@@ -47,8 +47,8 @@ struct verbs_info {
 _Static_assert(sizeof(struct verbs_info) == 32, "verbs_info is part of the protocol");
 
 /*
- * The words over the connection, in this order: from who connects, the answer, that a packet has gone over the queue pair
- * and was acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else.
+ * The words over the connection, in this order: from who connects, the answer, that a packet has gone over the queue
+ * pair and was acknowledged, and no. Yes is VERBS_TAKEN, over the queue pair, before all else.
  */
 struct verbs_hello {
     struct wire_hello hello;
@@ -73,14 +73,14 @@ struct verbs_device {
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     struct poll_source events, completions; /* descriptors of context and channel */
-    int room;        /* completions that the queue holds */
+    int room;                               /* completions that the queue holds */
     int lanes;
     uint8_t port, link_layer, mtu;
     uint16_t lid;
-    uint32_t most; /* bytes of a work request */
-    uint32_t rate; /* Mbit/s; 0: not known */
-    bool complained; /* a lane of it did not come up */
-    struct ibv_gid_entry gid, home; /* the address now, and that of the beginning, which peers know */
+    uint32_t most;                    /* bytes of a work request */
+    uint32_t rate;                    /* Mbit/s; 0: not known */
+    bool complained;                  /* a lane of it did not come up */
+    struct ibv_gid_entry gid, home;   /* the address now, and that of the beginning, which peers know */
     struct ibv_wc early[VERBS_BATCH]; /* found while falling asleep */
     int early_count;
 };
@@ -89,12 +89,13 @@ struct verbs_transport {
     struct transport base;
     const struct verbs_library *library;
     struct acceptor acceptor;
-    struct acceptor_socket listening[WIRE_DEVICES + 1]; /* at the address of each port; the last one for those without */
+    struct acceptor_socket
+        listening[WIRE_DEVICES + 1]; /* at the address of each port; the last one for those without */
     struct verbs_device device[WIRE_DEVICES];
     int devices;
     struct verbs_lane **lanes; /* by place */
     unsigned places;
-    uint32_t serial;           /* of the latest lane */
+    uint32_t serial; /* of the latest lane */
 };
 
 /* A message or put that waits, wholly or in part. */
@@ -124,7 +125,7 @@ enum verbs_state { VERBS_CONNECTING, VERBS_PROVING, VERBS_ASKING, VERBS_GREETED,
 struct verbs_lane {
     struct carrier base;
     struct connector connector;
-    struct verbs_hello hello; /* what who connects has said */
+    struct verbs_hello hello;  /* what who connects has said */
     struct poll_source source; /* the connection, once it was answered; fd -1: none */
     bool watched;
     struct transport_timer deadline; /* until the lane is usable */
@@ -147,8 +148,8 @@ struct verbs_lane {
     bool flushing, wants_room;
     struct verbs_slot slots[VERBS_SENDS]; /* of work request n at n % VERBS_SENDS */
     uint32_t posted, completed;
-    uint32_t room;                        /* receives of the peer for us */
-    uint32_t owed;                        /* receives of ours, posted anew, that it has not heard of */
+    uint32_t room; /* receives of the peer for us */
+    uint32_t owed; /* receives of ours, posted anew, that it has not heard of */
 
     struct verbs_head put; /* under way to us if length > 0 */
     uint64_t put_done;
@@ -159,8 +160,8 @@ struct verbs_lane {
 tutti_result_t verbs_open_devices(struct verbs_transport *verbs);
 void verbs_close_devices(struct verbs_transport *verbs);
 void verbs_fail_device(struct verbs_device *device, const char *what);
-/* That of a lane of this index, if its port is up: with room for its completions, and its address as it is now. No other one takes
- * its place, for the lane would stay there when the port is back. */
+/* That of a lane of this index, if its port is up: with room for its completions, and its address as it is now. No
+ * other one takes its place, for the lane would stay there when the port is back. */
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out);
 
 /* pair.c: a lane's queue pair */

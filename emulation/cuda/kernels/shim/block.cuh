@@ -4,7 +4,7 @@
 #define TUTTI_EMULATION_CUDA_KERNELS_BLOCK_CUH
 
 #define __shared__
-#define WARP 1u
+#define WARP  1u
 #define ALONE true
 
 static const struct cuda_index threadIdx = {0, 0, 0}, blockDim = {1, 1, 1};

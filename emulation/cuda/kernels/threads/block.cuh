@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block is several threads, and a warp is one of them; shared memory is the process's, which so runs one block at a time. For
- * tests of what warps of a block do beside one another.
+ * A block is several threads, and a warp is one of them; shared memory is the process's, which so runs one block at a
+ * time. For tests of what warps of a block do beside one another.
  */
 #ifndef TUTTI_EMULATION_CUDA_KERNELS_BLOCK_CUH
 #define TUTTI_EMULATION_CUDA_KERNELS_BLOCK_CUH

@@ -69,7 +69,8 @@ static void *run(void *argument)
     return NULL;
 }
 
-void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid, struct cuda_index block)
+void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid,
+                 struct cuda_index block)
 {
     struct thread all[THREADS_MOST];
     for (int i = 0; i < 16; i++)

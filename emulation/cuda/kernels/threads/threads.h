@@ -15,14 +15,15 @@ extern "C" {
 
 #define THREADS_MOST 64
 
-/* As the hardware's barriers: `threads` of a block come to it, some of which wait for all. A thread that comes twice to one that
- * is not complete ends the program. */
+/* As the hardware's barriers: `threads` of a block come to it, some of which wait for all. A thread that comes twice to
+ * one that is not complete ends the program. */
 void threads_meet(uint32_t id, uint32_t threads, bool waits);
 bool threads_any(uint32_t id, uint32_t threads, bool yes);
 
 /* Runs one block of so many threads to its end. */
 typedef void threads_kernel(const void *params);
-void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid, struct cuda_index block);
+void threads_run(threads_kernel *kernel, const void *params, unsigned threads, struct cuda_index grid,
+                 struct cuda_index block);
 
 extern __thread struct cuda_index cuda_thread_index;
 extern struct cuda_index cuda_block_size;

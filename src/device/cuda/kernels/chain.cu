@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcast of long vectors. Each block has a stripe and passes it on in chunks, as they come: from the root to one rank and from
- * there to all others (a fan; stripes take turns with the rank in the middle, so that links are used alike), or from rank to
- * rank (a chain). A rank stores a chunk in its own buffer and in the next ranks' scratch, from one load.
+ * Broadcast of long vectors. Each block has a stripe and passes it on in chunks, as they come: from the root to one
+ * rank and from there to all others (a fan; stripes take turns with the rank in the middle, so that links are used
+ * alike), or from rank to rank (a chain). A rank stores a chunk in its own buffer and in the next ranks' scratch, from
+ * one load.
  *
- * The last two warps of a block do not touch data. While the others move chunk t, one fences and announces chunk t-1 and gives its
- * slot back, and one looks whether chunk t+1 has come and has room where it goes. As long as it does, one barrier a chunk is enough.
+ * The last two warps of a block do not touch data. While the others move chunk t, one fences and announces chunk t-1
+ * and gives its slot back, and one looks whether chunk t+1 has come and has room where it goes. As long as it does, one
+ * barrier a chunk is enough.
  *
- * In a rank's scratch only chunks of one source lie where that source writes, in any launch, and a kernel ends when all that
- * its rank has sent has been read: the next launch may cut the scratch in another way.
+ * In a rank's scratch only chunks of one source lie where that source writes, in any launch, and a kernel ends when all
+ * that its rank has sent has been read: the next launch may cut the scratch in another way.
  */
 #include <ll.cuh>
 #include <over.cuh>
@@ -29,16 +31,17 @@ struct chain_run {
     int from;                   /* -1: none, this is the root */
 };
 
-/* Numbers of the last chunks before this launch, and the last that was seen to have come from a rank or to have been read by it. */
+/* Numbers of the last chunks before this launch, and the last that was seen to have come from a rank or to have been
+ * read by it. */
 struct chain_numbers {
     uint32_t sent[KERNEL_RANKS], received[KERNEL_RANKS], seen[KERNEL_RANKS];
 };
 
 /* On a GPU thread p of the warp that has this office; on the CPU the only thread of a block is everything in turn. */
 enum chain_office { LOOKS, TELLS, OFFICES };
-#define EACH_CLERK(office, p, n)                                                                                              \
-    for (int p = ALONE ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS);                  \
-         p >= 0 && p < (n); p += ALONE ? 1 : CHAIN_CLERKS)
+#define EACH_CLERK(office, p, n)                                                                                       \
+    for (int p = ALONE ? 0 : (int)threadIdx.x - (int)(blockDim.x - ((office) + 1) * CHAIN_CLERKS); p >= 0 && p < (n);  \
+         p += ALONE ? 1 : CHAIN_CLERKS)
 
 /* Who moves data; thread numbers behind the end are clerks. */
 DEVICE struct thread_group chain_movers()
@@ -53,11 +56,18 @@ DEVICE struct chain_run chain_run_of(const struct kernel_chain &what)
     const uint32_t halves = (gridDim.x + 1) / 2; /* one half of the blocks has the slots of each family */
     const uint32_t part = blockIdx.x % (uint32_t)what.parts;
     const bool root = what.source[part] < 0;
-    struct chain_run r = {what.team, root ? (const unsigned char *)what.in + mine.begin : NULL,
-                          root && what.in == what.out ? NULL : (unsigned char *)what.out + mine.begin, mine.end - mine.begin, 0,
-                          KERNEL_BULK_BYTES / halves & ~(uint64_t)127, 0, blockIdx.x,
-                          what.next[part], what.source[part]};
-    const uint64_t wanted = round_up_16(r.length / CHAIN_STEPS), fewest = round_up_16(what.chunk ? what.chunk : KERNEL_CHAIN_CHUNK);
+    struct chain_run r = {what.team,
+                          root ? (const unsigned char *)what.in + mine.begin : NULL,
+                          root && what.in == what.out ? NULL : (unsigned char *)what.out + mine.begin,
+                          mine.end - mine.begin,
+                          0,
+                          KERNEL_BULK_BYTES / halves & ~(uint64_t)127,
+                          0,
+                          blockIdx.x,
+                          what.next[part],
+                          what.source[part]};
+    const uint64_t wanted = round_up_16(r.length / CHAIN_STEPS),
+                   fewest = round_up_16(what.chunk ? what.chunk : KERNEL_CHAIN_CHUNK);
     r.chunk = least(wanted < fewest ? fewest : wanted, r.room);
     r.steps = (uint32_t)((r.length + r.chunk - 1) / r.chunk);
     return r;
@@ -75,17 +85,20 @@ DEVICE unsigned char *chain_slot(const struct chain_run &r, int to, int from, ui
 DEVICE void chain_open(struct chain_numbers *k, const struct chain_run &r, int office)
 {
     const struct window *mine = window_of(r.team, r.team.rank);
-    EACH_CLERK (office, p, r.team.nranks) {
+    EACH_CLERK(office, p, r.team.nranks)
+    {
         k->sent[p] = load_ack(&mine->chain_acked[r.stripe][p]);
         k->received[p] = mine->chain_received[r.stripe][p];
         k->seen[p] = p == r.from ? k->received[p] : k->sent[p];
     }
 }
 
-/* Chunk t has been moved (behind a barrier): gives its slot back, and announces it. The fence covers all threads' stores. */
+/* Chunk t has been moved (behind a barrier): gives its slot back, and announces it. The fence covers all threads'
+ * stores. */
 DEVICE void chain_tell(const struct chain_numbers *k, const struct chain_run &r, uint32_t t)
 {
-    EACH_CLERK (TELLS, p, r.team.nranks) {
+    EACH_CLERK(TELLS, p, r.team.nranks)
+    {
         if (p == r.from)
             store_ack(&window_of(r.team, p)->chain_acked[r.stripe][r.team.rank], k->received[p] + t + 1);
         if (has(r.to, p)) {
@@ -95,17 +108,20 @@ DEVICE void chain_tell(const struct chain_numbers *k, const struct chain_run &r,
     }
 }
 
-/* Has chunk t come, and is there room for it where it goes? Looks for news at most `looks` times (0: until it is time to give up). */
+/* Has chunk t come, and is there room for it where it goes? Looks for news at most `looks` times (0: until it is time
+ * to give up). */
 DEVICE bool chain_look(struct chain_numbers *k, const struct chain_run &r, uint32_t t, uint32_t looks)
 {
     const struct window *mine = window_of(r.team, r.team.rank);
     bool good = true;
-    EACH_CLERK (LOOKS, p, r.team.nranks) {
+    EACH_CLERK(LOOKS, p, r.team.nranks)
+    {
         struct waiting w = {r.team.abort, 0};
         const uint32_t needed = p == r.from ? k->received[p] + t + 1 : k->sent[p] + t + 1 - CHAIN_DEPTH;
         bool there = (p != r.from && !has(r.to, p)) || reached(k->seen[p], needed), on = true;
         while (!there && on) {
-            k->seen[p] = p == r.from ? load_acquire(&mine->chain_arrived[r.stripe][p]) : load_ack(&mine->chain_acked[r.stripe][p]);
+            k->seen[p] = p == r.from ? load_acquire(&mine->chain_arrived[r.stripe][p])
+                                     : load_ack(&mine->chain_acked[r.stripe][p]);
             there = reached(k->seen[p], needed);
             on = wait_on(&w) && (looks == 0 || w.turns < looks);
         }
@@ -118,7 +134,8 @@ DEVICE bool chain_look(struct chain_numbers *k, const struct chain_run &r, uint3
 DEVICE void chain_close(const struct chain_numbers *k, const struct chain_run &r)
 {
     struct window *mine = window_of(r.team, r.team.rank);
-    EACH_CLERK (TELLS, p, r.team.nranks) {
+    EACH_CLERK(TELLS, p, r.team.nranks)
+    {
         if (p == r.from)
             mine->chain_received[r.stripe][p] = k->received[p] + r.steps;
         if (has(r.to, p))
@@ -128,12 +145,12 @@ DEVICE void chain_close(const struct chain_numbers *k, const struct chain_run &r
 
 /* ---- the movers ---- */
 
-template <int U> DEVICE void chain_pass_on(const struct chain_run &r, uint32_t t, const struct vector *x, uint64_t i, uint64_t end,
-                                           uint32_t stride)
+template <int U>
+DEVICE void chain_pass_on(const struct chain_run &r, uint32_t t, const struct vector *x, uint64_t i, uint64_t end,
+                          uint32_t stride)
 {
-    ROLLED for (int p = 0; p < r.team.nranks; p++)
-        if (has(r.to, p))
-            store_vectors<U>(chain_slot(r, p, r.team.rank, t), x, i, end, stride);
+    ROLLED for (int p = 0; p < r.team.nranks; p++) if (has(r.to, p))
+        store_vectors<U>(chain_slot(r, p, r.team.rank, t), x, i, end, stride);
 }
 
 DEVICE void chain_move(const struct chain_run &r, uint32_t t)
@@ -145,14 +162,16 @@ DEVICE void chain_move(const struct chain_run &r, uint32_t t)
     const uint64_t whole = whole_vectors(bytes, aligned(from, VECTOR_BYTES) && aligned(out, VECTOR_BYTES));
     if (c.thread >= c.threads)
         return;
-    ROLLED for (uint64_t i = c.thread; i < whole; i += CHAIN_VECTORS * c.threads) {
+    ROLLED for (uint64_t i = c.thread; i < whole; i += CHAIN_VECTORS * c.threads)
+    {
         struct vector x[CHAIN_VECTORS];
         load_vectors<CHAIN_VECTORS>(x, from, i, whole, c.threads);
         chain_pass_on<CHAIN_VECTORS>(r, t, x, i, whole, c.threads);
         if (out)
             store_vectors<CHAIN_VECTORS>(out, x, i, whole, c.threads);
     }
-    ROLLED for (uint64_t i = whole + c.thread; i * VECTOR_BYTES < bytes; i += c.threads) {
+    ROLLED for (uint64_t i = whole + c.thread; i * VECTOR_BYTES < bytes; i += c.threads)
+    {
         struct vector x;
         load_vector(&x, from + i * VECTOR_BYTES, bytes - i * VECTOR_BYTES);
         chain_pass_on<1>(r, t, &x, i, i + 1, c.threads);

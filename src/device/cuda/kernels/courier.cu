@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies what the host orders, until the host says that a job is over: in the place of copies that would come behind this stream in a
- * hardware queue. A block takes the orders of one of the host's threads, one at a time.
+ * Copies what the host orders, until the host says that a job is over: in the place of copies that would come behind
+ * this stream in a hardware queue. A block takes the orders of one of the host's threads, one at a time.
  */
 #include <memory.cuh>
 #include <wait.cuh>
@@ -14,7 +14,8 @@ struct courier_turn {
 };
 
 /* By thread 0: the next order of this job. */
-DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier &what, const struct kernel_copy *order, uint32_t last)
+DEVICE void courier_next(struct courier_turn *turn, const struct kernel_courier &what, const struct kernel_copy *order,
+                         uint32_t last)
 {
     turn->quit = 0;
     for (;;) {
@@ -43,7 +44,8 @@ KERNEL(KERNEL_COURIER_THREADS) tutti_courier(PARAMETER(struct kernel_courier) wh
         barrier();
         if (turn.quit)
             return;
-        copy_by<COURIER_VECTORS>((unsigned char *)(uintptr_t)turn.to, (const unsigned char *)(uintptr_t)turn.from, turn.bytes, whole_block());
+        copy_by<COURIER_VECTORS>((unsigned char *)(uintptr_t)turn.to, (const unsigned char *)(uintptr_t)turn.from,
+                                 turn.bytes, whole_block());
         last = turn.number;
         barrier();
         if (threadIdx.x == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arithmetic on units of 8 bytes, for each element type. An element is computed in its `wide` type: 32 bits for the narrow ones.
- * The bits that come out are those of src/device/reduce.h.
+ * Arithmetic on units of 8 bytes, for each element type. An element is computed in its `wide` type: 32 bits for the
+ * narrow ones. The bits that come out are those of src/device/reduce.h.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_ELEMENT_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_ELEMENT_CUH
@@ -15,16 +15,38 @@
 template <class T, class W> struct integer_element {
     typedef W wide;
     enum { BYTES = sizeof(T) };
-    static __device__ W widen(uint64_t bits) { return (W)(T)bits; }
-    static __device__ uint64_t narrow(W x) { return (uint64_t)x & (~(uint64_t)0 >> (64 - 8 * sizeof(T))); }
-    static __device__ W sum(W x, W y) { return x + y; }
-    static __device__ W product(W x, W y) { return x * y; }
-    static __device__ W larger(W x, W y) { return (T)x < (T)y ? y : x; }
-    static __device__ W smaller(W x, W y) { return (T)y < (T)x ? y : x; }
-    static __device__ W quotient(W x, int n) { return (W)(T)((T)x / (T)n); }
+    static __device__ W widen(uint64_t bits)
+    {
+        return (W)(T)bits;
+    }
+    static __device__ uint64_t narrow(W x)
+    {
+        return (uint64_t)x & (~(uint64_t)0 >> (64 - 8 * sizeof(T)));
+    }
+    static __device__ W sum(W x, W y)
+    {
+        return x + y;
+    }
+    static __device__ W product(W x, W y)
+    {
+        return x * y;
+    }
+    static __device__ W larger(W x, W y)
+    {
+        return (T)x < (T)y ? y : x;
+    }
+    static __device__ W smaller(W x, W y)
+    {
+        return (T)y < (T)x ? y : x;
+    }
+    static __device__ W quotient(W x, int n)
+    {
+        return (W)(T)((T)x / (T)n);
+    }
 };
 
-/* IEEE 754-2019 maximum and minimum: a NaN wins, and -0 < +0. Floats order as their bits do, magnitude flipped below zero. */
+/* IEEE 754-2019 maximum and minimum: a NaN wins, and -0 < +0. Floats order as their bits do, magnitude flipped below
+ * zero. */
 DEVICE int32_t order_key(float x)
 {
     const int32_t bits = (int32_t)bits_of_float(x);
@@ -53,52 +75,105 @@ DEVICE int64_t order_key(double x)
 
 template <class W> struct real_arithmetic {
     typedef W wide;
-    static __device__ W sum(W x, W y) { return x + y; }
-    static __device__ W product(W x, W y) { return x * y; }
-    static __device__ W larger(W x, W y) { return x != x || (y == y && order_key(x) > order_key(y)) ? x : y; }
-    static __device__ W smaller(W x, W y) { return x != x || (y == y && order_key(x) < order_key(y)) ? x : y; }
-    static __device__ W quotient(W x, int n) { return x / (W)n; }
+    static __device__ W sum(W x, W y)
+    {
+        return x + y;
+    }
+    static __device__ W product(W x, W y)
+    {
+        return x * y;
+    }
+    static __device__ W larger(W x, W y)
+    {
+        return x != x || (y == y && order_key(x) > order_key(y)) ? x : y;
+    }
+    static __device__ W smaller(W x, W y)
+    {
+        return x != x || (y == y && order_key(x) < order_key(y)) ? x : y;
+    }
+    static __device__ W quotient(W x, int n)
+    {
+        return x / (W)n;
+    }
 };
 
 template <int TYPE> struct element;
-template <> struct element<TUTTI_INT8> : integer_element<int8_t, uint32_t> {};
-template <> struct element<TUTTI_UINT8> : integer_element<uint8_t, uint32_t> {};
-template <> struct element<TUTTI_INT32> : integer_element<int32_t, uint32_t> {};
-template <> struct element<TUTTI_UINT32> : integer_element<uint32_t, uint32_t> {};
-template <> struct element<TUTTI_INT64> : integer_element<int64_t, uint64_t> {};
-template <> struct element<TUTTI_UINT64> : integer_element<uint64_t, uint64_t> {};
+template <> struct element<TUTTI_INT8> : integer_element<int8_t, uint32_t> {
+};
+template <> struct element<TUTTI_UINT8> : integer_element<uint8_t, uint32_t> {
+};
+template <> struct element<TUTTI_INT32> : integer_element<int32_t, uint32_t> {
+};
+template <> struct element<TUTTI_UINT32> : integer_element<uint32_t, uint32_t> {
+};
+template <> struct element<TUTTI_INT64> : integer_element<int64_t, uint64_t> {
+};
+template <> struct element<TUTTI_UINT64> : integer_element<uint64_t, uint64_t> {
+};
 
 template <> struct element<TUTTI_FLOAT32> : real_arithmetic<float> {
     enum { BYTES = 4 };
-    static __device__ float widen(uint64_t bits) { return float_of_bits((uint32_t)bits); }
-    static __device__ uint64_t narrow(float x) { return x != x ? 0x7fc00000u : bits_of_float(x); }
+    static __device__ float widen(uint64_t bits)
+    {
+        return float_of_bits((uint32_t)bits);
+    }
+    static __device__ uint64_t narrow(float x)
+    {
+        return x != x ? 0x7fc00000u : bits_of_float(x);
+    }
 };
 
 template <> struct element<TUTTI_FLOAT64> : real_arithmetic<double> {
     enum { BYTES = 8 };
-    static __device__ double widen(uint64_t bits) { return double_of_bits(bits); }
-    static __device__ uint64_t narrow(double x) { return x != x ? 0x7ff8000000000000u : bits_of_double(x); }
+    static __device__ double widen(uint64_t bits)
+    {
+        return double_of_bits(bits);
+    }
+    static __device__ uint64_t narrow(double x)
+    {
+        return x != x ? 0x7ff8000000000000u : bits_of_double(x);
+    }
 };
 
 template <> struct element<TUTTI_FLOAT16> : real_arithmetic<float> {
     enum { BYTES = 2 };
-    static __device__ float widen(uint64_t bits) { return float_of_half((uint32_t)bits & 0xffff); }
-    static __device__ uint64_t narrow(float x) { return x != x ? 0x7e00u : half_of_float(x); }
+    static __device__ float widen(uint64_t bits)
+    {
+        return float_of_half((uint32_t)bits & 0xffff);
+    }
+    static __device__ uint64_t narrow(float x)
+    {
+        return x != x ? 0x7e00u : half_of_float(x);
+    }
 };
 
 template <> struct element<TUTTI_BFLOAT16> : real_arithmetic<float> {
     enum { BYTES = 2 };
-    static __device__ float widen(uint64_t bits) { return float_of_bits((uint32_t)bits << 16); }
-    static __device__ uint64_t narrow(float x) { return narrow_bfloat(x); }
+    static __device__ float widen(uint64_t bits)
+    {
+        return float_of_bits((uint32_t)bits << 16);
+    }
+    static __device__ uint64_t narrow(float x)
+    {
+        return narrow_bfloat(x);
+    }
 };
 
 template <class F> struct small_element : real_arithmetic<float> {
     enum { BYTES = 1 };
-    static __device__ float widen(uint64_t bits) { return widen_small<F>((uint32_t)bits & 0xff); }
-    static __device__ uint64_t narrow(float x) { return narrow_small<F>(x); }
+    static __device__ float widen(uint64_t bits)
+    {
+        return widen_small<F>((uint32_t)bits & 0xff);
+    }
+    static __device__ uint64_t narrow(float x)
+    {
+        return narrow_small<F>(x);
+    }
 };
-template <> struct element<TUTTI_FLOAT8_E4M3> : small_element<format_e4m3> {};
-template <> struct element<TUTTI_FLOAT8_E5M2> : small_element<format_e5m2> {};
+template <> struct element<TUTTI_FLOAT8_E4M3> : small_element<format_e4m3> {
+};
+template <> struct element<TUTTI_FLOAT8_E5M2> : small_element<format_e5m2> {
+};
 
 /* UNITS units, widened. */
 template <class E, int UNITS> struct parts {
@@ -121,10 +196,11 @@ template <class E, int UNITS> DEVICE void parts_widen(parts<E, UNITS> &x, const 
 
 template <class E, int UNITS> DEVICE void parts_narrow(uint64_t *unit, const parts<E, UNITS> &x)
 {
-    UNROLL for (int u = 0; u < UNITS; u++) {
+    UNROLL for (int u = 0; u < UNITS; u++)
+    {
         uint64_t bits = 0;
-        UNROLL for (int i = 0; i < parts<E, UNITS>::EACH; i++)
-            bits |= E::narrow(x.of[u * parts<E, UNITS>::EACH + i]) << (8 * E::BYTES * i);
+        UNROLL for (int i = 0; i < parts<E, UNITS>::EACH; i++) bits |= E::narrow(x.of[u * parts<E, UNITS>::EACH + i])
+                                                                       << (8 * E::BYTES * i);
         unit[u] = bits;
     }
 }
@@ -132,8 +208,7 @@ template <class E, int UNITS> DEVICE void parts_narrow(uint64_t *unit, const par
 #define EACH_PART(statement) UNROLL for (int i = 0; i < parts<E, UNITS>::COUNT; i++) statement
 
 /* x = x op unit. All threads of all blocks take the same branch. */
-#define ABSORB(operation)                                                                                                     \
-    EACH_PART(x.of[i] = E::operation(x.of[i], E::widen(part_bits<E>(unit, i)));)
+#define ABSORB(operation) EACH_PART(x.of[i] = E::operation(x.of[i], E::widen(part_bits<E>(unit, i)));)
 
 template <class E, int UNITS> DEVICE void parts_absorb(parts<E, UNITS> &x, const uint64_t *unit, int op)
 {
@@ -159,8 +234,8 @@ template <class E> DEVICE uint64_t scalar_bits(const struct kernel_reduce &what)
     uint64_t bits = what.scalar;
     if (what.premul && what.scalar_at) {
         bits = 0;
-        UNROLL for (int i = 0; i < E::BYTES; i++)
-            bits |= (uint64_t)((const unsigned char *)what.scalar_at)[i] << (8 * i);
+        UNROLL for (int i = 0; i < E::BYTES; i++) bits |= (uint64_t)((const unsigned char *)what.scalar_at)[i]
+                                                          << (8 * i);
     }
     return bits;
 }
@@ -177,8 +252,8 @@ template <class E> DEVICE arithmetic<E> arithmetic_of(const struct kernel_reduce
 }
 
 /*
- * Replaces each element x of some units by change(x). Single bytes go one by one: all at once, for operators that are seldom
- * asked for, they would be a third of the code of all kernels.
+ * Replaces each element x of some units by change(x). Single bytes go one by one: all at once, for operators that are
+ * seldom asked for, they would be a third of the code of all kernels.
  */
 template <class E, int UNITS, class F> DEVICE void change_each(uint64_t *unit, const F &change)
 {
@@ -188,9 +263,8 @@ template <class E, int UNITS, class F> DEVICE void change_each(uint64_t *unit, c
         EACH_PART(x.of[i] = change(x.of[i]);)
         parts_narrow(unit, x);
     } else {
-        UNROLL for (int u = 0; u < UNITS; u++)
-            ROLLED for (int i = 0; i < 8; i++)
-                unit[u] = unit[u] >> 8 | E::narrow(change(E::widen(unit[u]))) << 56;
+        UNROLL for (int u = 0; u < UNITS; u++) ROLLED for (int i = 0; i < 8; i++) unit[u] =
+            unit[u] >> 8 | E::narrow(change(E::widen(unit[u]))) << 56;
     }
 }
 

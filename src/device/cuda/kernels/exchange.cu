@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves bytes between all pairs of ranks. One half of a block sends to one peer and the other half receives from one, perhaps another: each
- * has stripes of one message, one after another, and waits for nothing but the stripes' other end. So whoever launches fewer blocks than
- * a peer, or has other messages beside this one, keeps nobody waiting. The last blocks copy what a rank has for itself.
+ * Moves bytes between all pairs of ranks. One half of a block sends to one peer and the other half receives from one,
+ * perhaps another: each has stripes of one message, one after another, and waits for nothing but the stripes' other
+ * end. So whoever launches fewer blocks than a peer, or has other messages beside this one, keeps nobody waiting. The
+ * last blocks copy what a rank has for itself.
  */
 #include <over.cuh>
 #include <stream.cuh>
@@ -32,12 +33,27 @@ DEVICE struct exchange_share exchange_share_of(const struct kernel_exchange &wha
     return s;
 }
 
-DEVICE struct stream exchange_stream(const struct kernel_exchange &what, const struct exchange_share &share, enum stream_direction direction)
+DEVICE struct stream exchange_stream(const struct kernel_exchange &what, const struct exchange_share &share,
+                                     enum stream_direction direction)
 {
     const struct span span = span_part(share.bytes, share.stripe, share.stripes);
-    unsigned char *user = (unsigned char *)(direction == STREAM_OUT ? (void *)what.send[share.peer] : what.recv[share.peer]);
-    struct stream s = {&what.team, direction, kernel_exchange_form(&what, share.bytes), share.peer, share.stripe, user + span.begin,
-                       span.end - span.begin, 0, 0, 0, 0, true, {}, {}, {}};
+    unsigned char *user =
+        (unsigned char *)(direction == STREAM_OUT ? (void *)what.send[share.peer] : what.recv[share.peer]);
+    struct stream s = {&what.team,
+                       direction,
+                       kernel_exchange_form(&what, share.bytes),
+                       share.peer,
+                       share.stripe,
+                       user + span.begin,
+                       span.end - span.begin,
+                       0,
+                       0,
+                       0,
+                       0,
+                       true,
+                       {},
+                       {},
+                       {}};
     stream_open(&s, share.bytes);
     return s;
 }
@@ -47,7 +63,8 @@ DEVICE void exchange_by_half(const struct kernel_exchange &what)
     __shared__ struct stages_state state;
     const enum stream_direction direction = threadIdx.x < blockDim.x / 2 ? STREAM_OUT : STREAM_IN;
     struct exchange_share share = exchange_share_of(what, direction);
-    ROLLED for (; share.stripe < share.stripes; share.stripe += share.step) {
+    ROLLED for (; share.stripe < share.stripes; share.stripe += share.step)
+    {
         struct stream s = exchange_stream(what, share, direction);
         if (!stream_run(&s, &state))
             return;
@@ -57,7 +74,8 @@ DEVICE void exchange_by_half(const struct kernel_exchange &what)
 /* ---- a block of one thread: whichever of its two messages can go on ---- */
 
 /* Chunk t is next. Stripes without chunks are left out. */
-DEVICE bool exchange_open(const struct kernel_exchange &what, struct exchange_share *share, int half, struct stream *s, uint32_t *t)
+DEVICE bool exchange_open(const struct kernel_exchange &what, struct exchange_share *share, int half, struct stream *s,
+                          uint32_t *t)
 {
     for (*t = 0; share->stripe < share->stripes; share->stripe += share->step) {
         *s = exchange_stream(what, *share, (enum stream_direction)half);
@@ -101,8 +119,8 @@ DEVICE void exchange_with_self(const struct kernel_exchange &what, uint32_t inde
     const int me = what.team.rank;
     const struct span s = span_part(least(what.send_bytes[me], what.recv_bytes[me]), index, blocks);
     if (what.send[me] != what.recv[me])
-        copy_by<STREAM_VECTORS>((unsigned char *)what.recv[me] + s.begin, (const unsigned char *)what.send[me] + s.begin,
-                                s.end - s.begin, whole_block());
+        copy_by<STREAM_VECTORS>((unsigned char *)what.recv[me] + s.begin,
+                                (const unsigned char *)what.send[me] + s.begin, s.end - s.begin, whole_block());
 }
 
 KERNEL(KERNEL_EXCHANGE_THREADS) tutti_exchange(PARAMETER(struct kernel_exchange) what)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compiled kernels, as they lie in the library: fat binaries for cuModuleLoadData. None if it was built without nvcc. */
+/* The compiled kernels, as they lie in the library: fat binaries for cuModuleLoadData. None if it was built without
+ * nvcc. */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_IMAGES_H
 #define TUTTI_DEVICE_CUDA_KERNELS_IMAGES_H
 

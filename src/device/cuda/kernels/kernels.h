@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library and the kernels for CUDA agree on: parameters, sizes, names. Read by C and by CUDA. Every kernel takes one
- * of these structs by value. What lies inside a window is the kernels' own business (window.cuh).
+ * What the library and the kernels for CUDA agree on: parameters, sizes, names. Read by C and by CUDA. Every kernel
+ * takes one of these structs by value. What lies inside a window is the kernels' own business (window.cuh).
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_KERNELS_H
 #define TUTTI_DEVICE_CUDA_KERNELS_KERNELS_H
@@ -17,21 +17,22 @@
 #define KERNEL_SHARED static inline
 #endif
 
-#define KERNEL_RANKS            8  /* most ranks of a team */
-#define KERNEL_STRIPES          64 /* most stripes of a message or a vector; most blocks of a launch */
-#define KERNEL_LL_BYTES         2048
-#define KERNEL_LL_HALF          256 /* threads for a stripe of a small reduction */
-#define KERNEL_LL_THREADS       512 /* of a block, which has two of them */
-#define KERNEL_BULK_THREADS     512
-#define KERNEL_BULK_DEPTH       4                    /* slots of a channel, which hold successive chunks; 2 or more */
-#define KERNEL_BULK_BYTES       ((uint64_t)1 << 20)  /* of one source in one slot, shared by the blocks of a launch */
-#define KERNEL_BULK_LEAST       ((uint64_t)8 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_BULK_CHUNKS      16                   /* into which a stripe is cut, if they are between these two */
-#define KERNEL_PEER_THREADS   512
-#define KERNEL_CONTROL_BYTES    ((uint64_t)80 << 10) /* the words of a window */
-#define KERNEL_BLOCKS_OVER      (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
-#define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10)  /* of a short message for each of its stripes */
-#define KERNEL_EXCHANGE_MOST    32                   /* stripes of a message */
+#define KERNEL_RANKS         8  /* most ranks of a team */
+#define KERNEL_STRIPES       64 /* most stripes of a message or a vector; most blocks of a launch */
+#define KERNEL_LL_BYTES      2048
+#define KERNEL_LL_HALF       256 /* threads for a stripe of a small reduction */
+#define KERNEL_LL_THREADS    512 /* of a block, which has two of them */
+#define KERNEL_BULK_THREADS  512
+#define KERNEL_BULK_DEPTH    4                   /* slots of a channel, which hold successive chunks; 2 or more */
+#define KERNEL_BULK_BYTES    ((uint64_t)1 << 20) /* of one source in one slot, shared by the blocks of a launch */
+#define KERNEL_BULK_LEAST    ((uint64_t)8 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_BULK_CHUNKS   16                  /* into which a stripe is cut, if they are between these two */
+#define KERNEL_PEER_THREADS  512
+#define KERNEL_CONTROL_BYTES ((uint64_t)80 << 10) /* the words of a window */
+#define KERNEL_BLOCKS_OVER                                                                                             \
+    (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
+#define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10) /* of a short message for each of its stripes */
+#define KERNEL_EXCHANGE_MOST    32                  /* stripes of a message */
 #define KERNEL_EXCHANGE_THREADS 512
 #define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages that go as plain data, by default */
 #define KERNEL_LINES_EACH       ((uint64_t)8 << 10)   /* of a message in lines for each of its stripes */
@@ -43,11 +44,11 @@
 #define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)   /* of such a message for each of its stripes */
 #define KERNEL_PLAIN_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
 #define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10)  /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_PLAIN_CHUNKS     8                     /* into which a stripe is cut, if they are between this and a slot */
+#define KERNEL_PLAIN_CHUNKS     8 /* into which a stripe is cut, if they are between this and a slot */
 #define KERNEL_COURIER_THREADS  512
-#define KERNEL_CHAIN_THREADS    576                   /* 64 of them touch no data */
-#define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10)  /* least bytes of a chunk, where a launch names none */
-#define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10)  /* of a broadcast for each of its stripes */
+#define KERNEL_CHAIN_THREADS    576                  /* 64 of them touch no data */
+#define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
+#define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
 /* In kernel_team.abort. */
 #define KERNEL_GIVE_UP 1u
@@ -56,10 +57,10 @@
 enum kernel_mode { KERNEL_ALLREDUCE, KERNEL_REDUCE_SCATTER, KERNEL_REDUCE, KERNEL_REDUCE_OWN };
 
 /*
- * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before the
- * first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that wait (NULL: never
- * anything); a kernel that is asked puts 1 into the word behind it. ticket: stored in the word behind that one when this launch is over,
- * behind all that it has stored; 0: nothing is.
+ * Who takes part. window[p], bulk[p]: rank p's memory as this rank addresses it, aligned to 256 bytes and zeroed before
+ * the first kernel of any rank; bulk is needed by the bulk kernels alone. *abort: what the host wants of kernels that
+ * wait (NULL: never anything); a kernel that is asked puts 1 into the word behind it. ticket: stored in the word behind
+ * that one when this launch is over, behind all that it has stored; 0: nothing is.
  */
 struct kernel_team {
     int32_t rank, nranks;
@@ -70,13 +71,14 @@ struct kernel_team {
 };
 
 /*
- * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements. KERNEL_REDUCE_OWN (of bulk
- * kernels) is an allreduce of which each rank gets its own part alone (kernel_part_bytes()), at its place in out; the rest of out is not touched.
- * out may be in (the own block of in, for a reduce-scatter), and is not touched on ranks that a reduce gives nothing. wants: this rank
- * gets a result; gives, takes: the other ranks that get this one's results, and whose results it gets (of the kernel one: contributions).
- * part[p]: which of the `parts` parts of the vector rank p owns, -1: none. premul: each
- * contribution is first multiplied by one element, at *scalar_at in device memory or, where that is NULL, in the low bytes of scalar.
- * The kernels for small vectors (one, two) count bytes in 32 bits.
+ * in, out: as the collective defines them; a reduce-scatter's in holds nranks blocks of count elements.
+ * KERNEL_REDUCE_OWN (of bulk kernels) is an allreduce of which each rank gets its own part alone (kernel_part_bytes()),
+ * at its place in out; the rest of out is not touched. out may be in (the own block of in, for a reduce-scatter), and
+ * is not touched on ranks that a reduce gives nothing. wants: this rank gets a result; gives, takes: the other ranks
+ * that get this one's results, and whose results it gets (of the kernel one: contributions). part[p]: which of the
+ * `parts` parts of the vector rank p owns, -1: none. premul: each contribution is first multiplied by one element, at
+ * *scalar_at in device memory or, where that is NULL, in the low bytes of scalar. The kernels for small vectors (one,
+ * two) count bytes in 32 bits.
  */
 struct kernel_reduce {
     struct kernel_team team;
@@ -89,7 +91,7 @@ struct kernel_reduce {
     int8_t part[KERNEL_RANKS];
     uint64_t scalar;
     const void *scalar_at;
-    uint64_t chunk; /* bytes of a bulk kernel's chunks; 0: by the vector's length */
+    uint64_t chunk;   /* bytes of a bulk kernel's chunks; 0: by the vector's length */
     uint32_t stripes; /* of the kernels for small vectors: two for each block, or no more than blocks (also 0): one */
 };
 
@@ -97,13 +99,13 @@ struct kernel_reduce {
 enum kernel_form { KERNEL_PACKETS, KERNEL_LINES, KERNEL_PLAIN };
 
 /*
- * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then NULL.
- * Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole, and from there on as plain data
- * (lines_to 0: there are no lines). The others are plain data from plain_from bytes on (0: KERNEL_PLAIN_FROM), else packets. All three are the
- * same on all ranks.
- * out_end[k], in_end[k]: the message to the k-th rank behind this one, or from the k-th before it, is carried by the blocks from the end
- * of k - 1 (that of 0 is 0) up to this: at least one if it is not empty. They need not be the same on all ranks. The blocks behind all these copy
- * what is for this rank itself.
+ * To and from every rank, this one included (a copy; both sizes are then the same). Sizes may be 0, and pointers then
+ * NULL. Messages of lines_from bytes or more, but less than lines_to, go in lines, which links must carry as a whole,
+ * and from there on as plain data (lines_to 0: there are no lines). The others are plain data from plain_from bytes on
+ * (0: KERNEL_PLAIN_FROM), else packets. All three are the same on all ranks. out_end[k], in_end[k]: the message to the
+ * k-th rank behind this one, or from the k-th before it, is carried by the blocks from the end of k - 1 (that of 0 is
+ * 0) up to this: at least one if it is not empty. They need not be the same on all ranks. The blocks behind all these
+ * copy what is for this rank itself.
  */
 struct kernel_exchange {
     struct kernel_team team;
@@ -115,9 +117,10 @@ struct kernel_exchange {
 };
 
 /*
- * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out. Stripes take turns
- * with `parts` ways: this rank gets its stripe of part i from rank source[i] (-1: it is the root) and passes it on to the ranks next[i].
- * chunk (0: the default) and parts are the same on all ranks. Needs bulk and two ranks or more.
+ * Broadcast of `bytes` bytes: from in on the root to out on all ranks; in is not looked at on others, and may be out.
+ * Stripes take turns with `parts` ways: this rank gets its stripe of part i from rank source[i] (-1: it is the root)
+ * and passes it on to the ranks next[i]. chunk (0: the default) and parts are the same on all ranks. Needs bulk and two
+ * ranks or more.
  */
 struct kernel_chain {
     struct kernel_team team;
@@ -129,9 +132,9 @@ struct kernel_chain {
     uint32_t next[KERNEL_RANKS];
 };
 
-/* A copy that the host wants of a kernel; in pinned host memory. Where the job is another than before, the host first makes it nobody's; then comes
- * the rest, the number, and the job. A kernel takes an order whose job was its own before and after it saw the number. `done` is the number of the
- * last one that has been copied. */
+/* A copy that the host wants of a kernel; in pinned host memory. Where the job is another than before, the host first
+ * makes it nobody's; then comes the rest, the number, and the job. A kernel takes an order whose job was its own before
+ * and after it saw the number. `done` is the number of the last one that has been copied. */
 #define KERNEL_ORDER_OF_NOBODY(job) ((job) ^ 0x80000000u)
 struct kernel_copy {
     uint64_t to, from, bytes;
@@ -146,22 +149,23 @@ struct kernel_courier {
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
-#define KERNEL_INTEGERS(X)                                                                                                    \
-    X(TUTTI_INT8, int8)                                                                                                       \
-    X(TUTTI_UINT8, uint8)                                                                                                     \
-    X(TUTTI_INT32, int32)                                                                                                     \
-    X(TUTTI_UINT32, uint32)                                                                                                   \
-    X(TUTTI_INT64, int64)                                                                                                     \
+#define KERNEL_INTEGERS(X)                                                                                             \
+    X(TUTTI_INT8, int8)                                                                                                \
+    X(TUTTI_UINT8, uint8)                                                                                              \
+    X(TUTTI_INT32, int32)                                                                                              \
+    X(TUTTI_UINT32, uint32)                                                                                            \
+    X(TUTTI_INT64, int64)                                                                                              \
     X(TUTTI_UINT64, uint64)
-#define KERNEL_FLOATS(X)                                                                                                      \
-    X(TUTTI_FLOAT16, half)                                                                                                    \
-    X(TUTTI_FLOAT32, float)                                                                                                   \
-    X(TUTTI_FLOAT64, double)                                                                                                  \
-    X(TUTTI_BFLOAT16, bfloat16)                                                                                               \
-    X(TUTTI_FLOAT8_E4M3, f8e4m3)                                                                                              \
+#define KERNEL_FLOATS(X)                                                                                               \
+    X(TUTTI_FLOAT16, half)                                                                                             \
+    X(TUTTI_FLOAT32, float)                                                                                            \
+    X(TUTTI_FLOAT64, double)                                                                                           \
+    X(TUTTI_BFLOAT16, bfloat16)                                                                                        \
+    X(TUTTI_FLOAT8_E4M3, f8e4m3)                                                                                       \
     X(TUTTI_FLOAT8_E5M2, f8e5m2)
 
-/* Bytes of each rank's part of a vector; the last parts may be shorter, or empty. Rank p's begins at p times as many. */
+/* Bytes of each rank's part of a vector; the last parts may be shorter, or empty. Rank p's begins at p times as many.
+ */
 KERNEL_SHARED uint64_t kernel_part_bytes(uint64_t bytes, int nranks)
 {
     return (bytes / (uint64_t)nranks + (bytes % (uint64_t)nranks != 0) + 255) & ~(uint64_t)255;
@@ -208,13 +212,16 @@ KERNEL_SHARED enum kernel_form kernel_exchange_form(const struct kernel_exchange
 KERNEL_SHARED uint32_t kernel_exchange_stripes(const struct kernel_exchange *what, uint64_t bytes)
 {
     const enum kernel_form form = kernel_exchange_form(what, bytes);
-    const uint64_t each = form == KERNEL_PACKETS ? KERNEL_EXCHANGE_BYTES : form == KERNEL_LINES ? KERNEL_LINES_EACH : KERNEL_PLAIN_EACH;
+    const uint64_t each = form == KERNEL_PACKETS ? KERNEL_EXCHANGE_BYTES
+                          : form == KERNEL_LINES ? KERNEL_LINES_EACH
+                                                 : KERNEL_PLAIN_EACH;
     const uint64_t stripes = bytes / each + (bytes % each != 0);
     const uint64_t most = form == KERNEL_LINES ? KERNEL_LINES_MOST : KERNEL_EXCHANGE_MOST;
     return (uint32_t)(stripes < most ? stripes : most);
 }
 
-/* The first block that has none of the messages to and from others, of which the last are with the last-th rank around. */
+/* The first block that has none of the messages to and from others, of which the last are with the last-th rank around.
+ */
 KERNEL_SHARED uint32_t kernel_exchange_own(const struct kernel_exchange *what, uint32_t last)
 {
     return what->out_end[last] > what->in_end[last] ? what->out_end[last] : what->in_end[last];

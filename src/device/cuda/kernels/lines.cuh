@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The channel for messages of middle length between GPUs whose links carry what a warp stores to one line of 128 bytes as a whole
- * (NVLink): the last 8 bytes are the flag of the other 120. So data need no fence, and the flags are a sixteenth of the traffic. That lines arrive whole
- * is a property of the machine, which PTX does not promise; NCCL's protocol LL128 lives by it, too.
+ * The channel for messages of middle length between GPUs whose links carry what a warp stores to one line of 128 bytes
+ * as a whole (NVLink): the last 8 bytes are the flag of the other 120. So data need no fence, and the flags are a
+ * sixteenth of the traffic. That lines arrive whole is a property of the machine, which PTX does not promise; NCCL's
+ * protocol LL128 lives by it, too.
  *
- * Chunk k of a pair and stripe lies in slot k % KERNEL_LINES_DEPTH, a tile of each warp, and is written when chunk k - KERNEL_LINES_DEPTH has been
- * acknowledged. Nothing but lines is ever stored in these slots: user's data never lies where a flag is looked for.
+ * Chunk k of a pair and stripe lies in slot k % KERNEL_LINES_DEPTH, a tile of each warp, and is written when chunk k -
+ * KERNEL_LINES_DEPTH has been acknowledged. Nothing but lines is ever stored in these slots: user's data never lies
+ * where a flag is looked for.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_LINES_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_LINES_CUH
@@ -19,7 +21,7 @@
 #define LINES_BESIDE  (WARP / LINE_LANES)         /* that a warp stores at once */
 #define LINES_TURNS   4                           /* how often, until it waits for its loads */
 #define LINES_TILE    (LINES_TURNS * LINES_BESIDE)
-#define LINES_VECTORS (LINES_TURNS * LINE_EACH)   /* of a thread */
+#define LINES_VECTORS (LINES_TURNS * LINE_EACH) /* of a thread */
 
 /* A warp's part of every chunk, as this thread sees it. */
 struct lines_tile {
@@ -42,7 +44,8 @@ DEVICE uint64_t lines_chunk(uint32_t threads)
 
 DEVICE struct packet *lines_slots(const struct kernel_team &team, int to, int from, uint32_t stripe)
 {
-    lines_inbox *inbox = (lines_inbox *)(team.window[to] + KERNEL_CONTROL_BYTES + (uint64_t)(team.nranks - 1) * sizeof(ll_inbox));
+    lines_inbox *inbox =
+        (lines_inbox *)(team.window[to] + KERNEL_CONTROL_BYTES + (uint64_t)(team.nranks - 1) * sizeof(ll_inbox));
     return inbox[source_index(to, from)][stripe][0];
 }
 
@@ -88,13 +91,15 @@ DEVICE void tile_fetch(struct packet *x, const struct lines_tile &t, const unsig
     const uint32_t begin = t.begin, units = (uint32_t)(bytes / 8);
     if (by_units(from, bytes)) {
         const uint64_t *at = (const uint64_t *)from + begin;
-        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) {
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
+        {
             const uint32_t i = tile_step(k);
             x[k].half[0] = begin + i < units ? at[i] : 0;
             x[k].half[1] = !has_flag(t, k) && begin + i + 1 < units ? at[i + 1] : 0;
         }
     } else {
-        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) {
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
+        {
             const uint64_t at = 8 * (uint64_t)(begin + tile_step(k));
             x[k].half[0] = fetch_unit(from, at, bytes);
             x[k].half[1] = has_flag(t, k) ? 0 : fetch_unit(from, at + 8, bytes);
@@ -107,7 +112,8 @@ DEVICE void tile_deliver(const struct packet *x, const struct lines_tile &t, uns
     const uint32_t begin = t.begin, units = (uint32_t)(bytes / 8);
     if (by_units(to, bytes)) {
         uint64_t *at = (uint64_t *)to + begin;
-        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) {
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
+        {
             const uint32_t i = tile_step(k);
             if (begin + i < units)
                 at[i] = x[k].half[0];
@@ -115,7 +121,8 @@ DEVICE void tile_deliver(const struct packet *x, const struct lines_tile &t, uns
                 at[i + 1] = x[k].half[1];
         }
     } else {
-        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) {
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
+        {
             const uint64_t at = 8 * (uint64_t)(begin + tile_step(k));
             deliver_unit(to, at, bytes, x[k].half[0]);
             if (!has_flag(t, k))
@@ -126,7 +133,8 @@ DEVICE void tile_deliver(const struct packet *x, const struct lines_tile &t, uns
 
 /* ---- slots ---- */
 
-/* In step a warp stores whole lines, also those behind the chunk's end, so that nobody but who touches user's memory looks where that is. */
+/* In step a warp stores whole lines, also those behind the chunk's end, so that nobody but who touches user's memory
+ * looks where that is. */
 DEVICE void tile_send(const struct packet *x, const struct lines_tile &t, uint32_t number)
 {
     struct packet *slot = t.slot + number % KERNEL_LINES_DEPTH * LINES_PACKETS;
@@ -141,10 +149,9 @@ DEVICE bool tile_look(struct packet *x, const struct lines_tile &t, uint32_t num
     const struct packet *slot = t.slot + number % KERNEL_LINES_DEPTH * LINES_PACKETS;
     bool there = true;
     warp_sync(); /* or a thread might load data before another one loads their flag */
-    UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
-        load_halves(slot[k * WARP].half, &x[k].half[0], &x[k].half[1]);
-    UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
-        there = there && (!has_flag(t, k) || x[k].half[1] == lines_flag(number));
+    UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) load_halves(slot[k * WARP].half, &x[k].half[0], &x[k].half[1]);
+    UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) there =
+        there && (!has_flag(t, k) || x[k].half[1] == lines_flag(number));
     return !warp_any(!there);
 }
 

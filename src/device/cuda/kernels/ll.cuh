@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The channel for small messages: each word travels with a flag, so that data need no fence, and their arrival no second look.
- * A message has at most KERNEL_LL_BYTES; message number k of a pair and stripe lies in slot k % 2 and is written when message
- * k-2 has been read: the reader acknowledges it, or has implied it by what it has sent since.
+ * The channel for small messages: each word travels with a flag, so that data need no fence, and their arrival no
+ * second look. A message has at most KERNEL_LL_BYTES; message number k of a pair and stripe lies in slot k % 2 and is
+ * written when message k-2 has been read: the reader acknowledges it, or has implied it by what it has sent since.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_LL_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_LL_CUH
@@ -67,8 +67,8 @@ DEVICE bool ll_get(const struct packet *at, uint32_t number, const uint32_t *abo
 }
 
 /*
- * Is there room for message `number` when the last one known to be read is `read`? At most it is the one before. A word that was
- * not written for 2^31 messages, because readers have only implied what they read, does not count.
+ * Is there room for message `number` when the last one known to be read is `read`? At most it is the one before. A word
+ * that was not written for 2^31 messages, because readers have only implied what they read, does not count.
  */
 DEVICE bool ll_has_room(uint32_t read, uint32_t number)
 {
@@ -82,8 +82,8 @@ DEVICE uint32_t ll_read(uint32_t acked, uint32_t implied, uint32_t sent)
 }
 
 /*
- * A thread that has nothing to send may come when the others have sent this message and the next, which is the last before they wait
- * for it, and the reader has read both.
+ * A thread that has nothing to send may come when the others have sent this message and the next, which is the last
+ * before they wait for it, and the reader has read both.
  */
 DEVICE bool ll_may_send(uint32_t acked, uint32_t number)
 {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that is not plain C++: loads and stores that other GPUs see, barriers, conversions. The CPU build has a file of the
- * same name in its place. The orders are those of the PTX memory model, at system scope.
+ * Everything that is not plain C++: loads and stores that other GPUs see, barriers, conversions. The CPU build has a
+ * file of the same name in its place. The orders are those of the PTX memory model, at system scope.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_PTX_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_PTX_CUH
 
 #include <stdint.h>
 
-#define DEVICE static __device__ __forceinline__
-#define APART  static __device__ __noinline__ /* seldom needed: not in the way of what is */
-#define ALONE  false                          /* a block is one thread, which does all that several would do beside one another */
-#define UNROLL _Pragma("unroll")
-#define ROLLED _Pragma("unroll 1")
-#define WARP   32u /* threads that go in step */
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
-#define PARAMETER(type) const __grid_constant__ type
+#define DEVICE            static __device__ __forceinline__
+#define APART             static __device__ __noinline__ /* seldom needed: not in the way of what is */
+#define ALONE             false /* a block is one thread, which does all that several would do beside one another */
+#define UNROLL            _Pragma("unroll")
+#define ROLLED            _Pragma("unroll 1")
+#define WARP              32u /* threads that go in step */
+#define KERNEL(threads)   extern "C" __global__ void __launch_bounds__(threads, 1)
+#define PARAMETER(type)   const __grid_constant__ type
 #define BLOCK_OF(threads) (threads) /* those that a kernel launched with so many has */
-#define LINES_WHOLE true            /* 128 bytes that a warp stores at once are seen all or none */
+#define LINES_WHOLE       true      /* 128 bytes that a warp stores at once are seen all or none */
 
 DEVICE uint32_t load_relaxed(const uint32_t *at)
 {
@@ -29,7 +29,9 @@ DEVICE uint32_t load_relaxed(const uint32_t *at)
 DEVICE void load_relaxed4(const uint32_t *at, uint32_t *x)
 {
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "l"(at) : "memory");
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "l"(at)
+                 : "memory");
 }
 
 /* Begins to load what will be loaded again, from the nearest cache then. */
@@ -73,7 +75,8 @@ DEVICE void fence_all()
     asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
-/* Counts those of this GPU that come, from 0 and again from 0 after n. The last one hears so, and sees what the others had done. */
+/* Counts those of this GPU that come, from 0 and again from 0 after n. The last one hears so, and sees what the others
+ * had done. */
 DEVICE bool is_last_of(uint32_t *at, uint32_t n)
 {
     uint32_t before;
@@ -115,10 +118,14 @@ DEVICE bool half_barrier_or(uint32_t half, bool yes)
     uint32_t any;
     if (half)
         asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 15, %2, p; selp.u32 %0, 1, 0, q;}"
-                     : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
+                     : "=r"(any)
+                     : "r"((uint32_t)yes), "r"(threads)
+                     : "memory");
     else
         asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.red.or.pred q, 14, %2, p; selp.u32 %0, 1, 0, q;}"
-                     : "=r"(any) : "r"((uint32_t)yes), "r"(threads) : "memory");
+                     : "=r"(any)
+                     : "r"((uint32_t)yes), "r"(threads)
+                     : "memory");
     return any != 0;
 }
 

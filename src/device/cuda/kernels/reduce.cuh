@@ -7,21 +7,21 @@
 #include <reduce_bulk.cuh>
 #include <reduce_ll.cuh>
 
-#define REDUCE_KERNELS(type, name)                                                                                            \
-    KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                                   \
-    {                                                                                                                         \
-        reduce_stripes<element<type>, false>(what);                                                                                   \
-        launch_over(what.team);                                                                                               \
-    }                                                                                                                         \
-    KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                                   \
-    {                                                                                                                         \
-        reduce_stripes<element<type>, true>(what);                                                                                    \
-        launch_over(what.team);                                                                                               \
-    }                                                                                                                         \
-    KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                                \
-    {                                                                                                                         \
-        reduce_bulk<element<type>>(what);                                                                                     \
-        launch_over(what.team);                                                                                               \
+#define REDUCE_KERNELS(type, name)                                                                                     \
+    KERNEL(KERNEL_LL_THREADS) tutti_reduce_one_##name(PARAMETER(struct kernel_reduce) what)                            \
+    {                                                                                                                  \
+        reduce_stripes<element<type>, false>(what);                                                                    \
+        launch_over(what.team);                                                                                        \
+    }                                                                                                                  \
+    KERNEL(KERNEL_LL_THREADS) tutti_reduce_two_##name(PARAMETER(struct kernel_reduce) what)                            \
+    {                                                                                                                  \
+        reduce_stripes<element<type>, true>(what);                                                                     \
+        launch_over(what.team);                                                                                        \
+    }                                                                                                                  \
+    KERNEL(KERNEL_BULK_THREADS) tutti_reduce_bulk_##name(PARAMETER(struct kernel_reduce) what)                         \
+    {                                                                                                                  \
+        reduce_bulk<element<type>>(what);                                                                              \
+        launch_over(what.team);                                                                                        \
     }
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions. Ranks own parts of the vector; each block has a stripe of every part, cut into chunks. Three stages work
- * on a stripe, each at its own pace, by warps of its own (stages.cuh): contributions are pushed to their owners; the owner reduces
- * them, stores results and pushes them to who wants them; results are copied from where others have pushed them.
+ * Large reductions. Ranks own parts of the vector; each block has a stripe of every part, cut into chunks. Three stages
+ * work on a stripe, each at its own pace, by warps of its own (stages.cuh): contributions are pushed to their owners;
+ * the owner reduces them, stores results and pushes them to who wants them; results are copied from where others have
+ * pushed them.
  *
- * A channel (one stage of one rank to the next stage of another, one stripe) has KERNEL_BULK_DEPTH slots. A chunk is announced by a
- * flag behind a fence, and its slot may be filled again when it has been acknowledged. A stage waits only for a stage before it at
- * the same chunk, and for one behind it at an earlier chunk, so somebody can always go on. A block ends when all that it sent has
- * been acknowledged, because the next launch may cut the scratch in another way.
+ * A channel (one stage of one rank to the next stage of another, one stripe) has KERNEL_BULK_DEPTH slots. A chunk is
+ * announced by a flag behind a fence, and its slot may be filled again when it has been acknowledged. A stage waits
+ * only for a stage before it at the same chunk, and for one behind it at an earlier chunk, so somebody can always go
+ * on. A block ends when all that it sent has been acknowledged, because the next launch may cut the scratch in another
+ * way.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_BULK_CUH
@@ -26,19 +28,19 @@ enum bulk_stage { BULK_PUSH, BULK_REDUCE, BULK_COPY };
 
 /* Of another rank, or of the own one. */
 struct bulk_end {
-    const unsigned char *in;              /* what is contributed to its part, in this block's stripe */
-    unsigned char *out;                   /* where results of its part go */
-    uint64_t length;                      /* bytes of that stripe */
-    unsigned char *there[BULK_FAMILIES];  /* slot 0 in its scratch, for this rank's chunks */
-    unsigned char *here[BULK_FAMILIES];   /* slot 0 in this rank's scratch, for its chunks */
+    const unsigned char *in;                               /* what is contributed to its part, in this block's stripe */
+    unsigned char *out;                                    /* where results of its part go */
+    uint64_t length;                                       /* bytes of that stripe */
+    unsigned char *there[BULK_FAMILIES];                   /* slot 0 in its scratch, for this rank's chunks */
+    unsigned char *here[BULK_FAMILIES];                    /* slot 0 in this rank's scratch, for its chunks */
     uint32_t sent[BULK_FAMILIES], received[BULK_FAMILIES]; /* numbers of the last chunk before this launch */
 };
 
 /* In shared memory: registers are few. */
 struct bulk_shape {
-    uint64_t chunk, slot;   /* bytes; from one slot to the next */
+    uint64_t chunk, slot; /* bytes; from one slot to the next */
     uint32_t steps, stripe, others, gives, takes;
-    bool wants;             /* the own part's results */
+    bool wants; /* the own part's results */
     struct bulk_end end[KERNEL_RANKS];
 };
 
@@ -55,7 +57,10 @@ DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uin
     const struct span mine = span_part(part, blockIdx.x, gridDim.x);
     const uint64_t length = mine.end - mine.begin, room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
     const uint64_t wanted = round_up_16((length + KERNEL_BULK_CHUNKS - 1) / KERNEL_BULK_CHUNKS);
-    s->chunk = least(what.chunk ? round_up_16(what.chunk) : wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST : wanted, room);
+    s->chunk = least(what.chunk                   ? round_up_16(what.chunk)
+                     : wanted < KERNEL_BULK_LEAST ? KERNEL_BULK_LEAST
+                                                  : wanted,
+                     room);
     s->slot = (uint64_t)(n - 1) * KERNEL_BULK_BYTES;
     s->steps = (uint32_t)((length + s->chunk - 1) / s->chunk);
     s->stripe = blockIdx.x;
@@ -67,7 +72,8 @@ DEVICE void bulk_cut(struct bulk_shape *s, const struct kernel_reduce &what, uin
 
 DEVICE unsigned char *bulk_slots(const struct kernel_team &team, int family, int owner, int source)
 {
-    const uint64_t sources = (uint64_t)team.nranks - 1, place = (uint64_t)family * KERNEL_BULK_DEPTH * sources + source_index(owner, source);
+    const uint64_t sources = (uint64_t)team.nranks - 1,
+                   place = (uint64_t)family * KERNEL_BULK_DEPTH * sources + source_index(owner, source);
     const uint64_t room = KERNEL_BULK_BYTES / gridDim.x & ~(uint64_t)15;
     return team.bulk[owner] + place * KERNEL_BULK_BYTES + blockIdx.x * room;
 }
@@ -132,7 +138,8 @@ template <class E> DEVICE bool bulk_ready(const bulk_run<E> &r, int stage, uint3
     return good;
 }
 
-/* Tells rank p that a stage has finished with chunk t. The fence covers what all threads stored: a barrier was between. */
+/* Tells rank p that a stage has finished with chunk t. The fence covers what all threads stored: a barrier was between.
+ */
 template <class E> DEVICE void bulk_announce(const bulk_run<E> &r, int stage, uint32_t t, int p)
 {
     struct window *to = window_of(r.team, p);
@@ -196,15 +203,18 @@ DEVICE struct bulk_way bulk_way_of(const struct bulk_shape &s, int stage, int p,
 /* Tiles: MOVE_VECTORS times as many vectors as a warp has threads. How many are whole and aligned? */
 DEVICE uint32_t bulk_tiles(const struct bulk_way &w)
 {
-    return (uint32_t)(whole_vectors(w.bytes, aligned(w.from, VECTOR_BYTES) && aligned(w.to, VECTOR_BYTES)) / (MOVE_VECTORS * WARP));
+    return (uint32_t)(whole_vectors(w.bytes, aligned(w.from, VECTOR_BYTES) && aligned(w.to, VECTOR_BYTES)) /
+                      (MOVE_VECTORS * WARP));
 }
 
-/* Chunk t to, or of, every other rank. Neighbouring warps work for different ranks, so that all links are used all the time. */
+/* Chunk t to, or of, every other rank. Neighbouring warps work for different ranks, so that all links are used all the
+ * time. */
 template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32_t t, const struct thread_group &c)
 {
     const uint32_t others = (uint32_t)r.team.nranks - 1, lane = c.thread % WARP, warps = c.threads / WARP;
     const uint32_t most = (uint32_t)(r.s.chunk / (MOVE_VECTORS * WARP * VECTOR_BYTES)) * others;
-    ROLLED for (uint32_t i = c.thread / WARP; i < most; i += warps) {
+    ROLLED for (uint32_t i = c.thread / WARP; i < most; i += warps)
+    {
         const struct bulk_way w = bulk_way_of(r.s, stage, bulk_peer(r.team, i % others), t);
         const uint32_t tile = i / others;
         struct vector x[MOVE_VECTORS];
@@ -214,7 +224,8 @@ template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32
         load_tile<MOVE_VECTORS>(x, w.from + at);
         store_tile<MOVE_VECTORS>(w.to + at, x);
     }
-    ROLLED for (uint32_t k = 0; k < others; k++) {
+    ROLLED for (uint32_t k = 0; k < others; k++)
+    {
         const struct bulk_way w = bulk_way_of(r.s, stage, bulk_peer(r.team, k), t);
         copy_singly(w.to, w.from, bulk_tiles(w) * (MOVE_VECTORS * WARP), w.bytes, c);
     }
@@ -222,9 +233,11 @@ template <class E> DEVICE void bulk_move(const bulk_run<E> &r, int stage, uint32
 
 template <class E> DEVICE void bulk_push_scaled(const bulk_run<E> &r, uint32_t t, const struct thread_group &c)
 {
-    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)r.team.nranks; k++) {
+    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)r.team.nranks; k++)
+    {
         const struct bulk_way w = bulk_way_of(r.s, BULK_PUSH, bulk_peer(r.team, k), t);
-        ROLLED for (uint64_t i = c.thread; i * VECTOR_BYTES < w.bytes; i += c.threads) {
+        ROLLED for (uint64_t i = c.thread; i * VECTOR_BYTES < w.bytes; i += c.threads)
+        {
             struct vector v;
             load_vector(&v, w.from + i * VECTOR_BYTES, w.bytes - i * VECTOR_BYTES);
             prepare<E, 2>(r.a, v.unit);
@@ -234,18 +247,20 @@ template <class E> DEVICE void bulk_push_scaled(const bulk_run<E> &r, uint32_t t
 }
 
 /*
- * Vectors of S ranks, from rank `first` on, at `at` in the chunk. WHOLE: U of them, a warp apart; otherwise one, of `left` bytes
- * or more, which need not be aligned.
+ * Vectors of S ranks, from rank `first` on, at `at` in the chunk. WHOLE: U of them, a warp apart; otherwise one, of
+ * `left` bytes or more, which need not be aligned.
  */
-template <class E, bool WHOLE, int S, int U> DEVICE void bulk_load(const bulk_run<E> &r, struct vector (*x)[U], int first, uint32_t t,
-                                                                   uint64_t at, uint64_t left)
+template <class E, bool WHOLE, int S, int U>
+DEVICE void bulk_load(const bulk_run<E> &r, struct vector (*x)[U], int first, uint32_t t, uint64_t at, uint64_t left)
 {
-    UNROLL for (int s = 0; s < S; s++) {
+    UNROLL for (int s = 0; s < S; s++)
+    {
         const int p = first + s;
         if (p >= r.team.nranks)
             continue;
         const struct bulk_end &end = r.s.end[p];
-        const unsigned char *from = p == r.team.rank ? end.in + t * r.s.chunk : end.here[CONTRIBUTIONS] + t % KERNEL_BULK_DEPTH * r.s.slot;
+        const unsigned char *from =
+            p == r.team.rank ? end.in + t * r.s.chunk : end.here[CONTRIBUTIONS] + t % KERNEL_BULK_DEPTH * r.s.slot;
         if (WHOLE)
             load_tile<U>(x[s], from + at);
         else
@@ -253,39 +268,37 @@ template <class E, bool WHOLE, int S, int U> DEVICE void bulk_load(const bulk_ru
     }
     if (!r.a.scaled)
         return;
-    UNROLL for (int s = 0; s < S; s++)
-        if (first + s == r.team.rank) {
-            UNROLL for (int u = 0; u < U; u++)
-                prepare<E, 2>(r.a, x[s][u].unit);
-        }
+    UNROLL for (int s = 0; s < S; s++) if (first + s == r.team.rank)
+    {
+        UNROLL for (int u = 0; u < U; u++) prepare<E, 2>(r.a, x[s][u].unit);
+    }
 }
 
 /* Reduces in the order of ranks, to x[0]. */
-template <class E, bool WHOLE, int S, int U> DEVICE void bulk_fold(const bulk_run<E> &r, struct vector (*x)[U], uint32_t t, uint64_t at,
-                                                                   uint64_t left)
+template <class E, bool WHOLE, int S, int U>
+DEVICE void bulk_fold(const bulk_run<E> &r, struct vector (*x)[U], uint32_t t, uint64_t at, uint64_t left)
 {
     parts<E, 2> sum[U] = {};
     if (r.team.nranks == 1) { /* bits stay as they are */
         bulk_load<E, WHOLE, 1, U>(r, x, 0, t, at, left);
         return;
     }
-    ROLLED for (int first = 0; first < r.team.nranks; first += S) {
+    ROLLED for (int first = 0; first < r.team.nranks; first += S)
+    {
         bulk_load<E, WHOLE, S, U>(r, x, first, t, at, left);
-        UNROLL for (int s = 0; s < S; s++)
-            UNROLL for (int u = 0; u < U; u++)
-                if (first + s == 0)
-                    parts_widen(sum[u], x[s][u].unit);
-                else if (first + s < r.team.nranks)
-                    parts_absorb(sum[u], x[s][u].unit, r.a.op);
+        UNROLL for (int s = 0; s < S; s++) UNROLL for (int u = 0; u < U; u++) if (first + s == 0)
+            parts_widen(sum[u], x[s][u].unit);
+        else if (first + s < r.team.nranks) parts_absorb(sum[u], x[s][u].unit, r.a.op);
     }
-    UNROLL for (int u = 0; u < U; u++) {
+    UNROLL for (int u = 0; u < U; u++)
+    {
         parts_narrow(x[0][u].unit, sum[u]);
         finish<E, 2>(r.a, x[0][u].unit);
     }
 }
 
-template <class E, bool WHOLE, int S, int U> DEVICE void bulk_vectors(const bulk_run<E> &r, uint32_t t, uint32_t turn, uint64_t at,
-                                                                      uint64_t left)
+template <class E, bool WHOLE, int S, int U>
+DEVICE void bulk_vectors(const bulk_run<E> &r, uint32_t t, uint32_t turn, uint64_t at, uint64_t left)
 {
     struct vector x[S][U];
     bulk_fold<E, WHOLE, S, U>(r, x, t, at, left);
@@ -295,15 +308,18 @@ template <class E, bool WHOLE, int S, int U> DEVICE void bulk_vectors(const bulk
     else if (r.s.wants)
         store_vector(out, x[0][0], left);
     const uint32_t others = r.s.gives ? (uint32_t)r.team.nranks - 1 : 0;
-    ROLLED for (uint32_t k = 0; k < others; k++) {
+    ROLLED for (uint32_t k = 0; k < others; k++)
+    {
         const int p = bulk_peer(r.team, (turn + k) % others);
         if (has(r.s.gives, p))
             store_tile<WHOLE ? U : 1>(r.s.end[p].there[RESULTS] + t % KERNEL_BULK_DEPTH * r.s.slot + at, x[0]);
     }
 }
 
-/* As much of the own part's chunk t as is whole tiles, U vectors of each thread. Returns the number of vectors that were. */
-template <class E, int S, int U> DEVICE uint32_t bulk_reduce_tiles(const bulk_run<E> &r, uint32_t t, uint64_t vectors, const struct thread_group &c)
+/* As much of the own part's chunk t as is whole tiles, U vectors of each thread. Returns the number of vectors that
+ * were. */
+template <class E, int S, int U>
+DEVICE uint32_t bulk_reduce_tiles(const bulk_run<E> &r, uint32_t t, uint64_t vectors, const struct thread_group &c)
 {
     const uint32_t tiles = (uint32_t)(vectors / (U * WARP)), warp = c.thread / WARP;
     ROLLED for (uint32_t tile = warp; tile < tiles; tile += c.threads / WARP)
@@ -328,12 +344,30 @@ template <class E> DEVICE void bulk_reduce(const bulk_run<E> &r, uint32_t t, con
 /* What stages.cuh calls. */
 template <class E> struct bulk_work {
     const bulk_run<E> &r;
-    __device__ uint32_t steps() const { return r.s.steps; }
-    __device__ int ranks() const { return r.team.nranks; }
-    __device__ uint32_t weight(int stage) const { return stage == BULK_REDUCE ? 2 : 1; }
-    __device__ bool ready(int stage, uint32_t t, int p) const { return bulk_ready(r, stage, t, p); }
-    __device__ void announce(int stage, uint32_t t, int p) const { bulk_announce(r, stage, t, p); }
-    __device__ void close(int stage, int p) const { bulk_close(r, stage, p); }
+    __device__ uint32_t steps() const
+    {
+        return r.s.steps;
+    }
+    __device__ int ranks() const
+    {
+        return r.team.nranks;
+    }
+    __device__ uint32_t weight(int stage) const
+    {
+        return stage == BULK_REDUCE ? 2 : 1;
+    }
+    __device__ bool ready(int stage, uint32_t t, int p) const
+    {
+        return bulk_ready(r, stage, t, p);
+    }
+    __device__ void announce(int stage, uint32_t t, int p) const
+    {
+        bulk_announce(r, stage, t, p);
+    }
+    __device__ void close(int stage, int p) const
+    {
+        bulk_close(r, stage, p);
+    }
     __device__ void work(int stage, uint32_t t, const struct thread_group &c) const
     {
         if (stage == BULK_REDUCE)
@@ -356,8 +390,8 @@ template <class E> DEVICE void reduce_bulk(const struct kernel_reduce &what)
     const bulk_work<E> work = {r};
     if (threadIdx.x == 0)
         bulk_cut(&s, what, part);
-    EACH_RANK (p, what.team.nranks)
-        bulk_find(&s.end[p], what, bytes, part, p);
+    EACH_RANK(p, what.team.nranks)
+    bulk_find(&s.end[p], what, bytes, part, p);
     barrier();
     if (s.steps == 0)
         return;

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions of middle length, in lines (lines.cuh): two shots without a fence. Ranks own parts of the vector, and each part is cut into tiles of a
- * warp. Every warp of the grid works by itself, with the warps of the same index on the other ranks: what it carries in step t are the t-th of its
- * tiles of all parts, under one number on all channels. Numbers go on from launch to launch.
+ * Reductions of middle length, in lines (lines.cuh): two shots without a fence. Ranks own parts of the vector, and each
+ * part is cut into tiles of a warp. Every warp of the grid works by itself, with the warps of the same index on the
+ * other ranks: what it carries in step t are the t-th of its tiles of all parts, under one number on all channels.
+ * Numbers go on from launch to launch.
  *
  *   step i:   contribute(i)       tiles of the input, to the owners of their parts
- *             reduce(i - 1)       the own part's: waits for all contributions, reduces in the order of ranks, sends the result
+ *             reduce(i - 1)       the own part's: waits for all contributions, reduces by rank, sends the result
  *             take(i - 2)         waits for others' results, delivers; who owns nothing does so first
  *
- * No rank tells that it has read a line: what it sends later says so. KERNEL_LINES_DEPTH is 4, so what is sent as number t replaces number t - 4.
- * K is the last number of the launch before. Who hears from a rank in this launch knows that it is done with all up to K.
- *  - A contribution t to rank q, which owns a part. If this rank owns one, too, it has reduced t - 2, for which it had q's contribution t - 2; before q
- *    sent that, it had reduced t - 4, or all up to K. If it owns none, it has taken q's result t - 2, for which q had read this rank's contribution t - 2.
- *    The first two of a launch replace K - 3 and K - 2, and at its end a launch knows that q has read up to K - 2: from q's contribution K, or
- *    its result K.
- *  - A result t, for rank q. This rank is reducing t, so it has q's contribution t. Before q sent that it had taken result t - 3, or all up to K.
+ * No rank tells that it has read a line: what it sends later says so. KERNEL_LINES_DEPTH is 4, so what is sent as
+ * number t replaces number t - 4. K is the last number of the launch before. Who hears from a rank in this launch knows
+ * that it is done with all up to K.
+ *
+ *  - A contribution t to rank q, which owns a part. If this rank owns one, too, it has reduced t - 2, for which it had
+ *    q's contribution t - 2; before q sent that, it had reduced t - 4, or all up to K. If it owns none, it has taken
+ *    q's result t - 2, for which q had read this rank's contribution t - 2. The first two of a launch replace K - 3
+ *    and K - 2, and at its end a launch knows that q has read up to K - 2: from q's contribution K, or its result K.
+ *  - A result t, for rank q. This rank is reducing t, so it has q's contribution t. Before q sent that it had taken
+ *    result t - 3, or all up to K.
+ *
  * All ranks' warps of a number have equally many steps, however short some parts are, and send lines in each.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LINES_CUH
@@ -30,10 +35,10 @@ enum lines_family { LINES_CONTRIBUTIONS, LINES_RESULTS };
 
 /* What all warps know; in shared memory, as registers are few. */
 struct lines_shape {
-    uint64_t bytes, part;  /* of the vector, or of a block of what is scattered; of an owner's part */
-    uint32_t workers;      /* warps of the grid */
-    uint32_t owners;       /* other ranks that own a part */
-    int first;             /* the first rank to get contributions; -1: none does */
+    uint64_t bytes, part; /* of the vector, or of a block of what is scattered; of an owner's part */
+    uint32_t workers;     /* warps of the grid */
+    uint32_t owners;      /* other ranks that own a part */
+    int first;            /* the first rank to get contributions; -1: none does */
 };
 
 /* What a warp knows. number: of the last step before this launch. tile: without its slot. */
@@ -63,7 +68,8 @@ DEVICE void lines_cut(struct lines_shape *s, const struct kernel_reduce &what, u
     s->workers = blockDim.x / WARP * gridDim.x;
     s->owners = 0;
     s->first = -1;
-    ROLLED for (uint32_t k = (uint32_t)n - 1; k-- > 0;) {
+    ROLLED for (uint32_t k = (uint32_t)n - 1; k-- > 0;)
+    {
         const int p = lines_peer(what.team, k);
         if (what.part[p] < 0)
             continue;
@@ -76,7 +82,8 @@ DEVICE void lines_cut(struct lines_shape *s, const struct kernel_reduce &what, u
 template <class E> DEVICE struct span lines_piece(const lines_run<E> &r, int p, uint32_t t)
 {
     const bool scatter = r.what.mode == KERNEL_REDUCE_SCATTER;
-    const uint64_t first = scatter ? 0 : least(r.s.part * (uint64_t)r.what.part[p], r.s.bytes), end = least(first + r.s.part, r.s.bytes);
+    const uint64_t first = scatter ? 0 : least(r.s.part * (uint64_t)r.what.part[p], r.s.bytes),
+                   end = least(first + r.s.part, r.s.bytes);
     struct span s;
     s.begin = least(first + ((uint64_t)t * r.s.workers + r.worker) * LINES_TILE_BYTES, end);
     s.end = least(s.begin + LINES_TILE_BYTES, end);
@@ -101,12 +108,12 @@ template <class E> DEVICE void lines_store(const lines_run<E> &r, const struct p
 template <class E> DEVICE void lines_prepare(const lines_run<E> &r, struct packet *x)
 {
     if (r.a.scaled)
-        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
-            prepare<E, 2>(r.a, x[k].half);
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) prepare<E, 2>(r.a, x[k].half);
 }
 
 /* The channel's slots for this warp. */
-template <class E> DEVICE struct lines_tile lines_channel(const lines_run<E> &r, enum lines_family family, int to, int from)
+template <class E>
+DEVICE struct lines_tile lines_channel(const lines_run<E> &r, enum lines_family family, int to, int from)
 {
     const struct kernel_team &team = r.what.team;
     const uint32_t beside = LINES_PACKETS / (LINES_TILE * LINE_VECTORS); /* warps that share a slot */
@@ -124,7 +131,8 @@ template <class E> DEVICE void lines_contribute(const lines_run<E> &r, struct pa
 {
     const struct kernel_team &team = r.what.team;
     const uint32_t number = r.number + 1 + t;
-    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++) {
+    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++)
+    {
         const int p = lines_peer(team, k);
         if (!has(r.s.owners, p))
             continue;
@@ -146,22 +154,21 @@ template <class E> DEVICE bool lines_fold(const lines_run<E> &r, struct packet *
     parts<E, 2> sum[LINES_VECTORS] = {};
     if (EARLY)
         lines_load(r, own, team.rank, t);
-    ROLLED for (int p = 0; p < team.nranks; p++) {
-        if (p != team.rank && !tile_wait(x, lines_channel(r, LINES_CONTRIBUTIONS, team.rank, p), r.number + 1 + t, team.abort))
+    ROLLED for (int p = 0; p < team.nranks; p++)
+    {
+        if (p != team.rank &&
+            !tile_wait(x, lines_channel(r, LINES_CONTRIBUTIONS, team.rank, p), r.number + 1 + t, team.abort))
             return false;
         if (p == team.rank && !EARLY)
             lines_load(r, x, p, t);
-        UNROLL for (uint32_t k = 0; EARLY && p == team.rank && k < LINES_VECTORS; k++)
-            x[k] = own[k];
+        UNROLL for (uint32_t k = 0; EARLY && p == team.rank && k < LINES_VECTORS; k++) x[k] = own[k];
         if (p == team.rank)
             lines_prepare(r, x);
-        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++)
-            if (p == 0)
-                parts_widen(sum[k], x[k].half);
-            else
-                parts_absorb(sum[k], x[k].half, r.a.op);
+        UNROLL for (uint32_t k = 0; k < LINES_VECTORS; k++) if (p == 0) parts_widen(sum[k], x[k].half);
+        else parts_absorb(sum[k], x[k].half, r.a.op);
     }
-    UNROLL for (uint32_t k = 0; team.nranks > 1 && k < LINES_VECTORS; k++) { /* alone: bits stay as they are */
+    UNROLL for (uint32_t k = 0; team.nranks > 1 && k < LINES_VECTORS; k++)
+    { /* alone: bits stay as they are */
         parts_narrow(x[k].half, sum[k]);
         finish<E, 2>(r.a, x[k].half);
     }
@@ -174,9 +181,8 @@ template <class E> DEVICE bool lines_reduce(const lines_run<E> &r, uint32_t t)
     struct packet x[LINES_VECTORS];
     if (!lines_fold(r, x, t))
         return false;
-    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++)
-        if (has(r.what.gives, lines_peer(team, k)))
-            tile_send(x, lines_channel(r, LINES_RESULTS, lines_peer(team, k), team.rank), r.number + 1 + t);
+    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++) if (has(r.what.gives, lines_peer(team, k)))
+        tile_send(x, lines_channel(r, LINES_RESULTS, lines_peer(team, k), team.rank), r.number + 1 + t);
     if (r.what.wants)
         lines_store(r, x, team.rank, t);
     return true;
@@ -186,7 +192,8 @@ template <class E> DEVICE bool lines_take(const lines_run<E> &r, uint32_t t)
 {
     const struct kernel_team &team = r.what.team;
     struct packet x[LINES_VECTORS];
-    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++) {
+    ROLLED for (uint32_t k = 0; k + 1 < (uint32_t)team.nranks; k++)
+    {
         const int p = lines_peer(team, k);
         if (!has(r.what.takes, p))
             continue;
@@ -215,7 +222,8 @@ template <class E> DEVICE void lines_steps(const lines_run<E> &r)
     struct packet ahead[LINES_VECTORS];
     if (r.s.first >= 0)
         lines_load(r, ahead, r.s.first, 0);
-    ROLLED for (uint32_t i = 0; i < r.steps + late; i++) {
+    ROLLED for (uint32_t i = 0; i < r.steps + late; i++)
+    {
         if (r.what.takes && i - late < r.steps && !lines_take(r, i - late))
             return;
         if (i < r.steps)
@@ -238,7 +246,12 @@ template <class E> DEVICE void reduce_lines(const struct kernel_reduce &what)
     }
     barrier();
     const uint64_t tiles = (least(s.part, s.bytes) + LINES_TILE_BYTES - 1) / LINES_TILE_BYTES;
-    lines_run<E> r = {what, s, a, threadIdx.x / WARP * gridDim.x + blockIdx.x, 0, 0,
+    lines_run<E> r = {what,
+                      s,
+                      a,
+                      threadIdx.x / WARP * gridDim.x + blockIdx.x,
+                      0,
+                      0,
                       {NULL, lane / LINE_LANES * LINE_UNITS + lane % LINE_LANES * 2, lane}};
     if (r.worker >= tiles)
         return;
@@ -247,11 +260,11 @@ template <class E> DEVICE void reduce_lines(const struct kernel_reduce &what)
     lines_steps(r);
 }
 
-#define LINES_KERNELS(type, name)                                                                                             \
-    KERNEL(KERNEL_LINES_THREADS) tutti_reduce_lines_##name(PARAMETER(struct kernel_reduce) what)                              \
-    {                                                                                                                         \
-        reduce_lines<element<type>>(what);                                                                                    \
-        launch_over(what.team);                                                                                               \
+#define LINES_KERNELS(type, name)                                                                                      \
+    KERNEL(KERNEL_LINES_THREADS) tutti_reduce_lines_##name(PARAMETER(struct kernel_reduce) what)                       \
+    {                                                                                                                  \
+        reduce_lines<element<type>>(what);                                                                             \
+        launch_over(what.team);                                                                                        \
     }
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small reductions. One-shot: contributions go to every rank that wants the result, which reduces them. Two-shot: each stripe
- * is cut into a part for each rank; its owner reduces it and sends the result on. Both reduce in the order of ranks.
+ * Small reductions. One-shot: contributions go to every rank that wants the result, which reduces them. Two-shot: each
+ * stripe is cut into a part for each rank; its owner reduces it and sends the result on. Both reduce in the order of
+ * ranks.
  *
- * Time is what counts here: a thread has a unit of 8 bytes and goes its way alone, numbers and data in registers. There is one
- * barrier, at the end. All messages of a round are equally long, so that a rank that has heard from a peer knows that the peer
- * has read what it had sent in the round before, and needs no acknowledgement. A reduction to one root is not as even; there
- * acknowledgements are written and waited for.
+ * Time is what counts here: a thread has a unit of 8 bytes and goes its way alone, numbers and data in registers. There
+ * is one barrier, at the end. All messages of a round are equally long, so that a rank that has heard from a peer knows
+ * that the peer has read what it had sent in the round before, and needs no acknowledgement. A reduction to one root is
+ * not as even; there acknowledgements are written and waited for.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LL_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_LL_CUH
@@ -16,16 +17,14 @@
 
 /* A stripe has KERNEL_LL_HALF threads, half a block or all of it: one pass does it on a GPU. */
 enum { LL_STEP = BLOCK_OF(KERNEL_LL_HALF), LL_PASSES = LL_PACKETS / LL_STEP };
-#define EACH_UNIT(i, bytes)                                                                                                   \
+#define EACH_UNIT(i, bytes)                                                                                            \
     for (uint32_t i = ll_thread(), pass = 0; pass < LL_PASSES && 8 * i < (bytes); pass++, i += LL_STEP)
 
 /*
- * N is 4 or 8, no less than the number of ranks. Loops over it are written out: indices are constants, so that arrays of this
- * length stay in registers.
+ * N is 4 or 8, no less than the number of ranks. Loops over it are written out: indices are constants, so that arrays
+ * of this length stay in registers.
  */
-#define EACH_OF(p, ranks)                                                                                                     \
-    UNROLL for (int p = 0; p < N; p++)                                                                                        \
-        if (has(ranks, p))
+#define EACH_OF(p, ranks) UNROLL for (int p = 0; p < N; p++) if (has(ranks, p))
 
 /* Of those that work on a stripe. */
 DEVICE uint32_t ll_thread()
@@ -65,7 +64,8 @@ struct cut {
 template <int N> DEVICE void ll_open(ll_numbers<N> *k, const struct kernel_team &team, uint32_t stripe)
 {
     const struct window *mine = window_of(team, team.rank);
-    UNROLL for (int p = 0; p < N; p += 4) {
+    UNROLL for (int p = 0; p < N; p += 4)
+    {
         load_relaxed4(&mine->ll_sent[stripe][p], &k->sent[p]);
         load_relaxed4(&mine->ll_received[stripe][p], &k->received[p]);
         load_relaxed4(&mine->ll_implied[stripe][p], &k->read[p]);
@@ -76,46 +76,49 @@ template <int N> DEVICE void ll_open(ll_numbers<N> *k, const struct kernel_team 
 template <int N> DEVICE uint32_t pick(const uint32_t *x, int p)
 {
     uint32_t y = x[0];
-    UNROLL for (int q = 1; q < N; q++)
-        y = q == p ? x[q] : y;
+    UNROLL for (int q = 1; q < N; q++) y = q == p ? x[q] : y;
     return y;
 }
 
 /* Starts a message to each of `sends` and from each of `receives`. False: given up. There is room as a rule. */
-template <int N> DEVICE bool ll_begin(ll_numbers<N> *k, const struct kernel_team &team, uint32_t stripe, uint32_t sends, uint32_t receives)
+template <int N>
+DEVICE bool ll_begin(ll_numbers<N> *k, const struct kernel_team &team, uint32_t stripe, uint32_t sends,
+                     uint32_t receives)
 {
     uint32_t full = 0;
     bool good = true;
-    UNROLL for (int p = 0; p < N; p++) {
+    UNROLL for (int p = 0; p < N; p++)
+    {
         not_before(&k->sent[p]);
         not_before(&k->received[p]);
         not_before(&k->acked[p]);
         not_before(&k->read[p]);
     }
-    UNROLL for (int p = 0; p < N; p++) {
+    UNROLL for (int p = 0; p < N; p++)
+    {
         k->sent[p] += has(sends, p);
         k->received[p] += has(receives, p);
-        full |= has(sends, p) && !ll_has_room(k->acked[p], k->sent[p]) && !ll_has_room(k->read[p], k->sent[p]) ? 1u << p : 0;
+        full |= has(sends, p) && !ll_has_room(k->acked[p], k->sent[p]) && !ll_has_room(k->read[p], k->sent[p]) ? 1u << p
+                                                                                                               : 0;
     }
-    ROLLED for (int p = 0; full && p < N; p++)
-        if (has(full, p))
-            good = good && ll_wait_room(&window_of(team, team.rank)->ll_acked[stripe][p], pick<N>(k->sent, p), team.abort);
+    ROLLED for (int p = 0; full && p < N; p++) if (has(full, p)) good =
+        good && ll_wait_room(&window_of(team, team.rank)->ll_acked[stripe][p], pick<N>(k->sent, p), team.abort);
     return good;
 }
 
 /* All have sent to all, and have read what was sent before. */
 template <int N> DEVICE void ll_imply(ll_numbers<N> *k)
 {
-    UNROLL for (int p = 0; p < N; p++)
-        k->read[p] = k->sent[p] - 1;
+    UNROLL for (int p = 0; p < N; p++) k->read[p] = k->sent[p] - 1;
 }
 
 /* Behind a barrier: what came from all has been read. */
-template <int N> DEVICE void ll_acknowledge(const ll_numbers<N> &k, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
+template <int N>
+DEVICE void ll_acknowledge(const ll_numbers<N> &k, const struct kernel_team &team, uint32_t stripe, uint32_t ranks)
 {
     if (ll_thread() == 0)
-        EACH_OF (p, ranks)
-            store_ack(&window_of(team, p)->ll_acked[stripe][team.rank], k.received[p]);
+        EACH_OF(p, ranks)
+    store_ack(&window_of(team, p)->ll_acked[stripe][team.rank], k.received[p]);
 }
 
 /* Behind a barrier. */
@@ -124,7 +127,8 @@ template <int N> DEVICE void ll_close(const ll_numbers<N> &k, const struct kerne
     struct window *mine = window_of(team, team.rank);
     if (ll_thread() != 0)
         return;
-    UNROLL for (int p = 0; p < N; p++) {
+    UNROLL for (int p = 0; p < N; p++)
+    {
         mine->ll_sent[stripe][p] = k.sent[p];
         mine->ll_received[stripe][p] = k.received[p];
         mine->ll_implied[stripe][p] = k.read[p];
@@ -136,15 +140,13 @@ template <int N> DEVICE void ll_close(const ll_numbers<N> &k, const struct kerne
 template <int N> DEVICE uint64_t pick(const uint64_t *unit, int p)
 {
     uint64_t x = unit[0];
-    UNROLL for (int q = 1; q < N; q++)
-        x = q == p ? unit[q] : x;
+    UNROLL for (int q = 1; q < N; q++) x = q == p ? unit[q] : x;
     return x;
 }
 
 template <int N> DEVICE void replace(uint64_t *unit, int p, uint64_t x)
 {
-    UNROLL for (int q = 0; q < N; q++)
-        unit[q] = q == p ? x : unit[q];
+    UNROLL for (int q = 0; q < N; q++) unit[q] = q == p ? x : unit[q];
 }
 
 /* Bytes of part p from unit i on. */
@@ -173,81 +175,83 @@ DEVICE bool all_whole(const unsigned char *base, const struct cut &c, int n, uin
 }
 
 /* This rank's contribution to unit i, of each part; the same for all ranks if there is but one. */
-template <class E, int N> DEVICE void fetch(const ll_run<E> &r, uint64_t *unit, const unsigned char *base, const struct cut &c, uint32_t i)
+template <class E, int N>
+DEVICE void fetch(const ll_run<E> &r, uint64_t *unit, const unsigned char *base, const struct cut &c, uint32_t i)
 {
     const int n = r.team.nranks;
     if (c.stride == 0) {
         uint64_t x = part_left(c, 0, i) ? load_unit(base + 8 * i, part_left(c, 0, i)) : 0;
         prepare<E, 1>(r.a, &x);
-        UNROLL for (int p = 0; p < N; p++)
-            unit[p] = x;
+        UNROLL for (int p = 0; p < N; p++) unit[p] = x;
         return;
     }
     if (all_whole(base, c, n, i)) {
-        UNROLL for (int p = 0; p < N; p++)
-            unit[p] = p < n ? *(const uint64_t *)(base + c.stride * p + 8 * i) : 0;
+        UNROLL for (int p = 0; p < N; p++) unit[p] = p < n ? *(const uint64_t *)(base + c.stride * p + 8 * i) : 0;
     } else {
-        ROLLED for (int p = 0; p < n; p++) {
+        ROLLED for (int p = 0; p < n; p++)
+        {
             const uint32_t left = part_left(c, p, i);
             replace<N>(unit, p, left ? load_unit(base + c.stride * p + 8 * i, left) : 0);
         }
     }
-    ROLLED for (int p = 0; r.a.scaled && p < n; p++) {
+    ROLLED for (int p = 0; r.a.scaled && p < n; p++)
+    {
         uint64_t x = pick<N>(unit, p);
         prepare<E, 1>(r.a, &x);
         replace<N>(unit, p, x);
     }
 }
 
-template <class E, int N> DEVICE void store_parts(const ll_run<E> &r, const uint64_t *unit, uint32_t ranks, unsigned char *base, const struct cut &c,
-                                           uint32_t i)
+template <class E, int N>
+DEVICE void store_parts(const ll_run<E> &r, const uint64_t *unit, uint32_t ranks, unsigned char *base,
+                        const struct cut &c, uint32_t i)
 {
     const int n = r.team.nranks;
     if (all_whole(base, c, n, i)) {
-        EACH_OF (p, ranks)
-            *(uint64_t *)(base + c.stride * p + 8 * i) = unit[p];
+        EACH_OF(p, ranks)
+        *(uint64_t *)(base + c.stride * p + 8 * i) = unit[p];
         return;
     }
-    ROLLED for (int p = 0; p < n; p++)
-        if (has(ranks, p) && part_left(c, p, i))
-            store_unit(base + c.stride * p + 8 * i, pick<N>(unit, p), part_left(c, p, i));
+    ROLLED for (int p = 0; p < n; p++) if (has(ranks, p) && part_left(c, p, i))
+        store_unit(base + c.stride * p + 8 * i, pick<N>(unit, p), part_left(c, p, i));
 }
 
-template <class E, int N> DEVICE void put_units(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, const uint64_t *unit)
+template <class E, int N>
+DEVICE void put_units(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, const uint64_t *unit)
 {
-    EACH_OF (p, ranks)
-        ll_put(ll_slot(r.team, p, r.team.rank, r.stripe, k.sent[p]) + i, k.sent[p], unit[p]);
+    EACH_OF(p, ranks)
+    ll_put(ll_slot(r.team, p, r.team.rank, r.stripe, k.sent[p]) + i, k.sent[p], unit[p]);
 }
 
 /* Waits for packet i of the message from each of `ranks`. False: given up. */
-template <class E, int N> DEVICE bool collect(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, uint64_t *unit)
+template <class E, int N>
+DEVICE bool collect(const ll_run<E> &r, const ll_numbers<N> &k, uint32_t ranks, uint32_t i, uint64_t *unit)
 {
     struct waiting w = {r.team.abort, 0};
     const struct packet *at[N];
     struct packet x[N];
     bool all;
-    EACH_OF (p, ranks)
-        at[p] = ll_slot(r.team, r.team.rank, p, r.stripe, k.received[p]) + i;
+    EACH_OF(p, ranks)
+    at[p] = ll_slot(r.team, r.team.rank, p, r.stripe, k.received[p]) + i;
     do {
         all = true;
-        EACH_OF (p, ranks)
-            load_halves(at[p]->half, &x[p].half[0], &x[p].half[1]);
-        EACH_OF (p, ranks)
-            all = all && ll_is(x[p], k.received[p]);
+        EACH_OF(p, ranks)
+        load_halves(at[p]->half, &x[p].half[0], &x[p].half[1]);
+        EACH_OF(p, ranks)
+        all = all && ll_is(x[p], k.received[p]);
     } while (!all && wait_on(&w));
-    EACH_OF (p, ranks)
-        unit[p] = ll_unit(x[p]);
+    EACH_OF(p, ranks)
+    unit[p] = ll_unit(x[p]);
     return all;
 }
 
 template <class E, int N, int OP> DEVICE void fold_by(parts<E, 1> &sum, const uint64_t *unit, int n)
 {
-    UNROLL for (int p = 1; p < N; p++)
-        if (p < n)
-            parts_absorb(sum, &unit[p], OP);
+    UNROLL for (int p = 1; p < N; p++) if (p < n) parts_absorb(sum, &unit[p], OP);
 }
 
-/* Reduces what all ranks contributed. Elements of a byte are many, and each takes many instructions: there in a loop. */
+/* Reduces what all ranks contributed. Elements of a byte are many, and each takes many instructions: there in a loop.
+ */
 template <class E, int N> DEVICE uint64_t fold_units(const ll_run<E> &r, const uint64_t *unit)
 {
     const int n = r.team.nranks;
@@ -257,7 +261,8 @@ template <class E, int N> DEVICE uint64_t fold_units(const ll_run<E> &r, const u
         return x;
     parts_widen(sum, &x);
     if (E::BYTES == 1)
-        ROLLED for (int p = 1; p < n; p++) {
+        ROLLED for (int p = 1; p < n; p++)
+        {
             x = pick<N>(unit, p);
             parts_absorb(sum, &x, r.a.op);
         }
@@ -289,20 +294,23 @@ template <class E, int N> DEVICE bool end_round(const ll_run<E> &r, ll_numbers<N
 }
 
 /* The same range of every rank's vector, or of the block for each rank, which begins at `from`. False: given up. */
-template <class E, int N> DEVICE bool one_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
-                                         const struct cut &c)
+template <class E, int N>
+DEVICE bool one_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
+                      const struct cut &c)
 {
     const int me = r.team.rank;
     uint64_t unit[N];
     fetch<E, N>(r, unit, from, c, ll_thread());
     bool good = ll_begin(k, r.team, r.stripe, r.gives, r.takes);
-    EACH_UNIT (i, c.each) {
+    EACH_UNIT(i, c.each)
+    {
         if (pass)
             fetch<E, N>(r, unit, from, c, i);
         if (good)
             put_units(r, *k, r.gives, i, unit);
     }
-    EACH_UNIT (i, r.wants ? c.each : 0) {
+    EACH_UNIT(i, r.wants ? c.each : 0)
+    {
         if (LL_PASSES > 1)
             fetch<E, N>(r, unit, from, c, i);
         good = good && collect(r, *k, r.takes, i, unit);
@@ -313,12 +321,14 @@ template <class E, int N> DEVICE bool one_round(const ll_run<E> &r, ll_numbers<N
 }
 
 /* First shot: everybody's contributions to their owners. False: given up. */
-template <class E, int N> DEVICE bool two_send(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, const struct cut &c,
-                                        uint64_t *unit)
+template <class E, int N>
+DEVICE bool two_send(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, const struct cut &c,
+                     uint64_t *unit)
 {
     if (!ll_begin(k, r.team, r.stripe, r.others, r.others))
         return false;
-    EACH_UNIT (i, c.each) {
+    EACH_UNIT(i, c.each)
+    {
         if (pass)
             fetch<E, N>(r, unit, from, c, i);
         put_units(r, *k, r.others, i, unit);
@@ -327,21 +337,22 @@ template <class E, int N> DEVICE bool two_send(const ll_run<E> &r, ll_numbers<N>
 }
 
 /* Second shot: owners reduce and send the results to who wants them. False: given up. */
-template <class E, int N> DEVICE bool two_reduce(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
-                                          const struct cut &c, uint64_t *unit)
+template <class E, int N>
+DEVICE bool two_reduce(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
+                       const struct cut &c, uint64_t *unit)
 {
     if (!r.acks)
         ll_imply(k); /* of a peer whose contribution has come */
     if (!ll_begin(k, r.team, r.stripe, r.gives, 0))
         return false;
-    EACH_UNIT (i, c.each) {
+    EACH_UNIT(i, c.each)
+    {
         if (LL_PASSES > 1)
             fetch<E, N>(r, unit, from, c, i);
         if (!collect(r, *k, r.others, i, unit))
             return false;
         const uint64_t x = fold_units<E, N>(r, unit);
-        UNROLL for (int p = 0; p < N; p++)
-            unit[p] = x;
+        UNROLL for (int p = 0; p < N; p++) unit[p] = x;
         put_units(r, *k, r.gives, i, unit);
         if (r.wants && part_left(c, r.team.rank, i))
             store_unit(to + c.stride * r.team.rank + 8 * i, x, part_left(c, r.team.rank, i));
@@ -349,10 +360,12 @@ template <class E, int N> DEVICE bool two_reduce(const ll_run<E> &r, ll_numbers<
     return true;
 }
 
-template <class E, int N> DEVICE bool two_receive(const ll_run<E> &r, ll_numbers<N> *k, unsigned char *to, const struct cut &c, uint64_t *unit)
+template <class E, int N>
+DEVICE bool two_receive(const ll_run<E> &r, ll_numbers<N> *k, unsigned char *to, const struct cut &c, uint64_t *unit)
 {
     ll_begin(k, r.team, r.stripe, 0, r.takes);
-    EACH_UNIT (i, r.takes ? c.each : 0) {
+    EACH_UNIT(i, r.takes ? c.each : 0)
+    {
         if (!collect(r, *k, r.takes, i, unit))
             return false;
         store_parts<E, N>(r, unit, r.takes, to, c, i);
@@ -361,8 +374,9 @@ template <class E, int N> DEVICE bool two_receive(const ll_run<E> &r, ll_numbers
 }
 
 /* A range of the vector, cut into a part for each rank. False: given up. */
-template <class E, int N> DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
-                                         const struct cut &c)
+template <class E, int N>
+DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N> *k, const unsigned char *from, unsigned char *to,
+                      const struct cut &c)
 {
     uint64_t unit[N];
     fetch<E, N>(r, unit, from, c, ll_thread());
@@ -377,8 +391,16 @@ template <class E, int N> DEVICE bool two_round(const ll_run<E> &r, ll_numbers<N
 template <class E> DEVICE ll_run<E> ll_run_of(const struct kernel_reduce &what, const arithmetic<E> &a, uint32_t stripe)
 {
     const int n = what.team.nranks, me = what.team.rank;
-    const ll_run<E> r = {what.team, (const unsigned char *)what.in, (unsigned char *)what.out, a, stripe, all_ranks_but(n, me), what.gives,
-                         what.takes, what.wants != 0, what.mode == KERNEL_REDUCE};
+    const ll_run<E> r = {what.team,
+                         (const unsigned char *)what.in,
+                         (unsigned char *)what.out,
+                         a,
+                         stripe,
+                         all_ranks_but(n, me),
+                         what.gives,
+                         what.takes,
+                         what.wants != 0,
+                         what.mode == KERNEL_REDUCE};
     return r;
 }
 
@@ -404,7 +426,8 @@ DEVICE struct cut cut_of_one(const struct small_span &mine, uint32_t at, uint64_
 
 DEVICE struct cut cut_of_two(const struct small_span &mine, uint32_t at, uint32_t n)
 {
-    const uint32_t bytes = (uint32_t)least(mine.end - at, n * KERNEL_LL_BYTES), each = ((bytes + n - 1) / n + 15) & ~15u;
+    const uint32_t bytes = (uint32_t)least(mine.end - at, n * KERNEL_LL_BYTES),
+                   each = ((bytes + n - 1) / n + 15) & ~15u;
     const struct cut c = {each, each, bytes};
     return c;
 }
@@ -445,7 +468,8 @@ template <class E, int N> DEVICE void reduce_two(const struct kernel_reduce &wha
     ll_close(k, what.team, r.stripe);
 }
 
-template <class E, bool TWO> DEVICE void reduce_stripe(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
+template <class E, bool TWO>
+DEVICE void reduce_stripe(const struct kernel_reduce &what, uint32_t stripe, uint32_t stripes)
 {
     if (TWO && what.team.nranks <= 4)
         reduce_two<E, 4>(what, stripe, stripes);
@@ -460,7 +484,8 @@ template <class E, bool TWO> DEVICE void reduce_stripe(const struct kernel_reduc
 /* Each half of a block has a stripe, or the whole block one. Halves do not wait for one another. */
 template <class E, bool TWO> DEVICE void reduce_stripes(const struct kernel_reduce &what)
 {
-    const uint32_t each = what.stripes > gridDim.x ? 2 : 1, stripes = each == 2 ? what.stripes : gridDim.x, first = blockIdx.x * each;
+    const uint32_t each = what.stripes > gridDim.x ? 2 : 1, stripes = each == 2 ? what.stripes : gridDim.x,
+                   first = blockIdx.x * each;
     if (!ALONE)
         reduce_stripe<E, TWO>(what, first + threadIdx.x / LL_STEP, stripes);
     for (uint32_t i = 0; ALONE && i < each; i++)

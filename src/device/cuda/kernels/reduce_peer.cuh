@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions of medium size over memory that all ranks address. Each rank owns a part of the vector, reads it where the others have
- * it and stores the result where they want it: nothing is copied on the way. Block b of all ranks meet first, and tell one another
- * where their memory is; at the end each says that it neither reads nor writes the others' any more. A meeting place holds one
- * number at a time: who writes the next one has heard that the last was read.
+ * Reductions of medium size over memory that all ranks address. Each rank owns a part of the vector, reads it where the
+ * others have it and stores the result where they want it: nothing is copied on the way. Block b of all ranks meet
+ * first, and tell one another where their memory is; at the end each says that it neither reads nor writes the others'
+ * any more. A meeting place holds one number at a time: who writes the next one has heard that the last was read.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_REDUCE_PEER_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_REDUCE_PEER_CUH
@@ -28,38 +28,38 @@ template <class E> struct peer_run {
     uint32_t gives; /* ranks that get this rank's results */
 };
 
-/* All words are looked at together. The last load is of the first packet: what its writer had written before is seen then. False: given up. */
+/* All words are looked at together. The last load is of the first packet: what its writer had written before is seen
+ * then. False: given up. */
 DEVICE bool peer_hear(const struct packet *at, uint32_t number, const uint32_t *abort, uint64_t *word)
 {
     struct waiting w = {abort, 0};
     struct packet x[PEER_WORDS];
     bool there;
     do {
-        UNROLL for (int i = 1; i < PEER_WORDS; i++)
-            load_halves(at[i].half, &x[i].half[0], &x[i].half[1]);
+        UNROLL for (int i = 1; i < PEER_WORDS; i++) load_halves(at[i].half, &x[i].half[0], &x[i].half[1]);
         load_halves_acquire(at->half, &x[0].half[0], &x[0].half[1]);
         there = true;
-        UNROLL for (int i = 0; i < PEER_WORDS; i++)
-            there = there && ll_is(x[i], number);
+        UNROLL for (int i = 0; i < PEER_WORDS; i++) there = there && ll_is(x[i], number);
     } while (!there && wait_on(&w));
-    UNROLL for (int i = 0; i < PEER_WORDS; i++)
-        word[i] = ll_unit(x[i]);
+    UNROLL for (int i = 0; i < PEER_WORDS; i++) word[i] = ll_unit(x[i]);
     return there;
 }
 
-/* Thread p tells rank p, and hears from it. `skip`: bytes of each rank's vector, to what this rank owns. False: given up. */
-DEVICE bool peer_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_t skip, uint32_t number, struct peer_places *at)
+/* Thread p tells rank p, and hears from it. `skip`: bytes of each rank's vector, to what this rank owns. False: given
+ * up. */
+DEVICE bool peer_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_t skip, uint32_t number,
+                      struct peer_places *at)
 {
     const struct kernel_team &team = what.team;
     bool good = true;
-    EACH_RANK (p, team.nranks) {
+    EACH_RANK(p, team.nranks)
+    {
         uint64_t word[PEER_WORDS] = {(uint64_t)(uintptr_t)what.in, (uint64_t)(uintptr_t)what.out, scalar};
         if (p != team.rank) {
             struct packet *theirs = window_of(team, p)->peer_meet[blockIdx.x][team.rank];
             const struct packet *mine = window_of(team, team.rank)->peer_meet[blockIdx.x][p];
             fence_all(); /* what this rank had written before is seen by who hears from it */
-            UNROLL for (int i = 0; i < PEER_WORDS; i++)
-                ll_put(theirs + i, number, word[i]);
+            UNROLL for (int i = 0; i < PEER_WORDS; i++) ll_put(theirs + i, number, word[i]);
             good = good && peer_hear(mine, number, team.abort, word);
         }
         at->in[p] = (const unsigned char *)(uintptr_t)word[0] + skip;
@@ -73,7 +73,8 @@ DEVICE bool peer_meet(const struct kernel_reduce &what, uint64_t scalar, uint64_
 DEVICE void peer_part(const struct kernel_team &team, uint32_t number)
 {
     struct window *mine = window_of(team, team.rank);
-    EACH_RANK (p, team.nranks) {
+    EACH_RANK(p, team.nranks)
+    {
         if (p == team.rank) {
             mine->peer_number[blockIdx.x] = number;
             continue;
@@ -85,13 +86,14 @@ DEVICE void peer_part(const struct kernel_team &team, uint32_t number)
 }
 
 /*
- * U vectors of each thread, i, i + blockDim.x and so on, at byte `from` of all vectors. WHOLE: those before `end` are whole and
- * aligned; otherwise there is one, and `end` is in bytes.
+ * U vectors of each thread, i, i + blockDim.x and so on, at byte `from` of all vectors. WHOLE: those before `end` are
+ * whole and aligned; otherwise there is one, and `end` is in bytes.
  */
-template <class E, bool WHOLE, int U> DEVICE void peer_load(const peer_run<E> &r, struct vector (*x)[U], int first, uint64_t from,
-                                                              uint64_t i, uint64_t end)
+template <class E, bool WHOLE, int U>
+DEVICE void peer_load(const peer_run<E> &r, struct vector (*x)[U], int first, uint64_t from, uint64_t i, uint64_t end)
 {
-    UNROLL for (int k = 0; k < PEER_AT_ONCE; k++) {
+    UNROLL for (int k = 0; k < PEER_AT_ONCE; k++)
+    {
         if (first + k >= r.team.nranks)
             continue;
         if (WHOLE)
@@ -111,40 +113,48 @@ template <class E> DEVICE void peer_prepare(const peer_run<E> &r, int p, uint64_
 }
 
 /* Those of ranks first + from and on, of the ones at hand. */
-template <class E, int U> DEVICE void peer_fold(const peer_run<E> &r, parts<E, 2> *sum, struct vector (*x)[U], int first, int from)
+template <class E, int U>
+DEVICE void peer_fold(const peer_run<E> &r, parts<E, 2> *sum, struct vector (*x)[U], int first, int from)
 {
-    UNROLL for (int k = from; k < PEER_AT_ONCE; k++) {
+    UNROLL for (int k = from; k < PEER_AT_ONCE; k++)
+    {
         if (first + k >= r.team.nranks)
             continue;
-        UNROLL for (int u = 0; u < U; u++) {
+        UNROLL for (int u = 0; u < U; u++)
+        {
             peer_prepare(r, first + k, x[k][u].unit);
             parts_absorb(sum[u], x[k][u].unit, r.a.op);
         }
     }
 }
 
-template <class E, bool WHOLE, int U> DEVICE void peer_vectors(const peer_run<E> &r, uint64_t from, uint64_t i, uint64_t end)
+template <class E, bool WHOLE, int U>
+DEVICE void peer_vectors(const peer_run<E> &r, uint64_t from, uint64_t i, uint64_t end)
 {
     struct vector x[PEER_AT_ONCE][U];
     parts<E, 2> sum[U];
     const int n = r.team.nranks, me = r.team.rank;
     peer_load<E, WHOLE, U>(r, x, 0, from, i, end);
-    UNROLL for (int u = 0; u < U; u++) {
+    UNROLL for (int u = 0; u < U; u++)
+    {
         peer_prepare(r, 0, x[0][u].unit);
         parts_widen(sum[u], x[0][u].unit);
     }
     if (n > 1)
         peer_fold<E, U>(r, sum, x, 0, 1);
-    ROLLED for (int first = PEER_AT_ONCE; first < n; first += PEER_AT_ONCE) {
+    ROLLED for (int first = PEER_AT_ONCE; first < n; first += PEER_AT_ONCE)
+    {
         peer_load<E, WHOLE, U>(r, x, first, from, i, end);
         peer_fold<E, U>(r, sum, x, first, 0);
     }
-    UNROLL for (int u = 0; u < U; u++) {
+    UNROLL for (int u = 0; u < U; u++)
+    {
         if (n > 1)
             parts_narrow(x[0][u].unit, sum[u]);
         finish<E, 2>(r.a, x[0][u].unit);
     }
-    ROLLED for (int k = 0; k < n; k++) { /* not everybody to the same one first */
+    ROLLED for (int k = 0; k < n; k++)
+    { /* not everybody to the same one first */
         const int p = me + k < n ? me + k : me + k - n;
         if (!has(r.gives, p))
             continue;
@@ -158,15 +168,16 @@ template <class E, bool WHOLE, int U> DEVICE void peer_vectors(const peer_run<E>
 DEVICE bool peer_aligned(const struct peer_places &at, uint64_t from, uint32_t gives, int n)
 {
     bool good = true;
-    ROLLED for (int p = 0; p < n; p++)
-        good = good && aligned(at.in[p] + from, VECTOR_BYTES) && (!has(gives, p) || aligned(at.out[p] + from, VECTOR_BYTES));
+    ROLLED for (int p = 0; p < n; p++) good =
+        good && aligned(at.in[p] + from, VECTOR_BYTES) && (!has(gives, p) || aligned(at.out[p] + from, VECTOR_BYTES));
     return good;
 }
 
 template <class E> DEVICE void peer_span(const peer_run<E> &r, const struct span &s)
 {
     enum { U = E::BYTES == 1 ? 1 : 2 };
-    const uint64_t bytes = s.end - s.begin, whole = whole_vectors(bytes, peer_aligned(r.at, s.begin, r.gives, r.team.nranks));
+    const uint64_t bytes = s.end - s.begin,
+                   whole = whole_vectors(bytes, peer_aligned(r.at, s.begin, r.gives, r.team.nranks));
     ROLLED for (uint64_t i = threadIdx.x; i < whole; i += U * blockDim.x)
         peer_vectors<E, true, U>(r, s.begin, i, whole);
     ROLLED for (uint64_t i = whole + threadIdx.x; i * VECTOR_BYTES < bytes; i += blockDim.x)
@@ -183,10 +194,13 @@ template <class E> DEVICE void reduce_peer(const struct kernel_reduce &what)
     const uint32_t gives = what.gives | (uint32_t)what.wants << me;
     const peer_run<E> r = {what.team, at, a, gives};
     struct window *window = window_of(what.team, me);
-    const uint32_t last = window->peer_number[blockIdx.x], number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
+    const uint32_t last = window->peer_number[blockIdx.x],
+                   number = last == UINT32_MAX ? 1 : last + 1; /* 0 is no flag */
     const int owner = what.part[me];
     const struct span whole = {0, bytes}, none = {0, 0};
-    const struct span part = scatter ? whole : owner < 0 ? none : span_part(bytes, (uint32_t)owner, (uint32_t)what.parts);
+    const struct span part = scatter     ? whole
+                             : owner < 0 ? none
+                                         : span_part(bytes, (uint32_t)owner, (uint32_t)what.parts);
     struct span mine = span_part(part.end - part.begin, blockIdx.x, gridDim.x);
     if (!peer_meet(what, scalar_bits<E>(what), scatter ? bytes * me : 0, number, &at))
         return;
@@ -197,11 +211,11 @@ template <class E> DEVICE void reduce_peer(const struct kernel_reduce &what)
     peer_part(what.team, number);
 }
 
-#define PEER_KERNELS(type, name)                                                                                            \
-    KERNEL(KERNEL_PEER_THREADS) tutti_reduce_peer_##name(PARAMETER(struct kernel_reduce) what)                            \
-    {                                                                                                                         \
-        reduce_peer<element<type>>(what);                                                                                   \
-        launch_over(what.team);                                                                                               \
+#define PEER_KERNELS(type, name)                                                                                       \
+    KERNEL(KERNEL_PEER_THREADS) tutti_reduce_peer_##name(PARAMETER(struct kernel_reduce) what)                         \
+    {                                                                                                                  \
+        reduce_peer<element<type>>(what);                                                                              \
+        launch_over(what.team);                                                                                        \
     }
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floats narrower than fp32, by their bits: exact widening, one rounding to nearest even. The rules are in docs/device.md. */
+/* Floats narrower than fp32, by their bits: exact widening, one rounding to nearest even. The rules are in
+ * docs/device.md. */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_SMALL_FLOAT_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_SMALL_FLOAT_CUH
 
@@ -20,23 +21,42 @@ DEVICE float float_of_bits(uint32_t bits)
     return x;
 }
 
-/* The three formats. infinity 0: there is none. too large: what a finite value beyond the largest becomes; kept: what an infinity becomes. */
+/* The three formats. infinity 0: there is none. too large: what a finite value beyond the largest becomes; kept: what
+ * an infinity becomes. */
 struct format_half {
     enum : uint32_t {
-        BIAS = 15, MANTISSA = 10, SIGN = 0x8000, LARGEST = 0x7bff,
-        INFINITE = 0x7c00, TOO_LARGE = 0x7c00, KEPT = 0x7c00, NAN_BITS = 0x7e00
+        BIAS = 15,
+        MANTISSA = 10,
+        SIGN = 0x8000,
+        LARGEST = 0x7bff,
+        INFINITE = 0x7c00,
+        TOO_LARGE = 0x7c00,
+        KEPT = 0x7c00,
+        NAN_BITS = 0x7e00
     };
 };
 struct format_e4m3 {
     enum : uint32_t {
-        BIAS = 7, MANTISSA = 3, SIGN = 0x80, LARGEST = 0x7e,
-        INFINITE = 0, TOO_LARGE = 0x7e, KEPT = 0x7e, NAN_BITS = 0x7f
+        BIAS = 7,
+        MANTISSA = 3,
+        SIGN = 0x80,
+        LARGEST = 0x7e,
+        INFINITE = 0,
+        TOO_LARGE = 0x7e,
+        KEPT = 0x7e,
+        NAN_BITS = 0x7f
     };
 };
 struct format_e5m2 {
     enum : uint32_t {
-        BIAS = 15, MANTISSA = 2, SIGN = 0x80, LARGEST = 0x7b,
-        INFINITE = 0x7c, TOO_LARGE = 0x7b, KEPT = 0x7c, NAN_BITS = 0x7e
+        BIAS = 15,
+        MANTISSA = 2,
+        SIGN = 0x80,
+        LARGEST = 0x7b,
+        INFINITE = 0x7c,
+        TOO_LARGE = 0x7b,
+        KEPT = 0x7c,
+        NAN_BITS = 0x7e
     };
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages of a pipeline inside a block, which work at the same time. Each has working warps for the data and two warps more: the
- * waiter waits until the next step may begin, the signaller tells others of what is done. So a working warp neither waits for a word nor
- * for the fence before one.
+ * Stages of a pipeline inside a block, which work at the same time. Each has working warps for the data and two warps
+ * more: the waiter waits until the next step may begin, the signaller tells others of what is done. So a working warp
+ * neither waits for a word nor for the fence before one.
  *
  *   waiter:    ready(t) --.                    ready(t+1) --.
  *                       v go(t)                           v go(t+1)
@@ -10,8 +10,8 @@
  *                                        v done(t)
  *   signaller:                              |- announce(t) ----
  *
- * Barriers go and done are two each, for even and odd steps. Nobody comes to one of step t+2 before all have left that of step t:
- * the signaller takes part in go(t+2), which it reaches when it has seen done(t).
+ * Barriers go and done are two each, for even and odd steps. Nobody comes to one of step t+2 before all have left that
+ * of step t: the signaller takes part in go(t+2), which it reaches when it has seen done(t).
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_STAGES_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_STAGES_CUH
@@ -44,7 +44,8 @@ DEVICE uint32_t done(const struct stage &s, uint32_t t)
     return 3 + 4 * (uint32_t)s.index + (t & 1);
 }
 
-/* Made of the block's warps from `first` up to `end`, which this thread is in: two of them are the waiter and the signaller. */
+/* Made of the block's warps from `first` up to `end`, which this thread is in: two of them are the waiter and the
+ * signaller. */
 DEVICE struct stage stage_among(int index, uint32_t first, uint32_t end)
 {
     const uint32_t warp = threadIdx.x / WARP;
@@ -79,7 +80,8 @@ template <class W> DEVICE bool stage_wait(const W &work, struct stages_state *st
 {
     if (s.lane == 0)
         store_shared(&state->quit[s.index], 0);
-    ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
+    ROLLED for (uint32_t t = 0; t < work.steps(); t++)
+    {
         bool good = true;
         for (int p = (int)s.lane; p < work.ranks(); p += (int)WARP)
             good = good && work.ready(s.index, t, p);
@@ -101,7 +103,8 @@ template <class W> DEVICE bool stage_signal(const W &work, const struct stages_s
     named_arrive(go(s, 0), s.thread_group.threads + 2 * WARP);
     if (steps > 1)
         named_arrive(go(s, 1), s.thread_group.threads + 2 * WARP);
-    ROLLED for (uint32_t t = 0; t < steps; t++) {
+    ROLLED for (uint32_t t = 0; t < steps; t++)
+    {
         named_sync(done(s, t), s.thread_group.threads + WARP);
         if (load_shared(&state->quit[s.index]) == t + 1)
             return false;
@@ -115,7 +118,8 @@ template <class W> DEVICE bool stage_signal(const W &work, const struct stages_s
 
 template <class W> DEVICE bool stage_work(const W &work, const struct stages_state *state, const struct stage &s)
 {
-    ROLLED for (uint32_t t = 0; t < work.steps(); t++) {
+    ROLLED for (uint32_t t = 0; t < work.steps(); t++)
+    {
         named_sync(go(s, t), s.thread_group.threads + 2 * WARP);
         const bool quit = load_shared(&state->quit[s.index]) == t + 1;
         if (!quit)
@@ -154,8 +158,9 @@ template <class W> DEVICE void stages_in_turn(const W &work, int stages)
 }
 
 /*
- * One stage, by all threads of its warps. There is a step or more. False, in all of them: given up. Otherwise another run of the stage may
- * follow at once: who is first comes to none of its barriers before the signaller, which has seen the last step done.
+ * One stage, by all threads of its warps. There is a step or more. False, in all of them: given up. Otherwise another
+ * run of the stage may follow at once: who is first comes to none of its barriers before the signaller, which has seen
+ * the last step done.
  */
 template <class W> DEVICE bool stage_run(const W &work, struct stages_state *state, const struct stage &s)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stripe of a message between two ranks, in chunks, sent by one half of a block and received by the other half of the
- * peer's. Short messages are packets (ll.cuh), longer ones lines (lines.cuh). The longest, and all where links do not carry lines as
- * a whole, are plain data: chunk number k of a pair and stripe lies in slot k % KERNEL_PLAIN_DEPTH, is announced by a word behind a
- * fence, and may be overwritten when it has been acknowledged; each half is a stage of stages.cuh. Slots lie where they lie in all
- * launches, however long their chunks are, so a kernel may end before its last chunks have been read.
+ * One stripe of a message between two ranks, in chunks, sent by one half of a block and received by the other half of
+ * the peer's. Short messages are packets (ll.cuh), longer ones lines (lines.cuh). The longest, and all where links do
+ * not carry lines as a whole, are plain data: chunk number k of a pair and stripe lies in slot k % KERNEL_PLAIN_DEPTH,
+ * is announced by a word behind a fence, and may be overwritten when it has been acknowledged; each half is a stage of
+ * stages.cuh. Slots lie where they lie in all launches, however long their chunks are, so a kernel may end before its
+ * last chunks have been read.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_STREAM_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_STREAM_CUH
@@ -23,13 +24,13 @@ struct stream {
     enum kernel_form form;
     int peer;
     uint32_t stripe;
-    unsigned char *user;   /* where bytes come from, or go to */
-    uint64_t bytes, chunk; /* of the stripe, and of its chunks, of which the last may be shorter */
-    uint32_t steps;        /* chunks */
-    uint32_t number;       /* of the last chunk before this launch */
-    uint32_t read;         /* sent, but plain data: the last one known to be read */
-    bool good;             /* not given up; if so, the rest is not sent */
-    struct thread_group thread_group;      /* who works on it */
+    unsigned char *user;              /* where bytes come from, or go to */
+    uint64_t bytes, chunk;            /* of the stripe, and of its chunks, of which the last may be shorter */
+    uint32_t steps;                   /* chunks */
+    uint32_t number;                  /* of the last chunk before this launch */
+    uint32_t read;                    /* sent, but plain data: the last one known to be read */
+    bool good;                        /* not given up; if so, the rest is not sent */
+    struct thread_group thread_group; /* who works on it */
     struct lines_tile tile;
     struct packet ahead[LINES_VECTORS]; /* lines: what is sent next */
 };
@@ -62,7 +63,8 @@ DEVICE uint32_t *stream_number(const struct stream &s)
 
 DEVICE unsigned char *plain_slot(const struct kernel_team &team, int to, int from, uint32_t stripe, uint32_t number)
 {
-    const uint64_t place = ((uint64_t)source_index(to, from) * KERNEL_EXCHANGE_MOST + stripe) * KERNEL_PLAIN_DEPTH + number % KERNEL_PLAIN_DEPTH;
+    const uint64_t place = ((uint64_t)source_index(to, from) * KERNEL_EXCHANGE_MOST + stripe) * KERNEL_PLAIN_DEPTH +
+                           number % KERNEL_PLAIN_DEPTH;
     const uint64_t before = (uint64_t)(team.nranks - 1) * (sizeof(ll_inbox) + sizeof(lines_inbox));
     return team.window[to] + KERNEL_CONTROL_BYTES + before + place * kernel_plain_slot(team.nranks);
 }
@@ -70,8 +72,14 @@ DEVICE unsigned char *plain_slot(const struct kernel_team &team, int to, int fro
 /* What stages.cuh calls: there is one peer, and a thread knows its stage by its stream. */
 struct plain_work {
     const struct stream &s;
-    __device__ uint32_t steps() const { return s.steps; }
-    __device__ int ranks() const { return 1; }
+    __device__ uint32_t steps() const
+    {
+        return s.steps;
+    }
+    __device__ int ranks() const
+    {
+        return 1;
+    }
 
     __device__ bool ready(int, uint32_t t, int) const
     {
@@ -83,9 +91,11 @@ struct plain_work {
 
     __device__ void work(int, uint32_t t, const struct thread_group &c) const
     {
-        const int me = s.team->rank, to = s.direction == STREAM_OUT ? s.peer : me, from = s.direction == STREAM_OUT ? me : s.peer;
+        const int me = s.team->rank, to = s.direction == STREAM_OUT ? s.peer : me,
+                  from = s.direction == STREAM_OUT ? me : s.peer;
         unsigned char *slot = plain_slot(*s.team, to, from, s.stripe, s.number + t + 1), *user = s.user + t * s.chunk;
-        copy_by<STREAM_VECTORS>(s.direction == STREAM_OUT ? slot : user, s.direction == STREAM_OUT ? user : slot, stream_bytes(s, t), c);
+        copy_by<STREAM_VECTORS>(s.direction == STREAM_OUT ? slot : user, s.direction == STREAM_OUT ? user : slot,
+                                stream_bytes(s, t), c);
     }
 
     __device__ void announce(int, uint32_t t, int) const
@@ -99,7 +109,10 @@ struct plain_work {
         }
     }
 
-    __device__ void close(int, int) const { *stream_number(s) = s.number + s.steps; }
+    __device__ void close(int, int) const
+    {
+        *stream_number(s) = s.number + s.steps;
+    }
 };
 
 /* ---- lines: each warp by itself ---- */
@@ -207,7 +220,8 @@ DEVICE void stream_open(struct stream *s, uint64_t message)
     s->good = true;
     s->thread_group = half_block(s->direction);
     s->chunk = s->form == KERNEL_PACKETS ? KERNEL_LL_BYTES
-               : s->form == KERNEL_LINES ? lines_chunk(s->thread_group.threads) : kernel_plain_chunk(message, s->team->nranks);
+               : s->form == KERNEL_LINES ? lines_chunk(s->thread_group.threads)
+                                         : kernel_plain_chunk(message, s->team->nranks);
     s->steps = stream_steps(*s);
     if (!s->steps)
         return;
@@ -215,7 +229,8 @@ DEVICE void stream_open(struct stream *s, uint64_t message)
     if (s->form == KERNEL_LINES)
         lines_open(s);
     if (s->direction == STREAM_OUT && s->form == KERNEL_PACKETS)
-        s->read = ll_read(load_ack(&mine->ll_acked[s->stripe][s->peer]), mine->ll_implied[s->stripe][s->peer], s->number);
+        s->read =
+            ll_read(load_ack(&mine->ll_acked[s->stripe][s->peer]), mine->ll_implied[s->stripe][s->peer], s->number);
 }
 
 /* One chunk. False: given up. */
@@ -249,9 +264,7 @@ DEVICE bool stream_run(struct stream *s, struct stages_state *state)
         return true;
     if (s->form == KERNEL_PLAIN)
         return stage_run(work, state, stage_among(s->direction, s->direction * half, (s->direction + 1) * half));
-    ROLLED for (uint32_t t = 0; t < s->steps; t++)
-        if (!stream_step(s, t))
-            return false;
+    ROLLED for (uint32_t t = 0; t < s->steps; t++) if (!stream_step(s, t)) return false;
     return stream_close(*s);
 }
 
@@ -264,8 +277,9 @@ DEVICE bool stream_is_ready(const struct stream &s, uint32_t t)
     if (s.direction == STREAM_OUT && s.form == KERNEL_PACKETS)
         return ll_has_room(s.read, number) || ll_may_send(load_ack(&mine->ll_acked[s.stripe][s.peer]), number);
     if (s.direction == STREAM_OUT)
-        return s.form == KERNEL_LINES ? reached(load_ack(&mine->lines_acked[s.stripe][s.peer]), number - KERNEL_LINES_DEPTH)
-                                      : reached(load_ack(&mine->plain_acked[s.stripe][s.peer]), number - KERNEL_PLAIN_DEPTH);
+        return s.form == KERNEL_LINES
+                   ? reached(load_ack(&mine->lines_acked[s.stripe][s.peer]), number - KERNEL_LINES_DEPTH)
+                   : reached(load_ack(&mine->plain_acked[s.stripe][s.peer]), number - KERNEL_PLAIN_DEPTH);
     if (s.form == KERNEL_LINES)
         return tile_look(x, s.tile, number);
     if (s.form == KERNEL_PLAIN)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies inside a window. Words that peers write and words that only the owner touches are in different arrays; the eight
- * words of a stripe share a 32-byte sector. Numbers of messages count from 1 and wrap.
+ * What lies inside a window. Words that peers write and words that only the owner touches are in different arrays; the
+ * eight words of a stripe share a 32-byte sector. Numbers of messages count from 1 and wrap.
  */
 #ifndef TUTTI_DEVICE_CUDA_KERNELS_WINDOW_CUH
 #define TUTTI_DEVICE_CUDA_KERNELS_WINDOW_CUH
@@ -13,7 +13,7 @@
 #define LL_PACKETS    (KERNEL_LL_BYTES / 8)
 #define LL_SLOTS      2
 #define LINES_PACKETS (KERNEL_LINES_SLOT / 16)
-#define PEER_WORDS  3 /* where in and out are, the scalar */
+#define PEER_WORDS    3 /* where in and out are, the scalar */
 #define BULK_FAMILIES 2 /* contributions to their owners; results to those who want them */
 
 /* 8 bytes of payload; the upper half of each word is the flag. Loaded and stored at once. */
@@ -43,12 +43,15 @@ struct alignas(256) window {
     stripe_words peer_done;
 };
 
-/* Behind the words: for every source its small messages, then for every source its lines, then for every source its plain data. */
+/* Behind the words: for every source its small messages, then for every source its lines, then for every source its
+ * plain data. */
 typedef struct packet ll_inbox[KERNEL_STRIPES][LL_SLOTS][LL_PACKETS];
 typedef struct packet lines_inbox[KERNEL_LINES_MOST][KERNEL_LINES_DEPTH][LINES_PACKETS];
 
-/* Behind the bulk kernels' scratch: for every family and source its lines. As many warps share a slot as have room in it. */
-typedef struct packet reduce_lines_inbox[KERNEL_LINES_WORKERS * 2048 / KERNEL_LINES_SLOT][KERNEL_LINES_DEPTH][LINES_PACKETS];
+/* Behind the bulk kernels' scratch: for every family and source its lines. As many warps share a slot as have room in
+ * it. */
+typedef struct packet reduce_lines_inbox[KERNEL_LINES_WORKERS * 2048 / KERNEL_LINES_SLOT][KERNEL_LINES_DEPTH]
+                                        [LINES_PACKETS];
 
 static_assert(sizeof(struct window) <= KERNEL_BLOCKS_OVER, "the words are more than their header says");
 static_assert(sizeof(ll_inbox) == 4 * KERNEL_STRIPES * KERNEL_LL_BYTES, "an inbox is not as large as its header says");
