@@ -195,7 +195,7 @@ static void let_go(void)
     int before = descriptors();
     short_lives();
     await(2 * nranks, "after short lives");
-    await_descriptors(before + LIVES / 4);
+    await_descriptors(before);
     all_here();
     give_back(in, true);
     give_back(out, true);
