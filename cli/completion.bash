@@ -16,7 +16,7 @@ _tutti()
     elif [ "$command" = doctor ]; then
         words=$("$program" help doctor 2>/dev/null | sed -n '/^Checks/,$s/^  \([a-z]\+\) .*/\1/p')
     elif [ "$command" = perf ]; then
-        words=$("$program" help perf 2>/dev/null | sed -n 's/^Collectives: \([a-z_ ]*\).*/\1/p')
+        words=$("$program" help perf 2>/dev/null | sed -n '/^Collectives:/,/,/{s/^Collectives://;s/,.*//;p}')
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }

@@ -27,7 +27,7 @@ struct shape {
 /* A part of what a rank must have received. */
 struct piece {
     size_t at, count; /* elements of the receive buffer */
-    int from;         /* rank whose input it is; -1: the reduction of all */
+    int from;         /* rank whose input it is; -1: the reduction of all; data_first(r): that of ranks 0 to r */
     size_t from_at;   /* first element in that input */
 };
 
@@ -47,6 +47,7 @@ struct collective {
     bool reduces, rooted, splits; /* splits: the vector is n parts */
     bool in_place;                /* can be done in place */
     bool vectors;                 /* needs collective_vectors */
+    bool no_average;              /* each rank has its own number of inputs: scan, which is not built for GPUs either */
     bool meets;                   /* carries no data: what is verified is that nobody leaves before all have come */
     double (*bus_factor)(int size);
     size_t (*sends)(const struct shape *shape, int rank);                             /* elements of the rank's input */
@@ -78,11 +79,15 @@ extern const char *const op_names[OP_ROWS];
 
 /* Data repeats with a prime period, so that blocks that go to a wrong place show. */
 enum { DATA_PERIOD = 16381, DATA_REDUCED = -1 };
+static inline int data_first(int rank)
+{
+    return DATA_REDUCED - 1 - rank;
+}
 
 /* Writes what data_fill() and data_wrong() read for these elements, out of one period of rank's input, or of the
- * reduction of all inputs (DATA_REDUCED), such that any order of reducing gives the same bits. For collectives that do
- * not reduce, any bits. A whole period of a reduction of hundreds of ranks takes longer than all else that a short
- * measurement does. */
+ * reduction of all inputs (DATA_REDUCED) or of the first (data_first), such that any order of reducing gives the same
+ * bits. For collectives that do not reduce, any bits. A whole period of a reduction of hundreds of ranks takes longer
+ * than all else that a short measurement does. */
 void data_table(void *out, const struct shape *shape, int rank, size_t start, size_t count);
 /* Element i of out is that of the period at start + i. */
 void data_fill(void *out, const void *table, size_t element, size_t start, size_t count);

@@ -61,6 +61,12 @@ static bool whole(const struct shape *shape, int rank, int index, struct piece *
     return index == 0;
 }
 
+static bool whole_so_far(const struct shape *shape, int rank, int index, struct piece *out)
+{
+    *out = (struct piece){0, shape->count, data_first(rank), 0};
+    return index == 0;
+}
+
 static bool whole_on_root(const struct shape *shape, int rank, int index, struct piece *out)
 {
     return rank == shape->root && whole(shape, rank, index, out);
@@ -159,6 +165,11 @@ static tutti_result_t reduce_scatter(const struct call *c)
     return tutti_reduce_scatter(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
 }
 
+static tutti_result_t scan(const struct call *c)
+{
+    return tutti_scan(c->send, c->recv, c->shape->part, c->shape->type, c->op, c->comm, c->stream);
+}
+
 static tutti_result_t alltoall(const struct call *c)
 {
     return tutti_alltoall(c->send, c->recv, c->shape->part, c->shape->type, c->comm, c->stream);
@@ -220,6 +231,8 @@ const struct collective collectives[] = {
      .piece = parts_on_root, .offset = at_own_part, .issue = gather},
     {"scatter", ROOTED, SPLITS, PLACED, .bus_factor = factor_parts, .sends = sends_from_root, .piece = own_part,
      .offset = at_own_part, .issue = scatter},
+    {"scan", REDUCES, PLACED, .no_average = true, .bus_factor = factor_one, .sends = sends_count, .piece = whole_so_far,
+     .offset = at_start, .issue = scan},
     {"sendrecv", .bus_factor = factor_one, .sends = sends_count, .piece = from_left, .offset = at_start,
      .issue = sendrecv},
     {"barrier", .meets = true, .bus_factor = factor_one, .sends = sends_nothing, .piece = nothing, .offset = at_start,

@@ -176,12 +176,13 @@ static int64_t combine(const struct shape *shape, int64_t a, int64_t b, int rank
     }
 }
 
-static int64_t reduced(const struct shape *shape, size_t index)
+/* Over ranks 0 to `last`. An average is over all. */
+static int64_t reduced(const struct shape *shape, size_t index, int last)
 {
     int64_t value = input(shape, 0, index); /* rank 0's scalar of MULSUM is 1 */
     if (shape->op == TUTTI_AVG && is_float(shape->type))
         return float_mean(formats[shape->type].exact, shape->size, index);
-    for (int rank = 1; rank < shape->size; rank++)
+    for (int rank = 1; rank <= last; rank++)
         value = combine(shape, value, input(shape, rank, index), rank);
     return shape->op == TUTTI_AVG ? value / shape->size : value;
 }
@@ -195,8 +196,10 @@ void data_table(void *out, const struct shape *shape, int rank, size_t start, si
         uint64_t random = draw(i, rank, 5);
         if (!shape->collective->reduces)
             memcpy(bytes, &random, element);
+        else if (rank < 0)
+            encode(bytes, shape->type, reduced(shape, i, rank == DATA_REDUCED ? shape->size - 1 : data_first(rank)));
         else
-            encode(bytes, shape->type, rank == DATA_REDUCED ? reduced(shape, i) : input(shape, rank, i));
+            encode(bytes, shape->type, input(shape, rank, i));
     }
 }
 

@@ -487,7 +487,7 @@ void perf_work(struct worker *worker)
                 shape.root = collective->rooted ? first_root + root : 0;
                 bool wanted = (options->type < 0 || options->type == type) &&
                               (collective->reduces ? options->op < 0 || options->op == op : op == 0) &&
-                              (collective->rooted || root == 0);
+                              (collective->rooted || root == 0) && !(collective->no_average && op == TUTTI_AVG);
                 if (wanted)
                     sizes(worker, &shape);
             }

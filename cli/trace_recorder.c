@@ -24,19 +24,11 @@ struct export
 };
 
 static const char *const names[] = {
-    [WIRE_ALLREDUCE] = "all_reduce",
-    [WIRE_REDUCE] = "reduce",
-    [WIRE_BROADCAST] = "broadcast",
-    [WIRE_ALLGATHER] = "all_gather",
-    [WIRE_GATHER] = "gather",
-    [WIRE_REDUCE_SCATTER] = "_reduce_scatter_base",
-    [WIRE_SCATTER] = "scatter",
-    [WIRE_BARRIER] = "barrier",
-    [WIRE_ALLTOALL] = "all_to_all",
-    [WIRE_SEND] = "send",
-    [WIRE_RECV] = "recv",
-    [WIRE_ALLTOALLV] = "all_to_all",
-    [WIRE_GROUP] = "coalesced",
+    [WIRE_ALLREDUCE] = "all_reduce", [WIRE_REDUCE] = "reduce",   [WIRE_BROADCAST] = "broadcast",
+    [WIRE_ALLGATHER] = "all_gather", [WIRE_GATHER] = "gather",   [WIRE_REDUCE_SCATTER] = "_reduce_scatter_base",
+    [WIRE_SCATTER] = "scatter",      [WIRE_BARRIER] = "barrier", [WIRE_SCAN] = "scan",
+    [WIRE_ALLTOALL] = "all_to_all",  [WIRE_SEND] = "send",       [WIRE_RECV] = "recv",
+    [WIRE_ALLTOALLV] = "all_to_all", [WIRE_GROUP] = "coalesced",
 };
 
 static const char *const types[] = {

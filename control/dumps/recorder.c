@@ -34,6 +34,7 @@ static const struct kind kinds[] = {
     {"gather", WIRE_GATHER},
     {"scatter", WIRE_SCATTER},
     {"barrier", WIRE_BARRIER},
+    {"scan", WIRE_SCAN},
     {"send", WIRE_SEND},
     {"recv", WIRE_RECV},
 };

@@ -261,6 +261,20 @@ TUTTI_API tutti_result_t tutti_allgather(const void *send, void *recv, size_t co
  */
 TUTTI_API tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, tutti_type_t type,
                                               tutti_op_t op, tutti_comm_t comm, tutti_stream_t stream);
+/* recv[i] = op over ranks 0 to mine of send[i] (an inclusive scan). Not of TUTTI_AVG. Host memory only. In place: recv
+ * == send. */
+TUTTI_API tutti_result_t tutti_scan(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                                    tutti_comm_t comm, tutti_stream_t stream);
+/* As allgather with blocks of any sizes: rank r's counts[r] elements come to recv + offsets[r]. Both are in elements, n
+ * entries each, the same on all ranks, read during the call; offsets NULL: one block behind the other. In place: send
+ * == recv + offsets[rank]. */
+TUTTI_API tutti_result_t tutti_allgatherv(const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                                          tutti_type_t type, tutti_comm_t comm, tutti_stream_t stream);
+/* As reduce_scatter with blocks of any sizes: recv = op over ranks of the counts[rank] elements at send +
+ * offsets[rank]. Counts and offsets as in allgatherv. In place: recv == send + offsets[rank]. */
+TUTTI_API tutti_result_t tutti_reduce_scatterv(const void *send, const size_t *counts, const size_t *offsets,
+                                               void *recv, tutti_type_t type, tutti_op_t op, tutti_comm_t comm,
+                                               tutti_stream_t stream);
 /* Both hold n blocks of count elements; my block r goes to rank r's block `rank`. In place: not allowed. */
 TUTTI_API tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_type_t type,
                                         tutti_comm_t comm, tutti_stream_t stream);

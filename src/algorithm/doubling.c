@@ -2,7 +2,8 @@
 /*
  * Recursive doubling: in round k exchange with the rank whose number differs in bit k. log2 n rounds, whole vectors:
  * for short messages. Both partners compute a op b of the same a and b, so all ranks end with the same bits. Barrier is
- * the dissemination barrier (Hensgen, Finkel and Manber 1988), which takes any n.
+ * the dissemination barrier (Hensgen, Finkel and Manber 1988), which takes any n. Scan is the data-parallel prefix sum
+ * of Hillis and Steele (1986): in round k give what you have to rank + 2^k.
  */
 #include "algorithm/fold.h"
 
@@ -81,6 +82,20 @@ static int barrier_round(const struct shape *shape, int me, int round, struct ac
     return 2;
 }
 
+static int scan_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, distance = 1 << round, count = 0;
+    struct place mine = round == 0 ? in(0) : out(0);
+    if (me == 0 && round == 0)
+        actions[count++] = act_copy(in(0), out(0), run(0, 1));
+    if (distance < n - me)
+        actions[count++] = act_send(me + distance, mine, run(0, 1));
+    if (distance <= me)
+        actions[count++] =
+            act_recv_reduce(me - distance, mine, out(0), run(0, 1), me == n - 1 && log2_ceil(n) == round + 1);
+    return count;
+}
+
 static struct cost_terms allreduce_cost(const struct shape *shape)
 {
     double bits = log2_floor(shape->nranks), fold = fold_extra(shape->nranks) > 0;
@@ -91,6 +106,12 @@ static struct cost_terms allreduce_cost(const struct shape *shape)
 static struct cost_terms allgather_cost(const struct shape *shape)
 {
     return uniform_cost(log2_ceil(shape->nranks), log2_ceil(shape->nranks), others(shape), 0);
+}
+
+static struct cost_terms scan_cost(const struct shape *shape)
+{
+    double bits = log2_ceil(shape->nranks);
+    return uniform_cost(bits, bits, bits, bits);
 }
 
 static struct cost_terms barrier_cost(const struct shape *shape)
@@ -104,3 +125,4 @@ ALGORITHM(doubling_allgather, "doubling", COLL_BIT(ALLGATHER), ALGORITHM_POWER_O
           three_actions, allgather_round, allgather_cost)
 ALGORITHM(doubling_barrier, "doubling", COLL_BIT(BARRIER), 0, log_rounds, zero, no_scratch, two_actions, barrier_round,
           barrier_cost)
+ALGORITHM(doubling_scan, "doubling", COLL_BIT(SCAN), 0, log_rounds, one, no_scratch, two_actions, scan_round, scan_cost)

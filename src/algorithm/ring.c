@@ -119,6 +119,25 @@ static struct cost_terms allgather_cost(const struct shape *shape)
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), 0);
 }
 
+/* The ring without the link from its last rank to its first: rank r adds its vector to what comes from r - 1. */
+static int scan_round(const struct shape *shape, int me, int round, struct action *actions)
+{
+    int n = shape->nranks, count = 0;
+    if (me == 0 && round == 0)
+        actions[count++] = act_copy(in(0), out(0), run(0, 1));
+    if (round == me && me < n - 1)
+        actions[count++] = act_send(me + 1, me ? out(0) : in(0), run(0, 1));
+    if (round == me - 1)
+        actions[count++] = act_recv_reduce(me - 1, in(0), out(0), run(0, 1), me == n - 1);
+    return count;
+}
+
+static struct cost_terms scan_cost(const struct shape *shape)
+{
+    double steps = shape->nranks - 1;
+    return (struct cost_terms){steps, steps, steps, steps, 1, 1, 1};
+}
+
 static struct cost_terms reduce_scatter_cost(const struct shape *shape)
 {
     return uniform_cost(shape->nranks - 1, shape->nranks - 1, others(shape), others(shape));
@@ -154,3 +173,4 @@ CHAIN(ring_broadcast, "ring", 0)
 CHAIN(chain_broadcast, "chain", ALGORITHM_GPU)
 CHAIN(copy_chain_broadcast, "copy-chain", ALGORITHM_GPU)
 ALGORITHM(ring_reduce, "ring", COLL_BIT(REDUCE), 0, once_around, one, reduce_scratch, three, reduce_round, reduce_cost)
+ALGORITHM(ring_scan, "ring", COLL_BIT(SCAN), 0, once_around, one, no_scratch, three, scan_round, scan_cost)

@@ -12,6 +12,7 @@
     ROW(direct_reduce_scatter) ROW(direct_alltoall) ROW(direct_gather) ROW(direct_scatter) ROW(direct_barrier)         \
     ROW(one_shot_allreduce) ROW(ring_allreduce) ROW(ring_reduce) ROW(ring_broadcast) ROW(ring_allgather)               \
     ROW(ring_reduce_scatter) ROW(doubling_allreduce) ROW(doubling_allgather) ROW(doubling_barrier)                     \
+    ROW(doubling_scan) ROW(ring_scan)                                                                                  \
     ROW(pairwise_alltoall) ROW(pairwise_reduce_scatter) ROW(binomial_reduce) ROW(binomial_broadcast)                   \
     ROW(binomial_gather) ROW(binomial_scatter) ROW(halving_allreduce) ROW(halving_reduce_scatter)                      \
     ROW(bruck_allgather) ROW(bruck_alltoall) ROW(tree_allreduce) ROW(tree_reduce) ROW(tree_broadcast)                  \

@@ -89,6 +89,27 @@ tutti_result_t tutti_reduce_scatter(const void *send, void *recv, size_t count, 
     return issue(comm, &call, (struct needs){ranks_of(comm), 1}, false, op, stream);
 }
 
+static tutti_result_t check_scan(tutti_comm_t comm, tutti_op_t op)
+{
+    tutti_result_t result = comm_usable(comm);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (op == TUTTI_AVG)
+        return error_set(TUTTI_INVALID_USAGE,
+                         "a scan has no average: each rank has its own number of inputs; use TUTTI_SUM");
+    if (comm_device(comm) != TUTTI_HOST)
+        return error_set(TUTTI_INVALID_USAGE, "scan is not built for GPUs; use a communicator of host memory");
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_scan(const void *send, void *recv, size_t count, tutti_type_t type, tutti_op_t op,
+                          tutti_comm_t comm, tutti_stream_t stream)
+{
+    struct call call = {.coll = COLL_SCAN, .type = type, .count = count, .in = send, .out = recv, .op = (int)op};
+    tutti_result_t result = check_scan(comm, op);
+    return result == TUTTI_SUCCESS ? issue(comm, &call, (struct needs){1, 1}, false, op, stream) : group_note(result);
+}
+
 static tutti_result_t refuse_in_place(const void *send, const void *recv, size_t count, const char *what)
 {
     if (send != recv || !count)
@@ -106,8 +127,8 @@ tutti_result_t tutti_alltoall(const void *send, void *recv, size_t count, tutti_
                : result;
 }
 
-static tutti_result_t check_vector(const char *name, const void *buffer, const size_t *counts, const size_t *offsets,
-                                   int n, tutti_type_t type)
+tutti_result_t check_vector(const char *name, const void *buffer, const size_t *counts, const size_t *offsets, int n,
+                            tutti_type_t type)
 {
     if (!counts || !offsets)
         return error_set(TUTTI_INVALID_ARGUMENT, "the %s counts or offsets are NULL", name);

@@ -54,6 +54,10 @@ static inline tutti_result_t check_type(tutti_type_t type)
     return (unsigned)type < TUTTI_TYPE_COUNT ? TUTTI_SUCCESS : refuse_type(type);
 }
 
+/* Of collectives with blocks of any sizes. */
+tutti_result_t check_vector(const char *name, const void *buffer, const size_t *counts, const size_t *offsets, int n,
+                            tutti_type_t type);
+
 static inline tutti_result_t check_root(tutti_comm_t comm, int root)
 {
     return root >= 0 && root < comm->team->nranks ? TUTTI_SUCCESS : refuse_root(comm, root);

@@ -189,7 +189,7 @@ static void test_each_way_has_a_schedule(void **state)
 {
     struct way_flows flows = {0};
     const struct plan_facts *all[] = {&apart, &together, &in_host};
-    for (int coll = 0; coll < COLL_COUNT; coll++)
+    for (int coll = 0; coll < COLL_SCAN; coll++) /* GPUs do not scan */
         for (int shift = 0; shift < 40; shift++)
             for (int i = 0; i < 6; i++) {
                 struct plan plan = plan_call(&rules, all[i % 3], (enum coll)coll, (uint64_t)1 << shift, i > 2);

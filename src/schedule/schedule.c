@@ -16,6 +16,7 @@ static const char *const coll_names[COLL_COUNT] = {
     [COLL_GATHER] = "gather",
     [COLL_SCATTER] = "scatter",
     [COLL_BARRIER] = "barrier",
+    [COLL_SCAN] = "scan",
 };
 
 const char *schedule_coll_name(enum coll coll)
@@ -80,7 +81,7 @@ bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape)
 static bool by_position(const struct algorithm *algorithm, const struct shape *shape)
 {
     return shape->levels && !shape->levels->in_order && !(algorithm->flags & ALGORITHM_LEVELS) &&
-           schedule_cuts_vector(shape->coll);
+           schedule_cuts_vector(shape->coll) && shape->coll != COLL_SCAN;
 }
 
 static struct shape shape_by_position(const struct shape *shape)
@@ -115,6 +116,7 @@ int schedule_buffer_blocks(const struct shape *shape, int rank, enum buffer buff
     bool input = buffer == BUFFER_IN, root = rank == shape->root;
     switch (shape->coll) {
     case COLL_ALLREDUCE:
+    case COLL_SCAN:
     case COLL_ALLTOALL:
     case COLL_ALLTOALLV:
         return nblocks;
@@ -142,6 +144,7 @@ bool schedule_alias(const struct shape *shape, int rank, enum buffer *inner, int
     *offset = 0;
     switch (shape->coll) {
     case COLL_ALLREDUCE:
+    case COLL_SCAN:
         return true;
     case COLL_REDUCE:
     case COLL_BROADCAST:

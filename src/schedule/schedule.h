@@ -4,8 +4,9 @@
  * holds nothing, and yields one round at a time into the caller's array.
  *
  * Blocks. The vector of a collective has B = algorithm->blocks() blocks.
- *   allreduce, reduce, broadcast: `count` elements in B blocks of `stride` = ceil(count / B) elements (an executor may
- * round the stride up, for alignment, when all ranks do the same). Block b is elements [b * stride, (b + 1) * stride)
+ *   allreduce, reduce, scan, broadcast: `count` elements in B blocks of `stride` = ceil(count / B) elements (an
+ * executor may round the stride up, for alignment, when all ranks do the same). Block b is elements
+ * [b * stride, (b + 1) * stride)
  * cut off at count: the last blocks may be short or empty. All others: B = n (barrier: 0), one block for each rank,
  * `count` elements each. alltoallv: see below. In each buffer block b starts at b * stride: also in SCRATCH, whose
  * blocks can hold any block of the vector.
@@ -13,6 +14,7 @@
  * Buffers, in blocks:      IN            OUT                  in place, as NCCL has it
  *   allreduce              B             B                    IN is OUT
  *   reduce                 B             B, root only         IN is OUT at the root
+ *   scan                   B             B                    IN is OUT; rank r ends with what ranks 0 .. r gave
  *   broadcast              B, root only  B                    IN is OUT at the root
  *   allgather              1             n                    IN[0] is OUT[rank]
  *   reduce-scatter         n             1                    OUT[0] is IN[rank]
@@ -58,6 +60,7 @@ enum coll {
     COLL_GATHER,
     COLL_SCATTER,
     COLL_BARRIER,
+    COLL_SCAN,
     COLL_COUNT
 };
 
@@ -142,13 +145,14 @@ static inline bool schedule_in_set(enum coll coll, uint32_t set)
 
 static inline bool schedule_reduces(enum coll coll)
 {
-    return schedule_in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_REDUCE_SCATTER);
+    const uint32_t set = 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_REDUCE_SCATTER | 1u << COLL_SCAN;
+    return schedule_in_set(coll, set);
 }
 
 /* True for collectives whose vector of `count` elements is cut into B blocks; false where each rank has a block. */
 static inline bool schedule_cuts_vector(enum coll coll)
 {
-    return schedule_in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_BROADCAST);
+    return schedule_in_set(coll, 1u << COLL_ALLREDUCE | 1u << COLL_REDUCE | 1u << COLL_BROADCAST | 1u << COLL_SCAN);
 }
 
 bool schedule_has_root(enum coll coll);
@@ -160,7 +164,8 @@ bool schedule_fits(const struct algorithm *algorithm, const struct shape *shape)
 /*
  * A round and the SCRATCH of a rank of this shape: what whoever runs, proves, prices or draws a schedule asks. Where
  * the shape has levels, algorithms that do not know them get ranks by position, so that neighbours of a ring, or of a
- * tree, are near: of collectives that cut a vector, in which no block belongs to a rank.
+ * tree, are near: of collectives that cut a vector, in which no block belongs to a rank, but not of a scan, whose
+ * result depends on the rank.
  */
 int schedule_round(const struct algorithm *algorithm, const struct shape *shape, int rank, int round,
                    struct action *out);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define WIRE_BOX_MAGIC    0x584f424954545554ull /* "TUTTIBOX" */
-#define WIRE_BOX_VERSION  4
+#define WIRE_BOX_VERSION  5
 #define WIRE_BOX_PAGE     4096
 #define WIRE_BOX_COMMS    128 /* communicators with a place in the box */
 #define WIRE_BOX_OPS      256 /* operations remembered for each: a power of 2 */
@@ -61,6 +61,7 @@ enum wire_collective {
     WIRE_GATHER,
     WIRE_SCATTER,
     WIRE_BARRIER,
+    WIRE_SCAN,
     WIRE_SEND,
     WIRE_RECV,
     WIRE_GROUP,

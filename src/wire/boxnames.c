@@ -19,6 +19,7 @@ static const char *const collectives[] = {
     [WIRE_SEND] = "send",
     [WIRE_RECV] = "recv",
     [WIRE_GROUP] = "group",
+    [WIRE_SCAN] = "scan",
 };
 
 static const char *const types[TUTTI_TYPE_COUNT] = {

@@ -15,7 +15,7 @@ WRONG = ""
 DEADLINE = 300
 QUICK = os.environ.get("TUTTI_TEST_QUICK", "0") not in ("", "0")
 COLLECTIVES = ("allreduce allgather reduce_scatter alltoall alltoallv broadcast reduce gather scatter "
-               "sendrecv barrier").split()
+               "scan sendrecv barrier").split()
 REDUCING = ("allreduce", "reduce_scatter", "reduce")
 NOT_IN_PLACE = ("alltoall", "alltoallv", "sendrecv", "barrier")
 ROW = re.compile(r"^(?:\[0\] )? +\d+ +\d+ +[a-z0-9]+ ")

@@ -55,6 +55,7 @@ static int drop_pair(void **state)
 static void null_communicators(void **state)
 {
     int number;
+    const size_t one[2] = {1, 1};
     tutti_result_t result;
     tutti_comm_t child;
     (void)state;
@@ -67,6 +68,11 @@ static void null_communicators(void **state)
     refused(tutti_reduce_scatter(in, out, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT,
             "communicator is NULL");
     refused(tutti_alltoall(in, out, 1, TUTTI_INT32, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    refused(tutti_scan(in, out, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    refused(tutti_allgatherv(in, out, one, NULL, TUTTI_INT32, NULL, NULL), TUTTI_INVALID_ARGUMENT,
+            "communicator is NULL");
+    refused(tutti_reduce_scatterv(in, one, NULL, out, TUTTI_INT32, TUTTI_SUM, NULL, NULL), TUTTI_INVALID_ARGUMENT,
+            "communicator is NULL");
     refused(tutti_gather(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_scatter(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_barrier(NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
@@ -115,6 +121,24 @@ static void wrong_arguments(void **state)
             "count");
     refused(tutti_alltoallv(in, counts, offsets, out, other, offsets, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT,
             "itself 1");
+    refused(tutti_scan(in, out, 1, TUTTI_INT32, TUTTI_AVG, comm, NULL), TUTTI_INVALID_USAGE, "no average");
+    refused(tutti_scan(NULL, out, 1, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT, "send buffer");
+    refused(tutti_scan(in, out, 1, TUTTI_INT32, (tutti_op_t)5, comm, NULL), TUTTI_INVALID_ARGUMENT, "operator 5");
+    refused(tutti_allgatherv(in, out, NULL, NULL, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "counts are NULL");
+    refused(tutti_allgatherv(in, out, wide, NULL, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "count");
+    refused(tutti_allgatherv(in, out, counts, wide, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "overflow");
+    refused(tutti_allgatherv(in, NULL, counts, NULL, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "recv buffer");
+    refused(tutti_allgatherv(NULL, out, counts, NULL, TUTTI_INT32, comm, NULL), TUTTI_INVALID_ARGUMENT, "send buffer");
+    refused(tutti_allgatherv(in, out, counts, NULL, (tutti_type_t)12, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "type is 12");
+    refused(tutti_reduce_scatterv(in, NULL, NULL, out, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "counts are NULL");
+    refused(tutti_reduce_scatterv(NULL, other, NULL, out, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "send buffer");
+    refused(tutti_reduce_scatterv(in, other, NULL, NULL, TUTTI_INT32, TUTTI_SUM, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "recv buffer");
+    refused(tutti_reduce_scatterv(in, other, NULL, out, TUTTI_INT32, (tutti_op_t)5, comm, NULL), TUTTI_INVALID_ARGUMENT,
+            "operator 5");
     still_works();
 }
 

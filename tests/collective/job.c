@@ -11,9 +11,9 @@
 #define GUARD_BYTE 0xa5
 #define BLANK_BYTE 0x5a
 
-static const char *const names[JOB_KINDS] = {"allreduce", "reduce",  "reduce_scatter", "broadcast",
-                                             "allgather", "gather",  "scatter",        "alltoall",
-                                             "alltoallv", "barrier", "sendrecv"};
+static const char *const names[JOB_KINDS] = {"allreduce", "reduce",    "reduce_scatter", "reduce_scatterv", "scan",
+                                             "broadcast", "allgather", "allgatherv",     "gather",          "scatter",
+                                             "alltoall",  "alltoallv", "barrier",        "sendrecv"};
 
 const char *job_name(enum job_kind kind)
 {
@@ -22,7 +22,7 @@ const char *job_name(enum job_kind kind)
 
 bool job_reduces(enum job_kind kind)
 {
-    return kind <= JOB_REDUCE_SCATTER;
+    return kind < JOB_BROADCAST;
 }
 
 bool job_rooted(enum job_kind kind)
@@ -79,6 +79,18 @@ static size_t lay_out(const struct job *job, size_t counts[], size_t offsets[], 
     return end;
 }
 
+/* Blocks of any sizes, the same on all ranks. */
+static size_t lay_out_blocks(const struct job *job, size_t counts[], size_t offsets[])
+{
+    size_t end = 0;
+    for (int rank = 0; rank < job->nranks; rank++) {
+        counts[rank] = pair_count(job, JOB_RANKS, rank);
+        offsets[rank] = end + (size_t)rank % 3;
+        end = offsets[rank] + counts[rank];
+    }
+    return end;
+}
+
 /* Elements of the send and of the receive buffer on this rank; 0: none is passed. */
 static void extents(struct job *job, size_t *send, size_t *recv)
 {
@@ -107,6 +119,14 @@ static void extents(struct job *job, size_t *send, size_t *recv)
     case JOB_ALLTOALLV:
         *send = lay_out(job, job->counts[0], job->counts[1], true);
         *recv = lay_out(job, job->counts[2], job->counts[3], false);
+        break;
+    case JOB_ALLGATHERV:
+        *recv = lay_out_blocks(job, job->counts[0], job->counts[1]);
+        *send = job->counts[0][job->rank];
+        break;
+    case JOB_REDUCE_SCATTERV:
+        *send = lay_out_blocks(job, job->counts[0], job->counts[1]);
+        *recv = job->counts[0][job->rank];
         break;
     case JOB_BARRIER:
         *send = *recv = 0;
@@ -172,16 +192,17 @@ static bool truly_in_place(const struct job *job)
 
 static void place_buffers(struct job *job)
 {
-    size_t mine = (size_t)job->rank * job->count * size_of(job);
+    bool any = job->kind == JOB_ALLGATHERV || job->kind == JOB_REDUCE_SCATTERV;
+    size_t mine = (any ? job->counts[1][job->rank] : (size_t)job->rank * job->count) * size_of(job);
     job->send = job->memory[0] + GUARD + job->send_skew;
     if (!truly_in_place(job)) {
         job->recv = job->memory[1] + GUARD + job->recv_skew;
         return;
     }
     job->recv = job->send;
-    if (job->kind == JOB_ALLGATHER || job->kind == JOB_GATHER)
+    if (job->kind == JOB_ALLGATHER || job->kind == JOB_ALLGATHERV || job->kind == JOB_GATHER)
         job->send += mine;
-    if (job->kind == JOB_REDUCE_SCATTER || job->kind == JOB_SCATTER)
+    if (job->kind == JOB_REDUCE_SCATTER || job->kind == JOB_REDUCE_SCATTERV || job->kind == JOB_SCATTER)
         job->recv += mine;
 }
 
@@ -212,6 +233,15 @@ static void fill_send(const struct job *job, unsigned char *to)
         for (int peer = 0; peer < job->nranks; peer++)
             data_fill(to + job->counts[1][peer] * size_of(job), &table, shift_of(peer), job->counts[0][peer]);
         return;
+    case JOB_ALLGATHERV:
+        data_input(&table, job->type, DATA_COPY, job->rank, job->seed);
+        data_fill(to, &table, shift_of(0), job->counts[0][job->rank]);
+        return;
+    case JOB_REDUCE_SCATTERV:
+        data_input(&table, job->type, job->op, job->rank, job->seed);
+        for (int block = 0; block < job->nranks; block++)
+            data_fill(to + job->counts[1][block] * size_of(job), &table, shift_of(block), job->counts[0][block]);
+        return;
     case JOB_ALLTOALL:
     case JOB_REDUCE_SCATTER:
         fill_blocks(job, to, job->nranks);
@@ -227,6 +257,10 @@ static void fill_send(const struct job *job, unsigned char *to)
 void job_prepare(struct job *job, tutti_comm_t comm, int rank, int nranks)
 {
     size_t send, recv;
+    if (job->kind == JOB_SCAN && gpu_wanted())
+        job->kind = JOB_ALLREDUCE; /* GPUs do not scan */
+    if (job->kind == JOB_SCAN && job->op == TUTTI_AVG)
+        job->op = TUTTI_SUM;
     job->comm = comm;
     job->rank = rank;
     job->nranks = nranks;
@@ -271,6 +305,11 @@ static tutti_result_t issue_reduction(struct job *job, tutti_stream_t stream)
         return tutti_allreduce(job->send, job->recv, job->count, job->type, job->handle, job->comm, stream);
     case JOB_REDUCE:
         return tutti_reduce(job->send, job->recv, job->count, job->type, job->handle, job->root, job->comm, stream);
+    case JOB_SCAN:
+        return tutti_scan(job->send, job->recv, job->count, job->type, job->handle, job->comm, stream);
+    case JOB_REDUCE_SCATTERV:
+        return tutti_reduce_scatterv(job->send, job->counts[0], job->counts[1], job->recv, job->type, job->handle,
+                                     job->comm, stream);
     default:
         return tutti_reduce_scatter(job->send, job->recv, job->count, job->type, job->handle, job->comm, stream);
     }
@@ -284,6 +323,8 @@ tutti_result_t job_issue(struct job *job, tutti_stream_t stream)
         return tutti_broadcast(job->send, job->recv, job->count, job->type, job->root, job->comm, stream);
     case JOB_ALLGATHER:
         return tutti_allgather(job->send, job->recv, job->count, job->type, job->comm, stream);
+    case JOB_ALLGATHERV:
+        return tutti_allgatherv(job->send, job->recv, c[0], c[1], job->type, job->comm, stream);
     case JOB_GATHER:
         return tutti_gather(job->send, job->recv, job->count, job->type, job->root, job->comm, stream);
     case JOB_SCATTER:
@@ -312,13 +353,16 @@ static void expect_block(const struct job *job, unsigned char *to, int from, int
 static void expect_reduced(const struct job *job, unsigned char *to)
 {
     struct data_table table;
-    data_result(&table, job->type, job->op, job->nranks, job->seed);
-    data_fill(to, &table, job->kind == JOB_REDUCE_SCATTER ? shift_of(job->rank) : 0, job->count);
+    bool any = job->kind == JOB_REDUCE_SCATTERV, part = any || job->kind == JOB_REDUCE_SCATTER;
+    data_result(&table, job->type, job->op, job->kind == JOB_SCAN ? job->rank + 1 : job->nranks, job->seed);
+    data_fill(to, &table, part ? shift_of(job->rank) : 0, any ? job->counts[0][job->rank] : job->count);
 }
 
 static void expect_from_all(const struct job *job, unsigned char *to)
 {
-    for (int from = 0; from < job->nranks; from++) {
+    for (int from = 0; job->kind == JOB_ALLGATHERV && from < job->nranks; from++)
+        expect_block(job, to + job->counts[1][from] * size_of(job), from, 0, job->counts[0][from]);
+    for (int from = 0; job->kind != JOB_ALLGATHERV && from < job->nranks; from++) {
         int block = job->kind == JOB_ALLTOALL || job->kind == JOB_ALLTOALLV ? job->rank : 0;
         size_t count = job->kind == JOB_ALLTOALLV ? job->counts[2][from] : job->count;
         size_t offset = job->kind == JOB_ALLTOALLV ? job->counts[3][from] : job->count * (size_t)from;
@@ -353,6 +397,8 @@ static void expect(const struct job *job, unsigned char *to)
         break;
     case JOB_ALLREDUCE:
     case JOB_REDUCE_SCATTER:
+    case JOB_REDUCE_SCATTERV:
+    case JOB_SCAN:
         expect_reduced(job, to);
         break;
     default:
@@ -405,7 +451,7 @@ static bool check_recv(const struct job *job)
     if (joint)
         fill_send(job, want + (job->send - start));
     /* what an in-place reduce_scatter leaves in the other blocks is not said */
-    if (joint && job->kind == JOB_REDUCE_SCATTER)
+    if (joint && (job->kind == JOB_REDUCE_SCATTER || job->kind == JOB_REDUCE_SCATTERV))
         memcpy(want, start, bytes);
     expect(job, want + recv_at);
     bool right = compare(job, start, want, bytes, "wrong result");

@@ -11,9 +11,12 @@
 enum job_kind {
     JOB_ALLREDUCE,
     JOB_REDUCE,
-    JOB_REDUCE_SCATTER, /* these reduce */
+    JOB_REDUCE_SCATTER,
+    JOB_REDUCE_SCATTERV,
+    JOB_SCAN, /* these reduce */
     JOB_BROADCAST,
     JOB_ALLGATHER,
+    JOB_ALLGATHERV,
     JOB_GATHER,
     JOB_SCATTER,
     JOB_ALLTOALL,
@@ -40,7 +43,7 @@ struct job {
     unsigned char *send, *recv; /* what the user passes */
     unsigned char *memory[2];   /* of send and of recv; [1] NULL when in place */
     size_t bytes[2];
-    size_t counts[4][JOB_RANKS]; /* alltoallv: send counts, offsets, recv counts, offsets */
+    size_t counts[4][JOB_RANKS]; /* alltoallv: send counts, offsets, recv counts, offsets; others: counts, offsets */
 };
 
 const char *job_name(enum job_kind kind);

@@ -39,6 +39,9 @@ static const struct way ways[] = {
     {"broadcast of 50000 float, root 0", "broadcast", 50000, TUTTI_FLOAT32, TUTTI_SUM, 0},
     {"allgather of 16 float", "allgather", COUNT, TUTTI_FLOAT32, TUTTI_SUM, 0},
     {"reduce_scatter of 16 float, sum", "reduce_scatter", COUNT, TUTTI_FLOAT32, TUTTI_SUM, 0},
+    {NULL, "scan", COUNT, TUTTI_FLOAT32, TUTTI_SUM, 0},
+    {NULL, "scan", COUNT, TUTTI_FLOAT32, TUTTI_MAX, 0}, /* rank 0 only sends, and may be in the barrier already */
+    {"alltoallv of float", "allgatherv", 5, TUTTI_FLOAT32, TUTTI_SUM, 0},
     {"alltoall of 16 float", "alltoall", COUNT, TUTTI_FLOAT32, TUTTI_SUM, 0},
     {"alltoallv of float", "alltoallv", COUNT, TUTTI_FLOAT32, TUTTI_SUM, 0},
     {"alltoallv of float", "alltoallv", 9, TUTTI_FLOAT32, TUTTI_SUM, 0},
@@ -75,6 +78,10 @@ static tutti_result_t call(const struct way *way, int rank, tutti_comm_t comm)
         return tutti_allgather(in, out, n, way->type, comm, NULL);
     if (is(way, "reduce_scatter"))
         return tutti_reduce_scatter(in, out, n, way->type, way->op, comm, NULL);
+    if (is(way, "scan"))
+        return tutti_scan(in, out, n, way->type, way->op, comm, NULL);
+    if (is(way, "allgatherv"))
+        return tutti_allgatherv(in, out, counts, offsets, way->type, comm, NULL);
     if (is(way, "alltoall"))
         return tutti_alltoall(in, out, n, way->type, comm, NULL);
     if (is(way, "alltoallv"))

@@ -36,6 +36,18 @@ def reductions(comm):
             out = numpy.empty(5, kind)
             comm.reduce_scatter(inputs[me], out, op)
             same(out, expected[5 * me:5 * me + 5], f"reduce_scatter {op} {kind}")
+            out = numpy.empty(5 * n, kind)
+            comm.scan(inputs[me], out, op)
+            so_far = fold(inputs[:me + 1], axis=0, **({"dtype": kind} if op in ("sum", "prod") else {}))
+            same(out, so_far, f"scan {op} {kind}")
+            out = inputs[me].copy()
+            comm.scan(out, op=op)
+            same(out, so_far, f"scan in place {op} {kind}")
+            counts = [2 * r % 5 for r in range(n)]  # rank 0 has nothing
+            start = sum(counts[:me])
+            out = numpy.empty(counts[me], kind)
+            comm.reduce_scatterv(inputs[me], out, counts, op=op)
+            same(out, expected[start:start + counts[me]], f"reduce_scatterv {op} {kind}")
     mean = numpy.array([me, 2.0 * me])
     comm.allreduce(mean, op="avg")
     same(mean, [(n - 1) / 2, n - 1], "average")
@@ -64,6 +76,13 @@ def movements(comm):
         out = numpy.empty(4, kind)
         comm.scatter(inputs[0] if me == 0 else None, out)
         same(out, inputs[0][4 * me:4 * me + 4], f"scatter {kind}")
+        counts, offsets = [2 * r % 5 for r in range(n)], [5 * r + 1 for r in range(n)]
+        out = numpy.zeros(5 * n + 1, kind)
+        comm.allgatherv(inputs[me][:counts[me]].copy(), out, counts, offsets)
+        expected = numpy.zeros_like(out)
+        for r in range(n):
+            expected[offsets[r]:offsets[r] + counts[r]] = inputs[r][:counts[r]]
+        same(out, expected, f"allgatherv {kind}")
     for kind in ("float32", "complex64"):  # rank r gets r + 1 elements of each
         sent = numpy.concatenate([numpy.full(r + 1, 10 * me + r, kind) for r in range(n)])
         out = numpy.empty(n * (me + 1), kind)

@@ -303,6 +303,43 @@ class Communicator:
         arguments = (here.address, there.address, there.count, here.type, self._operator(op, here))
         return self._issue("reduce_scatter", arguments, (here, there), wait, stream)
 
+    def scan(self, send: Any, recv: Any = None, op: str | Op = "sum", *, wait: bool = True,
+             stream: int | None = None) -> Work:
+        """recv = op over ranks 0 to this one of send. Without recv the result replaces send."""
+        here, there = self._pair(send, recv)
+        arguments = (here.address, there.address, here.count, here.type, self._operator(op, here))
+        return self._issue("scan", arguments, (here, there), wait, stream)
+
+    def allgatherv(self, send: Any, recv: Any, counts: Sequence[int], offsets: Sequence[int] | None = None, *,
+                   wait: bool = True, stream: int | None = None) -> Work:
+        """Rank r's counts[r] elements come to recv, offsets[r] on.
+        Without offsets the blocks lie one behind the other."""
+        here, there = self._place(send, "send"), self._place(recv, "recv", True)
+        blocks = self._own_block(here, "send", there, "recv", counts, offsets)
+        arguments = (here.address, there.address, *blocks, there.units()[1])
+        return self._issue("allgatherv", arguments, (here, there), wait, stream)
+
+    def reduce_scatterv(self, send: Any, recv: Any, counts: Sequence[int], offsets: Sequence[int] | None = None,
+                        op: str | Op = "sum", *, wait: bool = True, stream: int | None = None) -> Work:
+        """recv = op over ranks of the counts[rank] elements of send from offsets[rank] on.
+        Offsets as in allgatherv."""
+        here, there = self._place(send, "send"), self._place(recv, "recv", True)
+        number = self._operator(op, here)
+        blocks = self._own_block(there, "recv", here, "send", counts, offsets)
+        arguments = (here.address, *blocks, there.address, here.type, number)
+        return self._issue("reduce_scatterv", arguments, (here, there), wait, stream)
+
+    def _own_block(self, own: Buffer, argument: str, all_blocks: Buffer, name: str, counts: Sequence[int],
+                   offsets: Sequence[int] | None) -> tuple[Any, Any]:
+        """The arrays of a call in which one buffer is this rank's block and the other has a block for each rank."""
+        if own.name != all_blocks.name:
+            raise TypeError(f"{argument} is of type {own.name}, {name} of {all_blocks.name}")
+        blocks = self._blocks(all_blocks, name, counts, offsets)
+        if own.count != counts[self.rank]:
+            raise ValueError(f"{argument} has {own.count} elements; "
+                             f"the block of rank {self.rank} has {counts[self.rank]}")
+        return blocks
+
     def alltoall(self, send: Any, recv: Any, *, wait: bool = True, stream: int | None = None) -> Work:
         """Both hold a block for each rank: this rank's block r goes to rank r,
         whose block for this rank arrives as block r."""
