@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -419,7 +420,8 @@ int launch(const struct launch *job)
             stop(&launcher);
         watch(&launcher);
     } else {
-        launcher.code = failure(job->command, "cannot prepare %d ranks: %s", job->size, strerror(errno));
+        launcher.code = failure(job->command, "cannot prepare %d ranks: %s", job->size,
+                                *error_last() ? error_last() : strerror(errno));
     }
     launcher_close(&launcher, &before);
     return launcher.code;

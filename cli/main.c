@@ -2,6 +2,7 @@
 /* The tutti program: finds the command, here or as a program tutti-COMMAND, and runs it. */
 #include "cli.h"
 
+#include "base/standard.h"
 #include "tutti/tutti.h"
 
 #include <limits.h>
@@ -132,6 +133,7 @@ static int cmd_version(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    standard_hold();
     if (argc < 2) {
         list_commands(stderr);
         return EXIT_USAGE;

@@ -3,8 +3,10 @@
  * The id through PMIx, which Open MPI's launcher (and Slurm's, if asked) offers. The library is opened when needed, so
  * that tutti runs without it. PMIx counts its users: an MPI in the same process is not disturbed.
  */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/param.h"
 #include "bootstrap/env_kind.h"
 
 #include <dlfcn.h>
@@ -18,7 +20,6 @@ struct pmix {
     pmix_status_t (*finalize)(const pmix_info_t *, size_t);
     pmix_status_t (*put)(pmix_scope_t, const char *, pmix_value_t *);
     pmix_status_t (*commit)(void);
-    pmix_status_t (*fence)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t);
     pmix_status_t (*get)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t, pmix_value_t **);
     const char *(*text)(pmix_status_t);
     void (*forget)(pmix_value_t *, size_t); /* may be absent */
@@ -33,11 +34,10 @@ static bool load(struct pmix *p)
     *(void **)&p->finalize = dlsym(p->library, "PMIx_Finalize");
     *(void **)&p->put = dlsym(p->library, "PMIx_Put");
     *(void **)&p->commit = dlsym(p->library, "PMIx_Commit");
-    *(void **)&p->fence = dlsym(p->library, "PMIx_Fence");
     *(void **)&p->get = dlsym(p->library, "PMIx_Get");
     *(void **)&p->text = dlsym(p->library, "PMIx_Error_string");
     *(void **)&p->forget = dlsym(p->library, "PMIx_Value_free");
-    return p->init && p->finalize && p->put && p->commit && p->fence && p->get && p->text;
+    return p->init && p->finalize && p->put && p->commit && p->get && p->text;
 }
 
 static tutti_result_t refused(const struct pmix *p, const char *what, pmix_status_t status)
@@ -60,10 +60,31 @@ static tutti_result_t publish(const struct pmix *p, struct env_identity *out, co
     return status == PMIX_SUCCESS ? TUTTI_SUCCESS : refused(p, "cannot publish the unique id", status);
 }
 
-static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *zero, struct env_identity *out, const char *key)
+/* Launchers answer when rank 0 has published; that of Open MPI 4 says at once what it has of an earlier generation. */
+static pmix_status_t await(const struct pmix *p, const pmix_proc_t *from, const char *key, pmix_value_t **value)
 {
+    const struct timespec pause = {.tv_nsec = 10 * (long)NS_PER_MS};
+    uint64_t deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
+    pmix_info_t patience;
+    pmix_status_t status;
+    memset(&patience, 0, sizeof patience);
+    snprintf(patience.key, sizeof patience.key, "%s", PMIX_TIMEOUT);
+    patience.value.type = PMIX_INT;
+    do {
+        patience.value.data.integer = clock_left_ms(deadline) / 1000 + 1;
+        status = p->get(from, key, &patience, 1, value);
+        if (status == PMIX_ERR_NOT_FOUND)
+            nanosleep(&pause, NULL);
+    } while (status == PMIX_ERR_NOT_FOUND && !clock_passed(deadline));
+    return status;
+}
+
+static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out, const char *key)
+{
+    pmix_proc_t zero = *me;
     pmix_value_t *value = NULL;
-    pmix_status_t status = p->get(zero, key, NULL, 0, &value);
+    zero.rank = 0;
+    pmix_status_t status = await(p, &zero, key, &value);
     if (status != PMIX_SUCCESS)
         return refused(p, "cannot read the unique id of rank 0", status);
     bool fine = value->type == PMIX_STRING && value->data.string && env_id_from_text(value->data.string, &out->id);
@@ -72,25 +93,13 @@ static tutti_result_t read_id(const struct pmix *p, const pmix_proc_t *zero, str
     return fine ? TUTTI_SUCCESS : error_set(TUTTI_REMOTE_ERROR, "PMIx: rank 0 published no unique id");
 }
 
+/* Without a fence: Open MPI 5 counts a process that has finalized as gone, and fails the next fence of the others. */
 static tutti_result_t exchange(const struct pmix *p, const pmix_proc_t *me, struct env_identity *out,
                                unsigned generation)
 {
     char key[64];
-    pmix_proc_t zero = *me, all = *me;
-    pmix_info_t collect;
-    bool yes = true;
     snprintf(key, sizeof key, "tutti.id.%u", generation);
-    zero.rank = 0;
-    all.rank = PMIX_RANK_WILDCARD;
-    tutti_result_t result = out->rank == 0 ? publish(p, out, key) : TUTTI_SUCCESS;
-    memset(&collect, 0, sizeof collect);
-    snprintf(collect.key, sizeof collect.key, "%s", PMIX_COLLECT_DATA);
-    collect.value.type = PMIX_BOOL;
-    collect.value.data.flag = yes;
-    pmix_status_t status = p->fence(&all, 1, &collect, 1);
-    if (result == TUTTI_SUCCESS && status != PMIX_SUCCESS)
-        return refused(p, "the fence failed", status);
-    return result != TUTTI_SUCCESS || out->rank == 0 ? result : read_id(p, &zero, out, key);
+    return out->rank == 0 ? publish(p, out, key) : read_id(p, me, out, key);
 }
 
 /* Init and finalize are counted by PMIx, so that an MPI in this process, or a second call of ours, is not disturbed. */

@@ -136,6 +136,8 @@ static tutti_result_t take(struct tutti_comm *comm, int what, int rank, int *fd)
     struct team *team = comm->team;
     struct link *link = NULL;
     *fd = engine_take_shared(comm->engine, key_of(comm, what, team->rank));
+    if (*fd == SHARED_NO_ROOM)
+        return error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free for shared memory; raise ulimit -n");
     if (*fd >= 0)
         return TUTTI_SUCCESS;
     tutti_result_t result = team_is_here(team, rank) ? TUTTI_SUCCESS : team_link(team, rank, &link);

@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "base/futex.h"
 #include "base/list.h"
+#include "base/memory.h"
 #include "base/param.h"
 
 #include <errno.h>
@@ -78,14 +79,10 @@ tutti_result_t arena_create(int nranks, int *fd)
         slots *= 2;
     size_t slot_size = sizeof(struct slot) + arena_payload(nranks);
     layout(&arena, nranks, slots, slot_size);
-    int memory = memfd_create("tutti-arena", MFD_CLOEXEC);
-    if (memory < 0 || ftruncate(memory, (off_t)arena.size) < 0) {
-        tutti_result_t result =
-            error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", arena.size, strerror(errno));
-        if (memory >= 0)
-            close(memory);
+    int memory;
+    tutti_result_t result = memory_make(arena.size, &memory);
+    if (result != TUTTI_SUCCESS)
         return result;
-    }
     struct arena_head head = {.magic = ARENA_MAGIC, .nranks = (uint32_t)nranks, .slots = slots, .slot_size = slot_size};
     head.finished = UINT32_MAX;
     if (pwrite(memory, &head, sizeof head, 0) != (ssize_t)sizeof head) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/param.h"
+#include "base/standard.h"
 #include "engine/shared.h"
 #include "engine/team.h"
 #include "path/path.h"
@@ -112,7 +113,7 @@ static void memory_shared(void *context, struct link *link, uint64_t key, int fd
         close(fd);
         return;
     }
-    *shared = (struct shared_fd){.key = key, .fd = fd};
+    *shared = (struct shared_fd){.key = key, .fd = fd >= 0 ? fd : SHARED_NO_ROOM};
     list_push(&engine->shared, &shared->node);
 }
 
@@ -128,7 +129,7 @@ int engine_take_shared(struct engine *engine, uint64_t key)
         free(shared);
         return fd;
     }
-    return -1;
+    return SHARED_NOT_YET;
 }
 
 /* Where one thread sleeps: on the poller, and on a descriptor of its own for what others have taken from the poller
@@ -521,6 +522,7 @@ tutti_result_t engine_acquire_more(int index, struct engine **out)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     struct pooled *pooled = &pool[index];
+    standard_hold();
     pthread_mutex_lock(&global_lock);
     if (!pooled->engine)
         result = engine_new(index, &pooled->engine);

@@ -29,7 +29,7 @@ struct team;
 struct shared_fd {
     struct list node;
     uint64_t key;
-    int fd;
+    int fd; /* or SHARED_NO_ROOM */
 };
 
 /* Processes of which others say that they are gone, the newest ones. */
@@ -114,7 +114,9 @@ void engine_assist(struct engine *engine);
 /* An operation was left unfinished by a caller that goes away: sees that the thread will look after it. */
 void engine_notice(struct engine *engine);
 
-/* Takes a shared descriptor out of the table; -1 if it has not come. Under the lock. */
+/* Takes a shared descriptor out of the table. Under the lock. SHARED_NO_ROOM: it was sent, and this process may open no
+ * more. */
+enum { SHARED_NOT_YET = -1, SHARED_NO_ROOM = -2 };
 int engine_take_shared(struct engine *engine, uint64_t key);
 
 #endif

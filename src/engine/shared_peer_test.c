@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pointers to the buffers of many peers at once, and what becomes of them; whose memory cross-memory attach reads. */
 #include "engine/shared_peer.h"
-#include "transport/shm/memory.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -79,7 +79,7 @@ struct link_owner {
     void (*lost)(void *context, struct link *link);
     /* The peer says that a communicator has failed. */
     void (*aborted)(void *context, uint64_t comm, const struct wire_abort *abort);
-    /* The peer shares memory under a key; the owner takes the descriptor. */
+    /* The peer shares memory under a key; the owner takes the descriptor. -1: this process may open no more. */
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
     /* The peer waits in a call: WIRE_CALL. May be NULL. */
     void (*called)(void *context, struct link *link, const struct wire_message *head, const struct wire_begun *begun);

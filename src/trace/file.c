@@ -2,6 +2,7 @@
 /* Making the black box's file without ever being killed for it: by a full disk, by a size limit, by another's file. */
 #include "trace/file.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "wire/boxfile.h"
 #include "wire/boxread.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,13 +31,6 @@ void trace_file_identify(struct wire_box_header *header)
     for (size_t i = 0; i + 1 < got; i++)
         if (!header->command[i])
             header->command[i] = ' ';
-}
-
-/* A file beyond RLIMIT_FSIZE would raise SIGXFSZ. */
-static bool within_limit(size_t bytes)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
 }
 
 /* By an earlier program of this very process: in another PID namespace the pid is somebody else's. */
@@ -85,9 +78,7 @@ static int allocate(int fd, size_t offset, size_t bytes)
 static int prepare(struct trace_file *file, size_t room)
 {
     file->marked = boxfile_mark(file->fd);
-    if (!within_limit(file->bytes))
-        return EFBIG;
-    if (ftruncate(file->fd, (off_t)file->bytes) != 0)
+    if (file_grow(file->fd, file->bytes) != 0)
         return errno;
     int code = allocate(file->fd, 0, room);
     if (code)

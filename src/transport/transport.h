@@ -70,7 +70,7 @@ struct transport_owner {
     void (*sent)(struct lane *lane, uint64_t token);
     /* msg() or put() refused for want of room, and there is room again. */
     void (*writable)(struct lane *lane);
-    /* A descriptor came from the peer by share(); the owner must close it. */
+    /* A descriptor came from the peer by share(); the owner must close it. -1: this process may open no more. */
     void (*shared)(struct lane *lane, uint64_t key, int fd);
     /* The transport takes memory for its lanes, or gives it back: so many bytes more. NULL: the owner does not count.
      */

@@ -264,6 +264,26 @@ class Processes(unittest.TestCase):
         self.assertIn("cannot go on: Invalid argument; killing all ranks", err)
         self.expect_all_gone(pids)
 
+    @unittest.skipIf(EMULATOR, "the emulator has descriptors of its own")
+    def test_without_standard_descriptors(self):
+        with tempfile.NamedTemporaryFile("r") as said:
+            script = f"cd /proc/$PPID/fd && readlink 0 1 2 >'{said.name}'"
+            subprocess.run([TUTTI, "run", "-n", "1", "--", "sh", "-c", script], timeout=DEADLINE,
+                           preexec_fn=lambda: os.closerange(0, 3))
+            self.assertEqual(said.read().split(), ["/dev/null"] * 3)
+
+    @unittest.skipIf(EMULATOR, "tutti perf starts itself")
+    def test_files_and_shared_memory_that_may_not_grow(self):
+        for transport, expected in (("shm", 1), ("tcp", 0)):
+            with self.subTest(transport=transport):
+                done = subprocess.run([TUTTI, "perf", "allreduce", "-np", "2", "-b", "8", "-e", "8", "-n", "1"],
+                                      capture_output=True, text=True, timeout=DEADLINE,
+                                      env={**os.environ, "TUTTI_TRANSPORT": transport, "TUTTI_INIT_TIMEOUT": "20s"},
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+                self.assertEqual(done.returncode, expected, done.stderr)
+                self.assertIn("File too large", done.stderr)
+                self.assertNotIn("signal", done.stderr)  # SIGXFSZ
+
 
 class Env(unittest.TestCase):
     def test_value_and_source(self):

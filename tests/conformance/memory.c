@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/param.h"
 #include "suite.h"
-#include "transport/shm/memory.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -140,6 +140,34 @@ static void one_has_no_memory(struct family *family, int rank, tutti_comm_t comm
     splits_again(family, rank, comm);
 }
 
+/* Opens no descriptor more than it has: what ranks share comes to it, and cannot be taken. */
+static void limit_descriptors(bool on)
+{
+    static struct rlimit before;
+    struct rlimit limit;
+    if (on)
+        getrlimit(RLIMIT_NOFILE, &before);
+    limit = before;
+    if (on)
+        limit.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void one_has_no_descriptor(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_comm_t child = NULL;
+    struct job first = {.kind = JOB_ALLREDUCE, .type = TUTTI_INT32, .count = 10};
+    family_job(family, rank, rank, family->count, comm, &first); /* now there are links */
+    if (rank == 1)
+        limit_descriptors(true);
+    tutti_result_t result =
+        family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : tutti_comm_split(comm, 0, 0, &child, NULL);
+    family_end(family, rank, NULL, result);
+    if (rank == 1)
+        limit_descriptors(false);
+    splits_again(family, rank, comm);
+}
+
 /* Late enough for the others to wait in the call. */
 static void die_late(void)
 {
@@ -533,6 +561,15 @@ int main(int argc, char **argv)
     };
     static const struct scenario scarce = {"no memory",        one_has_no_memory, 4, -1,   0,
                                            TUTTI_REMOTE_ERROR, {"rank 1"},        1, false};
+    struct scenario crowded = {"no descriptor",
+                               one_has_no_descriptor,
+                               4,
+                               -1,
+                               0,
+                               TUTTI_REMOTE_ERROR,
+                               {"no descriptor is free for shared memory"},
+                               1,
+                               false};
     struct scenario killed = {"a kill at any moment",
                               makes_until_death,
                               4,
@@ -556,6 +593,8 @@ int main(int argc, char **argv)
         try_scenario(&all[i], seed);
     if (!SANITIZED && strcmp(transport, "shm") == 0)
         try_scenario(&scarce, seed);
+    for (; strcmp(transport, "shm") == 0 && crowded.variant < 2; crowded.variant++)
+        try_scenario(&crowded, seed);
     for (int i = 0; i < (quick ? 4 : 16); i++) {
         killed.variant = i;
         try_scenario(&killed, seed + (uint64_t)i);

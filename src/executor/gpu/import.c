@@ -174,16 +174,18 @@ static bool answer(struct gpu *gpu, int peer, int offer)
     const struct cuda_handle handle = place->buffer.handle;
     struct import *import = NULL;
     tutti_result_t result = TUTTI_SUCCESS;
-    int fd = -1;
+    int fd = SHARED_NOT_YET;
     replace(gpu, peer, offer);
-    if (handle.how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(gpu, place->key)) < 0)
+    if (handle.how == CUDA_BY_DESCRIPTOR && (fd = take_descriptor(gpu, place->key)) == SHARED_NOT_YET)
         return false;
     bool open = handle.how == CUDA_BY_IPC && idle_any(retire_stale, &handle);
-    if (handle.how)
+    if (fd == SHARED_NO_ROOM)
+        result = error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free; raise ulimit -n");
+    else if (handle.how)
         result = map(gpu, peer, &handle, fd, &import);
     if (fd >= 0)
         close(fd);
-    if (result != TUTTI_SUCCESS && may_become_mapped(gpu, &handle, open)) {
+    if (result != TUTTI_SUCCESS && fd != SHARED_NO_ROOM && may_become_mapped(gpu, &handle, open)) {
         log_trace("cannot map %llu bytes of rank %d yet: %s", (unsigned long long)handle.size, peer, error_last());
         return false;
     }

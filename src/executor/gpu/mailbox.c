@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,16 +36,7 @@ size_t mailbox_size(int nranks)
 
 tutti_result_t mailbox_create(int nranks, int *fd)
 {
-    int memory = memfd_create("tutti-mailbox", MFD_CLOEXEC);
-    if (memory < 0 || ftruncate(memory, (off_t)mailbox_size(nranks)) < 0) {
-        tutti_result_t result =
-            error_set(TUTTI_SYSTEM_ERROR, "no shared memory of %zu bytes: %s", mailbox_size(nranks), strerror(errno));
-        if (memory >= 0)
-            close(memory);
-        return result;
-    }
-    *fd = memory;
-    return TUTTI_SUCCESS;
+    return memory_make(mailbox_size(nranks), fd);
 }
 
 tutti_result_t mailbox_map(int fd, int nranks, struct mailbox **out)

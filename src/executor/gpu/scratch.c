@@ -94,10 +94,14 @@ static tutti_result_t take_descriptor(struct gpu *gpu, int peer, enum scratch_ki
     struct engine *engine = gpu->team->engine;
     uint64_t deadline = clock_deadline_ms(ARRIVE_MS);
     tutti_result_t failure = TUTTI_SUCCESS;
-    for (*fd = -1; *fd < 0 && failure == TUTTI_SUCCESS; failure = *fd < 0 ? gpu_failure(gpu) : TUTTI_SUCCESS) {
+    for (*fd = SHARED_NOT_YET; *fd < 0 && failure == TUTTI_SUCCESS;
+         failure = *fd < 0 ? gpu_failure(gpu) : TUTTI_SUCCESS) {
         lock_take(&engine->lock);
         *fd = engine_take_shared(engine, key_of(gpu, peer, gpu->rank, kind));
         lock_release(&engine->lock);
+        if (*fd == SHARED_NO_ROOM)
+            return error_set(TUTTI_SYSTEM_ERROR, "no descriptor is free for the memory of rank %d; raise ulimit -n",
+                             peer);
         if (*fd < 0 && clock_passed(deadline))
             return error_set(TUTTI_REMOTE_ERROR, "no descriptor of the device memory of rank %d came in %d s", peer,
                              ARRIVE_MS / 1000);

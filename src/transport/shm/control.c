@@ -74,14 +74,6 @@ static void welcomed(struct shm_lane *lane, const struct shm_notice *notice, int
     shm->base.owner.up(&lane->base.lane);
 }
 
-static void shared(struct shm_lane *lane, uint64_t key, int fd)
-{
-    if (fd < 0)
-        shm_fail(lane, "the peer shared a descriptor that did not come (are too many open here?)", 0);
-    else
-        lane->base.lane.transport->owner.shared(&lane->base.lane, key, fd);
-}
-
 static void handle(struct shm_lane *lane, const struct shm_notice *notice, int fds[ACCEPTOR_FDS])
 {
     if (notice->magic != SHM_MAGIC || (!lane->base.up && notice->type != SHM_WELCOME && notice->type != SHM_DECLINE)) {
@@ -96,7 +88,7 @@ static void handle(struct shm_lane *lane, const struct shm_notice *notice, int f
         shm_fail(lane, "the peer is connecting this lane itself", EALREADY);
         break;
     case SHM_SHARE:
-        shared(lane, notice->key, take(fds, 0));
+        lane->base.lane.transport->owner.shared(&lane->base.lane, notice->key, take(fds, 0));
         break;
     case SHM_REGION:
         shm_peer_region(lane->peer, (uint32_t)notice->key, notice->size, take(fds, 0));

@@ -3,7 +3,7 @@
 #include "transport/shm/import.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "transport/shm/memory.h"
+#include "base/memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/param.h"
-#include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* What lanes to the same process have in common: its page and bell, and whether its memory can be reached by attach. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/param.h"
-#include "transport/shm/memory.h"
 #include "transport/shm/shm.h"
 
 #include <errno.h>

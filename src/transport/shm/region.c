@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/list.h"
-#include "transport/shm/memory.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/shm/region.h"
-#include "transport/shm/memory.h"
+#include "base/memory.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/param.h"
-#include "transport/shm/memory.h"
 #include "transport/shm/region.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * so many lanes share it, and one alone may have the most. When too little is left, windows that had room enough for a
  * while are narrowed, and their pages given back.
  */
-#include "transport/shm/memory.h"
+#include "base/memory.h"
 #include "transport/shm/shm.h"
 
 #include "base/clock.h"

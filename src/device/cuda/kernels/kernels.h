@@ -184,10 +184,11 @@ KERNEL_SHARED uint64_t kernel_bulk_bytes(int nranks)
     return kernel_bulk_plain(nranks) + 2 * (uint64_t)(nranks > 1 ? nranks - 1 : 0) * lines;
 }
 
-/* Bytes of a slot for a chunk of plain data: with many peers each link needs less in flight. */
+/* Bytes of a slot for a chunk of plain data: long chunks take fewer fences; with many peers each link needs less in
+ * flight. */
 KERNEL_SHARED uint64_t kernel_plain_slot(int nranks)
 {
-    return (uint64_t)(nranks <= 2 ? 32 : 16) << 10;
+    return (uint64_t)(nranks <= 2 ? 64 : 16) << 10;
 }
 
 /* Bytes of a window: its words, and for every source room for short messages, for lines and for plain data. */

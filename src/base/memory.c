@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memfd_create with seals, and its substitute. */
-#include "transport/shm/memory.h"
+#include "base/memory.h"
+
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/log.h"
+#include "base/standard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +28,7 @@ static int make_file(size_t size)
     if (fd < 0)
         return -1;
     unlink(path);
-    int error = posix_fallocate(fd, 0, (off_t)size);
+    int error = file_grow(fd, size) == 0 ? posix_fallocate(fd, 0, (off_t)size) : errno;
     if (error) {
         close(fd);
         errno = error;
@@ -39,7 +42,7 @@ static int make_memfd(size_t size)
     int fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
-    if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (file_grow(fd, size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
     int error = errno;
     close(fd);
@@ -49,15 +52,16 @@ static int make_memfd(size_t size)
 
 tutti_result_t memory_make(size_t size, int *out)
 {
+    standard_hold();
     int fd = make_memfd(size);
-    if (fd < 0) {
+    if (fd < 0 && errno != EFBIG) {
         if (!atomic_exchange(&unsealed, true))
             log_info("no memfd here (%s): shared memory comes from /dev/shm", strerror(errno));
         fd = make_file(size);
     }
     if (fd < 0)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory in /dev/shm: %s", size,
-                         strerror(errno));
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory in /dev/shm: %s%s", size,
+                         strerror(errno), errno == EFBIG ? "; raise ulimit -f" : "");
     *out = fd;
     return TUTTI_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Anonymous memory that is shared by handing over its descriptor. */
-#ifndef TUTTI_TRANSPORT_SHM_MEMORY_H
-#define TUTTI_TRANSPORT_SHM_MEMORY_H
+#ifndef TUTTI_BASE_MEMORY_H
+#define TUTTI_BASE_MEMORY_H
 
 #include "tutti/tutti.h"
 
