@@ -4,11 +4,12 @@
 # What the build, the tests and the demo need from the distribution: this list is the only one.
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev \
   libibverbs-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev libprotobuf-c-dev \
-  protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev
+  protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev libpmix-dev
 CHECK_PACKAGES := clang clang-format-14 libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
   libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
-  prometheus python3-prometheus-client openssl cmake postgresql debhelper dh-python chrpath
+  prometheus python3-prometheus-client openssl cmake postgresql debhelper dh-python chrpath \
+  openmpi-bin mpich slurmctld slurmd slurm-client munge
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
@@ -22,7 +23,7 @@ SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 # Where `make install` puts what `make build` has made; DESTDIR stands before it, as packagers are used to.
 PREFIX ?= /usr/local
 
-.PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis docs clean torch
+.PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis docs clean openmpi torch
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib \
@@ -70,11 +71,20 @@ demo: build
 	@TUTTI_TRANSPORT=shm $(TUTTI) perf allreduce $(SWEEP)
 	@echo "== The same through TCP"
 	@TUTTI_TRANSPORT=tcp $(TUTTI) perf allreduce $(SWEEP)
+	@torch="$(firstword $(wildcard build-torch/bin/python) /usr/bin/python3)"; ! "$$torch" -c 'import torch' 2>/dev/null || \
+	  { echo "== PyTorch's DDP over tutti on 2 ranks" && PYTHONPATH=bindings/python LD_LIBRARY_PATH=$(BUILD)/lib \
+	  $(TUTTI) run -n 2 -- "$$torch" examples/ddp/train.py; }
 
 # Kernels for one kind of GPU: compiling them takes longest.
 check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false
 check: check-deps build $(if $(CHECK_TORCH),torch)
+	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
 	@tests/run_all.sh
+
+# Open MPI 5 for its tests: Debian 12 has version 4.
+openmpi:
+	@test -d build-openmpi || { echo "Fetching Open MPI 5"; /usr/bin/python3 -m venv build-openmpi; }
+	@test -x build-openmpi/bin/mpirun || build-openmpi/bin/python -m pip install -q openmpi==5.0.11
 
 # PyTorch for its tests: `make check CHECK_TORCH=1`. Without it they take Debian's python3-torch, if that is there.
 torch:

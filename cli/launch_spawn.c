@@ -26,6 +26,19 @@ static void put_address(const struct net_address *at, char out[NET_TEXT])
         inet_ntop(AF_INET6, &at->v6.sin6_addr, out, NET_TEXT);
 }
 
+/* Where rank 0 of PyTorch listens on all addresses: nobody may have this port on any of them. */
+static bool hold_master_port(struct meeting *meeting)
+{
+    struct net_address at = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT}};
+    if (net_reserve(&at, &meeting->held[1]) != TUTTI_SUCCESS) {
+        at = (struct net_address){.v4 = {.sin_family = AF_INET}};
+        if (net_reserve(&at, &meeting->held[1]) != TUTTI_SUCCESS)
+            return false;
+    }
+    meeting->port = net_port(&at);
+    return true;
+}
+
 /* The ports are held by bound sockets that do not listen: no other process gets them by chance, and the rank that sets
  * SO_REUSEADDR can still listen there. */
 bool meeting_open(struct meeting *meeting, bool near)
@@ -36,17 +49,12 @@ bool meeting_open(struct meeting *meeting, bool near)
     meeting->held[0] = meeting->held[1] = -1;
     if (!near && net_interfaces(&best, 1, &count) != TUTTI_SUCCESS)
         return false;
-    for (int i = 0; i < 2; i++) {
-        struct net_address at = best.address;
-        if (net_reserve(&at, &meeting->held[i]) != TUTTI_SUCCESS) {
-            meeting_close(meeting);
-            return false;
-        }
-        put_address(&at, meeting->address);
-        meeting->port = net_port(&at);
-        if (i == 0)
-            net_format(&at, meeting->id);
+    put_address(&best.address, meeting->address);
+    if (net_reserve(&best.address, &meeting->held[0]) != TUTTI_SUCCESS || !hold_master_port(meeting)) {
+        meeting_close(meeting);
+        return false;
     }
+    net_format(&best.address, meeting->id);
     if (random_bytes(secret, sizeof secret) != TUTTI_SUCCESS) {
         meeting_close(meeting);
         return false;

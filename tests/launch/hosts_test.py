@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of two hosts, which are network namespaces with a link between them.
 Usage: hosts_test.py TUTTI MEET_PLAIN FAULT_FOLDER [NAMES]"""
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ sys.path.insert(0, sys.argv[3])
 from links import Other, ip, run_alone  # noqa: E402
 
 TUTTI, MEET = map(os.path.abspath, sys.argv[1:3])
+OPEN_MPI_5 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build-openmpi/bin/mpirun")
 ODD = "one\\two\nthree \\n '\"$x"  # a value that a shell or a line may spoil
 DEADLINE = 120
 FOLDER = tempfile.TemporaryDirectory()
@@ -181,6 +184,27 @@ class Jobs(unittest.TestCase):
                               timeout=DEADLINE, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn('host here: no interface fits TUTTI_SOCKET_IFNAME="nosuch"', done.stderr)
+
+    def test_master_port_is_free_on_all_addresses(self):
+        """Most ports that the kernel may give are in use on another address, as outgoing connections are."""
+        path = "/proc/sys/net/ipv4/ip_local_port_range"
+        before = read(path)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("41000 41011")
+        try:
+            with contextlib.ExitStack() as stack:
+                for port in range(41000, 41009):
+                    other = stack.enter_context(socket.socket())
+                    other.bind(("127.0.0.2", port))
+                for _ in range(5):
+                    code, _, err = run(TUTTI, "run", "-n", "1", "--", sys.executable, "-c",
+                                       "import os, socket; one = socket.socket(); "
+                                       "one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); "
+                                       "one.bind(('', int(os.environ['MASTER_PORT']))); one.listen()")
+                    self.assertEqual(code, 0, err)
+        finally:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(before)
 
     def test_timeout(self):
         code, _, err = tutti("--timeout", "1", "--", "sleep", "1000")
@@ -351,6 +375,14 @@ class Others(unittest.TestCase):
                                  "--mca", "oob_tcp_if_include", "v0", "-x", "TUTTI_SOCKET_IFNAME",
                                  "-x", "MASTER_ADDR=10.83.0.1", *unset, MEET)
             # whatever the status: PMIx leaks, of which the address sanitizer complains
+            self.expect_met("Open MPI", out)
+
+    @unittest.skipUnless(os.path.exists(OPEN_MPI_5), "no Open MPI 5 here, see make openmpi: NOT tested")
+    def test_open_mpi_5(self):
+        for unset in ([], ["env", "-u", "PMIX_NAMESPACE"]):
+            _, out, _ = self.start(OPEN_MPI_5, "-H", "here:2,there:2", "--mca", "plm_rsh_agent", RSH,
+                                   "--mca", "prte_if_include", "v0", "-x", "TUTTI_SOCKET_IFNAME",
+                                   "-x", "MASTER_ADDR=10.83.0.1", *unset, MEET)
             self.expect_met("Open MPI", out)
 
     @unittest.skipUnless(shutil.which("mpirun.mpich"), "no MPICH here: meeting under it was NOT tested")

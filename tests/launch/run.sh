@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs a program under a launcher with 4 ranks and checks that each rank of the right kind met the others.
-# usage: run.sh LAUNCHER PROGRAM; exit 77: the launcher is not installed. MESON_EXE_WRAPPER: what runs programs of
-# another processor.
+# usage: run.sh LAUNCHER PROGRAM [LIBRARY THAT openmpi5-late PRELOADS]; exit 77: the launcher is not installed.
+# MESON_EXE_WRAPPER: what runs programs of another processor. Open MPI 5 is that of the folder build-openmpi, which
+# `make openmpi` fills, or the system's.
 # shellcheck disable=SC2086
 launcher=$1
 program=$2
@@ -15,6 +16,14 @@ missing()
 {
     echo "SKIPPED: $1 is not installed; meeting under it was NOT tested" >&2
     exit 77
+}
+
+open_mpi_5()
+{
+    for mpirun in "$(dirname "$0")/../../build-openmpi/bin/mpirun" mpirun; do
+        "$mpirun" --version 2>/dev/null | grep -q "(Open MPI) 5" && return
+    done
+    missing "Open MPI 5"
 }
 
 free_port()
@@ -33,6 +42,15 @@ openmpi | openmpi-nopmix)
         out=$(timeout 120 mpirun.openmpi --oversubscribe -n $n env -u PMIX_NAMESPACE $MESON_EXE_WRAPPER "$program" 2>&1)
     fi
     ;;
+openmpi5 | openmpi5-nopmix | openmpi5-late)
+    open_mpi_5
+    kind="Open MPI"
+    without=""
+    [ "$launcher" != openmpi5-nopmix ] || without="env -u PMIX_NAMESPACE"
+    [ "$launcher" != openmpi5-late ] || without="env LD_PRELOAD=$3 MEET_ONLY_FIND=1"
+    # By slot: else this launcher numbers the ranks of a host in another order than those of the job.
+    out=$(timeout 120 "$mpirun" --map-by slot:OVERSUBSCRIBE -n $n $without $MESON_EXE_WRAPPER "$program" 2>&1)
+    ;;
 mpich)
     command -v mpirun.mpich >/dev/null || missing mpirun.mpich
     kind="PMI"
@@ -46,7 +64,7 @@ torchrun)
         --master_addr=127.0.0.1 --master_port="$(free_port 0)" $MESON_EXE_WRAPPER "$program" 2>&1)
     ;;
 slurm-variables)
-    # Slurm itself is not here: its variables are set by hand.
+    # Its variables, set by hand: slurm_test.py has a real one.
     kind="Slurm"
     out=$(for i in 0 1 2 3; do
         SLURM_PROCID=$i SLURM_NTASKS=$n SLURM_LOCALID=$i SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=$n SLURM_JOB_ID=$$ \
