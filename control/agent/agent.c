@@ -42,6 +42,7 @@ struct agent {
     struct relayed *reports; /* room for a bundle, where there is a relay */
     struct bundle_answer *answers;
     bool whole; /* the master knows nothing, or not what */
+    bool lanes; /* somebody looks at them there */
     bool heard;
     bool cut;          /* the latest post got nowhere, also with the reports of others */
     unsigned failures; /* of the own report, in a row */
@@ -72,7 +73,7 @@ static void say_delivered(struct agent *agent)
 static enum delivery post_report(struct agent *agent)
 {
     size_t size;
-    uint8_t *bytes = watch_report(agent->watch, agent->whole, &size);
+    uint8_t *bytes = watch_report(agent->watch, agent->whole, agent->lanes, &size);
     enum delivery delivery = bytes ? sender_post(agent->sender, bytes, size) : NOT_DELIVERED;
     free(bytes);
     return delivery;
@@ -99,7 +100,7 @@ static enum delivery post_bundle(struct agent *agent, size_t count, bool own)
 static enum delivery pass_on(struct agent *agent, bool own)
 {
     size_t size = 0;
-    uint8_t *bytes = own ? watch_report(agent->watch, agent->whole, &size) : NULL;
+    uint8_t *bytes = own ? watch_report(agent->watch, agent->whole, agent->lanes, &size) : NULL;
     if (own && !bytes)
         return NOT_DELIVERED;
     agent->reports[0] = (struct relayed){.bytes = bytes, .size = size};
@@ -118,9 +119,12 @@ static bool report(struct agent *agent, bool own)
         agent->whole = true;
         return report(agent, own);
     }
-    if (own)
-        agent->whole = delivery != DELIVERED; /* what was told with it, no master knows */
-    return delivery == DELIVERED;
+    bool delivered = delivery == DELIVERED || delivery == WANTS_LANES;
+    if (own) {
+        agent->whole = !delivered; /* what was told with it, no master knows */
+        agent->lanes = delivery == WANTS_LANES;
+    }
+    return delivered;
 }
 
 /* ---- The loop ---- */

@@ -18,9 +18,9 @@ struct watch;
 /* `host`: how this one is called in reports. NULL: no memory. */
 struct watch *watch_open(const char *dir, const char *host);
 void watch_close(struct watch *watch);
-/* Looks, and says in bytes what has changed since the last report; `whole`: everything. The caller's; NULL after
- * error_note. */
-uint8_t *watch_report(struct watch *watch, bool whole, size_t *size);
+/* Looks, and says in bytes what has changed since the last report; `whole`: everything; `lanes`: what they did, too.
+ * The caller's; NULL after error_note. */
+uint8_t *watch_report(struct watch *watch, bool whole, bool lanes, size_t *size);
 /* Has a process died, or lost a peer or a communicator, since the last report? Costs two system calls a process. */
 bool watch_is_alarmed(struct watch *watch);
 /* Processes in the last report. */
@@ -40,7 +40,8 @@ struct sender_options {
     bool plain; /* HTTP also where others may listen */
 };
 
-enum delivery { DELIVERED, WANTS_ALL, NOT_DELIVERED };
+/* WANTS_LANES: it was delivered, and somebody looks at lanes. */
+enum delivery { DELIVERED, WANTS_LANES, WANTS_ALL, NOT_DELIVERED };
 
 /* *stop: becomes true when a delivery is to be broken off. NULL after error_note. */
 struct sender *sender_open(const struct sender_options *options, const volatile bool *stop);

@@ -161,10 +161,18 @@ static struct bundle_answer as_text(const struct sender *sender, unsigned status
 
 enum delivery sender_meaning(const struct sender *sender, const struct bundle_answer *answer)
 {
-    if (answer->status != 200 && answer->status != 428)
+    switch (answer->status) {
+    case 200:
+        return DELIVERED;
+    case 202:
+        return WANTS_LANES;
+    case 428:
+        return WANTS_ALL;
+    default:
         error_note(TUTTI_REMOTE_ERROR, "%s: the master refuses (%u): %s", sender->url, answer->status,
                    answer->sentence);
-    return answer->status == 200 ? DELIVERED : answer->status == 428 ? WANTS_ALL : NOT_DELIVERED;
+        return NOT_DELIVERED;
+    }
 }
 
 unsigned sender_retry(const struct sender *sender)

@@ -46,6 +46,7 @@ struct watch {
     size_t count, told;
     uint64_t *comms; /* ids of the living's */
     size_t comm_count, comm_room, comms_before;
+    bool lanes; /* are told of in this report */
 };
 
 struct watch *watch_open(const char *dir, const char *host)
@@ -241,8 +242,8 @@ static void tell(struct watch *watch, struct report_writer *writer, struct entry
     size_t calls = each > REPORT_CALLS ? REPORT_CALLS : each < CALLS_LEAST ? CALLS_LEAST : each;
     uint64_t print = print_of(box);
     struct process_facts *facts = process_facts_read(&box, 1);
-    struct report_process process = {
-        .box = box, .box_number = entry->number, .as_before = !whole && entry->told && print == entry->print};
+    struct report_process process = {.box = box, .box_number = entry->number, .lanes = watch->lanes};
+    process.as_before = !whole && !watch->lanes && entry->told && print == entry->print;
     if (facts)
         process.facts = *facts;
     free(facts);
@@ -316,14 +317,16 @@ static void look_at_all(struct watch *watch, struct report_writer *writer, bool 
         }
 }
 
-uint8_t *watch_report(struct watch *watch, bool whole, size_t *size)
+uint8_t *watch_report(struct watch *watch, bool whole, bool lanes, size_t *size)
 {
     struct timespec now;
     if (!list(watch))
         return NULL;
     clock_gettime(CLOCK_REALTIME, &now);
     watch->head.alarm = watch_is_alarmed(watch);
+    watch->head.has_lanes = true;
     watch->head.number++;
+    watch->lanes = lanes;
     watch->head.realtime = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
     watch->comms_before = watch->comm_count;
     watch->comm_count = watch->told = 0;

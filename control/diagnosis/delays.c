@@ -15,14 +15,6 @@ struct message {
     uint64_t bytes, ns;
 };
 
-/* All messages of one size from one rank to another. */
-struct cell {
-    int from, to;
-    size_t messages;
-    uint64_t ns; /* the median */
-    bool slow, told;
-};
-
 static int by_pair(const struct message *a, const struct message *b)
 {
     if (a->from != b->from)
@@ -78,21 +70,21 @@ static size_t keep_one_size(struct message *messages, size_t count)
     return most;
 }
 
-static size_t fill_cells(const struct message *messages, size_t count, struct cell *cells)
+static size_t fill_cells(const struct message *messages, size_t count, struct delay *cells)
 {
     size_t filled = 0;
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i; end < count && by_pair(&messages[end], &messages[i]) == 0;)
             end++;
         if (end - i >= DELAY_MESSAGES)
-            cells[filled++] =
-                (struct cell){messages[i].from, messages[i].to, end - i, messages[(i + end) / 2].ns, false, false};
+            cells[filled++] = (struct delay){
+                .from = messages[i].from, .to = messages[i].to, .messages = end - i, .ns = messages[(i + end) / 2].ns};
     }
     return filled;
 }
 
 /* The median of all; 0: too few to compare. */
-static uint64_t mark_slow(struct cell *cells, size_t count)
+static uint64_t mark_slow(struct delay *cells, size_t count)
 {
     uint64_t *delays = calloc(count + 1, sizeof *delays), median = 0;
     for (size_t i = 0; delays && i < count; i++)
@@ -109,13 +101,13 @@ static uint64_t mark_slow(struct cell *cells, size_t count)
 
 /* ---- Rows, columns, points ---- */
 
-static bool in_line(const struct cell *cell, int rank, bool row)
+static bool in_line(const struct delay *cell, int rank, bool row)
 {
     return (row ? cell->from : cell->to) == rank;
 }
 
 static void report(struct findings *findings, struct group *group, enum finding_kind kind, int rank,
-                   const struct cell *cell, uint64_t median)
+                   const struct delay *cell, uint64_t median)
 {
     const struct member *member = scene_find(group, rank);
     struct finding *finding = member ? finding_add(findings, kind, LIKELY, member)
@@ -135,11 +127,11 @@ static void report(struct findings *findings, struct group *group, enum finding_
         word_time(median).text);
 }
 
-static void judge_line(struct findings *findings, struct group *group, struct cell *cells, size_t count, int rank,
+static void judge_line(struct findings *findings, struct group *group, struct delay *cells, size_t count, int rank,
                        bool row, uint64_t median)
 {
     size_t all = 0, slow = 0;
-    const struct cell *one = NULL;
+    const struct delay *one = NULL;
     for (size_t i = 0; i < count; i++)
         if (in_line(&cells[i], rank, row)) {
             all++;
@@ -153,7 +145,7 @@ static void judge_line(struct findings *findings, struct group *group, struct ce
         cells[i].told = cells[i].told || (in_line(&cells[i], rank, row) && cells[i].slow);
 }
 
-static void judge(struct findings *findings, struct group *group, struct cell *cells, size_t count, uint64_t median)
+static void judge(struct findings *findings, struct group *group, struct delay *cells, size_t count, uint64_t median)
 {
     for (size_t i = 0; i < count && findings->count < FINDINGS_MOST; i++)
         if (cells[i].slow && !cells[i].told) {
@@ -166,31 +158,36 @@ static void judge(struct findings *findings, struct group *group, struct cell *c
             report(findings, group, FINDING_LINK, cells[i].from, &cells[i], median);
 }
 
-static void find_delays(struct scene *scene, struct findings *findings, struct group *group)
+void delays_open(struct delays *delays, const struct group *group)
 {
     size_t most = 0, count = 0;
     for (size_t i = 0; i < group->count; i++)
         most += group->members[i].comm->op_count;
     struct message *messages = calloc(most + 1, sizeof *messages);
-    struct cell *cells = calloc(most + 1, sizeof *cells);
-    for (size_t i = 0; messages && cells && i < group->count; i++)
+    *delays = (struct delays){.cells = calloc(most + 1, sizeof *delays->cells)};
+    for (size_t i = 0; messages && delays->cells && i < group->count; i++)
         count += gather(&group->members[i], messages + count);
-    scene->steps += most;
-    if (count >= DELAY_LINKS * DELAY_MESSAGES) {
+    if (count) {
         qsort(messages, count, sizeof *messages, by_bytes_and_pair);
-        count = fill_cells(messages, keep_one_size(messages, count), cells);
-        uint64_t median = mark_slow(cells, count);
-        if (median)
-            judge(findings, group, cells, count, median);
+        count = keep_one_size(messages, count);
+        delays->bytes = messages->bytes;
+        delays->count = fill_cells(messages, count, delays->cells);
+        delays->median = mark_slow(delays->cells, delays->count);
     }
     free(messages);
-    free(cells);
 }
 
 /* Where a hang, a slow rank or a starved one was found, messages are late because of it. */
 void rule_delays(struct scene *scene, struct findings *findings)
 {
     size_t before = findings->count;
-    for (size_t i = 0; !before && i < scene->group_count; i++)
-        find_delays(scene, findings, &scene->groups[i]);
+    for (size_t i = 0; !before && i < scene->group_count; i++) {
+        struct delays delays;
+        delays_open(&delays, &scene->groups[i]);
+        for (size_t j = 0; j < scene->groups[i].count; j++)
+            scene->steps += scene->groups[i].members[j].comm->op_count;
+        if (delays.median)
+            judge(findings, &scene->groups[i], delays.cells, delays.count, delays.median);
+        free(delays.cells);
+    }
 }

@@ -4,6 +4,7 @@
 #define TUTTI_DIAGNOSIS_SCENE_H
 
 #include "diagnosis/diagnosis.h"
+#include "diagnosis/view.h"
 
 /* Where following the waits ends. MISSES: at a rank that stands nowhere, so others wait for a call or for data of it.
  */
@@ -63,6 +64,8 @@ struct member *scene_find(struct group *group, int rank);
 void scene_follow(struct scene *scene);
 /* Has this rank called the collective that `op` is? */
 bool has_called(const struct member *member, const struct blackbox_op *op);
+/* The matrix of delays of a communicator; no cells if there is no memory. The cells are the caller's. (delays.c) */
+void delays_open(struct delays *delays, const struct group *group);
 /* A number that no other process has. */
 uint64_t process_key(const struct blackbox *box);
 /* The facts of the same process in the earlier look; NULL: none. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define SAY_OK         200
+#define SAY_LANES      202 /* taken, and the next one shall tell of lanes */
 #define SAY_UNREADABLE 400
 #define SAY_CONFLICT   409
 #define SAY_ALL        428
@@ -23,6 +24,7 @@ static unsigned take(struct master *master, struct report *report, const struct 
     enum job_answer answer = job_take(&master->job, report, origin, clock_ns(), master_day());
     master->reports += answer == JOB_TAKEN;
     bool is_new = master->job.count > hosts;
+    bool lanes = report->has_lanes && job_wants_lanes(&master->job, report->host, clock_ns());
     pthread_mutex_unlock(&master->lock);
     if (answer == JOB_REFUSES)
         snprintf(sentence, SERVE_SENTENCE, "%s", error_last());
@@ -34,7 +36,9 @@ static unsigned take(struct master *master, struct report *report, const struct 
     }
     if (answer == JOB_TAKEN && report->alarm)
         kill(getpid(), SIGUSR1);
-    return answer == JOB_TAKEN ? SAY_OK : answer == JOB_WANTS_ALL ? SAY_ALL : SAY_CONFLICT;
+    if (answer == JOB_TAKEN)
+        return lanes ? SAY_LANES : SAY_OK;
+    return answer == JOB_WANTS_ALL ? SAY_ALL : SAY_CONFLICT;
 }
 
 void master_refusal(void *context, const char *from, const char *sentence)

@@ -48,7 +48,7 @@ static void empty(struct job_host *host)
     host->count = host->bytes = 0;
 }
 
-static struct job_host *find_host(struct job *job, const char *name)
+static struct job_host *find_host(const struct job *job, const char *name)
 {
     for (size_t i = 0; i < job->count; i++)
         if (strcmp(job->hosts[i].name, name) == 0)
@@ -95,6 +95,9 @@ static size_t bytes_of(const struct blackbox *box)
     size_t bytes = sizeof *box + box->comm_count * sizeof *box->comms + box->event_count * sizeof *box->events;
     for (size_t i = 0; i < box->comm_count; i++)
         bytes += box->comms[i].op_count * sizeof *box->comms[i].ops;
+    bytes += box->lane_count * sizeof *box->lanes;
+    for (size_t i = 0; i < box->lane_count; i++)
+        bytes += box->lanes[i].segment_count * sizeof *box->lanes[i].segments;
     return bytes;
 }
 
@@ -209,6 +212,19 @@ enum job_answer job_take(struct job *job, struct report *report, const struct jo
     return JOB_REFUSES;
 }
 
+void job_look_at_lanes(struct job *job, const char *name, uint64_t until)
+{
+    struct job_host *host = find_host(job, name);
+    if (host)
+        host->lanes = until;
+}
+
+bool job_wants_lanes(const struct job *job, const char *name, uint64_t now)
+{
+    const struct job_host *host = find_host(job, name);
+    return host && now < host->lanes;
+}
+
 void job_forget(struct job *job, uint64_t now)
 {
     size_t kept = 0;
@@ -286,7 +302,8 @@ struct parts {
     struct process_facts *facts;
 };
 
-static void add(struct job_look *out, const struct parts *parts, const struct job_process *process, uint64_t unheard)
+static void add(struct job_look *out, const struct parts *parts, const struct job_process *process,
+                const struct job_host *host, uint64_t now)
 {
     size_t at = out->look.count++;
     out->shared[at] = hold(process->told);
@@ -295,7 +312,8 @@ static void add(struct job_look *out, const struct parts *parts, const struct jo
     out->copies[at].now = process->now;
     parts->boxes[at] = &out->copies[at];
     parts->facts[at] = process->facts;
-    parts->facts[at].unheard = unheard;
+    parts->facts[at].unheard = now - host->heard;
+    out->clocks[at] = host->clock;
 }
 
 bool job_look(const struct job *job, uint64_t now, struct job_look *out)
@@ -306,11 +324,12 @@ bool job_look(const struct job *job, uint64_t now, struct job_look *out)
     *out = (struct job_look){.look = {.boxes = parts.boxes, .facts = parts.facts}};
     out->copies = malloc(most * sizeof *out->copies);
     out->shared = malloc(most * sizeof(struct job_box *));
-    bool fine = living.ids && parts.boxes && parts.facts && out->copies && out->shared;
+    out->clocks = malloc(most * sizeof(int64_t));
+    bool fine = living.ids && parts.boxes && parts.facts && out->copies && out->shared && out->clocks;
     for (size_t i = 0; fine && i < job->count; i++)
         for (size_t j = 0; j < job->hosts[i].count; j++)
             if (is_looked_at(&job->hosts[i].processes[j], &living, now))
-                add(out, &parts, &job->hosts[i].processes[j], now - job->hosts[i].heard);
+                add(out, &parts, &job->hosts[i].processes[j], &job->hosts[i], now);
     free(living.ids);
     if (!fine)
         job_look_free(out);
@@ -325,5 +344,6 @@ void job_look_free(struct job_look *look)
     free((void *)look->look.facts);
     free(look->copies);
     free(look->shared);
+    free(look->clocks);
     *look = (struct job_look){0};
 }

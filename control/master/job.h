@@ -35,6 +35,7 @@ struct job_host {
     uint32_t left_out, unreadable;
     struct job_process *processes;
     size_t count, bytes; /* bytes: of memory */
+    uint64_t lanes;      /* until then somebody looks at its lanes */
 };
 
 struct job {
@@ -48,6 +49,9 @@ enum job_answer { JOB_TAKEN, JOB_WANTS_ALL, JOB_REFUSES };
  * JOB_REFUSES after error_note. */
 enum job_answer job_take(struct job *job, struct report *report, const struct job_origin *origin, uint64_t now,
                          uint64_t day);
+/* Somebody looks at the lanes of this host, until then. */
+void job_look_at_lanes(struct job *job, const char *host, uint64_t until);
+bool job_wants_lanes(const struct job *job, const char *host, uint64_t now);
 /* Drops hosts that have been silent for long. */
 void job_forget(struct job *job, uint64_t now);
 void job_free(struct job *job);
@@ -57,6 +61,7 @@ struct job_look {
     struct look look;
     struct blackbox *copies; /* of the outermost part: what a communicator did is shared */
     struct job_box **shared;
+    int64_t *clocks; /* of each box: ns that its host's CLOCK_REALTIME is behind ours, as far as that is known */
 };
 
 /* False: no memory. */

@@ -193,6 +193,21 @@ static void test_too_much(void **state)
     assert_int_equal(take_from(made("c", 1, 1, 1), "10.0.2.1"), JOB_TAKEN);
 }
 
+/* As long as somebody looks at them. */
+static void test_lanes_are_wanted(void **state)
+{
+    job_look_at_lanes(&job, "a", now + 2 * SECOND);
+    assert_false(job_wants_lanes(&job, "a", now));
+    assert_int_equal(take(made("a", 1, 1, 1)), JOB_TAKEN);
+    assert_int_equal(take(made("b", 1, 1, 1)), JOB_TAKEN);
+    job_look_at_lanes(&job, "a", now + 2 * SECOND);
+    assert_true(job_wants_lanes(&job, "a", now));
+    assert_false(job_wants_lanes(&job, "b", now));
+    assert_int_equal(take(made("a", 1, 2, 1)), JOB_TAKEN);
+    assert_true(job_wants_lanes(&job, "a", now + SECOND));
+    assert_false(job_wants_lanes(&job, "a", now + 2 * SECOND));
+}
+
 static void test_dead(void **state)
 {
     struct report report = made("a", 1, 1, 2);
@@ -346,6 +361,7 @@ int main(void)
         CASE(test_forgets),
         CASE(test_too_many_hosts),
         CASE(test_too_much),
+        CASE(test_lanes_are_wanted),
         CASE(test_dead),
         cmocka_unit_test(test_hang),
         cmocka_unit_test(test_not_certain),

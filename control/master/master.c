@@ -143,6 +143,7 @@ static void close_all(struct master *master)
     sources_close(master->sources);
     hook_close(master->hook);
     history_close(master->history);
+    free(master->picture.text);
     job_look_free(&master->before);
     job_free(&master->job);
     pthread_mutex_destroy(&master->lock);
@@ -174,11 +175,13 @@ bool master_run(const struct master_options *options)
                                         .context = master,
                                         .on_post = master_post,
                                         .on_page = master_page,
-                                        .pages = "There are /, /verdicts, /history and /metrics",
+                                        .pages = "There are /, /page, /verdicts, /history and /metrics",
                                         .on_refusal = master_refusal};
     bool fine = open_all(master, &serve);
     if (fine) {
-        printf("Agents report to http%s://%s\n", door.certificate ? "s" : "", net_format(&door.at, text));
+        const char *s = door.certificate ? "s" : "";
+        printf("Agents report to http%s://%s\n", s, net_format(&door.at, text));
+        printf("Browsers find a page at http%s://%s/page: any name, and the token as password\n", s, text);
         fflush(stdout);
         loop(master, &signals);
     } else {

@@ -4,7 +4,7 @@
  * and says, serves, keeps and acts on what the rules find.
  *
  *   agents --HTTPS--> job --look--> rules --findings--> ledger --verdicts--> standard output, history, hook
- *                                                          '---- pages: /, /verdicts, /history, /metrics
+ *                                                          '---- pages: /, /page, /verdicts, /history, /metrics
  */
 #ifndef TUTTI_MASTER_MASTER_H
 #define TUTTI_MASTER_MASTER_H

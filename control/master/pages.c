@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the master shows: text for people, JSON for programs, OpenMetrics for Prometheus. */
+#include "master/page/files.h"
 #include "master/state.h"
 
 #include "verdict/verdict.h"
@@ -73,7 +74,7 @@ static json_t *host_json(const struct job_host *host, uint64_t now)
                      (json_int_t)host->unreadable, "left_out", (json_int_t)host->left_out);
 }
 
-static json_t *state_json(const struct master *master)
+json_t *master_state(const struct master *master)
 {
     json_t *verdicts = json_array(), *hosts = json_array();
     for (size_t i = 0; i < master->ledger.count; i++) {
@@ -164,7 +165,8 @@ static char *written(const struct master *master, void (*write)(const struct mas
     return NULL;
 }
 
-static char *page(struct master *master, const char *url, const char **type)
+/* With the lock. */
+static char *locked_page(struct master *master, const char *url, const char **type)
 {
     if (strcmp(url, "/") == 0) {
         *type = type_text;
@@ -174,14 +176,39 @@ static char *page(struct master *master, const char *url, const char **type)
         *type = type_metrics;
         return written(master, write_metrics);
     }
-    if (strcmp(url, "/verdicts") == 0) {
-        *type = type_json;
-        return dump(state_json(master));
-    }
-    if (strcmp(url, "/history") == 0) {
-        *type = type_json;
+    *type = type_json;
+    if (strcmp(url, "/verdicts") == 0)
+        return dump(master_state(master));
+    if (strcmp(url, "/history") == 0)
         return dump(master->history ? history_json(master->history, HISTORY_MOST) : json_array());
-    }
+    *type = NULL;
+    return NULL;
+}
+
+/* The page for browsers, which does not change. */
+static char *file_page(const char *url, const char **type)
+{
+    for (const struct page_file *file = page_files; file->url; file++)
+        if (strcmp(url, file->url) == 0) {
+            *type = file->type;
+            return strdup(file->text);
+        }
+    return NULL;
+}
+
+/* Pages with something after their name. Without the lock. */
+static char *asked_page(struct master *master, const char *url, const char **type)
+{
+    char host[WIRE_BOX_NAME], id[17];
+    unsigned pid;
+    int end = 0;
+    *type = type_json;
+    if (strcmp(url, "/picture") == 0)
+        return picture_page(master);
+    if (sscanf(url, "/calls/%16[0-9a-f]%n", id, &end) == 1 && strlen(id) == 16 && !url[end])
+        return calls_page(master, strtoull(id, NULL, 16));
+    if (sscanf(url, "/lanes/%63[^/]/%9u%n", host, &pid, &end) == 2 && !url[end])
+        return lanes_page(master, host, pid);
     *type = NULL;
     return NULL;
 }
@@ -189,8 +216,13 @@ static char *page(struct master *master, const char *url, const char **type)
 char *master_page(void *context, const char *url, const char **type)
 {
     struct master *master = context;
+    char *body = file_page(url, type);
+    if (!body && !*type)
+        body = asked_page(master, url, type);
+    if (body || *type)
+        return body;
     pthread_mutex_lock(&master->lock);
-    char *body = page(master, url, type);
+    body = locked_page(master, url, type);
     pthread_mutex_unlock(&master->lock);
     return body;
 }

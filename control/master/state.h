@@ -18,6 +18,10 @@ struct master {
     const struct master_options *options;
     struct server *server;
     struct sources *sources; /* of the server's thread */
+    struct picture {
+        char *text; /* NULL: none was made so far */
+        uint64_t made;
+    } picture;               /* of the same, for all who look */
     struct history *history; /* NULL: none is kept */
     struct hook *hook;       /* NULL: there is none */
     struct job_look before;  /* of the thread that looks */
@@ -37,5 +41,13 @@ void master_post(void *master, struct serve_request *request, const struct serve
 void master_refusal(void *master, const char *from, const char *sentence);
 /* pages.c: */
 char *master_page(void *master, const char *url, const char **type);
+/* What /verdicts shows; with the lock. */
+json_t *master_state(const struct master *master);
+/* picture.c: what the page draws, as JSON; without the lock. The caller's; NULL: no memory. */
+char *picture_page(struct master *master);
+/* calls.c: the calls of this communicator as JSON; without the lock. The caller's; NULL: no memory. */
+char *calls_page(struct master *master, uint64_t comm);
+/* lanes.c: likewise, of the lanes of a process. */
+char *lanes_page(struct master *master, const char *host, uint32_t pid);
 
 #endif

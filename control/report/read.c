@@ -129,6 +129,56 @@ static bool copy_event(struct blackbox_event *out, const Tutti__Event *event)
     return is_time(event->time);
 }
 
+static bool copy_segment(struct blackbox_segment *out, const Tutti__Segment *segment)
+{
+    *out = (struct blackbox_segment){.position = segment->position,
+                                     .comm = segment->comm,
+                                     .seq = segment->seq,
+                                     .peer = segment->peer,
+                                     .length = segment->length,
+                                     .slice = (uint16_t)segment->slice,
+                                     .round = (uint16_t)segment->round,
+                                     .status = (enum wire_segment_status)segment->status,
+                                     .ready = segment->ready,
+                                     .credit = segment->credit,
+                                     .posted = segment->posted,
+                                     .completed = segment->completed};
+    return segment->status >= WIRE_SEGMENT_POSTED && segment->status <= WIRE_SEGMENT_GIVEN_UP &&
+           is_time(segment->ready) && is_time(segment->credit) && is_time(segment->posted) &&
+           is_time(segment->completed);
+}
+
+static bool copy_lane(struct blackbox_lane *out, const Tutti__Lane *lane)
+{
+    *out = (struct blackbox_lane){.place = lane->place,
+                                  .peer_pid = lane->peer_pid,
+                                  .index = lane->index,
+                                  .state = (enum wire_lane_state)lane->state,
+                                  .rate = lane->rate,
+                                  .window = lane->window};
+    report_copy_text(out->interface, sizeof out->interface, lane->interface);
+    report_copy_text(out->transport, sizeof out->transport, lane->transport);
+    out->segments = calloc(lane->n_segments + 1, sizeof *out->segments);
+    bool fine = out->segments && lane->state >= WIRE_LANE_UP && lane->state <= WIRE_LANE_CLOSED;
+    for (size_t i = 0; fine && i < lane->n_segments; i++)
+        fine = copy_segment(&out->segments[out->segment_count++], lane->segments[i]);
+    return fine;
+}
+
+static bool copy_lanes(struct blackbox *out, const Tutti__Box *box)
+{
+    size_t segments = 0;
+    for (size_t i = 0; i < box->n_lanes; i++)
+        segments += box->lanes[i]->n_segments;
+    if (box->n_lanes > WIRE_BOX_LANES || segments > REPORT_SEGMENTS)
+        return false;
+    out->lanes = box->n_lanes ? calloc(box->n_lanes, sizeof *out->lanes) : NULL;
+    bool fine = out->lanes || !box->n_lanes;
+    for (size_t i = 0; fine && i < box->n_lanes; i++)
+        fine = copy_lane(&out->lanes[out->lane_count++], box->lanes[i]);
+    return fine;
+}
+
 static bool copy_box(struct blackbox *out, const Tutti__Box *box)
 {
     if (!box_makes_sense(box))
@@ -146,7 +196,7 @@ static bool copy_box(struct blackbox *out, const Tutti__Box *box)
     }
     for (size_t i = 0; fine && i < box->n_events; i++)
         fine = copy_event(&out->events[out->event_count++], box->events[i]);
-    return fine;
+    return fine && copy_lanes(out, box);
 }
 
 static bool copy_facts(struct process_facts *out, const Tutti__Facts *facts)
@@ -197,6 +247,7 @@ static tutti_result_t copy_report(struct report *out, const Tutti__Report *repor
     out->number = report->number;
     out->realtime = report->realtime;
     out->alarm = report->alarm;
+    out->has_lanes = report->has_lanes;
     out->left_out = report->left_out;
     out->unreadable = report->unreadable;
     out->processes = calloc(report->n_processes + 1, sizeof *out->processes);

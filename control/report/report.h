@@ -13,8 +13,9 @@
 #define REPORT_PROCESSES 1024u  /* of a host */
 #define REPORT_COMMS     16384u /* of all processes of a host */
 #define REPORT_OPS       131072u
-#define REPORT_CALLS     64u /* of a communicator, besides those that are not done: more than the rules look at */
-#define REPORT_EVENTS    64u /* of a process */
+#define REPORT_CALLS     64u   /* of a communicator, besides those that are not done: more than the rules look at */
+#define REPORT_EVENTS    64u   /* of a process */
+#define REPORT_SEGMENTS  1024u /* of all lanes of a process */
 #define REPORT_BYTES     (32u << 20)
 #define REPORT_MEMORY    (128u << 20) /* while one is read */
 
@@ -24,6 +25,7 @@ struct report_process {
     struct process_facts facts;
     uint32_t box_number; /* of several boxes of one process */
     bool as_before;
+    bool lanes; /* tell of them, too */
 };
 
 struct report {
@@ -31,6 +33,7 @@ struct report {
     uint64_t agent, number;
     uint64_t realtime; /* when it was sent */
     bool alarm;        /* something grave has happened since the report before */
+    bool has_lanes;    /* it tells of them when asked */
     struct report_process *processes;
     size_t count;
     uint32_t left_out, unreadable; /* processes for which there was no room; black boxes */

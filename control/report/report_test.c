@@ -133,6 +133,93 @@ static void test_calls_not_done_are_told(void **state)
     free(bytes);
 }
 
+static struct blackbox_segment segments[REPORT_SEGMENTS];
+static struct blackbox_lane lane = {.place = 4,
+                                    .peer_pid = 99,
+                                    .index = 1,
+                                    .rate = 1000,
+                                    .window = 8,
+                                    .state = WIRE_LANE_UP,
+                                    .interface = "eth0",
+                                    .transport = "tcp",
+                                    .segments = segments,
+                                    .segment_count = REPORT_SEGMENTS};
+
+static struct report_process with_lanes(struct blackbox *copy)
+{
+    for (uint32_t i = 0; i < REPORT_SEGMENTS; i++)
+        segments[i] = (struct blackbox_segment){.position = i,
+                                                .comm = 7,
+                                                .seq = 5,
+                                                .peer = 2,
+                                                .length = 4096,
+                                                .slice = 1,
+                                                .round = 3,
+                                                .status = WIRE_SEGMENT_LANDED,
+                                                .ready = 10,
+                                                .credit = 11,
+                                                .posted = 12,
+                                                .completed = 13 + i};
+    *copy = box;
+    copy->lanes = &lane;
+    copy->lane_count = 1;
+    return (struct report_process){.box = copy, .lanes = true};
+}
+
+/* Only where they are asked for; the latest segments. */
+static void test_lanes(void **state)
+{
+    const size_t most = REPORT_SEGMENTS / 2;
+    struct blackbox copy;
+    struct report_process process = with_lanes(&copy);
+    struct report report;
+    size_t size;
+    uint8_t *bytes = written(&process, 1, 1, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    const struct blackbox *got = report.processes->box;
+    assert_int_equal(got->lane_count, 1);
+    assert_true(got->lanes->place == 4 && got->lanes->peer_pid == 99 && got->lanes->index == 1 &&
+                got->lanes->rate == 1000 && got->lanes->window == 8 && got->lanes->state == WIRE_LANE_UP);
+    assert_string_equal(got->lanes->interface, "eth0");
+    assert_string_equal(got->lanes->transport, "tcp");
+    assert_int_equal(got->lanes->segment_count, most);
+    for (size_t i = 0; i < most; i++)
+        assert_memory_equal(&got->lanes->segments[i], &segments[most + i], sizeof segments[0]);
+    report_free(&report);
+    free(bytes);
+    process.lanes = false;
+    bytes = written(&process, 1, 1, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
+    assert_int_equal(report.processes->box->lane_count, 0);
+    report_free(&report);
+    free(bytes);
+}
+
+static void expect_no_sense(const struct report_process *process)
+{
+    struct report report;
+    size_t size;
+    uint8_t *bytes = written(process, 1, 1, &size);
+    assert_int_equal(report_read(bytes, size, &report), TUTTI_INVALID_USAGE);
+    assert_non_null(strstr(error_last(), "process 4711 makes no sense"));
+    free(bytes);
+}
+
+static void test_lanes_that_lie(void **state)
+{
+    struct blackbox copy;
+    struct report_process process = with_lanes(&copy);
+    segments[REPORT_SEGMENTS - 1].status = 9;
+    expect_no_sense(&process);
+    process = with_lanes(&copy);
+    segments[REPORT_SEGMENTS - 1].completed = INT64_MAX;
+    expect_no_sense(&process);
+    process = with_lanes(&copy);
+    lane.state = 0;
+    expect_no_sense(&process);
+    lane.state = WIRE_LANE_UP;
+}
+
 static void test_as_before(void **state)
 {
     struct report_process process = {.box = &box, .as_before = true};
@@ -363,6 +450,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_round_trip, make_calls),
         cmocka_unit_test_setup(test_calls_not_done_are_told, make_calls),
+        cmocka_unit_test_setup(test_lanes, make_calls),
+        cmocka_unit_test_setup(test_lanes_that_lie, make_calls),
         cmocka_unit_test_setup(test_as_before, make_calls),
         cmocka_unit_test_setup(test_no_room, make_calls),
         cmocka_unit_test_setup(test_cut_short, make_calls),

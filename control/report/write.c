@@ -34,6 +34,7 @@ struct report_writer *report_begin(const struct report *head)
     report->number = head->number;
     report->realtime = head->realtime;
     report->alarm = head->alarm;
+    report->has_lanes = head->has_lanes;
     report->left_out = head->left_out;
     report->unreadable = head->unreadable;
     report->processes = pointers(REPORT_PROCESSES);
@@ -143,6 +144,61 @@ static bool add_event(Tutti__Box *box, const struct blackbox_event *event)
     return true;
 }
 
+static bool add_segment(Tutti__Lane *lane, const struct blackbox_segment *segment)
+{
+    Tutti__Segment *out = malloc(sizeof *out);
+    if (!out)
+        return false;
+    *out = (Tutti__Segment)TUTTI__SEGMENT__INIT;
+    lane->segments[lane->n_segments++] = out;
+    out->position = segment->position;
+    out->comm = segment->comm;
+    out->seq = segment->seq;
+    out->peer = segment->peer;
+    out->length = segment->length;
+    out->slice = segment->slice;
+    out->round = segment->round;
+    out->status = segment->status;
+    out->ready = segment->ready;
+    out->credit = segment->credit;
+    out->posted = segment->posted;
+    out->completed = segment->completed;
+    return true;
+}
+
+static bool add_lane(Tutti__Box *box, const struct blackbox_lane *lane, size_t most)
+{
+    size_t first = lane->segment_count > most ? lane->segment_count - most : 0;
+    Tutti__Lane *out = malloc(sizeof *out);
+    if (!out)
+        return false;
+    *out = (Tutti__Lane)TUTTI__LANE__INIT;
+    box->lanes[box->n_lanes++] = out;
+    out->place = lane->place;
+    out->peer_pid = lane->peer_pid;
+    out->index = lane->index;
+    out->state = lane->state;
+    out->rate = lane->rate;
+    out->window = lane->window;
+    out->interface = strdup(lane->interface);
+    out->transport = strdup(lane->transport);
+    out->segments = pointers(most);
+    bool fine = out->interface && out->transport && out->segments;
+    for (size_t i = first; fine && i < lane->segment_count; i++)
+        fine = add_segment(out, &lane->segments[i]);
+    return fine;
+}
+
+static bool add_lanes(Tutti__Box *out, const struct blackbox *box)
+{
+    size_t most = REPORT_SEGMENTS / (box->lane_count + 1);
+    out->lanes = pointers(box->lane_count);
+    bool fine = out->lanes != NULL;
+    for (size_t i = 0; fine && i < box->lane_count; i++)
+        fine = add_lane(out, &box->lanes[i], most);
+    return fine;
+}
+
 static bool fill_box(Tutti__Box *out, const struct blackbox *box, size_t calls)
 {
     size_t first = box->event_count > REPORT_EVENTS ? box->event_count - REPORT_EVENTS : 0;
@@ -212,7 +268,7 @@ static bool fill_process(Tutti__Process *out, const struct report_process *proce
     if (!(out->box = malloc(sizeof *out->box)))
         return false;
     *out->box = (Tutti__Box)TUTTI__BOX__INIT;
-    return fill_box(out->box, process->box, calls);
+    return fill_box(out->box, process->box, calls) && (!process->lanes || add_lanes(out->box, process->box));
 }
 
 /* Counts what this process adds. False: a report does not hold so much. */

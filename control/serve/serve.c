@@ -42,6 +42,15 @@ struct serve_request {
 
 /* ---- Answers ---- */
 
+/* For browsers: what a page shows comes from here alone, no other page may hold it or read it, nothing is guessed. */
+static const char *const guards[][2] = {
+    {"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+                                "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Referrer-Policy", "no-referrer"},
+    {"X-Content-Type-Options", "nosniff"},
+};
+
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type, char *body,
                               size_t size, unsigned retry)
 {
@@ -54,8 +63,12 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     snprintf(seconds, sizeof seconds, "%u", retry);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (status == MHD_HTTP_UNAUTHORIZED)
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)
+        MHD_add_response_header(response, guards[i][0], guards[i][1]);
+    if (status == MHD_HTTP_UNAUTHORIZED) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Basic realm=\"tutti\", charset=\"UTF-8\"");
+    }
     if (retry)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
     enum MHD_Result result = MHD_queue_response(connection, status, response);
@@ -121,12 +134,24 @@ static bool is_token(const char *given, const struct token *token)
     return !differs;
 }
 
-static bool may_speak(const struct server *server, struct MHD_Connection *connection)
+/* A browser asks its user for a name, which may be any, and a password. */
+static bool knows_password(const struct server *server, struct MHD_Connection *connection)
+{
+    char *password = NULL, *name = MHD_basic_auth_get_username_password(connection, &password);
+    bool knows = password && is_token(password, server->options->token);
+    MHD_free(name);
+    MHD_free(password);
+    return knows;
+}
+
+/* Browsers send passwords also where another page has made them ask, so these are good for reading alone. */
+static bool may_speak(const struct server *server, struct MHD_Connection *connection, bool reads)
 {
     static const char scheme[] = "Bearer ";
     const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0 &&
-           is_token(given + sizeof scheme - 1, server->options->token);
+    if (given && strncasecmp(given, scheme, sizeof scheme - 1) == 0)
+        return is_token(given + sizeof scheme - 1, server->options->token);
+    return given && reads && knows_password(server, connection);
 }
 
 static const char *why_not(unsigned status)
@@ -186,7 +211,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     const char *doubt = judge_certificate(server, connection);
     if (doubt)
         return refuse(request, MHD_HTTP_FORBIDDEN, doubt);
-    if (!may_speak(server, connection))
+    if (!may_speak(server, connection, get))
         return refuse(request, MHD_HTTP_UNAUTHORIZED, "This wants the token of the job: Authorization: Bearer TOKEN");
     if (!post && !get)
         return refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET, HEAD and POST");

@@ -13,7 +13,7 @@ void verdict_print(FILE *out, const struct finding *finding)
     fprintf(out, "  what to do: %s\n", finding->remedy);
 }
 
-static json_t *text_json(const char *text)
+json_t *verdict_text(const char *text)
 {
     json_t *value = json_string(text);
     return value ? value : json_string("?");
@@ -31,13 +31,13 @@ json_t *verdict_json(const struct finding *finding)
     json_t *evidence = json_array();
     snprintf(id, sizeof id, "%016" PRIx64, culprit->comm);
     for (size_t i = 0; i < finding->evidence_count; i++)
-        json_array_append_new(evidence, text_json(finding->evidence[i]));
+        json_array_append_new(evidence, verdict_text(finding->evidence[i]));
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "kind",
                      finding_row(finding->kind)->name, "class", finding_class_name(finding_row(finding->kind)->class),
-                     "confidence", confidence_name(finding->confidence), "comm", id, "name", text_json(culprit->name),
-                     "rank", number_json(culprit->rank, culprit->rank >= 0), "world_rank",
+                     "confidence", confidence_name(finding->confidence), "comm", id, "name",
+                     verdict_text(culprit->name), "rank", number_json(culprit->rank, culprit->rank >= 0), "world_rank",
                      number_json(culprit->world_rank, culprit->world_rank >= 0), "peer",
                      number_json(culprit->peer, culprit->peer >= 0), "pid", number_json(culprit->pid, culprit->pid),
-                     "host", text_json(culprit->host), "victims", (json_int_t)finding->victims, "text",
-                     text_json(finding->sentence), "evidence", evidence, "remedy", text_json(finding->remedy));
+                     "host", verdict_text(culprit->host), "victims", (json_int_t)finding->victims, "text",
+                     verdict_text(finding->sentence), "evidence", evidence, "remedy", verdict_text(finding->remedy));
 }

@@ -10,6 +10,8 @@
 
 /* The sentence, the evidence, what to do. */
 void verdict_print(FILE *out, const struct finding *finding);
+/* A text that a program chose: "?" if it is no UTF-8. NULL: no memory. */
+json_t *verdict_text(const char *text);
 /* NULL: no memory. */
 json_t *verdict_json(const struct finding *finding);
 

@@ -13,28 +13,9 @@ import time
 import unittest
 
 from hosts import TOKEN, TUTTI, HostsTest
+from reports import bundle, report
 
 LONG = 150  # seconds until what must happen has happened
-
-
-def field(number, value):
-    """A field of a message of Protocol Buffers: bytes, or a small number."""
-    if isinstance(value, int):
-        return bytes([number << 3, value])
-    length = len(value)
-    return bytes([number << 3 | 2]) + (bytes([length]) if length < 128
-                                       else bytes([length & 127 | 128, length >> 7])) + value
-
-
-def made_up(host, number=1, agent=7):
-    """A report of a host without processes."""
-    return field(1, 1) + field(2, host.encode()) + b"\x19" + bytes([agent] * 8) + field(4, number)
-
-
-def bundle(reports, via=(), complaint=""):
-    relayed = (field(1, report) + field(2, b"10.9.9.9") + b"".join(field(3, name.encode()) for name in via)
-               for report in reports)
-    return field(1, 1) + b"".join(field(2, one) for one in relayed) + field(3, complaint.encode())
 
 
 class FanInTest(HostsTest):
@@ -131,20 +112,20 @@ class FanInTest(HostsTest):
                 ("/report", b"\x12\xffgarbage", 400, "no report"), ("/bundle", b"\x12\xffgarbage", 400, "no bundle"),
                 ("/bundle", b"", 400, "a bundle of version 0, want 1"),
                 ("/bundle", bundle([b"garbage"]), 200, "no report"),
-                ("/bundle", bundle([made_up("x")], ["a b"]), 400, "over one without a name"),
-                ("/bundle", bundle([made_up("x")], ["r"] * 9), 400, "do agents report in a circle"),
-                ("/bundle", bundle([made_up("x")], ["r"] * 8), 200, "agents report in a circle"),
+                ("/bundle", bundle([report("x")], ["a b"]), 400, "over one without a name"),
+                ("/bundle", bundle([report("x")], ["r"] * 9), 400, "do agents report in a circle"),
+                ("/bundle", bundle([report("x")], ["r"] * 8), 200, "agents report in a circle"),
                 ("/bundle", bundle([b""] * 1025), 400, "a bundle of more than 1024 reports"),
-                ("/report", made_up("a"), 409,
+                ("/report", report("a"), 409,
                  "another agent calls its host a, and reports from 127.0.0.1 over row hall")):
             answer = self.post(self.row.port, page, body)
             self.assertEqual(answer[0], status, answer)
             self.assertIn(sentence, answer[1])
-        self.until(lambda: self.post(self.row.port, "/report", made_up("ghost")) == (200, "taken\n"))
+        self.until(lambda: self.post(self.row.port, "/report", report("ghost")) == (200, "taken\n"))
         _, text = self.post(self.row.port, "/bundle",
-                            bundle(made_up("flood", number % 100 + 1) for number in range(1000)))
+                            bundle(report("flood", number % 100 + 1) for number in range(1000)))
         self.assertIn("more than 20 reports of host flood in a second", text)
-        invented = bundle(made_up(f"invented{number}") for number in range(1024))
+        invented = bundle(report(f"invented{number}") for number in range(1024))
         self.until(lambda: "127.0.0.1 has named 1024 hosts, and host invented1023 is one too many"
                    in self.post(self.row.port, "/bundle", invented)[1])
         self.until(lambda: "refused" in self.page("/"))

@@ -55,6 +55,7 @@ class HostsTest(unittest.TestCase):
             os.mkdir(self.path(host))
         self.ranks, self.programs = [], []
         self.certificate = None
+        self.settings = {}  # of the job's environment
 
     def tearDown(self):
         for program in self.programs:
@@ -79,7 +80,7 @@ class HostsTest(unittest.TestCase):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         for rank in range(4):
-            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE="4", TUTTI_LOCAL_RANK=str(rank),
+            env = dict(os.environ, **self.settings, TUTTI_RANK=str(rank), TUTTI_SIZE="4", TUTTI_LOCAL_RANK=str(rank),
                        TUTTI_LOCAL_SIZE="4", TUTTI_TIMEOUT="300s", TUTTI_ID=f"127.0.0.1:{port}",
                        TUTTI_NONCE="%032x" % port, TUTTI_TRACE_DIR=self.path("ab"[rank // 2]))
             self.ranks.append(subprocess.Popen([FAULTY, *(words or ("none", "-1", "2"))], env=env,

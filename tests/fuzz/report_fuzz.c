@@ -5,6 +5,7 @@
  * of a report. An even one: the rest says what a well-formed report of two hosts holds, however senseless.
  */
 #include "diagnosis/diagnosis.h"
+#include "diagnosis/view.h"
 #include "master/job.h"
 #include "report/bundle.h"
 
@@ -127,7 +128,10 @@ static void diagnose(const struct job_look *before, const struct job_look *after
 {
     const struct snapshot snapshot = {.now = after->look, .before = before->look, .stuck = 1, .watched = true};
     struct findings findings = diagnosis_find(&snapshot);
+    struct view view;
     findings_free(&findings);
+    if (view_open(&view, &snapshot))
+        view_close(&view);
 }
 
 #define ANSWERS 2

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What people look at besides findings: how each process is, who waits for whom, and how long messages take. A snapshot
+ * goes in, by the same reasoning as that of the rules. */
+#ifndef TUTTI_DIAGNOSIS_VIEW_H
+#define TUTTI_DIAGNOSIS_VIEW_H
+
+#include "diagnosis/diagnosis.h"
+
+/* The graver one counts. */
+enum view_state {
+    VIEW_OUTSIDE, /* in no operation */
+    VIEW_INSIDE,
+    VIEW_WAITS, /* inside, and stands still */
+    VIEW_ENDED,
+    VIEW_SILENT, /* its agent */
+    VIEW_FAILED, /* a communicator of it */
+    VIEW_TRACED,
+    VIEW_STOPPED,
+    VIEW_DEAD,
+    VIEW_STATES
+};
+
+struct view_member {
+    size_t process; /* its place in the look */
+    const struct blackbox_comm *comm;
+    const struct blackbox_op *op; /* not done; NULL: none */
+    uint64_t newest;              /* collective that it has called; 0: none, or the first */
+    int awaited;                  /* the rank of this communicator that it waits for; -1: nobody that is known */
+    bool stuck;
+};
+
+/* Receives of one size from one rank to another. */
+struct delay {
+    int from, to;
+    size_t messages;
+    uint64_t ns; /* the median */
+    bool slow;   /* beside the others */
+    bool told;   /* there is a finding of it */
+};
+
+/* Of the most frequent size; others do not compare. */
+struct delays {
+    struct delay *cells;
+    size_t count;
+    uint64_t bytes;  /* of a message */
+    uint64_t median; /* of all cells; 0: too few to compare */
+};
+
+struct view_comm {
+    struct view_member *members; /* by rank */
+    size_t count;
+    struct delays delays;
+};
+
+#define VIEW_NOBODY SIZE_MAX
+
+struct view_process {
+    enum view_state state;
+    int world_rank;               /* in the largest of its communicators; -1: it has none */
+    const struct view_member *in; /* what keeps it waiting; NULL: nothing */
+    size_t next;                  /* the process that it waits for; VIEW_NOBODY: none that is known */
+};
+
+/* Points into the snapshot. */
+struct view {
+    struct view_comm *comms;
+    struct view_member *members;
+    struct view_process *processes; /* one for each box */
+    size_t comm_count, process_count;
+};
+
+/* False: no memory. */
+bool view_open(struct view *view, const struct snapshot *snapshot);
+void view_close(struct view *view);
+const char *view_state_name(enum view_state state);
+
+#endif
