@@ -6,35 +6,42 @@
 #include "agent/agent.h"
 #include "base/error.h"
 #include "base/param.h"
+#include "base/standard.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: tutti agent --master URL --token FILE [OPTION...]\n"
-    "Tells the master of a job (tutti master) once a second what has changed in the black boxes of this host, and at "
-    "once when\n"
-    "a process dies or loses a peer. One for each host. The processes are not asked and not disturbed. Where no "
-    "master\n"
-    "answers, the agent waits, longer each time, up to 30 seconds. It runs until it is ended.\n"
-    "\n"
-    "  -m, --master URL        https://HOST:PORT of the master, or of an agent that passes on what it is told\n"
-    "  -t, --token FILE        the secret of the job: the first line, 16 to 256 characters\n"
-    "      --ca FILE           trust this certificate (PEM) instead of those that the system trusts\n"
-    "  -l, --listen ADDRESS    other agents may report here, and this one passes on what they tell; port 0: any free "
-    "one\n"
-    "      --certificate FILE  of this host (PEM): shown to a master that asks for one, and to those that report here; "
-    "with\n"
-    "                          --listen needed where others may listen, unless --plain\n"
-    "      --key FILE          its private key (PEM)\n"
-    "      --client-ca FILE    those that report here must show a certificate that one of these (PEM) has made\n"
-    "      --plain             HTTP also where others may listen; on the same host it is taken anyhow\n"
-    "      --host NAME         how this host is called (default: as it calls itself); each agent of a job has its own\n"
-    "      --dir DIR           look here instead of in TUTTI_TRACE_DIR\n"
-    "  -1, --once              one report; exit status 1 if the master does not take it\n"
-    "  -h, --help              this text\n";
+static const char help[] = "Usage: tutti agent --master URL --token FILE [OPTION...]\n"
+                           "Tells the master of a job (tutti master) once a second what has changed in the\n"
+                           "black boxes of this host, and at once when a process dies or loses a peer. One\n"
+                           "for each host. The processes are not asked and not disturbed. Where no master\n"
+                           "answers, the agent waits, longer each time, up to 30 seconds. It runs until it\n"
+                           "is ended.\n"
+                           "\n"
+                           "  -m, --master URL        https://HOST:PORT of the master, or of an agent that\n"
+                           "                          passes on what it is told\n"
+                           "  -t, --token FILE        the secret of the job: the first line, 16 to 256\n"
+                           "                          characters\n"
+                           "      --ca FILE           trust this certificate (PEM) instead of those that the\n"
+                           "                          system trusts\n"
+                           "  -l, --listen ADDRESS    other agents may report here, and this one passes on\n"
+                           "                          what they tell; port 0: any free one\n"
+                           "      --certificate FILE  of this host (PEM): shown to a master that asks for\n"
+                           "                          one, and to those that report here; with --listen\n"
+                           "                          needed where others may listen, unless --plain\n"
+                           "      --key FILE          its private key (PEM)\n"
+                           "      --client-ca FILE    those that report here must show a certificate that\n"
+                           "                          one of these (PEM) has made\n"
+                           "      --plain             HTTP also where others may listen; on the same host it\n"
+                           "                          is taken anyhow\n"
+                           "      --host NAME         how this host is called (default: as it calls itself);\n"
+                           "                          each agent of a job has its own\n"
+                           "      --dir DIR           look here instead of in TUTTI_TRACE_DIR\n"
+                           "  -1, --once              one report; exit status 1 if the master does not take\n"
+                           "                          it\n"
+                           "  -h, --help              this text\n";
 
 enum { OPTION_CA = 256, OPTION_CERTIFICATE, OPTION_KEY, OPTION_CLIENT_CA, OPTION_PLAIN, OPTION_HOST, OPTION_DIR };
 
@@ -134,6 +141,7 @@ int main(int argc, char **argv)
     struct wishes wishes = {0};
     struct serve_door door = {0};
     struct token token;
+    standard_hold();
     gethostname(host, sizeof host - 1);
     struct agent_options agent = {.sender = {.token = &token}, .dir = param_string(PARAM_TRACE_DIR), .host = host};
     int code = parse(argc, argv, &wishes, &agent);

@@ -20,26 +20,27 @@
 #define APART_MAX     (3600 * 1000)
 #define CONFIRMATIONS 2 /* looks more, where something seems slow */
 
-static const char help[] =
-    "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | FILE...]\n"
-    "Says who is to blame when a job hangs or is slow: one sentence, the evidence, and what to do. Looks twice at the "
-    "black boxes of this\n"
-    "user's processes and at the processes themselves; or once at the files that are named, also of many hosts: black "
-    "boxes, dumps of\n"
-    "PyTorch's Flight Recorder (pickle or JSON, named by their ranks), NCCL's RAS (ncclras -f json), NCCLX "
-    "(ncclCommDumpAll). Nothing has to run before.\n"
-    "\n"
-    "  -d, --dead                  dead processes, too; else only those that living ones have to do with\n"
-    "      --stuck TIME            a rank that is in the same step for so long stands still (default 2s)\n"
-    "      --apart TIME            from the first look to the second (default 1s); 0: one look, which tells nothing of "
-    "processors\n"
-    "  -j, --json                  for programs\n"
-    "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
-    "  -h, --help                  this text\n"
-    "\n"
-    "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong options, 3 no such process, "
-    "communicator or file,\n"
-    "4 nothing to look at, 5 a hang or a failure, 6 something is slow.\n";
+static const char help[] = "Usage: tutti diagnose [OPTION...] [PID | COMMUNICATOR | FILE...]\n"
+                           "Says who is to blame when a job hangs or is slow: one sentence, the evidence,\n"
+                           "and what to do. Looks twice at the black boxes of this user's processes and at\n"
+                           "the processes themselves; or once at the files that are named, also of many\n"
+                           "hosts: black boxes, dumps of PyTorch's Flight Recorder (pickle or JSON, named by\n"
+                           "their ranks), NCCL's RAS (ncclras -f json), NCCLX (ncclCommDumpAll). Nothing has\n"
+                           "to run before.\n"
+                           "\n"
+                           "  -d, --dead                  dead processes, too; else only those that living\n"
+                           "                              ones have to do with\n"
+                           "      --stuck TIME            a rank that is in the same step for so long stands\n"
+                           "                              still (default 2s)\n"
+                           "      --apart TIME            from the first look to the second (default 1s); 0:\n"
+                           "                              one look, which tells nothing of processors\n"
+                           "  -j, --json                  for programs\n"
+                           "      --dir DIR               look here instead of in TUTTI_TRACE_DIR\n"
+                           "  -h, --help                  this text\n"
+                           "\n"
+                           "Exit status: 0 nothing wrong was found, 1 a file named cannot be read, 2 wrong\n"
+                           "options, 3 no such process, communicator or file, 4 nothing to look at, 5 a hang\n"
+                           "or a failure, 6 something is slow.\n";
 
 enum { OPT_STUCK = 256, OPT_APART, OPT_DIR };
 

@@ -14,21 +14,21 @@
 #include <unistd.h>
 
 /* The first line of the help text stands alone: the others are made of the table. */
-static const char help[] =
-    "Usage: tutti doctor [OPTION...] [CHECK...]\n"
-    "Looks at this machine as the library will find it: a line for each check, with what was found and, if that is not "
-    "well,\n"
-    "what it costs and what mends it. Nothing is changed. Run it where ranks will run: in the container, under the "
-    "limits.\n"
-    "\n"
-    "  -n, --ranks N   ranks that shall run on this host (default: TUTTI_LOCAL_SIZE, else a rank for each processor)\n"
-    "  -j, --json      for programs\n"
-    "  -h, --help      this text\n"
-    "\n"
-    "Exit status: 0 all is well, 1 the output cannot be written, 2 wrong options, 5 something is wrong, 6 something "
-    "could be better.\n"
-    "\n"
-    "Checks (all, if none is named):\n";
+static const char help[] = "Usage: tutti doctor [OPTION...] [CHECK...]\n"
+                           "Looks at this machine as the library will find it: a line for each check, with\n"
+                           "what was found and, if that is not well, what it costs and what mends it.\n"
+                           "Nothing is changed. Run it where ranks will run: in the container, under the\n"
+                           "limits.\n"
+                           "\n"
+                           "  -n, --ranks N   ranks that shall run on this host (default: TUTTI_LOCAL_SIZE,\n"
+                           "                  else a rank for each processor)\n"
+                           "  -j, --json      for programs\n"
+                           "  -h, --help      this text\n"
+                           "\n"
+                           "Exit status: 0 all is well, 1 the output cannot be written, 2 wrong options, 5\n"
+                           "something is wrong, 6 something could be better.\n"
+                           "\n"
+                           "Checks (all, if none is named):\n";
 
 static const struct option options[] = {
     {"ranks", required_argument, NULL, 'n'},

@@ -11,9 +11,9 @@
 #include <strings.h>
 
 static const char help[] = "Usage: tutti env [--all] [--markdown] [NAME...]\n"
-                           "Shows the parameters that were set, or those named (TUTTI_ may be left out): value, where "
-                           "it comes from, default,\n"
-                           "range, NCCL's name for it, meaning. A bad value is named on stderr, with exit status 1.\n"
+                           "Shows the parameters that were set, or those named (TUTTI_ may be left out):\n"
+                           "value, where it comes from, default, range, NCCL's name for it, meaning. A bad\n"
+                           "value is named on stderr, with exit status 1.\n"
                            "\n"
                            "      --all        every parameter, also those at their default\n"
                            "      --markdown   the page docs/parameters.md; does not look at the environment\n"

@@ -14,18 +14,20 @@
 #define EXPORT_ADDRESS "127.0.0.1:9797"
 #define EXPORT_STUCK   (10 * NS_PER_S)
 
-static const char help[] =
-    "Usage: tutti export [OPTIONS]\n"
-    "Serves the metrics of all processes of this host that use tutti, read from their black boxes, for Prometheus to\n"
-    "scrape: http://" EXPORT_ADDRESS "/metrics. Root sees everybody's processes, others their own. The processes are\n"
-    "not disturbed. Who reaches the address may read: keep to loopback where that is not wanted.\n"
-    "\n"
-    "  -l, --listen ADDRESS  where to serve (default " EXPORT_ADDRESS "; port 0: any free one, which is printed)\n"
-    "  -1, --once            print the metrics to standard output instead\n"
-    "      --format NAME     with --once: openmetrics (default) or text, Prometheus' older form\n"
-    "      --stuck TIME      unfinished for so long is a hang (default 10s)\n"
-    "      --dir DIR         look here instead of in TUTTI_TRACE_DIR\n"
-    "  -h, --help            this text\n";
+static const char help[] = "Usage: tutti export [OPTIONS]\n"
+                           "Serves the metrics of all processes of this host that use tutti, read from their\n"
+                           "black boxes, for Prometheus to scrape: http://" EXPORT_ADDRESS "/metrics. Root\n"
+                           "sees everybody's processes, others their own. The processes are not disturbed.\n"
+                           "Who reaches the address may read: keep to loopback where that is not wanted.\n"
+                           "\n"
+                           "  -l, --listen ADDRESS  where to serve (default " EXPORT_ADDRESS "; port 0: any\n"
+                           "                        free one, which is printed)\n"
+                           "  -1, --once            print the metrics to standard output instead\n"
+                           "      --format NAME     with --once: openmetrics (default) or text, Prometheus'\n"
+                           "                        older form\n"
+                           "      --stuck TIME      unfinished for so long is a hang (default 10s)\n"
+                           "      --dir DIR         look here instead of in TUTTI_TRACE_DIR\n"
+                           "  -h, --help            this text\n";
 
 enum { OPTION_FORMAT = 256, OPTION_STUCK, OPTION_DIR };
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/parse.h"
+#include "base/standard.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -16,31 +17,37 @@
 #define ADDRESS  "127.0.0.1:9798"
 #define STUCK_NS (5 * NS_PER_S)
 
-static const char help[] =
-    "Usage: tutti master --token FILE [OPTION...]\n"
-    "Listens to the agents of a job (tutti agent), one on each host, looks at all processes once a second, and names "
-    "who is to\n"
-    "blame when the job hangs or is slow. One for each job. Runs until it is ended. With the token of the job, it "
-    "serves / as\n"
-    "text, /verdicts and /history as JSON, and /metrics for Prometheus.\n"
-    "\n"
-    "  -t, --token FILE        the secret of the job: the first line, 16 to 256 characters\n"
-    "  -l, --listen ADDRESS    where (default " ADDRESS "; port 0: any free one, which is printed)\n"
-    "      --certificate FILE  of this host (PEM), for HTTPS; needed where others may listen, unless --plain\n"
-    "      --key FILE          its private key (PEM)\n"
-    "      --client-ca FILE    who comes must show a certificate that one of these (PEM) has made, besides the token\n"
-    "      --plain             serve HTTP, too, where others may listen\n"
-    "      --stuck TIME        a rank that is in the same step for so long stands still (default 5s)\n"
-    "      --history FILE      keep all verdicts in this file of SQLite, or, given postgresql://USER@HOST/DATABASE, "
-    "there\n"
-    "      --job NAME          how this job is called there, where several share a database (default \"job\")\n"
-    "      --hook COMMAND      for a verdict, as sh -c does: TUTTI_VERDICT, TUTTI_VERDICT_KIND, _CONFIDENCE, _HOST, "
-    "_PID and _RANK\n"
-    "                          are set, and the verdict is on standard input as JSON\n"
-    "      --webhook URL       for a verdict: POST its JSON there\n"
-    "      --act               run hooks; without, only say what would be run\n"
-    "      --sure WORD         certain, likely (default) or possible: enough for a hook\n"
-    "  -h, --help              this text\n";
+static const char help[] = "Usage: tutti master --token FILE [OPTION...]\n"
+                           "Listens to the agents of a job (tutti agent), one on each host, looks at all\n"
+                           "processes once a second, and names who is to blame when the job hangs or is\n"
+                           "slow. One for each job. Runs until it is ended. With the token of the job, it\n"
+                           "serves /page for browsers (any name, and the token as password), / as text,\n"
+                           "/verdicts and /history as JSON, and /metrics for Prometheus.\n"
+                           "\n"
+                           "  -t, --token FILE        the secret of the job: the first line, 16 to 256\n"
+                           "                          characters\n"
+                           "  -l, --listen ADDRESS    where (default " ADDRESS "; port 0: any free\n"
+                           "                          one, which is printed)\n"
+                           "      --certificate FILE  of this host (PEM), for HTTPS; needed where others may\n"
+                           "                          listen, unless --plain\n"
+                           "      --key FILE          its private key (PEM)\n"
+                           "      --client-ca FILE    who comes must show a certificate that one of these\n"
+                           "                          (PEM) has made, besides the token\n"
+                           "      --plain             serve HTTP, too, where others may listen\n"
+                           "      --stuck TIME        a rank that is in the same step for so long stands\n"
+                           "                          still (default 5s)\n"
+                           "      --history FILE      keep all verdicts in this file of SQLite, or, given\n"
+                           "                          postgresql://USER@HOST/DATABASE, there\n"
+                           "      --job NAME          how this job is called there, where several share a\n"
+                           "                          database (default \"job\")\n"
+                           "      --hook COMMAND      for a verdict, as sh -c does: TUTTI_VERDICT,\n"
+                           "                          TUTTI_VERDICT_KIND, _CONFIDENCE, _HOST, _PID and _RANK\n"
+                           "                          are set, and the verdict is on standard input as JSON\n"
+                           "      --webhook URL       for a verdict: POST its JSON there\n"
+                           "      --act               run hooks; without, only say what would be run\n"
+                           "      --sure WORD         certain, likely (default) or possible: enough for a\n"
+                           "                          hook\n"
+                           "  -h, --help              this text\n";
 
 enum {
     OPTION_CERTIFICATE = 256,
@@ -171,6 +178,7 @@ int main(int argc, char **argv)
 {
     struct wishes wishes = {.door = {.address = ADDRESS}};
     struct master_options master = {.stuck = STUCK_NS, .sure = LIKELY, .job = "job"};
+    standard_hold();
     int code = parse(argc, argv, &wishes, &master);
     if (code >= 0)
         return code;

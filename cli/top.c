@@ -16,28 +16,28 @@
 #define INTERVAL_MIN 50
 #define INTERVAL_MAX (3600 * 1000)
 
-static const char help[] =
-    "Usage: tutti top [OPTION...]\n"
-    "A screen over all processes of this user that use tutti (root's: everybody's), read from their black boxes: what "
-    "stands still, and\n"
-    "for each process its operations a second, mean bus bandwidth, megabytes sent a second, current operation and for "
-    "whom it waits;\n"
-    "below them, lanes to other processes. The processes are not disturbed.\n"
-    "\n"
-    "  -1, --once           print one frame as text, all of it, and end\n"
-    "  -i, --interval TIME  from look to look (default 1s)\n"
-    "  -s, --sort NAME      rank (default), operations, bandwidth, wait or pid\n"
-    "  -f, --filter TEXT    only processes whose line or communicators hold it\n"
-    "  -d, --dead           dead processes, too, after the living; else only those that living ones have to do with\n"
-    "      --stuck TIME     unfinished for so long is a hang (default 2s)\n"
-    "      --dir DIR        look here instead of in TUTTI_TRACE_DIR\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "Keys: q ends, s sorts by the next column, / filters (Enter keeps the filter, Escape drops it), space pauses, "
-    "arrows and page keys move\n"
-    "among the processes. Exit status: 0, 1 no terminal, or the boxes cannot be looked for, 2 wrong options, 4 with "
-    "--once: no process,\n"
-    "5 with --once: something stands still or has failed, 6 with --once: something is slow.\n";
+static const char help[] = "Usage: tutti top [OPTION...]\n"
+                           "A screen over all processes of this user that use tutti (root's: everybody's),\n"
+                           "read from their black boxes: what stands still, and for each process its\n"
+                           "operations a second, mean bus bandwidth, megabytes sent a second, current\n"
+                           "operation and for whom it waits; below them, lanes to other processes. The\n"
+                           "processes are not disturbed.\n"
+                           "\n"
+                           "  -1, --once           print one frame as text, all of it, and end\n"
+                           "  -i, --interval TIME  from look to look (default 1s)\n"
+                           "  -s, --sort NAME      rank (default), operations, bandwidth, wait or pid\n"
+                           "  -f, --filter TEXT    only processes whose line or communicators hold it\n"
+                           "  -d, --dead           dead processes, too, after the living; else only those\n"
+                           "                       that living ones have to do with\n"
+                           "      --stuck TIME     unfinished for so long is a hang (default 2s)\n"
+                           "      --dir DIR        look here instead of in TUTTI_TRACE_DIR\n"
+                           "  -h, --help           this text\n"
+                           "\n"
+                           "Keys: q ends, s sorts by the next column, / filters (Enter keeps the filter,\n"
+                           "Escape drops it), space pauses, arrows and page keys move among the processes.\n"
+                           "Exit status: 0, 1 no terminal, or the boxes cannot be looked for, 2 wrong\n"
+                           "options, 4 with --once: no process, 5 with --once: something stands still or has\n"
+                           "failed, 6 with --once: something is slow.\n";
 
 enum { OPTION_STUCK = 256, OPTION_DIR };
 

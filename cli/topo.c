@@ -8,13 +8,13 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const char help[] =
-    "Usage: tutti topo [--json | --svg FILE]\n"
-    "Shows packages, NUMA nodes, caches, cores, network interfaces, RDMA ports and GPUs of this host.\n"
-    "\n"
-    "      --json       as JSON: nodes in order, each with the number of its parent\n"
-    "      --svg FILE   as a picture (- for standard output)\n"
-    "  -h, --help       this text\n";
+static const char help[] = "Usage: tutti topo [--json | --svg FILE]\n"
+                           "Shows packages, NUMA nodes, caches, cores, network interfaces, RDMA ports and\n"
+                           "GPUs of this host.\n"
+                           "\n"
+                           "      --json       as JSON: nodes in order, each with the number of its parent\n"
+                           "      --svg FILE   as a picture (- for standard output)\n"
+                           "  -h, --help       this text\n";
 
 enum { OPTION_JSON = 256, OPTION_SVG };
 

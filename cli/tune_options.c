@@ -11,26 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "Usage: tutti tune [OPTIONS]\n"
-    "Measures every algorithm of every collective on this machine and writes the table by which tutti chooses. Nothing "
-    "else should\n"
-    "run meanwhile. The table is used from the next start of a program on; TUTTI_TUNE_FILE names another one.\n"
-    "\n"
-    "With --gpu it measures the ways between this host's GPUs instead, and says which settings make the faster one be "
-    "taken at\n"
-    "each size: lines for a shell, to be set before programs start.\n"
-    "\n"
-    "  -q, --quick            few sizes, short: a first table in a minute or two\n"
-    "  -n, --np LIST          numbers of ranks, such as 2,4,8 (default: 2 and the number of processors; with --gpu "
-    "2,4..\n"
-    "                         and all GPUs, with --quick all)\n"
-    "      --transport NAME   shm, tcp or all (default all); not with --gpu\n"
-    "  -o, --output FILE      default ~/.config/tutti/tune.json; with --gpu a file for a shell (default none)\n"
-    "      --gpu              ways between GPUs\n"
-    "  -e, --maxbytes N       with --gpu: largest vector (default 1G, with --quick 256M)\n"
-    "      --only LIST        with --gpu: these parameters, such as TUTTI_COPY_FROM,TUTTI_BLOCKS\n"
-    "  -h, --help             this text\n";
+static const char help[] = "Usage: tutti tune [OPTIONS]\n"
+                           "Measures every algorithm of every collective on this machine and writes the\n"
+                           "table by which tutti chooses. Nothing else should run meanwhile. The table is\n"
+                           "used from the next start of a program on; TUTTI_TUNE_FILE names another one.\n"
+                           "\n"
+                           "With --gpu it measures the ways between this host's GPUs instead, and says which\n"
+                           "settings make the faster one be taken at each size: lines for a shell, to be set\n"
+                           "before programs start.\n"
+                           "\n"
+                           "  -q, --quick            few sizes, short: a first table in a minute or two\n"
+                           "  -n, --np LIST          numbers of ranks, such as 2,4,8 (default: 2 and the\n"
+                           "                         number of processors; with --gpu 2,4.. and all GPUs,\n"
+                           "                         with --quick all)\n"
+                           "      --transport NAME   shm, tcp or all (default all); not with --gpu\n"
+                           "  -o, --output FILE      default ~/.config/tutti/tune.json; with --gpu a file\n"
+                           "                         for a shell (default none)\n"
+                           "      --gpu              ways between GPUs\n"
+                           "  -e, --maxbytes N       with --gpu: largest vector (default 1G, with --quick\n"
+                           "                         256M)\n"
+                           "      --only LIST        with --gpu: these parameters, such as\n"
+                           "                         TUTTI_COPY_FROM,TUTTI_BLOCKS\n"
+                           "  -h, --help             this text\n";
 
 enum { OPTION_TRANSPORT = 256, OPTION_GPU, OPTION_ONLY };
 

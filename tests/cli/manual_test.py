@@ -113,19 +113,19 @@ class Generator(unittest.TestCase):
         return generate("--check", os.path.dirname(script), script=script)
 
     NEW = ("/* Done when every rank has called it. */",
-           "/* Scans. */\nTUTTI_API tutti_result_t tutti_scan(tutti_comm_t comm);\n/* Done. */")
+           "/* Scans. */\nTUTTI_API tutti_result_t tutti_exscan(tutti_comm_t comm);\n/* Done. */")
 
     def test_call_that_is_new(self):
         code, text = self.with_header(*self.NEW)
         self.assertEqual(code, 1)
-        self.assertIn("docs/man/calls.tbl does not say in short what tutti_scan does", text)
+        self.assertIn("docs/man/calls.tbl does not say in short what tutti_exscan does", text)
 
     def test_call_without_a_page(self):
         with open(os.path.join(self.pages, "calls.tbl"), "a", encoding="utf-8") as file:
-            file.write("tutti_scan | scan | | |\n")
+            file.write("tutti_exscan | scan | | |\n")
         code, text = self.with_header(*self.NEW)
         self.assertEqual(code, 1)
-        self.assertIn("tutti_scan.3: is missing", text)
+        self.assertIn("tutti_exscan.3: is missing", text)
         self.assertIn("tutti_barrier.3: is stale", text)
 
     def test_without_the_agent(self):
