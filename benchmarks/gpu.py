@@ -9,6 +9,7 @@ compared with NCCL in turns on the same machine.
   gpu.py first     time and device memory of communicators
   gpu.py beside    what communication costs a matrix product beside it
   gpu.py nopeer    two GPUs through host memory and through sockets
+  gpu.py plugin    unmodified NCCL over tutti's network plugin, also while lanes are cut
   gpu.py suite     PyTorch's suite for back ends, and accelerate's scripts, over both
   gpu.py kill      a rank is killed, the others must go on
   gpu.py sanitize  all kernels under compute-sanitizer
@@ -27,12 +28,13 @@ import signal
 import sys
 import traceback
 
-from gpu_parts import apps, beside, check, first, kill, limits, nopeer, report, run, sanitize, speed, suite
+from gpu_parts import apps, beside, check, first, kill, limits, nopeer, plugin, report, run, sanitize, speed, suite
 
 # part: module, default budget in seconds, default limit of one program, share of the seconds of `all`
 PARTS = {"kill": (kill, 150, 140, 25), "first": (first, 180, 60, 30), "nopeer": (nopeer, 180, 60, 55),
          "beside": (beside, 300, 120, 55), "speed": (speed, 540, 90, 170), "apps": (apps, 300, 120, 75),
-         "suite": (suite, 500, 150, 0), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
+         "suite": (suite, 500, 150, 0),
+         "plugin": (plugin, 200, 60, 0), "sanitize": (sanitize, 300, 120, 40), "limits": (limits, 90, 80, 40),
          "check": (check, 300, 90, 140), "report": (report, 0, 0, 0)}
 
 
@@ -102,7 +104,7 @@ def all_parts(parser, options):
     for name in ("tests", "tutti", "nccl", "results", "mpirun"):
         rest += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
     failed, budget = [], run.Budget(options.budget_total)
-    parts = [part for part in PARTS if part != "suite"]  # takes as long as all the others
+    parts = [part for part in PARTS if part not in ("suite", "plugin")]  # of which each takes as long as all others
     for part in parts:
         to_come = sum(PARTS[later][3] for later in parts[parts.index(part):])
         mine = parser.parse_args([part, *rest])

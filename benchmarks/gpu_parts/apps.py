@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""apps: PyTorch (DDP, FSDP), CuPy and JAX over NCCL and, by LD_PRELOAD, over tutti,
-with proof that tutti served them."""
+"""apps: PyTorch (DDP, FSDP, tensor, pipeline and context parallel), CuPy and JAX over NCCL and, by LD_PRELOAD,
+over tutti, with proof that tutti served them."""
 import os
 import re
 import sys
@@ -10,7 +10,8 @@ import time
 from . import ranks, run
 from .run import Budget, say, table, tail
 
-TRAINING = ("ddp", "fsdp")
+TRAINING = {"ddp": "torch_train.py", "fsdp": "torch_train.py", "fsdp2": "torch_parallel.py", "tp": "torch_parallel.py",
+            "pp": "torch_parallel.py", "cp": "torch_parallel.py"}
 APPS = (*TRAINING, "cupy", "jax")
 LOSS = re.compile(r"(\w+) step (\d+): loss ([0-9.naninf]+)")
 FIRST = re.compile(r"first collective after ([0-9.]+) s")
@@ -31,7 +32,7 @@ def start(options, app, library, folder, trace, limit):
     """(statuses, output of all)"""
     extra = {"TUTTI_TRACE_DIR": trace, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     if app in TRAINING:
-        script = os.path.join(ranks.ROOT, "torch_train.py")
+        script = os.path.join(ranks.ROOT, TRAINING[app])
         jobs = ranks.start_torch(options, folder, [script, "--mode", app], None, extra, preload=library == "tutti")
     else:
         env = run.environment(folder, extra)

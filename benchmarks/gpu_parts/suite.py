@@ -21,6 +21,7 @@ def add_arguments(parser):
     parser.add_argument("--at-once", type=int, default=max(1, (os.cpu_count() or 1) // 3),
                         help="programs that run at a time (a third of the processors)")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="only these tests and scripts")
+    parser.add_argument("--more", action="store_true", help="go on where an earlier call had no more time")
 
 
 def environment(options, library, folder, temp):
@@ -101,14 +102,17 @@ def worse(records):
 
 
 def main(options, results):
-    budget, records, running, again = Budget(options.budget), [], [], set()
+    budget, running, again = Budget(options.budget), [], set()
+    records = [record for record in results.data.get("runs", []) if record["state"] != "late"]
+    over = {(record["name"], record["library"]) for record in records}
     scripts = scripts_of_accelerate()
     names = [*all_names(options), *scripts]
     names = [name for name in names if not options.only or name in options.only]
     if options.quick:
         names = names[::8]
-    todo = [(name, library, folder) for name in names for library, folder in options.libraries.items()]
-    say(f"suite: {len(names)} tests, {options.at_once} at once")
+    todo = [(name, library, folder) for name in names for library, folder in options.libraries.items()
+            if (name, library) not in over]
+    say(f"suite: {len(names)} tests, {len(todo)} runs, {options.at_once} at once")
     results.data["runs"] = records
     try:
         while todo or running:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Prints what a program of nccl-tests prints, with made-up figures: for the tests of benchmarks/gpu.py.
-FAKE=wrong|fail|hang|garbage misbehaves."""
+FAKE=wrong|fail|hang|garbage misbehaves; lanes has a TCP connection, and waits in long runs until that is cut."""
 import os
+import socket
 import sys
 import time
 
@@ -11,6 +12,23 @@ UNITS = {"K": 10, "M": 20, "G": 30}
 
 def value(text):
     return int(text[:-1]) << UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def lane():
+    """True: it has carried much, and was then cut from outside."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+    block, got = bytes(1 << 16), 0
+    with near, far:
+        far.settimeout(60)
+        try:
+            while got < 8 << 20:
+                near.sendall(block)
+                got += len(far.recv(1 << 16, socket.MSG_WAITALL))
+            return far.recv(1) == b""
+        except BrokenPipeError:  # it is cut as soon as it has carried enough
+            return True
 
 
 def main():
@@ -23,6 +41,10 @@ def main():
           "busbw  #wrong")
     if mode == "hang":
         time.sleep(600)
+    if mode == "lanes" and os.environ.get("NCCL_DEBUG") == "INFO":
+        print("vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/tutti/0")
+    if mode == "lanes" and words[words.index("-n") + 1] == "150" and not lane():
+        return 3
     if mode == "garbage":
         print("     1048576     Segmentation fault     nonsense here and there and here and there again")
         return 139

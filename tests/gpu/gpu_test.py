@@ -11,7 +11,9 @@ import io
 import json
 import os
 import signal
+import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,8 +25,8 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (apps, beside, check, exercise, kill, limits, perf, ranks, report, run,  # noqa: E402
-                       sanitize, speed, suite, values)
+from gpu_parts import (apps, beside, check, cutting, exercise, kill, limits, perf, plugin, ranks,  # noqa: E402
+                       report, run, sanitize, speed, suite, values)
 
 TABLE = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -53,6 +55,16 @@ def call(*arguments):
         except SystemExit as end:
             status = end.code
     return status, out.getvalue(), err.getvalue()
+
+
+def can_cut():
+    """May this process take sockets of one that it has started?"""
+    with socket.socket() as one, subprocess.Popen(["sleep", "60"], stdout=one.fileno()) as child:
+        got = cutting.connections(child.pid)
+        child.kill()
+    for each in got:
+        each.close()
+    return bool(got)
 
 
 class Tables(unittest.TestCase):
@@ -363,8 +375,8 @@ class Programs(unittest.TestCase):
         status, out, err = call("all", "--budget-total", "100", "--gpus", "2", *self.folders())
         self.assertEqual(status, 1)
         self.assertEqual([part for part in gpu.PARTS if f"==== {part}" in err],
-                         [part for part in gpu.PARTS if part != "suite"])
-        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report", "suite"})
+                         [part for part in gpu.PARTS if part not in ("suite", "plugin")])
+        self.assertEqual(set(run.load_all(self.at("results"))), set(gpu.PARTS) - {"report", "suite", "plugin"})
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
@@ -387,6 +399,43 @@ class Programs(unittest.TestCase):
         self.assertEqual(states["test_bad_here", "nccl"], "passed")
         self.assertEqual(suite.worse(self.load("suite")["runs"]), ["test_bad_here", "test_slow_here"])
         self.assertIn("2 pass with NCCL and not with tutti", out)
+
+    def test_suite_goes_on(self):
+        """What an earlier call brought to its end is not run again."""
+        os.mkdir(self.at("results"))
+        runs = [{"name": "test_good", "library": library, "state": state, "seconds": 1}
+                for library, state in (("nccl", "passed"), ("tutti", "late"))]
+        with open(self.at("results", run.FILE), "w", encoding="utf-8") as file:
+            json.dump({"suite": {"runs": runs}}, file)
+        os.environ["SUITE_ONCE"] = self.at("")
+        real, suite.ONE = suite.ONE, os.path.join(HERE, "fake_suite.py")
+        try:
+            status, _, err = self.part("suite", "--more", "--gpus", "2", "--only", "test_good")
+        finally:
+            suite.ONE = real
+        self.assertEqual(status, 0, err)
+        self.assertIn("1 runs", err)
+        self.assertEqual([r["state"] for r in self.load("suite")["runs"]], ["passed", "passed"])
+
+    def test_plugin(self):
+        """Connections are cut from outside, where that is permitted."""
+        open(self.at("tutti", "libnccl-net-tutti.so"), "w", encoding="utf-8").close()
+        os.environ["FAKE"] = "lanes"
+        if not can_cut():
+            self.skipTest("pidfd_getfd is not permitted here")
+        status, out, _ = self.part("plugin", "--rounds", "1", "--gpus", "2")
+        self.assertEqual(status, 0, out)
+        data = self.load("plugin")
+        kinds = [one["kind"] for one in data["checks"]]
+        self.assertEqual((kinds.count("lanes cut"), kinds.count("processes"), kinds.count("one process")),
+                         (len(plugin.CUT), len(plugin.CHECKED), 1))
+        self.assertTrue(all(one["cuts"] for one in data["checks"] if one["kind"] == "lanes cut"))
+        self.assertRegex(out, r"\| sendrecv +\| 256 MiB")
+        os.environ["FAKE"] = ""  # NCCL took another network, and there was nothing to cut
+        status, out, _ = self.part("plugin", "--rounds", "1", "--gpus", "2")
+        self.assertEqual(status, 1)
+        self.assertIn("NCCL took another network", out)
+        self.assertIn("no connection was cut", out)
 
     def test_report_of_everything(self):
         first = {library: {"one.init and first": t, "two.bytes.init": m, "two.bytes.first": m, "two.bytes.large": m}
