@@ -34,8 +34,8 @@ def version() -> str:
 def compiled(where: pathlib.Path) -> pathlib.Path:
     """Builds the library below `where`; the folder that it is installed into."""
     build, target = where / "meson", where / "installed"
-    if not (build / "build.ninja").exists():
-        subprocess.run(["meson", "setup", build, ROOT, *SETUP], check=True)
+    shutil.rmtree(build, ignore_errors=True)  # one of an earlier time names a meson that pip had for that time alone
+    subprocess.run(["meson", "setup", build, ROOT, *SETUP], check=True)
     subprocess.run(["meson", "compile", "-C", build], check=True)
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", target], check=True)
     return target / "carried"

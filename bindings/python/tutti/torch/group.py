@@ -38,6 +38,17 @@ def _recorded(name: str, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
         yield
 
 
+def _check_memory(tensor: torch.Tensor) -> None:
+    """Raises what PyTorch's users know, where the elements of a tensor cannot be sent as they lie."""
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"Tensors must be on a CPU or a GPU of CUDA: one is on {tensor.device}")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise ValueError(f"Tensors must be dense and not quantized: one is {tensor.layout}, {tensor.dtype}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"Tensors must be contiguous: one has shape {tuple(tensor.shape)} and strides "
+                         f"{tensor.stride()}")
+
+
 class TuttiGroup(dist.ProcessGroup):
     """A rank's end of a process group. Collectives run in the order of their calls;
     messages beside them (channel.py)."""
@@ -135,9 +146,7 @@ class TuttiGroup(dist.ProcessGroup):
     def _of(self, tensors: Sequence[torch.Tensor]) -> Communicator:
         """The communicator for these tensors, which must be of one device, dense and contiguous."""
         for tensor in tensors:
-            if not tensor.is_contiguous():
-                raise ValueError(f"Tensors must be contiguous: one has shape {tuple(tensor.shape)} and strides "
-                                 f"{tensor.stride()}")
+            _check_memory(tensor)
         device = tensors[0].device
         return self._comm(HOST if device.type == "cpu" else device.index)
 
@@ -293,18 +302,19 @@ class TuttiGroup(dist.ProcessGroup):
 
     # ---- Messages ----
 
-    def _message(self, name: str, tensors: Tensors, tag: int, source: int | None = None) -> Message:
+    def _message(self, name: str, tensors: Tensors, tag: int, peer: int | None = None) -> Message:
         tensor, = tensors
+        _check_memory(tensor)
         if tensor.device.type != "cpu":
             raise NotImplementedError(f"tutti's torch backend sends and receives tensors on the CPU alone: this one is "
                                       f"on {tensor.device}; all_to_all_single() carries tensors of GPUs")
-        if not tensor.is_contiguous():
-            raise ValueError("Tensors must be contiguous")
+        if peer is not None and not 0 <= peer < self._my_size:
+            raise BackendError(f"tutti: {name}: rank {peer} is not in this process group of {self._my_size} ranks")
         with _recorded(name, tensors):
-            return Message(name, tensor, tag, self._timeout, source)
+            return Message(name, tensor, tag, self._timeout, None if name == "send" else peer)
 
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Any:
-        return self._messages.send(self._message("send", tensors, tag), peer)
+        return self._messages.send(self._message("send", tensors, tag, peer), peer)
 
     def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Any:
         return self._messages.recv(self._message("recv", tensors, tag, peer))
