@@ -193,6 +193,12 @@ TUTTI_API tutti_result_t tutti_comm_rank(tutti_comm_t comm, int *rank);
 /* Position among, and number of, the ranks of this host. */
 TUTTI_API tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count);
 
+/* Where the process of `rank` is reached by its peers: an address of IP in numbers, without a port, ended by a null
+ * byte, in `text` of `bytes` bytes; TUTTI_ADDRESS_BYTES are always enough. For what must meet beside the communicator,
+ * such as a store of rank 0. TUTTI_INVALID_USAGE: that process has no address, as under TUTTI_TRANSPORT=shm. */
+enum { TUTTI_ADDRESS_BYTES = 46 };
+TUTTI_API tutti_result_t tutti_comm_address(tutti_comm_t comm, int rank, char *text, size_t bytes);
+
 /* The CUDA device of this rank, or TUTTI_HOST. */
 TUTTI_API tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device);
 /* Bytes that the communicator holds at this moment, its children not counted. Either pointer may be NULL. */

@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "base/param.h"
 
+#include <arpa/inet.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,21 @@ tutti_result_t tutti_comm_local_rank(tutti_comm_t comm, int *rank, int *count)
         return result;
     *rank = comm->team->local_rank;
     *count = comm->team->local_ranks;
+    return TUTTI_SUCCESS;
+}
+
+tutti_result_t tutti_comm_address(tutti_comm_t comm, int rank, char *text, size_t bytes)
+{
+    tutti_result_t result = made(comm, text);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (rank < 0 || rank >= comm->team->nranks)
+        return error_set(TUTTI_INVALID_ARGUMENT, "rank is %d of %d", rank, comm->team->nranks);
+    const struct wire_address *address = &comm->team->process[rank].tcp[0];
+    if (!address->family)
+        return error_set(TUTTI_INVALID_USAGE, "the process of rank %d has no address of IP", rank);
+    if (!inet_ntop(address->family == 4 ? AF_INET : AF_INET6, address->bytes, text, (socklen_t)bytes))
+        return error_set(TUTTI_INVALID_ARGUMENT, "%zu bytes are too few for the address of rank %d", bytes, rank);
     return TUTTI_SUCCESS;
 }
 

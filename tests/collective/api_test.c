@@ -3,8 +3,10 @@
  */
 #include "tutti/tutti.h"
 
+#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +90,28 @@ static void null_communicators(void **state)
     refused(tutti_comm_duplicate(NULL, &child, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     assert_int_equal(tutti_comm_destroy(NULL), TUTTI_SUCCESS);
     assert_int_equal(tutti_stream_destroy(NULL), TUTTI_SUCCESS);
+}
+
+static void addresses(void **state)
+{
+    char text[TUTTI_ADDRESS_BYTES];
+    struct in6_addr number;
+    const char *transport = getenv("TUTTI_TRANSPORT");
+    bool none = transport && strcmp(transport, "shm") == 0;
+    (void)state;
+    if (none)
+        refused(tutti_comm_address(pair[0], 1, text, sizeof text), TUTTI_INVALID_USAGE, "rank 1 has no address");
+    for (int rank = 0; rank < 2 && !none; rank++) {
+        memset(text, 'x', sizeof text);
+        assert_int_equal(tutti_comm_address(pair[1 - rank], rank, text, sizeof text), TUTTI_SUCCESS);
+        assert_true(inet_pton(strchr(text, ':') ? AF_INET6 : AF_INET, text, &number) == 1);
+    }
+    refused(tutti_comm_address(pair[0], 2, text, sizeof text), TUTTI_INVALID_ARGUMENT, "rank is 2 of 2");
+    refused(tutti_comm_address(pair[0], -1, text, sizeof text), TUTTI_INVALID_ARGUMENT, "rank is -1 of 2");
+    if (!none)
+        refused(tutti_comm_address(pair[0], 0, text, 3), TUTTI_INVALID_ARGUMENT, "3 bytes are too few");
+    refused(tutti_comm_address(pair[0], 0, NULL, 0), TUTTI_INVALID_ARGUMENT, "NULL");
+    refused(tutti_comm_address(NULL, 0, text, sizeof text), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
 }
 
 static void wrong_arguments(void **state)
@@ -438,6 +462,7 @@ int main(void)
     const struct CMUnitTest before[] = {cmocka_unit_test(bad_settings)}; /* forks before there are threads */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_communicators),
+        cmocka_unit_test(addresses),
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(wrong_operators),
         cmocka_unit_test(wrong_inits),

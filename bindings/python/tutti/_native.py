@@ -57,6 +57,7 @@ _CALLS = {
     "comm_count": [_COMM, POINTER(c_int)],
     "comm_rank": [_COMM, POINTER(c_int)],
     "comm_local_rank": [_COMM, POINTER(c_int), POINTER(c_int)],
+    "comm_address": [_COMM, c_int, c_char_p, c_size_t],
     "comm_device": [_COMM, POINTER(c_int)],
     "comm_memory": [_COMM, _SIZES, _SIZES],
     "comm_register": [_COMM, c_void_p, c_size_t, POINTER(c_void_p)],

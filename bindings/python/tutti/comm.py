@@ -17,6 +17,7 @@ from ._group import opened
 from ._native import HOST, Config, UniqueId, call, calls, check, last_error
 from ._work import Work, take_stream
 
+ADDRESS_BYTES = 46
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e",
            "float32": "f", "float64": "d"}
@@ -136,6 +137,12 @@ class Communicator:
         rank, count = c_int(), c_int()
         self._call("comm_local_rank", byref(rank), byref(count))
         return rank.value, count.value
+
+    def address(self, rank: int) -> str:
+        """Where the process of `rank` is reached by its peers: an address of IP in numbers, without a port."""
+        text = ctypes.create_string_buffer(ADDRESS_BYTES)
+        self._call("comm_address", rank, text, len(text))
+        return text.value.decode()
 
     @property
     def memory(self) -> tuple[int, int]:
