@@ -9,7 +9,7 @@ CHECK_PACKAGES := clang clang-format-14 libclang-rt-14-dev gcc-aarch64-linux-gnu
   libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \
   prometheus python3-prometheus-client openssl cmake postgresql debhelper dh-python chrpath \
-  openmpi-bin mpich slurmctld slurmd slurm-client munge
+  openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch slurmctld slurmd slurm-client munge
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
 BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
 
@@ -86,7 +86,7 @@ openmpi:
 	@test -d build-openmpi || { echo "Fetching Open MPI 5"; /usr/bin/python3 -m venv build-openmpi; }
 	@test -x build-openmpi/bin/mpirun || build-openmpi/bin/python -m pip install -q openmpi==5.0.11
 
-# PyTorch for its tests: `make check CHECK_TORCH=1`. Without it they take Debian's python3-torch, if that is there.
+# PyTorch 2 for its tests: `make check CHECK_TORCH=1`. Without it they take Debian's python3-torch.
 torch:
 	@test -d build-torch || { echo "Fetching PyTorch"; /usr/bin/python3 -m venv build-torch; }
 	@build-torch/bin/python -m pip install -q torch==2.11.0 numpy expecttest

@@ -101,9 +101,8 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.backend == "tutti":
-        import tutti.torch  # noqa: F401  not needed where the package was installed by pip
-    dist.init_process_group(options.backend)
+    import tutti.torch  # noqa: F401  not needed where the package was installed by pip
+    dist.init_process_group(options.backend, init_method="tutti://")  # rank and size as any launcher says
     rank, size = dist.get_rank(), dist.get_world_size()
     losses, seconds = train(options, rank, size)
     if rank == 0:

@@ -18,6 +18,7 @@ from links import INSIDE, Other, ip  # noqa: E402
 
 MEET = os.path.abspath(sys.argv[1])
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+PYTHON = "/usr/bin/python3"  # Debian's PyTorch is for this one
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sinfo", "unshare", "nsenter", "ip", "mount")
 ALONE = ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
 DEADLINE = 120
@@ -161,6 +162,14 @@ class Jobs(unittest.TestCase):
         self.assertEqual(code, 0, out)
         said = sorted(line for line in out.splitlines() if line.startswith("rank"))  # srun has words of its own
         self.assertEqual(said, [f"rank {rank} has 10.0" for rank in range(4)], out)
+
+    @unittest.skipUnless(os.environ.get("LD_LIBRARY_PATH"), "the library is not at hand")
+    def test_pytorch(self):
+        if run(PYTHON, "-c", "import torch")[0] != 0:
+            self.skipTest("no PyTorch here: NOT tested")
+        code, out = run("srun", "-N", "2", "-n", "2", PYTHON, f"{ROOT}/examples/ddp/train.py", "--steps", "1")
+        self.assertEqual(code, 0, out)
+        self.assertRegex(out, "step 1: loss [0-9.]+\nddp over tutti, 2 ranks")
 
 
 def main():

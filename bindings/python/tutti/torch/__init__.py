@@ -10,6 +10,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from . import launched
+
 
 def _make(store: Any, rank: int, size: int, timeout: Any) -> Any:
     from .group import TuttiGroup
@@ -42,6 +44,7 @@ def autoload() -> None:
         dist.Backend.register_backend("tutti", _make, devices=["cpu", "cuda"])
     except TypeError:  # PyTorch 1
         dist.Backend.register_backend("tutti", _make)
+    dist.register_rendezvous_handler(launched.SCHEME, launched.meet)
     wrapped = _monitored_barrier(dist.monitored_barrier)
     dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = wrapped
 
