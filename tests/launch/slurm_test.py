@@ -171,6 +171,24 @@ class Jobs(unittest.TestCase):
         self.assertEqual(code, 0, out)
         self.assertRegex(out, "step 1: loss [0-9.]+\nddp over tutti, 2 ranks")
 
+    @unittest.skipUnless(shutil.which("sbatch") and shutil.which("scontrol"), "no sbatch or scontrol")
+    def test_hook_drains_and_requeues(self):
+        """examples/recovery: no more jobs for the host of a rank that stands still, and the job waits to begin anew."""
+        code, job = run("sbatch", "--parsable", "--requeue", "--output=/dev/null", "--wrap", "sleep 600")
+        self.assertEqual(code, 0, job)
+        job = job.strip()
+        wait_for(lambda: f"{job} RUNNING here\n" in run("squeue", "-h", "-o", "%i %T %N")[1], "the job does not start")
+        code, out = run("env", f"TUTTI_HOOK_JOB={job}", "TUTTI_HOOK_ACT=1", "TUTTI_VERDICT_KIND=stopped",
+                        "TUTTI_VERDICT_HOST=here", "TUTTI_VERDICT_RANK=2", f"{ROOT}/examples/recovery/hooks/slurm.sh")
+        self.assertEqual(code, 0, out)
+        node, restarts = run("scontrol", "show", "node", "here")[1], run("scontrol", "show", "job", job)[1]
+        self.assertRegex(node, r"State=\S*DRAIN")
+        self.assertIn("Reason=tutti: stopped, rank 2", node)
+        self.assertIn("Restarts=1 ", restarts)
+        run("scancel", job)
+        run("scontrol", "update", "NodeName=here", "State=RESUME")
+        wait_for(both_idle, "the hosts are not idle again")
+
 
 def main():
     global FOLDER
