@@ -50,18 +50,25 @@ static int make_memfd(size_t size)
     return -1;
 }
 
+/* Does the system have no memfd with seals, or not for this process? All else passes: room, descriptors. */
+static bool never(int error)
+{
+    return error == ENOSYS || error == EPERM || error == EACCES || error == EINVAL;
+}
+
 tutti_result_t memory_make(size_t size, int *out)
 {
     standard_hold();
     int fd = make_memfd(size);
-    if (fd < 0 && errno != EFBIG) {
+    if (fd < 0 && never(errno)) {
         if (!atomic_exchange(&unsealed, true))
             log_info("no memfd here (%s): shared memory comes from /dev/shm", strerror(errno));
         fd = make_file(size);
     }
     if (fd < 0)
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory in /dev/shm: %s%s", size,
-                         strerror(errno), errno == EFBIG ? "; raise ulimit -f" : "");
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make %zu bytes of shared memory%s: %s%s", size,
+                         atomic_load(&unsealed) ? " in /dev/shm" : "", strerror(errno),
+                         errno == EFBIG ? "; raise ulimit -f" : "");
     *out = fd;
     return TUTTI_SUCCESS;
 }

@@ -37,7 +37,7 @@ EXPORT unsigned long inject_calls(void);
     X(socket, EMFILE)                                                                                                  \
     X(epoll_ctl, ENOSPC)                                                                                               \
     X(mmap, ENOMEM)                                                                                                    \
-    X(memfd_create, EMFILE)                                                                                            \
+    X(memfd_create, ENOSYS)                                                                                            \
     X(eventfd, EMFILE)                                                                                                 \
     X(poll, ENOMEM)
 
