@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_BACKOFF             (2 * NS_PER_S)
+#define MAX_BACKOFF             NS_PER_S
 #define REFUSALS_OF_A_DEAD_PEER 3
 #define SOON                    8 /* times a lane's calm */
 #define MAX_CALM                (16 * NS_PER_S)

@@ -408,6 +408,21 @@ static void test_network_is_away(void **state)
     script_free(script);
 }
 
+/* However long it was away, its return is found within a second. */
+static void test_tried_each_second(void **state)
+{
+    struct script *script = start(1);
+    assert_true(script_act(script, 0, 0, SCRIPT_KILL));
+    both_learn(script, 0);
+    script->unreachable = true;
+    for (int i = 0; i < 10; i++) {
+        script_tick(script, 1000);
+        assert_int_equal(script_act_all(script, 0, SCRIPT_REFUSE), 1);
+        script_act_all(script, 1, SCRIPT_REFUSE);
+    }
+    script_free(script);
+}
+
 static void test_nobody_listens_any_more(void **state)
 {
     struct script *script = start(2);
@@ -560,6 +575,7 @@ int main(void)
         CASE(test_room_inside_a_flush),
         CASE(test_nobody_listens_any_more),
         CASE(test_network_is_away),
+        CASE(test_tried_each_second),
         CASE(test_no_lane_within_the_timeout),
         CASE(test_lossless_lane_ends),
         CASE(test_lossless_lane_ends_inside_a_message),
