@@ -177,12 +177,13 @@ void bulk_start(struct link *link, struct link_send *send, const struct wire_mes
     bulk_pump(link);
 }
 
-/* Puts whose source may be read still. Where a lane needs it until the peer has it these are what is under way, which
- * is the policy's to say. */
+/* Puts whose source may be read still. Where a lane needs it until the peer has it, as adapters do, these are what is
+ * under way, which is the policy's to say. */
 static uint32_t queue_of(const struct link_lane *lane, const struct path_window *window)
 {
     uint32_t asked = (uint32_t)param_int(PARAM_LANE_WINDOW);
-    bool decided = lane->confirms && (window->segments || window->bytes);
+    bool needed = lane->confirms || lane->ops->caps & TRANSPORT_DIRECT;
+    bool decided = needed && (window->segments || window->bytes);
     return asked ? asked : decided ? LINK_FLIGHTS : lane->ops->window;
 }
 

@@ -110,7 +110,7 @@ static tutti_result_t stand_apart(struct wire_process *self)
 
 static struct path_policy policy;
 
-static struct script *join(const char *windows, int lanes)
+static struct script *join_as(const char *windows, struct script_shape shape)
 {
     script_settings();
     setenv("TUTTI_LANE_WINDOW", "0", 1);
@@ -118,12 +118,17 @@ static struct script *join(const char *windows, int lanes)
     policy = path_stripe;
     policy.open = stand_apart;
     policy.pick = script_policy.pick; /* in turn: what the stripe picks depends on the times of this machine */
-    struct script_shape shape = {.lanes = lanes, .policy = &policy, .caps = TRANSPORT_CONFIRMS};
+    shape.policy = &policy;
     struct script *script = script_new(&shape);
     script_join(script);
     assert_int_equal(script->side[0].link->lane[0].view.distance, WIRE_DISTANCE_ZONE);
     assert_int_equal(script->side[1].link->lane[0].view.distance, WIRE_DISTANCE_ZONE);
     return script;
+}
+
+static struct script *join(const char *windows, int lanes)
+{
+    return join_as(windows, (struct script_shape){.lanes = lanes, .caps = TRANSPORT_CONFIRMS});
 }
 
 static unsigned under_way(const struct script *script)
@@ -176,6 +181,17 @@ static void wider_than_the_queue(void **state)
     payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
     script_act_all(script, 1, SCRIPT_DELIVER);
     assert_int_equal(under_way(script), 4);
+    finish(script, pair);
+}
+
+/* Adapters, too, need the source until the peer has it, though their peers say themselves what has landed. */
+static void wider_on_adapters(void **state)
+{
+    struct script *script = join_as("zone=7", (struct script_shape){.lanes = 1, .data_lanes = 1, .direct = true});
+    struct payload *pair[2];
+    payload_pair(script, 0, 1, 20 * SCRIPT_SEGMENT, pair);
+    script_act_all(script, 1, SCRIPT_DELIVER);
+    assert_int_equal(script->side[0].link->lane[LINK_DATA_LANE].view.segments, 7);
     finish(script, pair);
 }
 
@@ -239,6 +255,7 @@ int main(void)
         cmocka_unit_test(windows_that_are_none),
         cmocka_unit_test(pauses_and_refills),
         cmocka_unit_test(wider_than_the_queue),
+        cmocka_unit_test(wider_on_adapters),
         cmocka_unit_test(limits_of_bytes),
         cmocka_unit_test(derived_for_a_link),
         cmocka_unit_test(windows_survive_failures),
