@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Striping by expected arrival. */
+/* Striping by expected arrival; or in turn, where that is asked for (TUTTI_STRIPE). */
 #include "path/path.h"
 
 #include "base/clock.h"
+#include "base/param.h"
 
 #define UNKNOWN 2              /* segments under way on a lane of which none has landed yet */
 #define FORGET  (4 * NS_PER_S) /* without news of a lane, half of what it was slower than the best is forgotten */
 #define SCALE   1048576        /* costs are ns for so many bytes */
+#define TURNS   1              /* of TUTTI_STRIPE: arrival|turns */
 
 struct stripe_lane {
     uint64_t cost;   /* smoothed; 0: nothing has landed */
@@ -16,6 +18,7 @@ struct stripe_lane {
 
 struct stripe {
     struct stripe_lane lane[LINK_MAX_LANES];
+    uint16_t turn; /* index of the lane that took the latest segment */
 };
 
 static uint64_t cost_of(const struct stripe *stripe, const struct path_lane *lane, uint64_t best, uint64_t now)
@@ -77,6 +80,20 @@ static double without(const struct choice *choice, int lane, uint64_t rest)
     return bytes / rate;
 }
 
+/* The lane behind the one that took the latest segment, also if that means to wait for it. */
+static int pick_turn(const struct stripe *stripe, const struct path_lane *const *lanes, int count)
+{
+    int next = 0, least = LINK_MAX_LANES;
+    for (int i = 0; i < count; i++) {
+        int behind = (lanes[i]->index - stripe->turn - 1 + LINK_MAX_LANES) % LINK_MAX_LANES;
+        if (behind < least) {
+            least = behind;
+            next = i;
+        }
+    }
+    return next;
+}
+
 /* The lane that is done with the segment first. While that is full another one may take it that is done before the
  * payload is. */
 static int pick(void *state, const struct path_lane *const *lanes, int count, size_t length, uint64_t left,
@@ -86,6 +103,8 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, si
     struct choice choice = {lanes, count};
     if (count == 1)
         return 0;
+    if (param_int(PARAM_STRIPE) == TURNS)
+        return pick_turn(stripe, lanes, count);
     uint64_t best = best_cost(stripe, lanes, count);
     for (int i = 0; i < count; i++) {
         bool tried = !stripe->lane[lanes[i]->index].cost && lanes[i]->segments >= UNKNOWN;
@@ -96,6 +115,13 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, si
     if (open < 0 || first == open || choice.time[open] <= without(&choice, open, left - length))
         return open;
     return -1;
+}
+
+static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
+{
+    (void)length;
+    (void)now;
+    ((struct stripe *)state)->turn = lane->index;
 }
 
 /* A lane serves one segment after the other: this one since it was put, or since the one before had landed. */
@@ -124,6 +150,7 @@ const struct path_policy path_stripe = {.name = "stripe",
                                         .lanes = path_lanes_and_backups,
                                         .window = window,
                                         .pick = pick,
+                                        .posted = posted,
                                         .landed = landed,
                                         .up = up,
                                         .source = path_planned_source};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unequal lanes share by their rates: path_stripe against lanes that a clock of the test serves, each at its own rate.
  */
+#include "base/param.h"
 #include "path/path.h"
 
 #include <setjmp.h>
@@ -191,6 +192,23 @@ static void test_nic(void **state)
     free(stripe);
 }
 
+/* Lanes that take turns carry alike, so the slowest sets the pace of all. */
+static void test_turns(void **state)
+{
+    static const double rates[] = {1, 0.25, 1};
+    struct served lanes[3];
+    setenv("TUTTI_STRIPE", "turns", 1);
+    param_reload();
+    void *stripe = begin(lanes, rates, 3);
+    uint64_t time = carry(stripe, lanes, 3, 300, 1000000000) - 1000000000;
+    unsetenv("TUTTI_STRIPE");
+    param_reload();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lanes[i].bytes, 100ull * SEGMENT);
+    assert_in_range(time, (uint64_t)(100 * SEGMENT / 0.25), (uint64_t)(102 * SEGMENT / 0.25));
+    free(stripe);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_recovery),
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_nic),
+        cmocka_unit_test(test_turns),
     };
     policy = path_complete(&path_stripe);
     return cmocka_run_group_tests(tests, NULL, NULL);
