@@ -40,7 +40,7 @@ run() {
 # More at once than processors: many tests wait most of the time. More still where limits of time are far away.
 processes=3
 quick() {
-    processes=4 TUTTI_TEST_QUICK=1 run "$@"
+    processes=6 TUTTI_TEST_QUICK=1 run "$@"
 }
 
 # Unit tests, and whole collectives over shared memory.
