@@ -3,10 +3,7 @@
  * are seconds before and after the text was made, by the master's clock, as far as that is known. */
 #include "master/state.h"
 
-#include "verdict/verdict.h"
-
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define CALLS_MOST  16384 /* of all ranks */
 #define CALLS_LEAST 8     /* of each */
@@ -55,9 +52,7 @@ static void write_member(FILE *out, const struct blackbox *box, const struct bla
 {
     size_t first = comm->op_count > most ? comm->op_count - most : 0;
     fprintf(out, "{\"rank\":%d,\"process\":%" PRIu32 ",\"host\":", comm->rank, box->header.pid);
-    json_t *host = verdict_text(box->header.host);
-    json_dumpf(host, out, JSON_ENCODE_ANY);
-    json_decref(host);
+    answer_text(out, box->header.host);
     fputs(",\"calls\":[", out);
     for (size_t i = first; i < comm->op_count; i++) {
         fputs(i > first ? "," : "", out);
@@ -77,8 +72,9 @@ static size_t count_members(const struct look *look, uint64_t id)
     return count;
 }
 
-static void write_members(FILE *out, const struct job_look *look, uint64_t id)
+static void write_members(FILE *out, const struct job_look *look, const void *comm)
 {
+    uint64_t id = *(const uint64_t *)comm;
     size_t count = count_members(&look->look, id), most = CALLS_MOST / (count + 1);
     const char *between = "";
     struct clock clocks = {.day = master_day()};
@@ -98,20 +94,5 @@ static void write_members(FILE *out, const struct job_look *look, uint64_t id)
 
 char *calls_page(struct master *master, uint64_t comm)
 {
-    struct job_look look;
-    char *text = NULL;
-    size_t length = 0;
-    pthread_mutex_lock(&master->lock);
-    bool fine = job_look(&master->job, clock_ns(), &look);
-    pthread_mutex_unlock(&master->lock);
-    FILE *out = fine ? open_memstream(&text, &length) : NULL;
-    if (out)
-        write_members(out, &look, comm);
-    bool whole = out && fclose(out) == 0;
-    if (fine)
-        job_look_free(&look);
-    if (whole)
-        return text;
-    free(text);
-    return NULL;
+    return answer_now(master, write_members, &comm);
 }

@@ -3,21 +3,10 @@
  * asks here, so the first answers have none. */
 #include "master/state.h"
 
-#include "verdict/verdict.h"
-
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LOOKED_AT_NS (5 * NS_PER_S)
-
-static void write_text(FILE *out, const char *text)
-{
-    json_t *value = verdict_text(text);
-    if (!value || json_dumpf(value, out, JSON_ENCODE_ANY) != 0)
-        fputs("null", out);
-    json_decref(value);
-}
 
 /* Seconds from `day` on; null: not so far. */
 static void write_time(FILE *out, int64_t offset, uint64_t then)
@@ -46,9 +35,9 @@ static void write_lane(FILE *out, const struct blackbox_lane *lane, int64_t offs
             "{\"index\":%" PRIu32 ",\"peer\":%" PRIu32 ",\"up\":%s,\"rate\":%" PRIu32 ",\"window\":%" PRIu32
             ",\"transport\":",
             lane->index, lane->peer_pid, lane->state == WIRE_LANE_UP ? "true" : "false", lane->rate, lane->window);
-    write_text(out, lane->transport);
+    answer_text(out, lane->transport);
     fputs(",\"interface\":", out);
-    write_text(out, lane->interface);
+    answer_text(out, lane->interface);
     fputs(",\"segments\":[", out);
     for (size_t i = 0; i < lane->segment_count; i++) {
         fputs(i ? "," : "", out);
@@ -57,19 +46,24 @@ static void write_lane(FILE *out, const struct blackbox_lane *lane, int64_t offs
     fputs("]}", out);
 }
 
-static bool is_it(const struct blackbox *box, const char *host, uint32_t pid)
+struct process {
+    const char *host;
+    uint32_t pid;
+};
+
+static bool is_it(const struct blackbox *box, const struct process *process)
 {
-    return box->header.pid == pid && strcmp(box->header.host, host) == 0;
+    return box->header.pid == process->pid && strcmp(box->header.host, process->host) == 0;
 }
 
-static void write_lanes(FILE *out, const struct job_look *look, const char *host, uint32_t pid)
+static void write_lanes(FILE *out, const struct job_look *look, const void *process)
 {
     uint64_t day = master_day();
     const char *between = "";
     fprintf(out, "{\"version\":1,\"time\":%.6f,\"lanes\":[", (double)day / 1e9);
     for (size_t i = 0; i < look->look.count; i++) {
         const struct blackbox *box = look->look.boxes[i];
-        for (size_t j = 0; is_it(box, host, pid) && j < box->lane_count; j++) {
+        for (size_t j = 0; is_it(box, process) && j < box->lane_count; j++) {
             fputs(between, out);
             write_lane(out, &box->lanes[j], box->realtime_offset + look->clocks[i] - (int64_t)day);
             between = ",";
@@ -80,21 +74,9 @@ static void write_lanes(FILE *out, const struct job_look *look, const char *host
 
 char *lanes_page(struct master *master, const char *host, uint32_t pid)
 {
-    struct job_look look;
-    char *text = NULL;
-    size_t length = 0;
+    struct process process = {.host = host, .pid = pid};
     pthread_mutex_lock(&master->lock);
     job_look_at_lanes(&master->job, host, clock_ns() + LOOKED_AT_NS);
-    bool fine = job_look(&master->job, clock_ns(), &look);
     pthread_mutex_unlock(&master->lock);
-    FILE *out = fine ? open_memstream(&text, &length) : NULL;
-    if (out)
-        write_lanes(out, &look, host, pid);
-    bool whole = out && fclose(out) == 0;
-    if (fine)
-        job_look_free(&look);
-    if (whole)
-        return text;
-    free(text);
-    return NULL;
+    return answer_now(master, write_lanes, &process);
 }

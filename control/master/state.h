@@ -45,7 +45,12 @@ char *master_page(void *master, const char *url, const char **type);
 json_t *master_state(const struct master *master);
 /* picture.c: what the page draws, as JSON; without the lock. The caller's; NULL: no memory. */
 char *picture_page(struct master *master);
-/* calls.c: the calls of this communicator as JSON; without the lock. The caller's; NULL: no memory. */
+/* answer.c: JSON of what the job looks like now, by `write`; without the lock. The caller's; NULL: no memory. */
+typedef void answer_writer(FILE *out, const struct job_look *look, const void *what);
+char *answer_now(struct master *master, answer_writer *write, const void *what);
+/* A string as a value. */
+void answer_text(FILE *out, const char *text);
+/* calls.c: likewise, the calls of this communicator. */
 char *calls_page(struct master *master, uint64_t comm);
 /* lanes.c: likewise, of the lanes of a process. */
 char *lanes_page(struct master *master, const char *host, uint32_t pid);
