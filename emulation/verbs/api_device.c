@@ -78,7 +78,7 @@ static int query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_att
     };
     if (port != 1)
         return EINVAL;
-    if (fault_fails_unlocked(FAULT_QUERY))
+    if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY))
         return EIO;
     engine_lock();
     attr.state = device->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -99,7 +99,7 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _com
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-    if (fault_fails_unlocked(FAULT_QUERY))
+    if (context_of(context)->dead || fault_fails_unlocked(FAULT_QUERY))
         return EIO;
     *attr = (struct ibv_device_attr){
         .fw_ver = "emulator",
@@ -277,7 +277,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 {
     if (port != 1 || index >= GID_COUNT || flags || size < sizeof(*out))
         return EINVAL;
-    if (fault_fails_unlocked(FAULT_QUERY))
+    if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY))
         return EIO;
     engine_lock();
     const struct device *device = context_of(ibv)->device;

@@ -16,9 +16,10 @@
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-    struct pd *pd = fault_fails_unlocked(FAULT_DOMAIN) ? NULL : calloc(1, sizeof(*pd));
+    bool dead = context_of(context)->dead;
+    struct pd *pd = dead || fault_fails_unlocked(FAULT_DOMAIN) ? NULL : calloc(1, sizeof(*pd));
     if (!pd) {
-        errno = ENOMEM;
+        errno = dead ? EIO : ENOMEM;
         return NULL;
     }
     pd->ibv.context = context;
@@ -46,7 +47,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t size, uint
 {
     struct mr *mr = NULL;
     engine_lock();
-    if (fault_fails(FAULT_REGISTER))
+    if (context_of(pd->context)->dead)
+        errno = EIO;
+    else if (fault_fails(FAULT_REGISTER))
         errno = ENOMEM;
     else
         mr = mr_register((struct pd *)pd, address, size, iova, (int)access);
@@ -79,9 +82,10 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-    struct channel *channel = fault_fails_unlocked(FAULT_CHANNEL) ? NULL : calloc(1, sizeof(*channel));
+    bool dead = context_of(context)->dead;
+    struct channel *channel = dead || fault_fails_unlocked(FAULT_CHANNEL) ? NULL : calloc(1, sizeof(*channel));
     if (!channel) {
-        errno = ENOMEM;
+        errno = dead ? EIO : ENOMEM;
         return NULL;
     }
     channel->ibv.context = context;
@@ -120,10 +124,10 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
         return NULL;
     }
     engine_lock();
-    bool fails = fault_fails(FAULT_COMPLETION_QUEUE);
+    bool dead = context_of(context)->dead, fails = dead || fault_fails(FAULT_COMPLETION_QUEUE);
     struct cq *cq = fails ? NULL : cq_create(context_of(context), (uint32_t)cqe, (struct channel *)channel, cq_context);
     if (!cq)
-        errno = ENOMEM;
+        errno = dead ? EIO : ENOMEM;
     engine_unlock();
     return (struct ibv_cq *)(cq ? &cq->ex : NULL);
 }
@@ -133,7 +137,8 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     if (cqe < 1 || cqe > MAX_CQE)
         return EINVAL;
     engine_lock();
-    int err = fault_fails(FAULT_COMPLETION_QUEUE) ? ENOMEM : cq_resize((struct cq *)ibv, (uint32_t)cqe);
+    bool dead = context_of(ibv->context)->dead;
+    int err = dead ? EIO : fault_fails(FAULT_COMPLETION_QUEUE) ? ENOMEM : cq_resize((struct cq *)ibv, (uint32_t)cqe);
     engine_unlock();
     return err;
 }

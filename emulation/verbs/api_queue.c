@@ -22,10 +22,10 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     memcpy(&all, init, sizeof(*init));
     all.pd = pd;
     engine_lock();
-    bool fails = fault_fails(FAULT_QUEUE_PAIR);
+    bool dead = context_of(pd->context)->dead, fails = dead || fault_fails(FAULT_QUEUE_PAIR);
     struct qp *qp = fails ? NULL : qp_create(context_of(pd->context), &all);
     if (fails)
-        errno = ENOMEM;
+        errno = dead ? EIO : ENOMEM;
     if (qp)
         init->cap = qp->init.cap;
     engine_unlock();
@@ -57,7 +57,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     bool asks = ibv->qp_type == IBV_QPT_RC && (mask & IBV_QP_DEST_QPN) && (mask & IBV_QP_AV);
     bool hands = asks && hand_ask((struct qp *)ibv, attr);
     engine_lock();
-    int err = fault_fails(FAULT_MODIFY) ? ENOMEM : qp_modify((struct qp *)ibv, attr, mask);
+    bool dead = ((struct qp *)ibv)->context->dead;
+    int err = dead ? EIO : fault_fails(FAULT_MODIFY) ? ENOMEM : qp_modify((struct qp *)ibv, attr, mask);
     if (asks && !err)
         ((struct qp *)ibv)->hands = hands;
     engine_push();

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands: stats, info, fault LIST, clear, kill QPN, freeze DEVICE, thaw DEVICE, gid-shift N [DEVICE]. */
+/* Commands: stats, info, fault LIST, clear, kill QPN, freeze DEVICE, thaw DEVICE, unplug DEVICE, plug DEVICE,
+ * gid-shift N [DEVICE]. */
 #include "control.h"
 #include "counters.h"
 #include "device.h"
 #include "engine.h"
 #include "fault.h"
 #include "hand.h"
+#include "mr.h"
 #include "qp.h"
 #include "softverbs.h"
 
@@ -63,6 +65,7 @@ static int info(struct text *text, char *args)
 {
     print(text, "pid %d slot %u (an emulator: timings say nothing about RDMA hardware)\n", getpid(), engine_slot());
     engine_each_qp(describe, text);
+    print(text, "regions %d\n", mr_count());
     return 0;
 }
 
@@ -120,6 +123,21 @@ static int thaw(struct text *text, char *args)
     return set_frozen(args, false);
 }
 
+static int unplug(struct text *text, char *args)
+{
+    struct device *device = find_device(args);
+    if (!device)
+        return ENOENT;
+    device_unplug(device);
+    return 0;
+}
+
+static int plug(struct text *text, char *args)
+{
+    struct device *device = find_device(args);
+    return device ? device_plug(device) : ENOENT;
+}
+
 static int gid_shift(struct text *text, char *args)
 {
     char *name;
@@ -144,8 +162,9 @@ static int hand(struct text *text, char *args)
 static const struct {
     const char *name;
     int (*run)(struct text *text, char *args);
-} commands[] = {{"stats", stats},   {"info", info}, {"fault", set_fault},     {"clear", clear}, {"kill", kill_qp},
-                {"freeze", freeze}, {"thaw", thaw}, {"gid-shift", gid_shift}, {"hand", hand}};
+} commands[] = {{"stats", stats},  {"info", info},           {"fault", set_fault}, {"clear", clear},
+                {"kill", kill_qp}, {"freeze", freeze},       {"thaw", thaw},       {"unplug", unplug},
+                {"plug", plug},    {"gid-shift", gid_shift}, {"hand", hand}};
 
 int control_run(const char *command, char *answer, size_t size)
 {
@@ -162,7 +181,8 @@ int control_run(const char *command, char *answer, size_t size)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (!strcmp(commands[i].name, copy))
             return commands[i].run(&text, args);
-    print(&text, "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, gid-shift\n");
+    print(&text,
+          "unknown command; there are: stats, info, fault, clear, kill, freeze, thaw, unplug, plug, gid-shift\n");
     return EINVAL;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of devices: one for each interface, or what SOFTVERBS_DEVICES says ("mlx5_0=eth0,mlx5_1=eth1"). */
 #include "device.h"
+#include "engine.h"
 #include "event.h"
 #include "netlink.h"
+#include "qp.h"
 #include "wire.h"
 #include "wire_hop.h"
 
@@ -130,7 +132,8 @@ static void on_link(const struct netlink_link *link, void *arg)
     device->mtu = link->mtu;
     device->hardware = link->hardware;
     memcpy(device->mac, link->mac, sizeof(device->mac));
-    device->present = device->seen = true;
+    device->seen = true;
+    device->present = !device->unplugged;
     if (first) {
         device->up = link->up;
         device->speed_mbps = read_speed(link->name);
@@ -213,6 +216,35 @@ static bool update_gids(struct device *device, const struct sights *sights)
     return changed;
 }
 
+static void kill_qp(struct qp *qp, void *arg)
+{
+    if (qp->context->device == arg)
+        qp_fail(qp, -1);
+}
+
+/* As when an adapter is taken out: what was opened is of no use any more, also when the adapter is back. */
+static void vanish(struct device *device)
+{
+    device->present = false;
+    set_up(device, false);
+    event_port(device, IBV_EVENT_DEVICE_FATAL);
+    list_each(node, &device->contexts) list_entry(node, struct context, node)->dead = true;
+    engine_each_qp(kill_qp, device);
+}
+
+void device_unplug(struct device *device)
+{
+    device->unplugged = true;
+    if (device->present)
+        vanish(device);
+}
+
+int device_plug(struct device *device)
+{
+    device->unplugged = false;
+    return device_refresh();
+}
+
 int device_refresh(void)
 {
     struct sights sights = {0};
@@ -226,11 +258,8 @@ int device_refresh(void)
         struct device *device = list_entry(node, struct device, node);
         if (err)
             break;
-        if (!device->seen && device->present) {
-            device->present = false;
-            set_up(device, false);
-            event_port(device, IBV_EVENT_DEVICE_FATAL);
-        }
+        if (!device->seen && device->present)
+            vanish(device);
         if (update_gids(device, &sights))
             event_port(device, IBV_EVENT_GID_CHANGE);
     }

@@ -22,6 +22,11 @@ enum ibv_mtu device_mtu(const struct device *device);
 __be64 device_guid(const struct device *device);
 void device_shift(struct device *device, int by);
 
+/* Takes the device out, as a hand would: its contexts are dead. Plugging puts it back, if its interface is there; 0 or
+ * errno. */
+void device_unplug(struct device *device);
+int device_plug(struct device *device);
+
 /* As if the file of the device's sysfs folder (path relative to it, like "ports/1/state") was read. -1: no such file.
  */
 int device_sysfs(const struct device *device, const char *file, char *out, size_t size);

@@ -44,7 +44,8 @@ static void add(struct context *context, const struct ibv_async_event *ibv)
 void event_port(struct device *device, enum ibv_event_type type)
 {
     struct ibv_async_event event = {.event_type = type, .element.port_num = 1};
-    list_each(node, &device->contexts) add(list_entry(node, struct context, node), &event);
+    list_each(node, &device->contexts) if (!list_entry(node, struct context, node)->dead)
+        add(list_entry(node, struct context, node), &event);
 }
 
 void event_qp(struct qp *qp, enum ibv_event_type type)

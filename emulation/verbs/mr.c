@@ -20,6 +20,7 @@
 static struct mr **table;
 static uint8_t *tags;
 static uint32_t table_size, free_hint = 1, mask;
+static int registered;
 static const struct softverbs_memory *hook;
 static bool hook_sought;
 
@@ -133,14 +134,21 @@ struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova,
     mr->access = access;
     mr->foreign = foreign;
     pd->users++;
+    registered++;
     return mr;
 }
 
 void mr_deregister(struct mr *mr)
 {
     ((struct pd *)mr->ibv.pd)->users--;
+    registered--;
     table[mr->ibv.handle] = NULL;
     free(mr);
+}
+
+int mr_count(void)
+{
+    return registered;
 }
 
 struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access)

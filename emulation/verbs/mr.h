@@ -11,6 +11,9 @@
 struct mr *mr_register(struct pd *pd, void *address, size_t size, uint64_t iova, int access);
 void mr_deregister(struct mr *mr);
 
+/* Those that are registered. */
+int mr_count(void);
+
 /* The region of this key if it lies in `pd`, covers [va, va + size) and allows all of `access`; else NULL. */
 struct mr *mr_find(const struct pd *pd, uint32_t key, uint64_t va, uint64_t size, int access);
 

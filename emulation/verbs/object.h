@@ -43,6 +43,7 @@ struct device {
     uint64_t speed_mbps;
     uint8_t mac[6];
     bool up, present, frozen, seen;
+    bool unplugged; /* by command: not present, whatever its interface is */
     int gid_shift;
     unsigned waiting;    /* datagrams that wait for room in its queue */
     unsigned refused_at; /* of the tries to send them, the last one that its queue refused */
@@ -61,6 +62,7 @@ struct context {
     struct list events; /* of struct event */
     int objects;        /* protection domains, completion queues and channels that are still alive */
     bool closed;        /* goes with the last object */
+    _Atomic bool dead;  /* its device was taken out: it only can be closed, also when the device is there again */
     bool inherited;     /* opened by the process that this one was forked from: its sockets and packets are not ours */
 };
 
