@@ -40,7 +40,8 @@ struct transport_memory *memory_offer(struct link *link, void *data, size_t leng
     struct transport_memory *memory = register_with(link, data, length);
     if (!memory)
         return NULL;
-    *out = (struct wire_remote){.address = (uint64_t)(uintptr_t)data, .devices = (uint32_t)memory->devices};
+    *out = (struct wire_remote){
+        .address = (uint64_t)(uintptr_t)data, .devices = (uint32_t)memory->devices, .opened = memory->opened};
     memcpy(out->key, memory->key, sizeof out->key);
     return memory;
 }

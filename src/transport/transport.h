@@ -106,6 +106,7 @@ struct transport_memory {
     size_t length;
     int devices;                /* of ours, at most WIRE_DEVICES */
     uint32_t key[WIRE_DEVICES]; /* for peers, by the device of ours to which they send; 0: this one cannot */
+    uint32_t opened;            /* as in struct wire_remote */
 };
 
 struct put {

@@ -88,8 +88,14 @@ struct wire_remote {
     uint64_t address;
     uint32_t devices;
     uint32_t key[WIRE_DEVICES]; /* by the receiver's device that the segment comes to */
-    uint32_t reserved;
+    uint32_t opened;            /* 4 bits a device: how often it was opened anew, for its keys end with that */
 };
+
+#define WIRE_OPENED 16 /* they are counted modulo this */
+static inline uint32_t wire_opened(const struct wire_remote *remote, uint32_t device)
+{
+    return remote->opened >> 4 * device & (WIRE_OPENED - 1);
+}
 
 /* A segment has arrived. Also the body of DONE: what has arrived and was not said yet, of any payload. */
 struct wire_landed {

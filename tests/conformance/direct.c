@@ -37,8 +37,9 @@ static void know(struct party *party, struct known *known)
     assert_ptr_equal(known->memory->address, known->bytes);
     assert_int_equal(known->memory->length, LENGTH);
     assert_in_range(known->memory->devices, 1, WIRE_DEVICES);
-    known->remote =
-        (struct wire_remote){.address = (uintptr_t)known->bytes, .devices = (uint32_t)known->memory->devices};
+    known->remote = (struct wire_remote){.address = (uintptr_t)known->bytes,
+                                         .devices = (uint32_t)known->memory->devices,
+                                         .opened = known->memory->opened};
     memcpy(known->remote.key, known->memory->key, sizeof known->remote.key);
 }
 

@@ -13,7 +13,7 @@
 
 static const struct group *const groups[] = {&basic_group,   &order_group,  &close_group, &process_group,
                                              &hostile_group, &memory_group, &pass_group,  &faults_group,
-                                             &direct_group,  &verbs_group,  &ports_group};
+                                             &direct_group,  &verbs_group,  &lost_group,  &ports_group};
 
 static const struct transport_ops *find(const char *name)
 {

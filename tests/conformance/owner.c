@@ -143,11 +143,8 @@ void party_open_as(struct party *party, const uint8_t *uuid)
 
 void party_close(struct party *party)
 {
-    for (int i = 0; i < party->count; i++) {
-        end_close(party->ends[i]);
-        free(party->ends[i]->notes);
-        free(party->ends[i]);
-    }
+    while (party->count)
+        end_drop(party->ends[party->count - 1]);
     party->ops->close(party->transport);
     poller_close(party->poller);
 }
@@ -192,6 +189,18 @@ void end_close(struct end *end)
     end->lane = NULL;
     if (lane)
         lane->ops->lane_close(lane);
+}
+
+void end_drop(struct end *end)
+{
+    struct party *party = end->party;
+    int i = 0;
+    end_close(end);
+    while (party->ends[i] != end)
+        i++;
+    party->ends[i] = party->ends[--party->count];
+    free(end->notes);
+    free(end);
 }
 
 struct end *end_accepted(struct party *party, uint16_t index)

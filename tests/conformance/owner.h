@@ -85,6 +85,8 @@ struct end *end_new(struct party *party);
 /* Opens lane `index` to `peer`; an end whose up or down follows. */
 struct end *end_open(struct party *party, const struct wire_process *peer, uint16_t index, uint32_t epoch);
 void end_close(struct end *end);
+/* Closes it and forgets what it noted. */
+void end_drop(struct end *end);
 /* The end that `party` accepted as lane `index`, NULL if none yet. */
 struct end *end_accepted(struct party *party, uint16_t index);
 const struct note *end_last(const struct end *end, enum note_kind kind);

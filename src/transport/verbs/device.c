@@ -12,14 +12,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define FIRST_ROOM 1024 /* completions */
-
 /* ---- Addresses ---- */
 
 static bool read_gid(const struct verbs_device *device, uint32_t index, struct ibv_gid_entry *out)
 {
     memset(out, 0, sizeof *out);
-    return device->owner->library->query_gid(device->context, device->port, index, out, 0, sizeof *out) == 0 &&
+    return device->owner->library->query_gid(device->open.context, device->port, index, out, 0, sizeof *out) == 0 &&
            choose_gid_class(out) >= 0;
 }
 
@@ -79,7 +77,7 @@ static tutti_result_t look_at_port(struct verbs_device *device)
 {
     struct ibv_port_attr port;
     memset(&port, 0, sizeof port);
-    int error = device->owner->library->query_port(device->context, device->port, &port);
+    int error = device->owner->library->query_port(device->open.context, device->port, &port);
     if (error)
         return error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s for its state: %s", device->name,
                           strerror(error > 0 ? error : errno));
@@ -103,9 +101,25 @@ static void fail_lanes(struct verbs_device *device, const struct ibv_qp *qp, con
     }
 }
 
-void verbs_fail_device(struct verbs_device *device, const char *what)
+static void unwatch(struct verbs_device *device)
 {
+    struct poller *inner = device->owner->base.inner;
+    if (device->completions.fd >= 0)
+        poller_remove(inner, &device->completions);
+    if (device->events.fd >= 0)
+        poller_remove(inner, &device->events);
+    device->completions.fd = device->events.fd = -1;
+}
+
+void verbs_lose_device(struct verbs_device *device, const char *what)
+{
+    const struct verbs_parts old = device->open;
+    log_warn("RDMA device %s: %s: it is closed, and opened anew when it is there again", device->name, what);
     fail_lanes(device, NULL, what);
+    unwatch(device);
+    device->open = (struct verbs_parts){0};
+    device->early_count = 0;
+    verbs_revive(&device->owner->revival[device->index], &old);
 }
 
 /* Lanes whose address has gone would send from one that nobody answers. */
@@ -138,8 +152,7 @@ static void take_event(struct verbs_device *device, const struct ibv_async_event
         break;
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
-        log_warn("RDMA device %s: %s", device->name, what);
-        fail_lanes(device, NULL, what);
+        verbs_lose_device(device, what);
         break;
     default:
         break;
@@ -152,10 +165,12 @@ static void events_ready(struct poll_source *source, uint32_t events)
     const struct verbs_library *library = device->owner->library;
     struct ibv_async_event event;
     (void)events;
-    while (library->get_async_event(device->context, &event) == 0) {
+    while (device->open.context && library->get_async_event(device->open.context, &event) == 0) {
         library->ack_async_event(&event); /* first: a queue pair ends only when all its events are acknowledged */
         take_event(device, &event);
     }
+    if (device->open.context && errno != EAGAIN && errno != EINTR)
+        verbs_lose_device(device, strerror(errno));
 }
 
 /* The queue is looked at by the next poll; the event itself says only that it is time. */
@@ -166,7 +181,7 @@ static void completions_ready(struct poll_source *source, uint32_t events)
     struct ibv_cq *cq;
     void *user;
     (void)events;
-    while (library->get_cq_event(device->channel, &cq, &user) == 0)
+    while (library->get_cq_event(device->open.channel, &cq, &user) == 0)
         library->ack_cq_events(cq, 1);
 }
 
@@ -182,44 +197,70 @@ static tutti_result_t watch(struct verbs_device *device, struct poll_source *sou
     return result;
 }
 
-static tutti_result_t equip(struct verbs_device *device)
+tutti_result_t verbs_make_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts)
 {
-    const struct verbs_library *library = device->owner->library;
-    if (!(device->pd = library->alloc_pd(device->context)))
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a protection domain of RDMA device %s: %s", device->name,
-                         strerror(errno));
-    if (!(device->channel = library->create_comp_channel(device->context)))
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a completion channel of RDMA device %s: %s", device->name,
-                         strerror(errno));
-    device->room = FIRST_ROOM;
-    if (!(device->cq = library->create_cq(device->context, device->room, NULL, device->channel, 0)))
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a completion queue of RDMA device %s: %s", device->name,
-                         strerror(errno));
-    tutti_result_t result = watch(device, &device->events, device->context->async_fd, events_ready);
-    return result == TUTTI_SUCCESS ? watch(device, &device->completions, device->channel->fd, completions_ready)
-                                   : result;
+    const char *what = NULL;
+    if (!(parts->pd = library->alloc_pd(parts->context)))
+        what = "protection domain";
+    else if (!(parts->channel = library->create_comp_channel(parts->context)))
+        what = "completion channel";
+    else if (!(parts->cq = library->create_cq(parts->context, VERBS_ROOM_FIRST, NULL, parts->channel, 0)))
+        what = "completion queue";
+    if (what)
+        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a %s of RDMA device %s: %s", what, name, strerror(errno));
+    return TUTTI_SUCCESS;
 }
 
-/* In the order opposite to that of making. What cannot be given back stays until the process ends. */
+void verbs_close_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts)
+{
+    int error = 0;
+    if (parts->cq)
+        error |= library->destroy_cq(parts->cq);
+    if (parts->channel)
+        error |= library->destroy_comp_channel(parts->channel);
+    if (parts->pd)
+        error |= library->dealloc_pd(parts->pd);
+    if (parts->context)
+        error |= library->close_device(parts->context);
+    if (error)
+        log_warn("RDMA device %s was not closed in good order", name);
+    *parts = (struct verbs_parts){0};
+}
+
+tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_parts *parts)
+{
+    device->open = *parts;
+    device->room = VERBS_ROOM_FIRST;
+    tutti_result_t result = watch(device, &device->events, parts->context->async_fd, events_ready);
+    if (result == TUTTI_SUCCESS)
+        result = watch(device, &device->completions, parts->channel->fd, completions_ready);
+    if (result == TUTTI_SUCCESS)
+        return result;
+    unwatch(device);
+    device->open = (struct verbs_parts){0};
+    return result;
+}
+
+/* On failure close_device() takes back what there is. */
+static tutti_result_t equip(struct verbs_device *device)
+{
+    struct verbs_transport *verbs = device->owner;
+    tutti_result_t result = verbs_make_parts(verbs->library, device->name, &device->open);
+    if (result == TUTTI_SUCCESS)
+        result = verbs_revival_init(&verbs->revival[device->index], device);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    struct verbs_parts parts = device->open;
+    result = verbs_use_parts(device, &parts);
+    device->open = parts;
+    return result;
+}
+
 static void close_device(struct verbs_device *device)
 {
-    const struct verbs_library *library = device->owner->library;
-    struct poller *inner = device->owner->base.inner;
-    int error = 0;
-    if (device->completions.fd >= 0)
-        poller_remove(inner, &device->completions);
-    if (device->events.fd >= 0)
-        poller_remove(inner, &device->events);
-    if (device->cq)
-        error |= library->destroy_cq(device->cq);
-    if (device->channel)
-        error |= library->destroy_comp_channel(device->channel);
-    if (device->pd)
-        error |= library->dealloc_pd(device->pd);
-    if (device->context)
-        error |= library->close_device(device->context);
-    if (error)
-        log_warn("RDMA device %s was not closed in good order", device->name);
+    verbs_revival_fini(&device->owner->revival[device->index]);
+    unwatch(device);
+    verbs_close_parts(device->owner->library, device->name, &device->open);
     *device = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
 }
 
@@ -261,9 +302,9 @@ static bool open_port(struct verbs_transport *verbs, struct ibv_device *ibv, uns
     snprintf(device->name, sizeof device->name, "%.50s:%u", library->get_device_name(ibv), port);
     tutti_result_t result = TUTTI_SUCCESS;
     bool exists = false;
-    if (!(device->context = library->open_device(ibv)))
+    if (!(device->open.context = library->open_device(ibv)))
         result = error_note(TUTTI_SYSTEM_ERROR, "cannot open RDMA device %s: %s", device->name, strerror(errno));
-    else if (library->query_device(device->context, &about) != 0)
+    else if (library->query_device(device->open.context, &about) != 0)
         result = error_note(TUTTI_SYSTEM_ERROR, "cannot ask RDMA device %s what it is", device->name);
     else
         exists = port <= about.phys_port_cnt;
@@ -314,7 +355,7 @@ static tutti_result_t make_room(struct verbs_device *device)
     int needed = (device->lanes + 1) * (VERBS_SENDS + VERBS_RECEIVES), room = device->room;
     while (room < needed)
         room *= 2;
-    int error = room == device->room ? 0 : device->owner->library->resize_cq(device->cq, room);
+    int error = room == device->room ? 0 : device->owner->library->resize_cq(device->open.cq, room);
     if (error)
         return error_set(TUTTI_SYSTEM_ERROR, "RDMA device %s has no room for the completions of %d lanes: %s",
                          device->name, device->lanes + 1, strerror(error > 0 ? error : errno));
@@ -325,6 +366,8 @@ static tutti_result_t make_room(struct verbs_device *device)
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out)
 {
     struct verbs_device *device = &verbs->device[index % (unsigned)verbs->devices];
+    if (!device->open.context)
+        return error_note(TUTTI_SYSTEM_ERROR, "RDMA device %s is lost", device->name);
     tutti_result_t result = look_at_port(device);
     if (result == TUTTI_SUCCESS)
         result = make_room(device);

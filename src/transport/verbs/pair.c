@@ -63,16 +63,16 @@ static tutti_result_t make_buffers(struct verbs_lane *lane)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for the buffers of verbs lane %u", lane->index);
     }
     memset(lane->memory, 0, size);
-    lane->registered = verbs_calls(lane)->reg_mr(lane->device->pd, lane->memory, size, IBV_ACCESS_LOCAL_WRITE);
+    lane->registered = verbs_calls(lane)->reg_mr(lane->device->open.pd, lane->memory, size, IBV_ACCESS_LOCAL_WRITE);
     return lane->registered ? TUTTI_SUCCESS : complain(lane, "cannot register the buffers of a lane", 0);
 }
 
 static tutti_result_t make_pair(struct verbs_lane *lane)
 {
-    struct ibv_cq *cq = lane->device->cq;
+    struct ibv_cq *cq = lane->device->open.cq;
     struct ibv_qp_init_attr how = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
     how.cap = (struct ibv_qp_cap){VERBS_SENDS, VERBS_RECEIVES, 1, 1, INLINE};
-    lane->qp = verbs_calls(lane)->create_qp(lane->device->pd, &how);
+    lane->qp = verbs_calls(lane)->create_qp(lane->device->open.pd, &how);
     if (!lane->qp)
         return complain(lane, "cannot make a queue pair", 0);
     lane->most_inline = how.cap.max_inline_data;
@@ -91,7 +91,8 @@ static tutti_result_t write_info(struct verbs_lane *lane)
                                 .lid = device->lid,
                                 .mtu = device->mtu,
                                 .link_layer = device->link_layer,
-                                .device = (uint16_t)device->index,
+                                .device = (uint8_t)device->index,
+                                .opened = device->opened,
                                 .receives = VERBS_RECEIVES};
     memcpy(info->gid, &device->gid.gid, sizeof info->gid);
     tutti_result_t result = random_bytes((uint8_t *)&info->psn, sizeof info->psn);
@@ -121,7 +122,7 @@ static bool plausible(const struct verbs_lane *lane, const struct verbs_info *in
 {
     return info->qp && info->qp <= QPN_MASK && info->psn <= PSN_MASK && info->mtu >= IBV_MTU_256 &&
            info->mtu <= IBV_MTU_4096 && info->link_layer == lane->mine.link_layer && info->device < WIRE_DEVICES &&
-           info->receives > VERBS_RESERVE;
+           info->opened < WIRE_OPENED && info->receives > VERBS_RESERVE;
 }
 
 static uint8_t at_least_0(enum param_id id)
@@ -204,8 +205,11 @@ void verbs_pair_close(struct verbs_lane *lane)
         log_warn("RDMA device %s: cannot end a queue pair: %s; its buffers are not used again", lane->device->name,
                  strerror(error));
         lane->memory = NULL; /* the adapter may be writing there */
-        lane->registered = NULL;
+        lane->device->stuck = true;
+    } else if (lane->registered && verbs->library->dereg_mr(lane->registered) != 0) {
+        lane->memory = NULL; /* still known to the adapter: never used again */
     }
+    lane->registered = NULL;
     lane->qp = NULL;
     if (lane->device)
         lane->device->lanes--;
@@ -214,7 +218,5 @@ void verbs_pair_close(struct verbs_lane *lane)
 
 void verbs_pair_free(struct verbs_lane *lane)
 {
-    if (lane->registered && verbs_calls(lane)->dereg_mr(lane->registered) != 0)
-        return; /* still known to the adapter: never used again */
     free(lane->memory);
 }

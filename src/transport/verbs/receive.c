@@ -143,11 +143,11 @@ int verbs_complete(struct verbs_device *device)
         memcpy(wc, device->early, (size_t)count * sizeof *wc);
         device->early_count = 0;
     } else {
-        count = device->cq->context->ops.poll_cq(device->cq, VERBS_BATCH, wc);
+        count = device->open.cq->context->ops.poll_cq(device->open.cq, VERBS_BATCH, wc);
     }
     for (int i = 0; i < count; i++)
         handle(verbs, &wc[i]);
     if (count < 0)
-        verbs_fail_device(device, "cannot look for completions");
+        verbs_lose_device(device, "cannot look for completions");
     return count < 0 ? 0 : count;
 }

@@ -279,7 +279,8 @@ static bool goes_direct(const struct verbs_lane *lane, const struct put *put)
 {
     uint32_t ignored;
     return put->remote && put->memory && lane->state == VERBS_OPEN && lane->theirs.device < put->remote->devices &&
-           put->remote->key[lane->theirs.device] && put->length <= lane->device->most &&
+           put->remote->key[lane->theirs.device] &&
+           wire_opened(put->remote, lane->theirs.device) == lane->theirs.opened && put->length <= lane->device->most &&
            verbs_local_key(put->memory, lane->device, &ignored);
 }
 

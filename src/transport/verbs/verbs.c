@@ -79,6 +79,7 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
         verbs->listening[i].source.fd = -1;
     for (int i = 0; i < WIRE_DEVICES; i++)
         verbs->device[i] = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
+    list_init(&verbs->memories);
     acceptor_init(&verbs->acceptor, &verbs->base, sizeof(struct verbs_hello), verbs_greeted);
     result = open_parts(verbs, owner, poller, self);
     if (result != TUTTI_SUCCESS) {
@@ -120,6 +121,8 @@ static int verbs_poll(struct transport *transport)
         return 0;
     transport_enter(transport);
     for (int i = 0; i < verbs->devices; i++)
+        done += verbs_revived(&verbs->revival[i]);
+    for (int i = 0; i < verbs->devices; i++)
         for (int turn = 0, taken = VERBS_BATCH; verbs->device[i].lanes && turn < TURN && taken == VERBS_BATCH; turn++)
             done += taken = verbs_complete(&verbs->device[i]);
     if (++transport->idle_polls >= LOOK_EVERY)
@@ -134,11 +137,11 @@ static bool arm_device(struct verbs_device *device)
 {
     if (device->early_count)
         return false;
-    int error = device->cq->context->ops.req_notify_cq(device->cq, 0);
-    int count = error ? -1 : device->cq->context->ops.poll_cq(device->cq, VERBS_BATCH, device->early);
+    int error = device->open.cq->context->ops.req_notify_cq(device->open.cq, 0);
+    int count = error ? -1 : device->open.cq->context->ops.poll_cq(device->open.cq, VERBS_BATCH, device->early);
     device->early_count = count > 0 ? count : 0;
     if (count < 0)
-        verbs_fail_device(device, "cannot watch for completions");
+        verbs_lose_device(device, "cannot watch for completions");
     return count == 0;
 }
 

@@ -8,18 +8,20 @@
 #ifndef TUTTI_TRANSPORT_VERBS_H
 #define TUTTI_TRANSPORT_VERBS_H
 
+#include "base/thread.h"
 #include "transport/acceptor.h"
 #include "transport/connector.h"
 #include "transport/socket.h"
 #include "transport/verbs/library.h"
 
-#define VERBS_CHUNK    8192 /* bytes of one buffer of a lane, its head included */
-#define VERBS_SENDS    32   /* work requests of a lane that are under way */
-#define VERBS_RECEIVES 64   /* and receives that are posted */
-#define VERBS_RESERVE  2    /* of the peer's receives, for words that give back ours */
-#define VERBS_QUEUE    64   /* unfinished messages and puts of a lane */
-#define VERBS_BATCH    16   /* completions taken at once */
-#define VERBS_MAX_MSG  (VERBS_CHUNK - sizeof(struct verbs_head))
+#define VERBS_CHUNK      8192 /* bytes of one buffer of a lane, its head included */
+#define VERBS_SENDS      32   /* work requests of a lane that are under way */
+#define VERBS_RECEIVES   64   /* and receives that are posted */
+#define VERBS_RESERVE    2    /* of the peer's receives, for words that give back ours */
+#define VERBS_QUEUE      64   /* unfinished messages and puts of a lane */
+#define VERBS_BATCH      16   /* completions taken at once */
+#define VERBS_ROOM_FIRST 1024 /* completions that a new queue holds */
+#define VERBS_MAX_MSG    (VERBS_CHUNK - sizeof(struct verbs_head))
 
 enum verbs_type { VERBS_MSG = 1, VERBS_PUT, VERBS_ROOM, VERBS_TAKEN };
 
@@ -41,7 +43,8 @@ struct verbs_info {
     uint16_t lid;
     uint8_t mtu;        /* enum ibv_mtu */
     uint8_t link_layer; /* of the port */
-    uint16_t device;    /* by which struct wire_remote has the keys */
+    uint8_t device;     /* by which struct wire_remote has the keys */
+    uint8_t opened;     /* and how often it was opened anew, counted round: struct wire_remote says it, too */
     uint16_t receives;  /* posted */
 };
 _Static_assert(sizeof(struct verbs_info) == 32, "verbs_info is part of the protocol");
@@ -63,18 +66,40 @@ struct verbs_welcome {
 _Static_assert(sizeof(struct verbs_hello) <= ACCEPTOR_GREETING && sizeof(struct verbs_welcome) <= CONNECTOR_ANSWER,
                "greetings fit");
 
-/* One port of an adapter. */
-struct verbs_device {
-    struct verbs_transport *owner;
-    unsigned index; /* among ours */
-    char name[64];  /* "mlx5_0:1" */
+/* What is opened for one port of an adapter. */
+struct verbs_parts {
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
+};
+
+/* Closes what a lost device had, and opens the device anew when it is there again. Adapters take milliseconds and more
+ * for that: a thread does it, and leaves `fresh` for the next poll. */
+struct verbs_revival {
+    struct verbs_device *device;
+    struct thread thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool ends;                    /* the transport is closed; under the lock */
+    _Atomic bool done;            /* `fresh` is there */
+    struct transport_timer start; /* when there was no thread to be had */
+    struct verbs_parts old, fresh;
+    struct ibv_mr **regions; /* of the old ones: of payloads that are still under way */
+    int count;
+};
+
+/* One port of an adapter. */
+struct verbs_device {
+    struct verbs_transport *owner;
+    unsigned index;                         /* among ours */
+    char name[64];                          /* "mlx5_0:1" */
+    struct verbs_parts open;                /* none: the device is lost */
+    uint8_t opened;                         /* anew so often, modulo WIRE_OPENED */
     struct poll_source events, completions; /* descriptors of context and channel */
     int room;                               /* completions that the queue holds */
     int lanes;
+    bool stuck; /* one of its queue pairs could not be ended, and may still write to memory */
     uint8_t port, link_layer, mtu;
     uint16_t lid;
     uint32_t most;                    /* bytes of a work request */
@@ -92,7 +117,9 @@ struct verbs_transport {
     struct acceptor_socket
         listening[WIRE_DEVICES + 1]; /* at the address of each port; the last one for those without */
     struct verbs_device device[WIRE_DEVICES];
+    struct verbs_revival revival[WIRE_DEVICES];
     int devices;
+    struct list memories;      /* registered */
     struct verbs_lane **lanes; /* by place */
     unsigned places;
     uint32_t serial; /* of the latest lane */
@@ -159,10 +186,26 @@ struct verbs_lane {
 /* Opens those that are wanted and work. TUTTI_INVALID_USAGE: there is none. */
 tutti_result_t verbs_open_devices(struct verbs_transport *verbs);
 void verbs_close_devices(struct verbs_transport *verbs);
-void verbs_fail_device(struct verbs_device *device, const char *what);
+/* The device is of no use any more: its lanes fail, and it is closed, and opened anew when it is there again. */
+void verbs_lose_device(struct verbs_device *device, const char *what);
+/* Of a device that is open: a protection domain, a completion channel and a queue. What could be made is in `parts`. */
+tutti_result_t verbs_make_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts);
+/* In the order opposite to that of making. What cannot be given back stays until the process ends. */
+void verbs_close_parts(const struct verbs_library *library, const char *name, struct verbs_parts *parts);
+/* From here on the device has these. If they cannot be watched they are the caller's again. */
+tutti_result_t verbs_use_parts(struct verbs_device *device, const struct verbs_parts *parts);
 /* That of a lane of this index, if its port is up: with room for its completions, and its address as it is now. No
  * other one takes its place, for the lane would stay there when the port is back. */
 tutti_result_t verbs_take_device(struct verbs_transport *verbs, unsigned index, struct verbs_device **out);
+
+/* revive.c: devices that are lost */
+tutti_result_t verbs_revival_init(struct verbs_revival *revival, struct verbs_device *device);
+/* Ends its thread, and closes what it has. Safe after a failed verbs_revival_init(), and without one. */
+void verbs_revival_fini(struct verbs_revival *revival);
+/* The device has just lost its parts, `old`. */
+void verbs_revive(struct verbs_revival *revival, const struct verbs_parts *old);
+/* From poll: takes what is done. True: the device is open again. */
+bool verbs_revived(struct verbs_revival *revival);
 
 /* pair.c: a lane's queue pair */
 /* Makes it, with its buffers, and fills lane->mine. On failure verbs_pair_close() takes back what there is. */
@@ -171,7 +214,7 @@ tutti_result_t verbs_pair_open(struct verbs_lane *lane);
 tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info *theirs);
 /* From here on no adapter reads or writes anything for the lane. */
 void verbs_pair_close(struct verbs_lane *lane);
-/* Gives the buffers back, of which upcalls know until then. */
+/* Gives the memory of the buffers back, of which upcalls know until then. */
 void verbs_pair_free(struct verbs_lane *lane);
 /* The lane of a work request; NULL: it is closed. */
 struct verbs_lane *verbs_lane_by_number(const struct verbs_transport *verbs, uint64_t number);
@@ -210,6 +253,8 @@ int verbs_complete(struct verbs_device *device);
 /* memory.c: registered memory */
 tutti_result_t verbs_register(struct transport *transport, void *address, size_t length, struct transport_memory **out);
 void verbs_deregister(struct transport *transport, struct transport_memory *memory);
+/* Takes what is registered with a device that has no queue pairs any more: *out is to be freed. Returns how many. */
+int verbs_take_regions(struct verbs_device *device, struct ibv_mr ***out);
 /* False: the device does not know the memory. */
 bool verbs_local_key(const struct transport_memory *memory, const struct verbs_device *device, uint32_t *out);
 

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RDMA devices that are taken out and come back, and lanes that go and come many times, on the software RDMA device. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "soft.h"
+#include "suite.h"
+#include "transport/verbs/verbs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define LENGTH 200000
+
+static char device[32]; /* the first one */
+
+static bool is_here(void)
+{
+    return soft_here() && soft_ports(device) > 0;
+}
+
+static void tell_device(const char *verb)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s %s", verb, device);
+    soft_command(text);
+}
+
+/* As pair_until(), asleep while nothing happens: a device takes its time. */
+#define wait_until(pair, condition)                                                                                    \
+    do {                                                                                                               \
+        uint64_t wait_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                           \
+        while (!(condition)) {                                                                                         \
+            party_sleep(&(pair)->a, 1);                                                                                \
+            party_sleep(&(pair)->b, 1);                                                                                \
+            if (clock_passed(wait_deadline))                                                                           \
+                fail_msg("waited in vain for: %s", #condition);                                                        \
+        }                                                                                                              \
+    } while (0)
+
+/* Tries, as a link does, until the lane is up at both ends. */
+static struct both open_at_last(struct pair *pair, uint16_t index)
+{
+    struct both both = {0};
+    while (!both.bt) {
+        both.at = end_new(&pair->a);
+        if (under_test->lane_open(pair->a.transport, &pair->b.self, index, 1, 0, 0, both.at, &both.at->lane) !=
+            TUTTI_SUCCESS)
+            both.at->lane = NULL;
+        else
+            wait_until(pair, both.at->counts[NOTE_DOWN] ||
+                                 (both.at->counts[NOTE_UP] && (both.bt = end_accepted(&pair->b, index))));
+        if (both.bt)
+            break;
+        end_drop(both.at);
+        wait_until(pair, true);
+        party_sleep(&pair->a, 5);
+        party_sleep(&pair->b, 5);
+    }
+    return both;
+}
+
+static struct both begin(struct pair *pair)
+{
+    party_open(&pair->a);
+    party_open(&pair->b);
+    return open_at_last(pair, 0);
+}
+
+static void carries(struct pair *pair, const struct both *lane)
+{
+    size_t before = lane->bt->counts[NOTE_MESSAGE];
+    assert_int_equal(send_pattern(lane->at, 1, 1000, 1), TUTTI_SUCCESS);
+    wait_until(pair, lane->bt->counts[NOTE_MESSAGE] == before + 1);
+}
+
+/* An end that went down is closed, by which the other one learns of it. */
+static bool is_closed(struct end *end)
+{
+    if (end->counts[NOTE_DOWN])
+        end_close(end);
+    return !end->lane;
+}
+
+static void drop_both(struct pair *pair, struct both *both)
+{
+    wait_until(pair, (int)is_closed(both->at) + is_closed(both->bt) == 2);
+    end_drop(both->at);
+    end_drop(both->bt);
+}
+
+/* ---- Memory ---- */
+
+struct known {
+    uint8_t bytes[LENGTH];
+    struct transport_memory *memory;
+    struct wire_remote remote;
+};
+
+static void know(struct party *party, struct known *known)
+{
+    assert_int_equal(under_test->register_memory(party->transport, known->bytes, LENGTH, &known->memory),
+                     TUTTI_SUCCESS);
+    known->remote = (struct wire_remote){.address = (uintptr_t)known->bytes,
+                                         .devices = (uint32_t)known->memory->devices,
+                                         .opened = known->memory->opened};
+    memcpy(known->remote.key, known->memory->key, sizeof known->remote.key);
+}
+
+static void forget(struct party *party, struct known *known)
+{
+    under_test->deregister_memory(party->transport, known->memory);
+}
+
+/* Puts the whole source; true: it went by the key. Else it has come to `area`. */
+static bool put_goes_direct(struct pair *pair, struct both *lane, struct known *source, const struct known *target)
+{
+    static uint8_t area[LENGTH];
+    static uint64_t token;
+    size_t arrived = lane->bt->counts[NOTE_ARRIVED], asked = lane->bt->counts[NOTE_TARGET];
+    struct put put = {.source = source->bytes, .length = LENGTH, .token = ++token};
+    put.remote = &target->remote;
+    put.memory = source->memory;
+    fill_pattern(source->bytes, LENGTH, token);
+    lane->bt->area = area;
+    lane->bt->area_size = LENGTH;
+    assert_int_equal(under_test->put(lane->at->lane, &put), TUTTI_SUCCESS);
+    wait_until(pair, lane->bt->counts[NOTE_ARRIVED] > arrived || lane->at->counts[NOTE_DOWN]);
+    assert_int_equal(lane->at->counts[NOTE_DOWN] + lane->bt->counts[NOTE_DOWN], 0);
+    bool direct = lane->bt->counts[NOTE_TARGET] == asked;
+    assert_true(has_pattern(direct ? target->bytes : area, LENGTH, token));
+    return direct;
+}
+
+/* ---- Tests ---- */
+
+/* Its lanes end, new ones are refused, and come up when it is there again. Keys of before are of no use any more, and
+ * do no harm. */
+static void a_device_is_taken_out_and_put_back(void **state)
+{
+    static struct known source, target, later, fresh;
+    struct pair pair;
+    struct lane *none;
+    (void)state;
+    if (!is_here())
+        skip();
+    struct both lane = begin(&pair);
+    know(&pair.a, &source);
+    know(&pair.b, &target);
+    assert_true(put_goes_direct(&pair, &lane, &source, &target));
+    tell_device("unplug");
+    drop_both(&pair, &lane);
+    wait_until(&pair, thread_count() == 2); /* for each party one that looks for the device */
+    assert_int_not_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 0, 1, 0, 0, NULL, &none), TUTTI_SUCCESS);
+    assert_non_null(strstr(error_last(), "is lost"));
+    struct transport_memory *nowhere;
+    assert_int_not_equal(under_test->register_memory(pair.a.transport, later.bytes, LENGTH, &nowhere), TUTTI_SUCCESS);
+    tell_device("plug");
+    lane = open_at_last(&pair, 0);
+    carries(&pair, &lane);
+    know(&pair.a, &later);
+    know(&pair.b, &fresh);
+    assert_true(put_goes_direct(&pair, &lane, &later, &fresh));
+    assert_false(put_goes_direct(&pair, &lane, &later, &target)); /* the receiver's old key, */
+    assert_false(put_goes_direct(&pair, &lane, &source, &fresh)); /* and the sender's */
+    forget(&pair.a, &source);
+    forget(&pair.b, &target);
+    forget(&pair.a, &later);
+    forget(&pair.b, &fresh);
+    pair_close(&pair);
+    assert_int_equal(thread_count(), 0);
+}
+
+/* It is closed in good order at any time, with a thread that waits for the device. */
+static void a_transport_ends_without_its_device(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!is_here())
+        skip();
+    int fds = soft_fds();
+    for (int round = 0; round < 4; round++) {
+        struct both lane = begin(&pair);
+        tell_device("unplug");
+        drop_both(&pair, &lane);
+        wait_until(&pair, thread_count() == 2);
+        if (round % 2)
+            tell_device("plug");
+        uint64_t end = clock_deadline_ms(60 * (uint64_t)round);
+        wait_until(&pair, clock_passed(end));
+        uint64_t began = clock_ns();
+        pair_close(&pair);
+        assert_true(clock_ns() - began < 3 * NS_PER_S); /* the pauses are as long as that */
+        tell_device("plug");
+        assert_int_equal(thread_count(), 0);
+        assert_int_equal(soft_fds(), fds);
+    }
+}
+
+/* A device whose calls fail is opened anew, too: nothing says that it will do better. */
+static void a_broken_queue_is_made_anew(void **state)
+{
+    static const char *const faults[] = {"fault fail-poll=1", "fault fail-notify=1"};
+    struct pair pair;
+    (void)state;
+    if (!is_here())
+        skip();
+    struct both lane = begin(&pair);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const struct verbs_lane *at = (struct verbs_lane *)lane.at->lane, *bt = (struct verbs_lane *)lane.bt->lane;
+        int before = at->device->opened + bt->device->opened;
+        const struct verbs_device *devices[] = {at->device, bt->device};
+        soft_command(faults[i]);
+        drop_both(&pair, &lane);
+        soft_command("clear");
+        lane = open_at_last(&pair, 0);
+        carries(&pair, &lane);
+        assert_int_equal(devices[0]->opened + devices[1]->opened, before + 1);
+    }
+    pair_close(&pair);
+}
+
+/* ---- Many times ---- */
+
+enum flap { FLAP_RESET, FLAP_KILL, FLAP_ADDRESS, FLAP_UNPLUG, FLAP_CLOSE, FLAPS };
+
+static void flap(struct both *lane, enum flap how)
+{
+    static bool far;
+    char text[64];
+    switch (how) {
+    case FLAP_RESET:
+        shutdown(((struct verbs_lane *)lane->at->lane)->source.fd, SHUT_RDWR);
+        break;
+    case FLAP_KILL:
+        snprintf(text, sizeof text, "kill %u", ((struct verbs_lane *)lane->bt->lane)->qp->qp_num);
+        soft_command(text);
+        break;
+    case FLAP_ADDRESS:
+        far = !far; /* each time another one */
+        soft_command(far ? "gid-shift 5" : "gid-shift 2");
+        break;
+    case FLAP_UNPLUG:
+        tell_device("unplug");
+        tell_device("plug");
+        break;
+    default:
+        end_close(lane->at);
+    }
+}
+
+struct holdings {
+    int fds, threads, mappings, pairs, regions;
+};
+
+static int count_lines(const char *path)
+{
+    int count = 0, byte;
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while ((byte = fgetc(file)) != EOF)
+        count += byte == '\n';
+    fclose(file);
+    return count;
+}
+
+/* But for the sockets that the software device keeps for each source port it has sent from. */
+static int count_fds(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        int type = 0;
+        socklen_t size = sizeof type;
+        bool is_socket = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
+        count += fcntl(fd, F_GETFD) >= 0 && !(is_socket && type == SOCK_DGRAM);
+    }
+    return count;
+}
+
+static struct holdings count_holdings(void)
+{
+    struct holdings now = {count_fds(), soft_entries("/proc/self/task"), count_lines("/proc/self/maps"), 0, 0};
+    soft_command("info");
+    for (const char *at = soft_answer; (at = strstr(at, "qp 0x")); at++)
+        now.pairs++;
+    const char *regions = strstr(soft_answer, "regions ");
+    assert_non_null(regions);
+    now.regions = atoi(regions + strlen("regions "));
+    return now;
+}
+
+/* TUTTI_TEST_FLAPS: how often; 1,000 take minutes. */
+static void nothing_is_left_of_lanes_that_went(void **state)
+{
+    const char *wish = getenv("TUTTI_TEST_FLAPS");
+    int most = wish ? atoi(wish) : 20, counts[FLAPS] = {0};
+    uint64_t random = 11;
+    struct pair pair;
+    (void)state;
+    if (!is_here())
+        skip();
+    struct holdings outside = count_holdings(), first = {0}, last;
+    struct both lane = begin(&pair);
+    for (int i = 0; i < most + FLAPS; i++) {
+        enum flap how = i < FLAPS ? (enum flap)i : (enum flap)(random_next(&random) % FLAPS);
+        if (i == FLAPS) { /* what is made once is there */
+            wait_until(&pair, thread_count() == 0);
+            first = count_holdings();
+        }
+        flap(&lane, how);
+        counts[how] += i >= FLAPS;
+        drop_both(&pair, &lane);
+        lane = open_at_last(&pair, 0);
+        carries(&pair, &lane);
+    }
+    wait_until(&pair, thread_count() == 0);
+    last = count_holdings();
+    printf("%d flaps (%d resets, %d queue pairs, %d addresses, %d devices, %d closings): descriptors %d -> %d, "
+           "threads %d -> %d, mappings %d -> %d, queue pairs %d -> %d, regions %d -> %d\n",
+           most, counts[0], counts[1], counts[2], counts[3], counts[4], first.fds, last.fds, first.threads,
+           last.threads, first.mappings, last.mappings, first.pairs, last.pairs, first.regions, last.regions);
+    assert_int_equal(last.fds, first.fds);
+    assert_int_equal(last.threads, first.threads);
+    assert_int_equal(last.pairs, 2);
+    assert_int_equal(last.regions, 2);
+    assert_in_range(last.mappings, 0, first.mappings + 16);
+    soft_command("gid-shift 0");
+    pair_close(&pair);
+    last = count_holdings();
+    assert_int_equal(last.fds, outside.fds);
+    assert_int_equal(last.pairs + last.regions, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_device_is_taken_out_and_put_back),
+    cmocka_unit_test(a_transport_ends_without_its_device),
+    cmocka_unit_test(a_broken_queue_is_made_anew),
+    cmocka_unit_test(nothing_is_left_of_lanes_that_went),
+};
+const struct group lost_group = {"lost", tests, sizeof tests / sizeof *tests};
