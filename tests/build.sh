@@ -6,11 +6,12 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 # set_up NAME FOLDER: only the release compiles the kernels for GPUs, of one kind; the others run them on the CPU.
-# Code with sanitizers is little slower at -O1, and compiled in two thirds of the time. There gcc warns of what it
-# cannot follow, such as arrays that a callee fills: warnings are errors in the other builds.
+# Code with sanitizers is little slower at -O1, and compiled in two thirds of the time; of debugging it needs the lines
+# alone. There gcc warns of what it cannot follow, such as arrays that a callee fills: warnings are errors in the other
+# builds.
 set_up() {
     debug="-Dcuda=disabled --buildtype=debugoptimized"
-    watched="$debug -Doptimization=1 -Db_lundef=false -Dwerror=false"
+    watched="$debug -Doptimization=1 -Ddebug=false -Dc_args=-g1 -Db_lundef=false -Dwerror=false"
     # shellcheck disable=SC2086
     case $1 in
     release) meson setup "$2" --buildtype=release --prefix="$PWD/build" --libdir=lib -Dgpu_archs=90 -Dgpu_ptx=false ;;
