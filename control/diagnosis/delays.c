@@ -3,6 +3,10 @@
  * Rule: slow links, by the matrix of delays between workers (C4 section 3.1): a point that stands out is a link, a row
  * its source, a column its destination. Only messages of one size are compared, that of which there are most. What is a
  * row is decided by the messages that there are: a rank that sends to two others has a row of two.
+ *
+ * A receive also waits for a sender that has not sent yet, as a stage of a pipeline does for those before it, and a
+ * send for a receiver that is not ready. A message was on its way no longer than the shorter of the two, whatever the
+ * clocks say.
  */
 #include "diagnosis/scene.h"
 #include "diagnosis/thresholds.h"
@@ -12,6 +16,7 @@
 
 struct message {
     int from, to;
+    bool sent; /* as the sender saw it */
     uint64_t bytes, ns;
 };
 
@@ -19,7 +24,7 @@ static int by_pair(const struct message *a, const struct message *b)
 {
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
-    return a->to != b->to ? (a->to < b->to ? -1 : 1) : 0;
+    return a->to != b->to ? (a->to < b->to ? -1 : 1) : a->sent - b->sent;
 }
 
 static int by_bytes_and_pair(const void *left, const void *right)
@@ -37,7 +42,7 @@ static int by_delay(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* How long its receives took, each from when the one before it was over. */
+/* How long its receives and sends took, each from when the call before it was over. */
 static size_t gather(const struct member *member, struct message *messages)
 {
     const struct blackbox_comm *comm = member->comm;
@@ -46,10 +51,15 @@ static size_t gather(const struct member *member, struct message *messages)
     for (size_t i = 0; i < comm->op_count; i++) {
         const struct blackbox_op *op = &comm->ops[i];
         uint64_t from = op->begin > over ? op->begin : over;
-        bool whole =
-            op->collective == WIRE_RECV && op->state == WIRE_OP_DONE && !op->result && !op->captured && op->root >= 0;
+        bool sends = op->collective == WIRE_SEND;
+        bool whole = (sends || op->collective == WIRE_RECV) && op->state == WIRE_OP_DONE && !op->result &&
+                     !op->captured && op->root >= 0;
         if (whole)
-            messages[count++] = (struct message){op->root, comm->rank, op->bytes, op->end > from ? op->end - from : 0};
+            messages[count++] = (struct message){.from = sends ? comm->rank : op->root,
+                                                 .to = sends ? op->root : comm->rank,
+                                                 .sent = sends,
+                                                 .bytes = op->bytes,
+                                                 .ns = op->end > from ? op->end - from : 0};
         over = op->end > over ? op->end : over;
     }
     return count;
@@ -76,9 +86,15 @@ static size_t fill_cells(const struct message *messages, size_t count, struct de
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i; end < count && by_pair(&messages[end], &messages[i]) == 0;)
             end++;
-        if (end - i >= DELAY_MESSAGES)
-            cells[filled++] = (struct delay){
-                .from = messages[i].from, .to = messages[i].to, .messages = end - i, .ns = messages[(i + end) / 2].ns};
+        const struct message *middle = &messages[(i + end) / 2];
+        struct delay *before = filled ? &cells[filled - 1] : NULL;
+        if (end - i < DELAY_MESSAGES)
+            continue;
+        if (!middle->sent)
+            cells[filled++] =
+                (struct delay){.from = middle->from, .to = middle->to, .messages = end - i, .ns = middle->ns};
+        else if (before && before->from == middle->from && before->to == middle->to && middle->ns < before->ns)
+            before->ns = middle->ns;
     }
     return filled;
 }

@@ -472,64 +472,6 @@ static void test_confirmed(void **state)
     made_free(&hang);
 }
 
-/* ---- The delay matrix ---- */
-
-/* Everybody receives from everybody, 1 ms each; slow(from, to) takes 30. Larger messages take long and do not count. */
-static struct made_job exchange(bool (*slow)(int from, int to))
-{
-    struct made_job job = made_job(4);
-    for (int to = 0; to < 4; to++) {
-        struct blackbox_comm *world = made_comm(job.boxes[to], 1, "world", to, 4);
-        uint64_t seq = 0, ago = 50 * NS_PER_S;
-        for (int turn = 0; turn < 8; turn++)
-            for (int from = 0; from < 4; from++) {
-                if (from == to)
-                    continue;
-                uint64_t took = slow(from, to) ? 30 * NS_PER_MS : NS_PER_MS;
-                struct blackbox_op *op = made_call(world, ++seq, ago, ago - (turn ? took : 900 * NS_PER_MS));
-                op->collective = WIRE_RECV;
-                op->root = from;
-                op->bytes = turn ? 400 : 4000000;
-                ago -= NS_PER_S;
-            }
-    }
-    return job;
-}
-
-static bool from_2_to_1(int from, int to)
-{
-    return from == 2 && to == 1;
-}
-
-static bool from_2(int from, int to)
-{
-    return from == 2;
-}
-
-static bool to_3(int from, int to)
-{
-    return to == 3;
-}
-
-static bool nowhere(int from, int to)
-{
-    return false;
-}
-
-static void test_delay_matrix(void **state)
-{
-    struct made_job job = exchange(from_2_to_1);
-    expect(
-        &job, FINDING_LINK, 2,
-        "what it sends to rank 1 of communicator world takes 30.0 ms, elsewhere messages of that size take 1000.0 us");
-    job = exchange(from_2);
-    expect(&job, FINDING_SENDER, 2, "what it sends in communicator world takes 30.0 ms");
-    job = exchange(to_3);
-    expect(&job, FINDING_RECEIVER, 3, "what it receives in communicator world");
-    job = exchange(nowhere);
-    expect_nothing(NULL, &job);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,7 +504,6 @@ int main(void)
         cmocka_unit_test(test_starved_throughout),
         cmocka_unit_test(test_starved_still),
         cmocka_unit_test(test_confirmed),
-        cmocka_unit_test(test_delay_matrix),
     };
     return cmocka_run_group_tests_name("diagnosis", tests, NULL, NULL);
 }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The matrix of delays: what is slow in it, and what is none of its business. */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Looks once. */
+static struct findings find(struct made_job *job)
+{
+    const struct snapshot snapshot = {.now = made_look(job), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    made_free(job);
+    return found;
+}
+
+static void expect(struct made_job *job, enum finding_kind kind, int rank, const char *words)
+{
+    struct findings found = find(job);
+    assert_int_equal(found.count, 1);
+    const struct finding *first = &found.items[0];
+    if (first->kind != kind || first->culprit.rank != rank || !strstr(first->sentence, words))
+        fail_msg("%s, rank %d: %s", finding_row(first->kind)->name, first->culprit.rank, first->sentence);
+    findings_free(&found);
+}
+
+static void expect_nothing(struct made_job *job)
+{
+    struct findings found = find(job);
+    if (found.count)
+        fail_msg("%s", found.items[0].sentence);
+    findings_free(&found);
+}
+
+/* Everybody receives from everybody, 1 ms each; slow(from, to) takes 30. Larger messages take long and do not count. */
+static struct made_job exchange(bool (*slow)(int from, int to))
+{
+    struct made_job job = made_job(4);
+    for (int to = 0; to < 4; to++) {
+        struct blackbox_comm *world = made_comm(job.boxes[to], 1, "world", to, 4);
+        uint64_t seq = 0, ago = 50 * NS_PER_S;
+        for (int turn = 0; turn < 8; turn++)
+            for (int from = 0; from < 4; from++) {
+                if (from == to)
+                    continue;
+                uint64_t took = slow(from, to) ? 30 * NS_PER_MS : NS_PER_MS;
+                struct blackbox_op *op = made_call(world, ++seq, ago, ago - (turn ? took : 900 * NS_PER_MS));
+                op->collective = WIRE_RECV;
+                op->root = from;
+                op->bytes = turn ? 400 : 4000000;
+                ago -= NS_PER_S;
+            }
+    }
+    return job;
+}
+
+static bool from_2_to_1(int from, int to)
+{
+    return from == 2 && to == 1;
+}
+
+static bool from_2(int from, int to)
+{
+    return from == 2;
+}
+
+static bool to_3(int from, int to)
+{
+    return to == 3;
+}
+
+static bool nowhere(int from, int to)
+{
+    return false;
+}
+
+static void test_delay_matrix(void **state)
+{
+    struct made_job job = exchange(from_2_to_1);
+    expect(
+        &job, FINDING_LINK, 2,
+        "what it sends to rank 1 of communicator world takes 30.0 ms, elsewhere messages of that size take 1000.0 us");
+    job = exchange(from_2);
+    expect(&job, FINDING_SENDER, 2, "what it sends in communicator world takes 30.0 ms");
+    job = exchange(to_3);
+    expect(&job, FINDING_RECEIVER, 3, "what it receives in communicator world");
+    job = exchange(nowhere);
+    expect_nothing(&job);
+}
+
+/* Four stages of a pipeline, forward and backward: the first one waits longest for what comes back. Senders are through
+ * after 1 ms, but stage `slow` with what it sends forward. */
+static struct made_job pipeline(int slow)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 4);
+        uint64_t seq = 0, ago = 50 * NS_PER_S;
+        for (int turn = 0; turn < 8; turn++)
+            for (int way = -1; way <= 1; way++) {
+                for (int receives = 0; way && receives <= 1; receives++) {
+                    int peer = receives ? rank - way : rank + way;
+                    if (peer < 0 || peer > 3)
+                        continue;
+                    bool waits = receives && (rank == 0 || rank == slow + 1);
+                    uint64_t took = waits || (!receives && rank == slow && way > 0) ? 30 * NS_PER_MS : NS_PER_MS;
+                    struct blackbox_op *op = made_call(world, ++seq, ago, ago - took);
+                    op->collective = receives ? WIRE_RECV : WIRE_SEND;
+                    op->root = peer;
+                    op->bytes = 400;
+                    ago -= NS_PER_S;
+                }
+            }
+    }
+    return job;
+}
+
+static void test_stages_wait_for_each_other(void **state)
+{
+    struct made_job job = pipeline(-9);
+    expect_nothing(&job);
+    job = pipeline(1);
+    expect(&job, FINDING_LINK, 1, "what it sends to rank 2 of communicator world takes 30.0 ms");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_delay_matrix),
+                                       cmocka_unit_test(test_stages_wait_for_each_other)};
+    return cmocka_run_group_tests_name("matrix of delays", tests, NULL, NULL);
+}
