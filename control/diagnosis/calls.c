@@ -127,23 +127,6 @@ static bool has_precedent(struct scene *scene, const struct group *group, const 
     return false;
 }
 
-/* The few are odd; of two that are equally many, the one that nobody has called before. False: no telling. */
-static bool find_odd(struct scene *scene, const struct group *group, const struct votes *votes, uint64_t seq,
-                     size_t *odd, size_t *many)
-{
-    *odd = votes->fewest;
-    *many = votes->most;
-    if (votes->kinds[*odd].ranks.count < votes->kinds[*many].ranks.count)
-        return true;
-    bool first = has_precedent(scene, group, &votes->kinds[0], seq),
-         second = has_precedent(scene, group, &votes->kinds[1], seq);
-    *odd = first ? 1 : 0;
-    *many = 1 - *odd;
-    return votes->count == 2 && first != second;
-}
-
-/* ---- Why it may be odd ---- */
-
 /* Did the others, before `seq`, call first `expected` and next `made`? */
 static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct blackbox_op *expected,
                     const struct blackbox_op *made)
@@ -158,6 +141,41 @@ static bool follows(const struct blackbox_comm *comm, uint64_t seq, const struct
     }
     return found;
 }
+
+/* Has this come after the call before `seq` at an earlier time? Programs repeat their steps. */
+static bool has_followed(struct scene *scene, const struct group *group, const struct kind_of_call *kind, uint64_t seq)
+{
+    for (size_t i = 0; seq && i < group->count; i++) {
+        const struct blackbox_comm *comm = group->members[i].comm;
+        const struct blackbox_op *before = find_seq(comm, seq - 1);
+        scene->steps += comm->op_count;
+        if (before && follows(comm, seq, before, kind->op))
+            return true;
+    }
+    return false;
+}
+
+/* The few are odd; of two that are equally many, the one that nobody has called before, or not after the call that came
+ * last. False: no telling. */
+static bool find_odd(struct scene *scene, const struct group *group, const struct votes *votes, uint64_t seq,
+                     size_t *odd, size_t *many)
+{
+    *odd = votes->fewest;
+    *many = votes->most;
+    if (votes->kinds[*odd].ranks.count < votes->kinds[*many].ranks.count)
+        return true;
+    bool first = has_precedent(scene, group, &votes->kinds[0], seq),
+         second = has_precedent(scene, group, &votes->kinds[1], seq);
+    if (first && second) {
+        first = has_followed(scene, group, &votes->kinds[0], seq);
+        second = has_followed(scene, group, &votes->kinds[1], seq);
+    }
+    *odd = first ? 1 : 0;
+    *many = 1 - *odd;
+    return votes->count == 2 && first != second;
+}
+
+/* ---- Why it may be odd ---- */
 
 static void prove_why(struct finding *finding, const struct kind_of_call *many, const struct kind_of_call *odd,
                       uint64_t seq)

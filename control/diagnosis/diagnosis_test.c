@@ -187,6 +187,20 @@ static void test_inverted_order(void **state)
            "communicator b");
 }
 
+/* Rank 1 has sent, and waits for rank 0 elsewhere; the message is lost on its way. That is no use of communicators in
+ * different order. */
+static void test_lost_message(void **state)
+{
+    struct made_job job = made_job(2);
+    made_wait(made_comm(job.boxes[0], 1, "pipeline", 0, 2), 1, 1, 0)->collective = WIRE_RECV;
+    made_call(made_comm(job.boxes[1], 1, "pipeline", 1, 2), 1, 11000000000, 10900000000)->collective = WIRE_SEND;
+    made_comm(job.boxes[0], 2, "world", 0, 2);
+    made_wait(made_comm(job.boxes[1], 2, "world", 1, 2), 1, 0, 0);
+    expect(&job, FINDING_CIRCLE, -1,
+           "rank 0 (process 1000) in recv #1 of communicator pipeline, rank 1 (process 1001) in allreduce #1 of "
+           "communicator world");
+}
+
 /* Between two looks somebody moved: nothing stands still. */
 static void test_not_quiet(void **state)
 {
@@ -243,6 +257,19 @@ static void test_odd_of_two(void **state)
     for (int i = 0; i < 2; i++)
         job.boxes[i]->comms[0].ops[1].count = 7 + (uint64_t)i;
     expect(&job, FINDING_MISMATCH, -1, "is not the same on all ranks");
+}
+
+/* Two ranks call 50 and 60 in turn; after 50 rank 1 leaves out 60. */
+static void test_skipped_of_two(void **state)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 2);
+        for (uint64_t seq = 1; seq < 6; seq++)
+            made_call(world, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S)->count = seq % 2 ? 50 : 60;
+        made_wait(world, 6, !rank, 0)->count = rank == 1 ? 50 : 60;
+    }
+    expect(&job, FINDING_MISMATCH, 1, "rank 1 (process 1001) called allreduce of 50 float, sum, rank 0");
 }
 
 static void test_skipped_call(void **state)
@@ -338,6 +365,30 @@ static void test_slow_rank(void **state)
     expect(&job, FINDING_SLOW, 4,
            "rank 4 (process 1004) was last in 60 of the last 60 calls of communicator world in which ranks waited; "
            "they waited 37");
+}
+
+/* Two stages of two ranks. Rank 0 comes late to its neighbour 1, and its message comes late to rank 2, which therefore
+ * comes late to its own neighbour 3. */
+static void test_late_by_messages(void **state)
+{
+    static const char *const names[] = {"first", "second"};
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *tensor = made_comm(job.boxes[rank], 1 + (uint64_t)rank / 2, names[rank / 2], rank % 2, 2);
+        for (uint64_t seq = 0; seq < 80; seq++)
+            made_call(tensor, seq, ((81 - seq) * 100 - (rank % 2 ? 0 : 40)) * NS_PER_MS,
+                      ((81 - seq) * 100 - 50) * NS_PER_MS);
+        if (rank % 2)
+            continue;
+        struct blackbox_comm *pipeline = made_comm(job.boxes[rank], 3, "pipeline", rank / 2, 2);
+        for (uint64_t seq = 0; seq < 80; seq++) {
+            uint64_t ago = (81 - seq) * 100 * NS_PER_MS;
+            struct blackbox_op *op = made_call(pipeline, seq, ago, ago - (rank ? 40 : 1) * NS_PER_MS);
+            op->collective = WIRE_RECV;
+            op->root = !(rank / 2);
+        }
+    }
+    expect(&job, FINDING_SLOW, 0, "of communicator first");
 }
 
 /* Who waits for nobody is not held up by who comes late. */
@@ -485,16 +536,19 @@ int main(void)
         cmocka_unit_test(test_long_pauses),
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_inverted_order),
+        cmocka_unit_test(test_lost_message),
         cmocka_unit_test(test_not_quiet),
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_joining),
         cmocka_unit_test(test_odd_count),
         cmocka_unit_test(test_odd_of_two),
+        cmocka_unit_test(test_skipped_of_two),
         cmocka_unit_test(test_skipped_call),
         cmocka_unit_test(test_first_cause),
         cmocka_unit_test(test_failure_elsewhere),
         cmocka_unit_test(test_recovered),
         cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_late_by_messages),
         cmocka_unit_test(test_nobody_waits),
         cmocka_unit_test(test_slow_rank_of_another_host),
         cmocka_unit_test(test_noise_is_healthy),

@@ -184,11 +184,18 @@ static void say_circle(struct finding *finding, const struct chain *chain)
     say_where(finding, chain->witness->member);
 }
 
-static void say_inverted(struct finding *finding, const struct member *named)
+static bool in_several(const struct member *named)
+{
+    const struct member *at = named->next;
+    while (at != named && at->group == named->group)
+        at = at->next;
+    return at != named;
+}
+
+static void say_each(struct finding *finding, const struct member *named)
 {
     const struct member *at = named;
     size_t said = 0;
-    say(finding, "ranks use communicators in different order and wait for each other:");
     do {
         if (at->stuck && said++ < CIRCLE_SHOWN)
             say(finding, "%s rank %d (process %u) in %s of communicator %s", said == 1 ? "" : ",", at->comm->rank,
@@ -345,10 +352,16 @@ static void describe(struct finding *finding, const struct chain *chain)
         say_waiters(finding, chain, " is waited for by");
         break;
     case CIRCLE:
+        if (in_several(witness->end)) {
+            say(finding, "ranks wait for each other, some for a message that may be lost:");
+            say_each(finding, witness->end);
+            break;
+        }
         say_circle(finding, chain);
         break;
     case INVERTED:
-        say_inverted(finding, witness->end);
+        say(finding, "ranks use communicators in different order and wait for each other:");
+        say_each(finding, witness->end);
         break;
     case UNREAD:
         say_unread(finding, chain);

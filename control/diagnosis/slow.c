@@ -204,6 +204,36 @@ static bool is_victim(const struct scene *scene, const struct finding *finding, 
     return false;
 }
 
+/* How long this process has been in receives from another. */
+static uint64_t in_receives(const struct scene *scene, const struct member *member, uint64_t sender)
+{
+    uint64_t sum = 0;
+    for (const struct member *at = scene->of_process[member->process]; at; at = at->sibling) {
+        uint64_t over = 0;
+        for (size_t i = 0; i < at->comm->op_count; i++) {
+            const struct blackbox_op *op = &at->comm->ops[i];
+            uint64_t from = op->begin > over ? op->begin : over;
+            over = op->end > over ? op->end : over;
+            bool whole = op->collective == WIRE_RECV && op->state == WIRE_OP_DONE && op->root >= 0 && op->end > from;
+            const struct member *peer = whole ? scene_find(at->group, op->root) : NULL;
+            sum += peer && process_key(peer->box) == sender ? op->end - from : 0;
+        }
+    }
+    return sum;
+}
+
+/* Stages of a pipeline: it is late as the messages of `other` come late, which waits less for those that come back. */
+static bool waits_for_messages(const struct scene *scene, const struct finding *finding, const struct finding *other)
+{
+    struct group *group = group_of(scene, finding->culprit.comm), *others = group_of(scene, other->culprit.comm);
+    const struct member *at = group ? scene_find(group, finding->culprit.rank) : NULL;
+    const struct member *to = others ? scene_find(others, other->culprit.rank) : NULL;
+    if (!at || !to)
+        return false;
+    uint64_t there = in_receives(scene, at, process_key(to->box)), back = in_receives(scene, to, process_key(at->box));
+    return there > SLOW_CALLS * SLOW_WAIT_NS && there > 2 * back;
+}
+
 /* One process may be slow in several communicators: the one where the most wait for it tells. */
 static bool is_effect(const struct scene *scene, const struct findings *findings, size_t from, size_t at)
 {
@@ -216,6 +246,8 @@ static bool is_effect(const struct scene *scene, const struct findings *findings
         /* two that blame each other's ranks: the smaller communicator is nearer to the cause */
         if (i != at && !same && is_victim(scene, other, finding->culprit.process) &&
             (other->victims < finding->victims || !is_victim(scene, finding, other->culprit.process)))
+            return true;
+        if (i != at && !same && waits_for_messages(scene, finding, other))
             return true;
     }
     return false;

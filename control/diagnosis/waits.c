@@ -194,14 +194,21 @@ static bool does_not_take(const struct member *at)
            mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
 }
 
+/* It waits for a message: its peer may have sent it, and have gone on to where it waits now. */
+static bool may_be_sent(const struct member *at)
+{
+    return at->next->group == at->group && at->op && at->op->collective == WIRE_RECV;
+}
+
 /* The member of the circle that stands for all: the one to blame, if there is one, else that of the lowest rank. */
 static struct member *name_circle(struct scene *scene, struct member *from)
 {
     struct member *late = NULL, *first = from, *at = from;
-    bool one_group = true, one_late = true;
+    bool one_group = true, one_late = true, lost = false;
     do {
         one_group = one_group && at->group == from->group;
         first = at < first ? at : first;
+        lost = lost || may_be_sent(at);
         if (does_not_take(at)) {
             one_late = one_late && (!late || late->op->wait_round != at->op->wait_round);
             late = !late || at->op->wait_round < late->op->wait_round ? at : late;
@@ -210,7 +217,7 @@ static struct member *name_circle(struct scene *scene, struct member *from)
         at = at->next;
     } while (at != from);
     struct member *named = late && one_group && one_late ? late : first;
-    named->ending = named == late ? UNREAD : one_group ? CIRCLE : INVERTED;
+    named->ending = named == late ? UNREAD : one_group || lost ? CIRCLE : INVERTED;
     return named;
 }
 
