@@ -96,6 +96,8 @@ bench: bench-deps build
 
 bench-diagnosis: build
 	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty $(or $(RUNS),--runs 60)
+	@python3 benchmarks/diagnosis_parallel.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/parallel \
+	  $(BUILD)/emulation/lab/tutti-lab $(or $(PARALLEL_RUNS),--runs 56)
 
 # The pages that are made from the program: parameters and manual.
 docs: build

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Injects faults, drawn by seed, into jobs of 16 ranks in three parallel dimensions, and asks `tutti diagnose` who
+it was.
+
+    diagnosis_parallel.py TUTTI PARALLEL LAB [--runs 60] [--seed 1] [--ranks 16|32|64] [--faults NAME...] [--check]
+
+A job has parts of a tensor x stages of a pipeline x copies of the data, a communicator for each dimension, and one
+of all. Faults of the network want root: each host is a namespace of a lab (`tutti-lab`), whose links are
+shaped or cut. With --check a wrong verdict makes exit status 1.
+"""
+import argparse
+import collections
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from diagnosis import NOISE
+
+SHAPES = {16: ("2x4x2", "2x2x4", "4x2x2"), 32: ("4x4x2", "2x4x4"), 64: ("4x4x4", "8x4x2")}
+HOSTS = 4
+SHARED = "/dev/shm"  # where black boxes are memory
+HANGS = {"stop": {"stopped"}, "kill": {"dead"}, "hang": {"behind"}, "skip": {"mismatch"}, "count": {"mismatch"}}
+SLOWS = {"slow": {"slow", "starved"}, "loader": {"slow", "starved"}, "quota": {"starved", "slow"}}
+NETWORK = {"nic": {"sender", "receiver", "link"},       # everything to and from a host is slow
+           "uplink": {"sender", "receiver", "link"},    # of two uplinks of a leaf one is slow
+           "blackhole": {"unread", "ahead", "circle"}}  # one loses what goes into it; where lanes move, no verdict
+HEALTHY = ("none", "noise")
+FAULTS = (*HANGS, *SLOWS, *NETWORK, "two", *HEALTHY)
+IN_PROGRAM = ("hang", "skip", "count", "slow", "loader")
+PATIENCE, LOOKING = 30, 10  # seconds for a verdict, and of looking at a healthy job
+PROMISED = {"hang": 10, "slow": 30}
+QUOTA = "/sys/fs/cgroup/cpu"  # of the first version of control groups; else the second's
+RATE, SLOW_RATE = "400mbit", "3mbit"
+AT = 30
+
+
+def within(name):
+    """Seconds that are promised for a verdict on this fault."""
+    return PROMISED["slow" if name in SLOWS or name in ("nic", "uplink") else "hang"]
+
+
+class Lab:
+    """Four hosts below two leaves and two spines."""
+
+    def __init__(self, program):
+        self.program, self.name = program, f"tuttidiag{os.getpid() % 10000}"
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="ascii") as file:
+            file.write(f"name: {self.name}\nhosts: {HOSTS}\nnics: 1\nleaves: 2\nspines: 2\nuplinks: 1\nwiring: rack\n"
+                       f"rate: {RATE}\nmtu: 4200\nhash_seed: 1\n")
+            file.flush()
+            self.run("up", file.name)
+        self.addresses = [host["ipv4"] for host in json.loads(self.run("hosts", "--json"))]
+
+    def run(self, *words):
+        named = () if words[0] == "up" else ("--name", self.name)
+        return subprocess.run([self.program, words[0], *named, *words[1:]], check=True, capture_output=True, text=True,
+                              timeout=60).stdout
+
+    def inside(self, host, words):
+        return [self.program, "run", "--name", self.name, f"h{host}", "--", *words]
+
+    def end(self):
+        self.run("down")
+
+
+class Job:
+    def __init__(self, arguments, shape, faults, transport, lab=None):
+        self.folder = tempfile.mkdtemp(prefix="tutti-diagnosis-", dir=SHARED if os.path.isdir(SHARED) else None)
+        self.faults, self.lab, self.others, self.groups, self.processes = faults, lab, [], [], []
+        size = arguments.ranks
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        words = [arguments.parallel, shape, str(AT), *(f"{n}:{rank}" for n, rank in faults if n in IN_PROGRAM)]
+        for rank in range(size):
+            host, local = divmod(rank, size // HOSTS)
+            env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(size), TUTTI_NONCE="%032x" % port,
+                       TUTTI_LOCAL_RANK=str(local if lab else rank),
+                       TUTTI_LOCAL_SIZE=str(size // HOSTS if lab else size),
+                       TUTTI_ID=f"{lab.addresses[0] if lab else '127.0.0.1'}:{port}", TUTTI_TIMEOUT="300s",
+                       TUTTI_TRANSPORT=transport, TUTTI_TRACE_DIR=self.folder, TUTTI_SPIN="0")
+            self.processes.append(subprocess.Popen(lab.inside(host, words) if lab else words, env=env, text=True,
+                                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                                   start_new_session=True))
+        self.said = [process.stdout.readline() for process in self.processes]
+
+    def inject(self):
+        for name, culprit in self.faults:
+            process = self.processes[culprit] if culprit is not None and culprit < len(self.processes) else None
+            if name == "stop":
+                process.send_signal(signal.SIGSTOP)
+            elif name == "kill":
+                process.kill()
+            elif name == "quota":
+                self.limit(process.pid)
+            elif name == "noise":
+                self.others += [subprocess.Popen([sys.executable, "-c", NOISE]) for _ in range(2)]
+            elif name == "nic":
+                self.lab.run("rate", f"h{culprit}.n0", SLOW_RATE)
+            elif name == "uplink":
+                self.lab.run("rate", f"l{culprit // 2}.u{culprit % 2}", SLOW_RATE)
+            elif name == "blackhole":
+                self.lab.run("link", "down", f"l{culprit // 2}.u{culprit % 2}", "--silent")
+
+    def limit(self, pid):
+        """A control group gives it 2 ms of a processor in 500."""
+        old = os.path.isdir(QUOTA)
+        group = os.path.join(QUOTA if old else "/sys/fs/cgroup", f"tutti-diagnosis-{os.getpid()}-{pid}")
+        os.mkdir(group)
+        self.groups.append(group)
+        for name, value in ((("cpu.cfs_period_us", "500000"), ("cpu.cfs_quota_us", "2000")) if old else
+                            (("cpu.max", "2000 500000"),)):
+            with open(os.path.join(group, name), "w", encoding="ascii") as file:
+                file.write(value)
+        with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(pid))
+
+    def diagnose(self, tutti):
+        done = subprocess.run([tutti, "diagnose", "--json", "--dead", "--dir", self.folder], capture_output=True,
+                              text=True, timeout=120)
+        try:
+            return json.loads(done.stdout)["findings"]
+        except (ValueError, KeyError):
+            return [{"kind": "unreadable", "world_rank": None, "peer": None, "text": done.stdout + done.stderr}]
+
+    def calls(self, tutti):
+        """How many calls of all ranks its first process remembers to have made."""
+        done = subprocess.run([tutti, "trace", "--dir", self.folder], capture_output=True, text=True, timeout=120)
+        numbers = re.findall(r"^ +(\d+) allreduce +1 float", done.stdout.split("\nprocess ")[0], re.M)
+        return max(map(int, numbers), default=0)
+
+    def end(self):
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self.processes + self.others:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+        for group in self.groups:
+            with contextlib.suppress(OSError):
+                time.sleep(0.1)
+                os.rmdir(group)
+        if self.lab:
+            for name, culprit in self.faults:
+                if name == "nic":
+                    self.lab.run("rate", f"h{culprit}.n0", RATE)
+                elif name in ("uplink", "blackhole"):
+                    link = f"l{culprit // 2}.u{culprit % 2}"
+                    self.lab.run("rate", link, RATE) if name == "uplink" else self.lab.run("link", "up", link)
+        shutil.rmtree(self.folder)
+
+
+# ---- What is right ----
+
+def hosts_of(finding, shape, ranks):
+    """Those of the ranks that it names. Messages go through pipelines alone, whose stages are blocks of ranks."""
+    named, block = [finding["world_rank"]], ranks // int(shape.split("x")[1])
+    if named[0] is not None and finding["peer"] is not None:
+        named.append(finding["peer"] * block + named[0] % block)
+    return [rank // (ranks // HOSTS) for rank in named if rank is not None]
+
+
+def fits(finding, fault, shape, ranks):
+    name, culprit = fault
+    if name in HANGS or name in SLOWS:
+        return finding["kind"] in {**HANGS, **SLOWS}[name] and finding["world_rank"] == culprit
+    if finding["kind"] not in NETWORK.get(name, ()):
+        return False
+    hosts = hosts_of(finding, shape, ranks)
+    if name == "nic":
+        return culprit in hosts
+    return len(hosts) < 2 or hosts[0] // 2 != hosts[1] // 2  # between the leaves, where every second flow is hit
+
+
+def right(faults, findings, shape, ranks):
+    """All that is named was injected, and something is."""
+    if faults[0][0] in HEALTHY:
+        return not findings
+    return bool(findings) and all(any(fits(finding, fault, shape, ranks) for fault in faults) for finding in findings)
+
+
+def draw_case(draw, name, ranks):
+    shape = draw.choice(SHAPES[ranks])
+    if name in NETWORK:
+        return shape, [(name, draw.randrange(HOSTS))], "tcp"
+    if name == "two":
+        kinds = draw.sample(("stop", "kill", "hang"), 2)
+        return shape, list(zip(kinds, draw.sample(range(ranks), 2))), draw.choice(("shm", "tcp"))
+    return shape, [(name, draw.randrange(ranks))], draw.choice(("shm", "tcp"))
+
+
+def gets_on(job, tutti):
+    """Lanes have left the black hole: ten more steps, within as long as a verdict may take."""
+    begin, before = time.monotonic(), job.calls(tutti)
+    while time.monotonic() < begin + PATIENCE:
+        if job.calls(tutti) >= before + 10:
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def one(arguments, name, case, lab):
+    """What was said, whether it is right, seconds until it was said, and the findings."""
+    shape, faults, transport = case
+    job = Job(arguments, shape, faults, transport, lab if name in NETWORK else None)
+    try:
+        if any(not re.match("at ", said) for said in job.said):
+            return "no job", False, 0.0, [{"text": " ".join(job.said)}]
+        job.inject()
+        begin = time.monotonic()
+        while True:
+            findings = job.diagnose(arguments.tutti)
+            waited = time.monotonic() - begin
+            if findings or waited > (LOOKING if name in HEALTHY else PATIENCE):
+                said = findings[0]["kind"] if findings else "nothing"
+                if name == "blackhole" and not findings:
+                    return said, gets_on(job, arguments.tutti), waited, findings
+                return said, right(faults, findings, shape, arguments.ranks), waited, findings
+    finally:
+        job.end()
+
+
+# ---- Many ----
+
+def table(rows):
+    kinds = sorted({kind for row in rows.values() for kind in row["said"]})
+    widths = [max(len(kind), 2) + 2 for kind in kinds]
+    print("fault".ljust(11) + "".join(kind.ljust(width) for kind, width in zip(kinds, widths)) +
+          "right      in time    median s  longest s")
+    for name, row in rows.items():
+        total = sum(row["said"].values())
+        if total:
+            seconds = sorted(row["seconds"])
+            print(name.ljust(11) + "".join(str(row["said"][kind] or ".").ljust(width)
+                                           for kind, width in zip(kinds, widths)) +
+                  f"{row['right']} of {total}".ljust(11) + f"{row['in_time']} of {total}".ljust(11) +
+                  f"{seconds[len(seconds) // 2]:<10.1f}{seconds[-1]:.1f}")
+
+
+def runs(arguments, names, lab):
+    rows = {name: {"said": collections.Counter(), "right": 0, "in_time": 0, "seconds": []} for name in names}
+    draw = random.Random(arguments.seed)
+    begin = time.monotonic()
+    done = 0
+    for number in range(arguments.runs):
+        name = names[number % len(names)]
+        case = draw_case(draw, name, arguments.ranks)
+        if arguments.seconds and time.monotonic() - begin > arguments.seconds:
+            break
+        said, good, seconds, findings = one(arguments, name, case, lab)
+        done += 1
+        row = rows[name]
+        row["said"][said] += 1
+        row["right"] += good
+        row["in_time"] += good and (name in HEALTHY or seconds <= within(name))
+        row["seconds"].append(seconds)
+        print(f"run {number}: {case}: {'right' if good else 'WRONG'}, {said} after {seconds:.1f} s",
+              *(() if good else [finding["text"] for finding in findings]), sep="\n    ", flush=True)
+    table(rows)
+    good = sum(row["right"] for row in rows.values())
+    print(f"{good} of {done} right, seed {arguments.seed}, {arguments.ranks} ranks, load {os.getloadavg()[0]:.0f} on "
+          f"{os.cpu_count()} processors")
+    return arguments.check and good < done
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tutti")
+    parser.add_argument("parallel")
+    parser.add_argument("lab")
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--seconds", type=float, help="begin no run after so many")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=16)
+    parser.add_argument("--faults", nargs="*", choices=FAULTS, default=FAULTS)
+    arguments = parser.parse_args()
+    names = list(arguments.faults)
+    lab = None
+    if os.geteuid() != 0:
+        left = [name for name in names if name in NETWORK or name == "quota"]
+        names = [name for name in names if name not in left]
+        print(f"not root: {' '.join(left)} NOT tried")
+    if any(name in NETWORK for name in names):
+        lab = Lab(arguments.lab)
+    try:
+        return runs(arguments, names, lab)
+    finally:
+        if lab:
+            lab.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
