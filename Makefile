@@ -23,7 +23,8 @@ SWEEP := -np 2 -b 8 -e 16M -f 16 -n 10 -w 2
 # Where `make install` puts what `make build` has made; DESTDIR stands before it, as packagers are used to.
 PREFIX ?= /usr/local
 
-.PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis docs clean openmpi torch
+.PHONY: build install put deb deps check-deps bench-deps deb-deps demo check bench bench-diagnosis \
+  bench-lab docs clean openmpi torch
 
 build: deps
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix=$(CURDIR)/$(BUILD) --libdir=lib \
@@ -98,6 +99,11 @@ bench-diagnosis: build
 	@python3 benchmarks/diagnosis.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/faulty $(or $(RUNS),--runs 60)
 	@python3 benchmarks/diagnosis_parallel.py $(BUILD)/cli/tutti $(BUILD)/tests/diagnosis/parallel \
 	  $(BUILD)/emulation/lab/tutti-lab $(or $(PARALLEL_RUNS),--runs 56)
+
+# Lanes in the lab of network namespaces: docs/bench-lab.md. As root. BENCH="--only port --turns 1" measures less.
+bench-lab: build
+	@tests/need.sh $(PACKAGES) iproute2 perftest
+	@python3 benchmarks/lab $(BUILD) --out $(BUILD)/bench-lab $(BENCH)
 
 # The pages that are made from the program: parameters and manual.
 docs: build

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time over size, one small plot for each collective (across) and each transport and number of ranks (down), as SVG;
-and ratios over size, one plot for each transport and number of ranks."""
+ratios over size, one plot for each transport and number of ranks; bars beside each other; values over seconds."""
 import math
 
 WIDTH, HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 230, 150, 60, 70, 50, 60
@@ -121,3 +121,64 @@ def write_ratios(path, cells, collectives):
                            collectives, f"best peer / tutti, {ranks} ranks, {transport}: above 1 tutti is faster")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out + ["</svg>", ""]))
+
+
+def frame(x, y, width, height, top, title):
+    """The box of a plot whose values begin at 0, with lines at quarters of the greatest value."""
+    out = [f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="#fff" stroke="#888"/>',
+           f'<text x="{x}" y="{y - 12}" font-weight="bold">{title}</text>']
+    for quarter in range(5):
+        at = y + height - height * quarter / 4
+        out += [f'<line x1="{x}" x2="{x + width}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>',
+                f'<text x="{x - 6}" y="{at + 4:.1f}" text-anchor="end">{top * quarter / 4:.3g}</text>']
+    return out
+
+
+def legend(names, y):
+    out = []
+    for index, name in enumerate(names):
+        x = LEFT + index * 140
+        out += [f'<line x1="{x}" x2="{x + 24}" y1="{y}" y2="{y}" stroke="{COLORS[index % len(COLORS)]}" '
+                'stroke-width="3"/>', f'<text x="{x + 30}" y="{y + 4}">{name}</text>']
+    return out
+
+
+def save_svg(path, width, height, parts):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+                              'font-family="sans-serif" font-size="11">',
+                              f'<rect width="{width}" height="{height}" fill="#fff"/>', *parts, "</svg>", ""]))
+
+
+def write_bars(path, title, groups):
+    """Bars beside each other. groups: {name: [value at place 0, 1, ...]}, as many of each."""
+    wide, high, places = 3 * WIDTH, 2 * HEIGHT, max(map(len, groups.values()))
+    top = 1.05 * max(max(values) for values in groups.values())
+    out = frame(LEFT, TOP, wide, high, top, title) + legend(groups, 22)
+    each = wide / places
+    thick = 0.8 * each / len(groups)
+    for index, values in enumerate(groups.values()):
+        for place, value in enumerate(values):
+            tall = high * value / top
+            out.append(f'<rect x="{LEFT + place * each + 0.1 * each + index * thick:.1f}" y="{TOP + high - tall:.1f}" '
+                       f'width="{thick:.1f}" height="{tall:.1f}" fill="{COLORS[index % len(COLORS)]}"/>')
+    out += [f'<text x="{LEFT + (place + 0.5) * each:.1f}" y="{TOP + high + 16}" text-anchor="middle">{place}</text>'
+            for place in range(places)]
+    save_svg(path, LEFT + wide + 20, TOP + high + GAP_Y // 2, out)
+
+
+def write_curves(path, title, curves):
+    """Values over seconds. curves: {name: [(seconds, value)]}"""
+    wide, high = 3 * WIDTH, 2 * HEIGHT
+    points = [point for curve in curves.values() for point in curve]
+    first, last, top = min(p[0] for p in points), max(p[0] for p in points), 1.05 * max(p[1] for p in points)
+    out = frame(LEFT, TOP, wide, high, top, title) + legend(curves, 22)
+    for second in range(math.ceil(first), math.floor(last) + 1):
+        at = LEFT + (second - first) / (last - first) * wide
+        out.append(f'<text x="{at:.1f}" y="{TOP + high + 16}" text-anchor="middle">{second} s</text>')
+    for index, curve in enumerate(curves.values()):
+        places = " ".join(f"{LEFT + (x - first) / (last - first) * wide:.1f},{TOP + high * (1 - value / top):.1f}"
+                          for x, value in curve)
+        out.append(f'<polyline points="{places}" fill="none" stroke="{COLORS[index % len(COLORS)]}" '
+                   'stroke-width="1.6"/>')
+    save_svg(path, LEFT + wide + 20, TOP + high + GAP_Y // 2, out)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lanes gain by steering, weights, backups and windows, measured in the lab of network namespaces.
+
+    python3 benchmarks/lab [BUILD] [--only NAME[,NAME...]] [--seconds 8] [--turns 3] [--out FOLDER]
+
+All of it is emulated: links are virtual and limited by the kernel, adapters are the software RDMA device. Ratios of one
+run can be compared; nothing is said of the speed of hardware. Needs root. Writes FOLDER/lab.json, FOLDER/lab.md and
+pictures. Exit status: 0 measured (misses are in the table), 1 a measurement failed, 2 wrong options, 77 no lab can be
+made here.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+import copies
+import jobs
+import port
+import rates
+import steering
+import uplink
+import windows
+from fabric import Build, Failed, Lab
+from result import table
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import plot  # noqa: E402  (in the folder above)
+
+MEASUREMENTS = {"steering": steering, "jobs": jobs, "uplink": uplink, "port": port, "rates": rates,
+                "windows": windows, "copies": copies}
+
+
+class Bench:
+    """What a measurement is given, and where it leaves what it found."""
+
+    def __init__(self, options):
+        self.build, self.seconds, self.turns = Build(options.build), options.seconds, options.turns
+        self.out, self.kept, self.began, self.name = options.out, {}, time.monotonic(), ""
+
+    def say(self, text):
+        print(f"{time.monotonic() - self.began:6.0f} s  {self.name}: {text}", flush=True)
+
+    def keep(self, **figures):
+        self.kept.setdefault(self.name, {}).update(figures)
+
+    def bars(self, name, title, groups):
+        plot.write_bars(os.path.join(self.out, name + ".svg"), title, groups)
+
+    def curves(self, name, title, curves):
+        plot.write_curves(os.path.join(self.out, name + ".svg"), title, curves)
+
+
+def options_of():
+    parser = argparse.ArgumentParser(prog="benchmarks/lab", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build")
+    parser.add_argument("--only", metavar="NAME[,NAME...]", default=",".join(MEASUREMENTS),
+                        help=f"of {', '.join(MEASUREMENTS)} (all)")
+    parser.add_argument("--seconds", type=float, default=8, help="that each rate is measured for (8)")
+    parser.add_argument("--turns", type=int, default=3, help="how often each is measured (3)")
+    parser.add_argument("--out", default="bench-lab", metavar="FOLDER", help="for results (bench-lab)")
+    options = parser.parse_args()
+    options.names = options.only.split(",")
+    unknown = [name for name in options.names if name not in MEASUREMENTS]
+    if unknown:
+        parser.error(f"no measurement {unknown[0]}: {', '.join(MEASUREMENTS)}")
+    if options.seconds <= 0 or options.turns < 1:
+        parser.error("--seconds and --turns must be positive")
+    return options
+
+
+def refuses(build):
+    """Why no lab can be made here; "" if one can."""
+    if build.lacks():
+        return f"{build.lacks()} is not built"
+    if os.geteuid():
+        return "the lab needs root"
+    try:
+        with Lab(build, {"hosts": 2, "nics": 1, "leaves": 1, "spines": 1}):
+            return ""
+    except (Failed, OSError, subprocess.SubprocessError) as wrong:
+        return str(wrong)
+
+
+def main():
+    options = options_of()
+    bench = Bench(options)
+    why = refuses(bench.build)
+    if why:
+        print(f"SKIPPED: nothing was measured: {why}")
+        return 77
+    os.makedirs(options.out, exist_ok=True)
+    text, failed, results = [], 0, {}
+    for name in options.names:
+        bench.name, measurement = name, MEASUREMENTS[name]
+        bench.say(measurement.TITLE)
+        try:
+            rows = measurement.measure(bench)
+        except (Failed, OSError, subprocess.SubprocessError) as wrong:
+            bench.say(f"FAILED: {wrong}")
+            failed += 1
+            continue
+        text += table(measurement.TITLE, rows)
+        results[name] = {"rows": [dataclasses.asdict(row) for row in rows], "figures": bench.kept.get(name, {})}
+        with open(os.path.join(options.out, "lab.json"), "w", encoding="utf-8") as file:
+            json.dump({"emulated": True, "seconds": options.seconds, "turns": options.turns, "results": results}, file,
+                      indent=1)
+        with open(os.path.join(options.out, "lab.md"), "w", encoding="utf-8") as file:
+            file.write("\n".join(text))
+    print("\n".join(["", "Emulated: virtual links and the software RDMA device.", "", *text]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A NIC's port goes down during allreduces of two hosts, and comes back: the other NIC's lanes stand in
+(TUTTI_BACKUP). Once as an event that the host sees, once as a black hole that nobody is told of."""
+import array
+import fcntl
+import socket
+import struct
+import threading
+import time
+
+from fabric import FOREVER, Job, Lab, Ports, Watch, enter
+from result import Row, spread
+
+TITLE = "NIC port down during allreduce"
+RATE = 40  # Mbit/s
+MUCH = 64 << 10  # bytes on the backup from each host: data, not words
+WANTED = ["h0.n0", "h1.n0", "h0.n1", "h1.n1"]
+SETTINGS = {"TUTTI_BACKUP": "soft_n1", "TUTTI_PROBE_AFTER": "300ms", "TUTTI_PROBE_TIMEOUT": "300ms"}
+
+
+SIOCETHTOOL, GET_LINK = 0x8946, 0x0A  # of <linux/sockios.h>, <linux/ethtool.h>
+
+
+class Carrier(threading.Thread):
+    """When h0's first port loses its carrier: from then on the host can know, and not from the command that cuts it."""
+
+    def __init__(self, lab):
+        super().__init__(daemon=True)
+        self.lab, self.lost, self.over = lab, None, threading.Event()
+
+    def run(self):
+        enter(self.lab.name, "h0")
+        word = array.array("I", [GET_LINK, 1])
+        request = struct.pack("16sP", b"n0", word.buffer_info()[0]).ljust(40, b"\0")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            while not self.over.wait(0.001):
+                fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+                if not word[1]:
+                    self.lost = time.monotonic()
+                    return
+                word[0] = GET_LINK
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+
+
+def rate_of(samples, column, begin, end):
+    """Mbit/s that a port sent between these times."""
+    inside = [(when, sent[column]) for when, sent in samples if begin <= when <= end]
+    return 8e-6 * (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+
+def stands_in(samples, since):
+    """Seconds until both hosts have sent so much by the second port that it is data."""
+    first = next(sent for when, sent in samples if when >= since)
+    return next(when for when, sent in samples if all(sent[i] - first[i] >= MUCH for i in (2, 3))) - since
+
+
+def full_again(samples, since, aim, patience):
+    """Seconds until the first port carries so much in a quarter of a second; None: never in this time."""
+    for when, _ in samples:
+        if since <= when <= since + patience and rate_of(samples, 0, when, when + 0.25) >= aim:
+            return when - since
+    return None
+
+
+def cut(bench, lab, ports, job, how):
+    """One failure and one return: (seconds to data on the backup, rate there, seconds to full speed)."""
+    with Watch(ports, WANTED) as watch, Carrier(lab) as carrier:
+        time.sleep(1)
+        began = time.monotonic()
+        lab.link("down", "h0.n0", *how)
+        ports.flows([job], WANTED[2:], MUCH, 60)
+        began = carrier.lost or began
+        time.sleep(0.5)
+        ports.window(bench.seconds, [job])
+        settled = time.monotonic()
+        lab.link("up", "h0.n0")
+        back = time.monotonic()
+        time.sleep(6)
+    before = rate_of(watch.samples, 0, began - 1, began)
+    taken_over = stands_in(watch.samples, began)
+    on_backup = rate_of(watch.samples, 2, settled - bench.seconds, settled)
+    again = full_again(watch.samples, back, 0.95 * before, 5)
+    bench.say(f"{' '.join(how) or 'event'}: data on the backup after {1000 * taken_over:.0f} ms, "
+              f"{on_backup:.1f} of {before:.1f} Mbit/s, back after "
+              + ("more than 5 s" if again is None else f"{again:.2f} s"))
+    return taken_over, on_backup / before, again, [(when - began, *sent) for when, sent in watch.samples]
+
+
+def measure(bench):
+    keys = {"hosts": 2, "nics": 2, "leaves": 1, "spines": 1, "rate": f"{RATE}mbit"}
+    found = {}
+    with Lab(bench.build, keys) as lab, Ports(lab, ("h0", "h1")) as ports:
+        for name, how in (("event", ()), ("black hole", ("--silent",))):
+            with Job(lab, ["h0", "h1"], ["allreduce", "-b", "1M", "-e", "1M", *FOREVER], SETTINGS) as job:
+                ports.flows([job], WANTED[:2], 2 << 20)
+                found[name] = [cut(bench, lab, ports, job, how) for _ in range(bench.turns)]
+    for name, runs in found.items():
+        bench.curves(f"lab-port-{name.replace(' ', '-')}", f"Mbit/s of h0's ports, {name} at 0 s",
+                     {"n0": curve(runs[0][3], 1), "n1, the backup": curve(runs[0][3], 3)})
+    bench.keep(**{name: [run[:3] for run in runs] for name, runs in found.items()})
+    return rows(found)
+
+
+def curve(samples, column, step=0.1):
+    """[(seconds, Mbit/s)]"""
+    points, last = [], samples[0]
+    for sample in samples:
+        if sample[0] - last[0] >= step:
+            points.append((sample[0], 8e-6 * (sample[column] - last[column]) / (sample[0] - last[0])))
+            last = sample
+    return points
+
+
+def rows(found):
+    out = []
+    for name, limit, aim in (("event", 0.1, "100 ms"), ("black hole", 1, "1 s")):
+        times, shares, again = zip(*(run[:3] for run in found[name]))
+        late = None in again
+        probed = ", probed after 300 ms" if name == "black hole" else ""
+        out += [Row(f"{name}{probed}: until data goes by the backup", "10 s (ICCL)", f"<= {aim}",
+                    f"{spread([1000 * one for one in times], '.0f')} ms", max(times) <= limit),
+                Row(f"{name}: rate of the backup path, of the first one's", "76.6% (ICCL)", ">= 95%",
+                    f"{spread([100 * one for one in shares])}%", min(shares) >= 0.95),
+                Row(f"{name}: until full speed after the port's return", "", "<= 2 s",
+                    "more than 5 s" if late else f"{spread(again, '.2f')} s", not late and max(again) <= 2)]
+    return out
