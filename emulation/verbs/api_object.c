@@ -75,9 +75,11 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
     engine_lock();
-    mr_deregister((struct mr *)mr);
+    bool fails = fault_fails(FAULT_DEREGISTER);
+    if (!fails)
+        mr_deregister((struct mr *)mr);
     engine_unlock();
-    return 0;
+    return fails ? EIO : 0;
 }
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)

@@ -81,6 +81,7 @@ static const struct key {
     {"fail-cq", KIND_COUNT, offsetof(struct settings, fail[FAULT_COMPLETION_QUEUE])},
     {"fail-qp", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUEUE_PAIR])},
     {"fail-notify", KIND_COUNT, offsetof(struct settings, fail[FAULT_NOTIFY])},
+    {"fail-dereg", KIND_COUNT, offsetof(struct settings, fail[FAULT_DEREGISTER])},
 };
 
 static bool set_direction(unsigned *out, const char *value)

@@ -22,6 +22,7 @@ enum fault_call {
     FAULT_COMPLETION_QUEUE,
     FAULT_QUEUE_PAIR,
     FAULT_NOTIFY,
+    FAULT_DEREGISTER,
     FAULT_CALLS
 };
 

@@ -176,6 +176,30 @@ static void room_for_completions_grows(void **state)
     pair_close(&pair);
 }
 
+/* The eleventh lane is more than the first queue has room for: without more room there is none, and the others stay. */
+static void a_queue_that_cannot_grow_refuses_a_lane(void **state)
+{
+    struct pair pair;
+    (void)state;
+    if (!soft_here())
+        skip();
+    pair_open(&pair);
+    struct both lane = {pair.at, pair.bt};
+    for (uint16_t i = 1; i < 10; i++)
+        soft_open(&pair, i);
+    struct end *none = end_new(&pair.a);
+    soft_command("fault fail-cq=1");
+    assert_int_not_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 10, 1, 0, 0, none, &none->lane),
+                         TUTTI_SUCCESS);
+    soft_command("clear");
+    none->lane = NULL;
+    assert_non_null(strstr(error_last(), "no room for the completions of 11 lanes"));
+    soft_carries(&pair, &lane);
+    lane = soft_open(&pair, 10);
+    soft_carries(&pair, &lane);
+    pair_close(&pair);
+}
+
 /* ---- Several ports ---- */
 
 /* Runs `ip` on the network of the test, where it has two ports. */
@@ -572,8 +596,8 @@ static bool live(void)
 
 static void each_call_fails_once(void **state)
 {
-    static const char *const calls[] = {"list", "open",   "query",     "pd",        "channel", "cq",    "reg",
-                                        "qp",   "modify", "post-recv", "post-send", "poll",    "notify"};
+    static const char *const calls[] = {"list", "open",   "query",     "pd",        "channel", "cq",     "reg",
+                                        "qp",   "modify", "post-recv", "post-send", "poll",    "notify", "dereg"};
     (void)state;
     if (!soft_here())
         skip();
@@ -606,6 +630,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(silence_ends_a_lane),
     cmocka_unit_test(a_broken_queue_pair_ends_its_lane_alone),
     cmocka_unit_test(room_for_completions_grows),
+    cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
     cmocka_unit_test(lanes_send_from_the_port_that_is_asked_for),
     cmocka_unit_test(the_adapters_library_sets_the_port),
     cmocka_unit_test(garbage_does_no_harm),
