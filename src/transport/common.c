@@ -129,9 +129,10 @@ tutti_result_t carrier_fail(struct carrier *carrier, tutti_result_t why, const c
     return error_note(why, "%s", carrier->sentence);
 }
 
+/* A connection that was made and is reset may have been cut on the way: the next one tells whether anybody listens. */
 tutti_result_t carrier_why(const struct carrier *carrier, int error)
 {
-    bool gone = !error || error == ECONNREFUSED || error == ENOENT || error == ECONNRESET || error == EPIPE;
+    bool gone = !error || error == ECONNREFUSED || error == ENOENT;
     return carrier->up || gone ? TUTTI_REMOTE_ERROR : TUTTI_SYSTEM_ERROR;
 }
 

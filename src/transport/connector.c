@@ -5,12 +5,21 @@
 #include "transport/socket.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define CONNECT_MS 2500 /* TCP asks again after 1, 3, 7, 15 s, and a network that is back would be found as late */
 /* Of TUTTI_TIMEOUT: the peer may be busy, and if an answer was lost there is time to ask again. */
 #define ANSWER_PART 4
+
+/* An end that the peer did not make says nothing of the peer: somebody on the way, or here, cut the connection. */
+static bool peer_ended(int fd)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == TCP_CLOSE_WAIT;
+}
 
 static void read_answer(struct connector *connector)
 {
@@ -19,7 +28,8 @@ static void read_answer(struct connector *connector)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
-        connector->failed(connector, "the peer did not take our greeting", got < 0 ? errno : 0);
+        int error = got < 0 ? errno : peer_ended(connector->source.fd) ? 0 : ECONNABORTED;
+        connector->failed(connector, "the peer did not take our greeting", error);
         return;
     }
     connector->got += (size_t)got;

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/param.h"
+#include "transport/common.h"
 #include "transport/connector.h"
 
 #include <errno.h>
@@ -148,6 +149,22 @@ static void test_hung_up(void **state)
     close(accept_one(fixture));
     wait_for(fixture, &fixture->failed);
     assert_string_equal(fixture->what, "the peer did not take our greeting");
+    assert_int_equal(fixture->error, 0);
+}
+
+/* Who is stopped answers nothing; that connections to it are cut on the way says nothing of it. */
+static void test_cut_on_the_way(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct carrier carrier = {.up = false};
+    int fd = accept_one(fixture);
+    assert_int_equal(shutdown(fixture->connector.source.fd, SHUT_RDWR), 0);
+    wait_for(fixture, &fixture->failed);
+    assert_int_equal(fixture->error, ECONNABORTED);
+    assert_int_equal(carrier_why(&carrier, ECONNABORTED), TUTTI_SYSTEM_ERROR);
+    assert_int_equal(carrier_why(&carrier, ECONNRESET), TUTTI_SYSTEM_ERROR);
+    assert_int_equal(carrier_why(&carrier, ECONNREFUSED), TUTTI_REMOTE_ERROR);
+    close(fd);
 }
 
 /* A listener with one place, which is taken, lets nobody else in. */
@@ -185,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_answered_in_parts, start, end),
         cmocka_unit_test_setup_teardown(test_never_answered, start, end),
         cmocka_unit_test_setup_teardown(test_hung_up, start, end),
+        cmocka_unit_test_setup_teardown(test_cut_on_the_way, start, end),
         cmocka_unit_test_setup_teardown(test_never_accepted, start, end),
         cmocka_unit_test_setup_teardown(test_nobody_listens, start, end),
     };
