@@ -38,9 +38,10 @@ class Other:
     """A network of its own, to which links lead from here:
     link i has the addresses 10.83.i.1 here and 10.83.i.2 there."""
 
-    def __init__(self, names):
+    def __init__(self, names, seconds=300):
         self.names = names
-        self.process = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep 300"], stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(["unshare", "-n", "sh", "-c", f"echo; exec sleep {seconds}"],
+                                        stdout=subprocess.PIPE)
         self.process.stdout.readline()
         self.inside = ["nsenter", "-t", str(self.process.pid), "-n"]
 

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks with two RDMA ports each, whose links go down and come back while every result is checked: traffic goes on
 over the port that is left, over TCP where none is, and over those that are back. Then a peer with one port;
-and the source ports of packets. Usage: rdma_ports_test.py SOAK"""
+and the source ports of packets. Usage: rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS instead: ports that go
+down, lose packets, are black holes and are taken out, drawn from the seed, for so long."""
 import os
+import random
 import shlex
 import signal
 import socket
@@ -30,13 +32,14 @@ SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MAST
 class Job:
     """Random collectives on two ranks, each result checked, until end()."""
 
-    def __init__(self, other, settings, ours=None):
+    def __init__(self, other, settings, ours=None, soak=("--seconds", "1000", "--resets", "0")):
+        self.soak = soak
         self.log = tempfile.NamedTemporaryFile(prefix="tutti-ports-")
         self.ranks = [self.rank(0, [], ours or {}), self.rank(1, other.inside, settings)]
 
     def rank(self, number, inside, settings):
         env = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
-        return subprocess.Popen([*inside, *SOAK, "--seconds", "1000", "--resets", "0"], env=env, stdout=self.log,
+        return subprocess.Popen([*inside, *SOAK, *self.soak], env=env, stdout=self.log,
                                 stderr=self.log)
 
     def carries(self, links, patience=PATIENCE):
@@ -149,7 +152,54 @@ def packets_have_the_planned_ports(other):
                     for nic, number in plan.items()}, seen
 
 
+def tell(inside, *words):
+    """A command to the software RDMA device of the rank in a network."""
+    program = os.path.join(os.path.dirname(os.environ["TUTTI_IBVERBS_LIBRARY"]), "softverbs")
+    subprocess.run([*inside, program, "ctl", "all", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def disturb(other, chance):
+    """Draws a fault. Returns its name and what takes it back."""
+    kind, link = chance.choice(("down", "lossy", "black hole", "taken out")), chance.choice(BOTH)
+    inside = chance.choice(([], other.inside))
+    if kind == "down":
+        other.set(link, "down")
+        return kind, lambda: other.set(link, "up")
+    if kind == "lossy":
+        tell(inside, "fault", "drop=0.02,dup=0.02,reorder=0.02")
+        return kind, lambda: tell(inside, "clear")
+    do, undo = {"black hole": ("freeze", "thaw"), "taken out": ("unplug", "plug")}[kind]
+    if kind == "taken out":
+        link = "tp1"  # not both: who has no device open hears no commands
+    tell(inside, do, f"soft_{link}")
+    return kind, lambda: tell(inside, undo, f"soft_{link}")
+
+
+def random_faults(other, seconds, seed):
+    chance, counts, end = random.Random(seed), {}, time.monotonic() + seconds
+    soak = ("--seconds", str(seconds + 1000), "--resets", "1000", "--seed", str(seed))
+    with Job(other, {}, soak=soak) as job:
+        job.carries(BOTH)
+        while time.monotonic() < end:
+            faults = [disturb(other, chance) for _ in range(chance.choice((1, 1, 2, 3)))]
+            time.sleep(chance.uniform(0.05, 3))
+            for kind, undo in faults:
+                undo()
+                counts[kind] = counts.get(kind, 0) + 1
+            time.sleep(chance.uniform(0, 3))
+            assert all(one.poll() is None for one in job.ranks), f"a rank gave up, after {counts}"
+        job.carries(BOTH)
+        judge(job)
+        print(f"seed {seed}, {seconds} s:", ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+        print("\n".join(line for line in job.text().splitlines() if "total" in line))
+
+
 def main():
+    if len(sys.argv) > 2:
+        seconds = int(sys.argv[2])
+        with Other(["tm0", "tp0", "tp1"], seconds + 300) as other:
+            random_faults(other, seconds, int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+        return
     with Other(["tm0", "tp0", "tp1"]) as other:
         for test in (links_go_and_come, a_peer_has_one_port, a_backup_stands_in, packets_have_the_planned_ports):
             test(other)
