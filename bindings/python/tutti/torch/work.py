@@ -37,6 +37,7 @@ class Operation(Work):
         self._name, self._results, self._timeout = name, results, timeout
         self._error: Exception | None = None
         self._future: torch.futures.Future[Any] | None = None
+        self._end: torch.futures.Future[Any] | None = None
         self._source = -1
 
     def _finish(self, seconds: float) -> None:
@@ -57,12 +58,14 @@ class Operation(Work):
     def complete(self) -> None:
         """Waits for the end, and tells the future."""
         self._finish(self._timeout.total_seconds())
-        future = self._future
-        if future is not None and not future.done():
-            if self._error is None:
-                future.set_result(list(self._results))
-            else:
-                future.set_exception(self._error)
+        ended = self._end
+        if ended is not None and not ended.done():
+            ended.set_result(list(self._results))
+
+    def _outcome(self, _: Any) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return list(self._results)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         self._finish((timeout if timeout > timedelta(0) else self._timeout).total_seconds())
@@ -94,7 +97,9 @@ class Operation(Work):
     def get_future(self) -> Any:
         if self._future is None:
             devices = sorted({str(tensor.device) for tensor in self._results if tensor.device.type == "cuda"})
-            self._future = torch.futures.Future(devices=devices)
+            self._end = torch.futures.Future(devices=devices)
+            # What set_exception() sets is an error for Python alone: DDP would take the exception for tensors.
+            self._future = self._end.then(self._outcome)
             self._follow()
         return self._future
 
