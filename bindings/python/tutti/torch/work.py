@@ -37,7 +37,7 @@ class Operation(Work):
         self._name, self._results, self._timeout = name, results, timeout
         self._error: Exception | None = None
         self._future: torch.futures.Future[Any] | None = None
-        self._end: torch.futures.Future[Any] | None = None
+        self._ends: list[torch.futures.Future[Any]] = []  # of the one who asked, until it is told
         self._source = -1
 
     def _finish(self, seconds: float) -> None:
@@ -58,9 +58,11 @@ class Operation(Work):
     def complete(self) -> None:
         """Waits for the end, and tells the future."""
         self._finish(self._timeout.total_seconds())
-        ended = self._end
-        if ended is not None and not ended.done():
-            ended.set_result(list(self._results))
+        try:
+            end = self._ends.pop()
+        except IndexError:  # nobody has asked, or another thread tells
+            return
+        end.set_result(list(self._results))
 
     def _outcome(self, _: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -97,9 +99,10 @@ class Operation(Work):
     def get_future(self) -> Any:
         if self._future is None:
             devices = sorted({str(tensor.device) for tensor in self._results if tensor.device.type == "cuda"})
-            self._end = torch.futures.Future(devices=devices)
+            end: torch.futures.Future[Any] = torch.futures.Future(devices=devices)
             # What set_exception() sets is an error for Python alone: DDP would take the exception for tensors.
-            self._future = self._end.then(self._outcome)
+            self._future = end.then(self._outcome)
+            self._ends.append(end)
             self._follow()
         return self._future
 
