@@ -324,14 +324,15 @@ static void nothing_is_left_of_lanes_that_went(void **state)
            last.threads, first.mappings, last.mappings, first.pairs, last.pairs, first.regions, last.regions);
     assert_int_equal(last.fds, first.fds);
     assert_int_equal(last.threads, first.threads);
-    assert_int_equal(last.pairs, 2);
-    assert_int_equal(last.regions, 2);
+    assert_int_equal(last.pairs, outside.pairs + 2);
+    assert_int_equal(last.regions, outside.regions + 2); /* tests before this one may have left some: calls that fail */
     assert_in_range(last.mappings, 0, first.mappings + 16);
     soft_command("gid-shift 0");
     pair_close(&pair);
     last = count_holdings();
     assert_int_equal(last.fds, outside.fds);
-    assert_int_equal(last.pairs + last.regions, 0);
+    assert_int_equal(last.pairs, outside.pairs);
+    assert_int_equal(last.regions, outside.regions);
 }
 
 static const struct CMUnitTest tests[] = {
