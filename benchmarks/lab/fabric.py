@@ -234,18 +234,12 @@ class Ports:
         return {port: (after[port] - before[port]) / (ended - began) for port in after if port in before}
 
 
-class Watch(threading.Thread):
-    """Samples of ports' counters over time, taken while something happens. Times are of CLOCK_MONOTONIC."""
+class Beside(threading.Thread):
+    """Looks at something for as long as a with block lasts, or until it has seen enough."""
 
-    def __init__(self, ports, wanted, every=0.01):
+    def __init__(self):
         super().__init__(daemon=True)
-        self.ports, self.wanted, self.every = ports, wanted, every
-        self.samples, self.over = [], threading.Event()
-
-    def run(self):
-        while not self.over.wait(self.every):
-            sent = self.ports.sent()
-            self.samples.append((time.monotonic(), [sent.get(port, 0) for port in self.wanted]))
+        self.over = threading.Event()
 
     def __enter__(self):
         self.start()
@@ -254,3 +248,16 @@ class Watch(threading.Thread):
     def __exit__(self, *_):
         self.over.set()
         self.join()
+
+
+class Watch(Beside):
+    """Samples of ports' counters over time, taken while something happens. Times are of CLOCK_MONOTONIC."""
+
+    def __init__(self, ports, wanted, every=0.01):
+        super().__init__()
+        self.ports, self.wanted, self.every, self.samples = ports, wanted, every, []
+
+    def run(self):
+        while not self.over.wait(self.every):
+            sent = self.ports.sent()
+            self.samples.append((time.monotonic(), [sent.get(port, 0) for port in self.wanted]))

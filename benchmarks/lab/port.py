@@ -5,10 +5,9 @@ import array
 import fcntl
 import socket
 import struct
-import threading
 import time
 
-from fabric import FOREVER, Job, Lab, Ports, Watch, enter
+from fabric import FOREVER, Beside, Job, Lab, Ports, Watch, enter
 from result import Row, spread
 
 TITLE = "NIC port down during allreduce"
@@ -21,12 +20,12 @@ SETTINGS = {"TUTTI_BACKUP": "soft_n1", "TUTTI_PROBE_AFTER": "300ms", "TUTTI_PROB
 SIOCETHTOOL, GET_LINK = 0x8946, 0x0A  # of <linux/sockios.h>, <linux/ethtool.h>
 
 
-class Carrier(threading.Thread):
+class Carrier(Beside):
     """When h0's first port loses its carrier: from then on the host can know, and not from the command that cuts it."""
 
     def __init__(self, lab):
-        super().__init__(daemon=True)
-        self.lab, self.lost, self.over = lab, None, threading.Event()
+        super().__init__()
+        self.lab, self.lost = lab, None
 
     def run(self):
         enter(self.lab.name, "h0")
@@ -39,14 +38,6 @@ class Carrier(threading.Thread):
                     self.lost = time.monotonic()
                     return
                 word[0] = GET_LINK
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.join()
 
 
 def rate_of(samples, column, begin, end):

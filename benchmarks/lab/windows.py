@@ -7,10 +7,9 @@ windows have as many segments as the library allows at 100 Gbit/s. The round tri
 holds each packet that comes in for half of it."""
 import json
 import subprocess
-import threading
 import time
 
-from fabric import FOREVER, Job, Lab, Ports
+from fabric import FOREVER, Beside, Job, Lab, Ports
 from result import Row
 
 TITLE = "windows by distance against unlimited posting, 2.8:1 oversubscribed"
@@ -23,26 +22,18 @@ PLACES = {"rack": ("rack=1", "rack=1"), "zone": ("zone=z,rack=1", "zone=z,rack=2
           "campus": ("building=1", "building=2")}
 
 
-class Queue(threading.Thread):
+class Queue(Beside):
     """The deepest that the queue of l0's uplink was."""
 
     def __init__(self, lab):
-        super().__init__(daemon=True)
+        super().__init__()
         self.ask = ["nsenter", f"--net=/run/netns/{lab.name}-l0", "tc", "-s", "-j", "qdisc", "show", "dev", "u0"]
-        self.depths, self.over = [], threading.Event()
+        self.depths = []
 
     def run(self):
         while not self.over.wait(0.03):
             said = json.loads(subprocess.run(self.ask, check=True, capture_output=True, text=True).stdout)
             self.depths.append(max(one.get("backlog", 0) for one in said))
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.join()
 
 
 def start(lab, distance, limited):
