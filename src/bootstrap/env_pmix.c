@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SAY_EVERY 10 /* seconds of waiting for rank 0 */
+
 struct pmix {
     void *library;
     pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
@@ -50,14 +52,17 @@ static tutti_result_t publish(const struct pmix *p, struct env_identity *out, co
 {
     char text[ENV_ID_TEXT];
     tutti_result_t result = env_fresh_id(out);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    env_id_to_text(&out->id, text);
+    if (result == TUTTI_SUCCESS)
+        env_id_to_text(&out->id, text);
+    else
+        text[0] = '\0'; /* the others need not wait */
     pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
     pmix_status_t status = p->put(PMIX_GLOBAL, key, &value);
     if (status == PMIX_SUCCESS)
         status = p->commit();
-    return status == PMIX_SUCCESS ? TUTTI_SUCCESS : refused(p, "cannot publish the unique id", status);
+    if (result == TUTTI_SUCCESS && status != PMIX_SUCCESS)
+        result = refused(p, "cannot publish the unique id", status);
+    return result;
 }
 
 /* Launchers answer when rank 0 has published; that of Open MPI 4 says at once what it has of an earlier generation. */
@@ -65,17 +70,23 @@ static pmix_status_t await(const struct pmix *p, const pmix_proc_t *from, const 
 {
     const struct timespec pause = {.tv_nsec = 10 * (long)NS_PER_MS};
     uint64_t deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
+    uint64_t say = clock_deadline_ms(SAY_EVERY * 1000);
     pmix_info_t patience;
     pmix_status_t status;
     memset(&patience, 0, sizeof patience);
     snprintf(patience.key, sizeof patience.key, "%s", PMIX_TIMEOUT);
     patience.value.type = PMIX_INT;
     do {
-        patience.value.data.integer = clock_left_ms(deadline) / 1000 + 1;
+        int left = clock_left_ms(deadline) / 1000 + 1;
+        patience.value.data.integer = left < SAY_EVERY ? left : SAY_EVERY;
         status = p->get(from, key, &patience, 1, value);
         if (status == PMIX_ERR_NOT_FOUND)
             nanosleep(&pause, NULL);
-    } while (status == PMIX_ERR_NOT_FOUND && !clock_passed(deadline));
+        if (status != PMIX_SUCCESS && clock_passed(say)) {
+            log_warn("rank 0 is awaited: it has not told through PMIx where to meet");
+            say = clock_deadline_ms(SAY_EVERY * 1000);
+        }
+    } while ((status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT) && !clock_passed(deadline));
     return status;
 }
 
