@@ -76,8 +76,8 @@ demo: build
 	  { echo "== PyTorch's DDP over tutti on 2 ranks" && PYTHONPATH=bindings/python LD_LIBRARY_PATH=$(BUILD)/lib \
 	  $(TUTTI) run -n 2 -- "$$torch" examples/ddp/train.py; }
 
-# Kernels for one kind of GPU: compiling them takes longest.
-check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false
+# Kernels for one kind of GPU, little optimized: compiling them takes longest, and the tests run the same ones as C++.
+check: SETUP = -Dgpu_archs=90 -Dgpu_ptx=false -Dgpu_optimized=false
 check: check-deps build $(if $(CHECK_TORCH),torch)
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
 	@tests/run_all.sh

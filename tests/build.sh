@@ -14,7 +14,8 @@ set_up() {
     watched="$debug -Doptimization=1 -Ddebug=false -Dc_args=-g1 -Db_lundef=false -Dwerror=false"
     # shellcheck disable=SC2086
     case $1 in
-    release) meson setup "$2" --buildtype=release --prefix="$PWD/build" --libdir=lib -Dgpu_archs=90 -Dgpu_ptx=false ;;
+    release) meson setup "$2" --buildtype=release --prefix="$PWD/build" --libdir=lib -Dgpu_archs=90 \
+        -Dgpu_ptx=false -Dgpu_optimized=false ;;
     asan) meson setup "$2" $watched -Db_sanitize=address,undefined ;;
     tsan) meson setup "$2" $watched -Db_sanitize=thread ;;
     clang) CC=clang meson setup "$2" $debug ;;
