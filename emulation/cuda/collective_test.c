@@ -16,6 +16,12 @@ static struct rank {
 } ranks[RANKS];
 static uint32_t *give_up;
 
+/* Once in three times where a sanitizer makes each slow. */
+static int repeats(int times)
+{
+    return getenv("TUTTI_TEST_QUICK") ? (times + 2) / 3 : times;
+}
+
 static void enter(int r)
 {
     CUcontext context;
@@ -125,7 +131,7 @@ static void check_sums(void)
 static void test_reductions(void **state)
 {
     for (int kernel = KERNEL_REDUCE_ONE; kernel <= KERNEL_REDUCE_BULK; kernel++) {
-        for (int times = 0; times < 5; times++)
+        for (int times = 0; times < repeats(5); times++)
             for (int r = 0; r < RANKS; r++)
                 launch_reduce(r, (enum kernel_id)kernel);
         check_sums();
@@ -228,7 +234,7 @@ static void test_broadcasts_in_graphs(void **state)
 {
     CUgraphExec execs[RANKS];
     capture(launch_bulk_and_broadcasts, execs);
-    for (int times = 0; times < 10; times++) {
+    for (int times = 0; times < repeats(10); times++) {
         replay(execs);
         if (times % 3 == 0) /* otherwise the next follows at once */
             check_broadcast(2);
@@ -246,7 +252,7 @@ static void test_graphs(void **state)
 {
     CUgraphExec execs[RANKS];
     capture(launch_small_reductions, execs);
-    for (int times = 0; times < 10; times++)
+    for (int times = 0; times < repeats(10); times++)
         replay(execs);
     check_sums();
     destroy(execs);
