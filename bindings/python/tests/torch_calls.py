@@ -110,6 +110,40 @@ def works(rank, n):
         assert sorted(senders) == list(range(1, n)), senders
 
 
+def leaves(rank, n):
+    """What arrives in parameters is no step of a computation, in whichever thread it arrives."""
+    for sizes in ([2] * n, [r + 1 for r in range(n)]):
+        parts = [nn.Parameter(torch.zeros(size)) for size in sizes]
+        dist.all_gather(parts, torch.full((sizes[rank],), float(rank)))
+        for r, part in enumerate(parts):
+            same(part.detach(), [float(r)] * sizes[r], "all_gather into parameters")
+    parts = [nn.Parameter(torch.zeros(2)) for _ in range(n)]
+    with torch.no_grad():
+        dist.all_gather(parts, torch.full((2,), float(rank)), async_op=True).get_future().wait()
+    same(torch.stack(parts).detach()[:, 0], torch.arange(n).float(), "all_gather into parameters, by a future")
+
+
+def early(rank, n):
+    """Messages that come before they are asked for."""
+    if rank == 0:
+        for tag in (1, 2, 3):
+            dist.send(torch.full((2,), float(tag)), 1, tag=tag)
+    if rank == 1:
+        last, first = torch.empty(2), nn.Parameter(torch.empty(2))
+        dist.recv(last, 0, tag=3)
+        dist.recv(first, 0, tag=1)
+        same(first.detach(), [1.0] * 2, "a message into a parameter")
+        refused(lambda: dist.recv(torch.empty(0), 0, tag=2), "rank 0 sent 8 bytes with tag 2; the tensor")
+
+
+def batch(rank, n):
+    got = torch.empty(3)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.full((3,), float(rank)), (rank + 1) % n),
+                                        dist.P2POp(dist.irecv, got, (rank - 1) % n)]):
+        work.wait()
+    same(got, [float((rank - 1) % n)] * 3, "a batch of messages")
+
+
 def functional(rank, n):
     try:
         import torch.distributed._functional_collectives as fc
@@ -241,7 +275,7 @@ def limits(rank, n):
     dist.barrier()
 
 
-PARTS = (types, lists, works, functional, training, pipeline, groups, limits)
+PARTS = (types, lists, works, leaves, early, batch, functional, training, pipeline, groups, limits)
 
 
 def main():

@@ -109,6 +109,9 @@ def _of_torch(tensor: Any, argument: str) -> Buffer:
                         "can be sent")
     if not tensor.is_contiguous():
         raise _refuse_strides(argument, f"a tensor of shape {tuple(tensor.shape)}, strides {tensor.stride()}")
+    if tensor.is_conj() or tensor.is_neg():
+        raise ValueError(f"{argument} is a tensor that is conjugated or negated when it is read: its memory holds "
+                         "other values; use resolve_conj() or resolve_neg()")
     device = tensor.device.index if kind == "cuda" else -1
     return Buffer(tensor.data_ptr(), tensor.numel(), tensor.element_size(), TYPES.get(name, -1), name, device,
                   False, tensor)

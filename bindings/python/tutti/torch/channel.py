@@ -19,12 +19,18 @@ from typing import Any
 
 import torch
 
+from .._buffers import Buffer, describe
 from .._errors import Error
 from ..comm import Communicator, init_rank, unique_id
 from .notes import find, leave
 from .work import Operation, failure
 
 END = -(2**62)  # the tag of the header that says: nothing follows
+
+
+def _bytes(tensor: torch.Tensor) -> Buffer:
+    """A tensor as bytes: its receiver may not know the type yet, or may have asked for another one."""
+    return describe(tensor, "tensor")._replace(type=-1)
 
 
 class Message(Operation):
@@ -126,7 +132,7 @@ class Sender(_End):
         comm = self.comm or self.connect()
         assert comm is not None
         comm.send(array.array("q", [message.tag, message.tensor.numel() * message.tensor.element_size()]), 1)
-        comm.send(message.tensor, 1)
+        comm.send(_bytes(message.tensor), 1)
 
     def close(self) -> None:
         self.closing = True
@@ -164,7 +170,7 @@ class Receiver(_End):
             return
         try:
             message.withdraw = self.give_up
-            comm.recv(message.tensor, 0)
+            comm.recv(_bytes(message.tensor), 0)
         except Exception as error:
             message.end(error)
             raise
@@ -226,12 +232,12 @@ class Messages:
 
     @staticmethod
     def _copy_early(message: Message, source: int, tag: int, data: torch.Tensor) -> None:
-        flat = message.tensor.view(-1).view(torch.uint8) if message.tensor.numel() else data
-        if flat.numel() != data.numel():
+        if message.tensor.numel() * message.tensor.element_size() != data.numel():
             message.end(_sizes(message, data.numel(), source))
-        else:
-            flat.copy_(data)
-            message.end(None, source)
+            return
+        if data.numel():
+            message.tensor.detach().view(-1).view(torch.uint8).copy_(data)
+        message.end(None, source)
 
     def _withdraw(self, message: Message) -> None:
         with self._changed:

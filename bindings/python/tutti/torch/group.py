@@ -47,6 +47,9 @@ def _check_memory(tensor: torch.Tensor) -> None:
     if not tensor.is_contiguous():
         raise ValueError(f"Tensors must be contiguous: one has shape {tuple(tensor.shape)} and strides "
                          f"{tensor.stride()}")
+    if tensor.is_conj() or tensor.is_neg():
+        raise ValueError("Tensors must hold their values: one is conjugated or negated when it is read; use "
+                         "resolve_conj() or resolve_neg()")
 
 
 class TuttiGroup(dist.ProcessGroup):
@@ -168,7 +171,8 @@ class TuttiGroup(dist.ProcessGroup):
                 raise failure(error) from None
         works: Sequence[Issued] = [issued] if isinstance(issued, Issued) else issued
         if comm.device != HOST and after is not None:
-            after()  # ordered by the stream
+            with torch.no_grad():
+                after()  # ordered by the stream
             after = None
         work = Collective(name, works, results, timeout, comm.abort, self._follower, after)
         if PYTORCH_1:
@@ -310,6 +314,8 @@ class TuttiGroup(dist.ProcessGroup):
                                       f"on {tensor.device}; all_to_all_single() carries tensors of GPUs")
         if peer is not None and not 0 <= peer < self._my_size:
             raise BackendError(f"tutti: {name}: rank {peer} is not in this process group of {self._my_size} ranks")
+        if peer == self._my_rank:
+            raise BackendError(f"tutti: {name}: rank {peer} is this rank itself; messages go to other ranks")
         with _recorded(name, tensors):
             return Message(name, tensor, tag, self._timeout, None if name == "send" else peer)
 
@@ -332,10 +338,12 @@ class TuttiGroup(dist.ProcessGroup):
         return Collective(first._name, issued, results, first._timeout, first._give_up, self._follower,
                           (lambda: [after() for after in afters] and None) if afters else None)
 
-    def _start_coalescing(self, device: torch.device) -> None:
+    # PyTorch 1 gives nothing at the start, and the works at the end.
+
+    def _start_coalescing(self, _: torch.device | None = None) -> None:
         self._gathered = []
 
-    def _end_coalescing(self, device: torch.device) -> Any:
+    def _end_coalescing(self, _: torch.device | list[Any] | None = None) -> Any:
         works, self._gathered = self._gathered or [], None
         return self._many(works, [tensor for work in works for tensor in work._results]) if works else None
 

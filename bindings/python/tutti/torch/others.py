@@ -124,7 +124,8 @@ def reduce_to_each(group: TuttiGroup, output: torch.Tensor, inputs: Tensors, opt
 
 def broadcast_from_each(group: TuttiGroup, outputs: Tensors, tensor: torch.Tensor, opts: Any) -> Any:
     """Parts of different sizes: a broadcast from each rank."""
-    outputs[group.rank()].copy_(tensor.view(outputs[group.rank()].shape))
+    with torch.no_grad():
+        outputs[group.rank()].copy_(tensor.view(outputs[group.rank()].shape))
     return group._run("all_gather", outputs, outputs, opts,
                       lambda comm, how: [comm.broadcast(part, rank, **how) for rank, part in enumerate(outputs)])
 

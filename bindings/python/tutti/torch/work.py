@@ -142,7 +142,8 @@ class Collective(Operation):
             for issued in self._issued:
                 issued.wait()
             if self._after is not None:
-                self._after()
+                with torch.no_grad():  # this thread's, which need not be the caller's
+                    self._after()
         except Exception as error:
             self._error = self._late(seconds) if expired else failure(error)
         finally:
