@@ -199,6 +199,25 @@ static void test_lost_message(void **state)
     expect(&job, FINDING_CIRCLE, -1,
            "rank 0 (process 1000) in recv #1 of communicator pipeline, rank 1 (process 1001) in allreduce #1 of "
            "communicator world");
+    job = made_job(2); /* a large one has come, and word of that is lost */
+    made_wait(made_comm(job.boxes[0], 1, "pipeline", 0, 2), 1, 1, 0)->collective = WIRE_SEND;
+    made_call(made_comm(job.boxes[1], 1, "pipeline", 1, 2), 1, 11000000000, 10900000000)->collective = WIRE_RECV;
+    made_comm(job.boxes[0], 2, "world", 0, 2);
+    made_wait(made_comm(job.boxes[1], 2, "world", 1, 2), 1, 0, 0);
+    expect(&job, FINDING_CIRCLE, -1, "rank 0 (process 1000) in send #1 of communicator pipeline");
+}
+
+/* Rank 1 is stopped. Rank 3 waits for rank 0, which has just gone on, and will wait for rank 1, too. */
+static void test_one_that_moves(void **state)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_op *op = made_wait(made_comm(job.boxes[rank], 1, "world", rank, 4), 1, rank == 3 ? 0 : 1, 1);
+        if (rank == 0)
+            op->wait_since = op->begin = op->start = MADE_NOW - NS_PER_MS;
+    }
+    job.facts[1].state = PROCESS_STOPPED;
+    expect(&job, FINDING_STOPPED, 1, "rank 1 (process 1001) is stopped and is waited for by rank 2");
 }
 
 /* Between two looks somebody moved: nothing stands still. */
@@ -537,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_inverted_order),
         cmocka_unit_test(test_lost_message),
+        cmocka_unit_test(test_one_that_moves),
         cmocka_unit_test(test_not_quiet),
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_joining),

@@ -443,8 +443,28 @@ static size_t add_victims(const struct scene *scene, const struct member *member
     return dead ? 2 : 1;
 }
 
+/* Beside a cause that is certain, one that moves is on its way to wait for that. */
+static bool has_certain(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].confidence == CERTAIN)
+            return true;
+    return false;
+}
+
+static void drop_ahead(struct findings *findings, size_t from)
+{
+    size_t kept = from;
+    bool certain = has_certain(findings);
+    for (size_t i = from; i < findings->count; i++)
+        if (findings->items[i].kind != FINDING_AHEAD || !certain)
+            findings->items[kept++] = findings->items[i];
+    findings->count = kept;
+}
+
 void rule_hang(struct scene *scene, struct findings *findings)
 {
+    size_t from = findings->count;
     struct victim *victims = calloc(2 * scene->count + 1, sizeof *victims);
     size_t count = 0, run = 1;
     for (size_t i = 0; victims && i < scene->count; i++)
@@ -458,5 +478,6 @@ void rule_hang(struct scene *scene, struct findings *findings)
         find_one(scene, findings, &(struct chain){victims + i, choose_witness(victims + i, run), run});
         scene->steps += run;
     }
+    drop_ahead(findings, from);
     free(victims);
 }

@@ -194,10 +194,12 @@ static bool does_not_take(const struct member *at)
            mine->wait_slice == theirs->wait_slice && mine->wait_round < theirs->wait_round;
 }
 
-/* It waits for a message: its peer may have sent it, and have gone on to where it waits now. */
+/* It waits for a message, or for word that its own was wanted or has come: its peer may have sent that, and have gone
+ * on to where it waits now. */
 static bool may_be_sent(const struct member *at)
 {
-    return at->next->group == at->group && at->op && at->op->collective == WIRE_RECV;
+    return at->next->group == at->group && at->op &&
+           (at->op->collective == WIRE_RECV || at->op->collective == WIRE_SEND);
 }
 
 /* The member of the circle that stands for all: the one to blame, if there is one, else that of the lowest rank. */
