@@ -190,6 +190,7 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_joining(&scene, &findings);
     scene_follow(&scene);
     rule_hang(&scene, &findings);
+    rule_lanes(&scene, &findings);
     rule_slow(&scene, &findings);
     rule_starved(snapshot, &findings);
     rule_delays(&scene, &findings);

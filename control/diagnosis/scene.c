@@ -288,6 +288,19 @@ struct member *scene_find(struct group *group, int rank)
     return low < group->count && group->members[low].comm->rank == rank ? &group->members[low] : NULL;
 }
 
+struct group *scene_group(const struct scene *scene, uint64_t id)
+{
+    size_t low = 0, high = scene->group_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (scene->groups[middle].members->comm->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < scene->group_count && scene->groups[low].members->comm->id == id ? &scene->groups[low] : NULL;
+}
+
 bool has_called(const struct member *member, const struct blackbox_op *op)
 {
     return member->has_newest && member->newest >= op->seq;

@@ -60,6 +60,8 @@ bool scene_open(struct scene *scene, const struct snapshot *snapshot, uint64_t s
 void scene_close(struct scene *scene);
 
 struct member *scene_find(struct group *group, int rank);
+/* By its id; NULL: nobody is in it. */
+struct group *scene_group(const struct scene *scene, uint64_t id);
 /* Fills in next, end, ending and awaited of all. (waits.c) */
 void scene_follow(struct scene *scene);
 /* Has this rank called the collective that `op` is? */
@@ -108,6 +110,7 @@ void rule_failures(struct scene *scene, struct findings *findings);
 void rule_joining(struct scene *scene, struct findings *findings);
 void rule_hang(struct scene *scene, struct findings *findings);
 void rule_slow(struct scene *scene, struct findings *findings);
+void rule_lanes(struct scene *scene, struct findings *findings);
 void rule_delays(struct scene *scene, struct findings *findings);
 /* Makes a scene of its own: of this very moment. */
 void rule_starved(const struct snapshot *snapshot, struct findings *findings);

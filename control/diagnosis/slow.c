@@ -182,22 +182,9 @@ static void find_slow(struct scene *scene, struct findings *findings, const stru
 
 /* ---- Effects: who is late in one communicator because it waited in another ---- */
 
-static struct group *group_of(const struct scene *scene, uint64_t id)
-{
-    size_t low = 0, high = scene->group_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (scene->groups[middle].members->comm->id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < scene->group_count && scene->groups[low].members->comm->id == id ? &scene->groups[low] : NULL;
-}
-
 static bool is_victim(const struct scene *scene, const struct finding *finding, uint64_t process)
 {
-    const struct group *group = group_of(scene, finding->culprit.comm);
+    const struct group *group = scene_group(scene, finding->culprit.comm);
     for (size_t i = 0; group && finding->culprit.process != process && i < group->count; i++)
         if (process_key(group->members[i].box) == process)
             return true;
@@ -225,7 +212,7 @@ static uint64_t in_receives(const struct scene *scene, const struct member *memb
 /* Stages of a pipeline: it is late as the messages of `other` come late, which waits less for those that come back. */
 static bool waits_for_messages(const struct scene *scene, const struct finding *finding, const struct finding *other)
 {
-    struct group *group = group_of(scene, finding->culprit.comm), *others = group_of(scene, other->culprit.comm);
+    struct group *group = scene_group(scene, finding->culprit.comm), *others = scene_group(scene, other->culprit.comm);
     const struct member *at = group ? scene_find(group, finding->culprit.rank) : NULL;
     const struct member *to = others ? scene_find(others, other->culprit.rank) : NULL;
     if (!at || !to)
@@ -265,19 +252,11 @@ static void drop_effects(struct scene *scene, struct findings *findings, size_t 
     findings->count = kept;
 }
 
-/* Something hangs: then who is slow is no news. */
-static bool hangs(const struct findings *findings)
-{
-    for (size_t i = 0; i < findings->count; i++)
-        if (finding_is_hang(findings->items[i].kind))
-            return true;
-    return false;
-}
-
+/* Where something hangs, or lanes are slow, who is late is late because of it. */
 void rule_slow(struct scene *scene, struct findings *findings)
 {
     size_t from = findings->count;
-    if (hangs(findings))
+    if (from)
         return;
     for (size_t i = 0; i < scene->group_count; i++)
         find_slow(scene, findings, &scene->groups[i]);

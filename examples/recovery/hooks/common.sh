@@ -17,7 +17,7 @@ fail() {
 # two ends: there a new start helps nobody. Whom a debugger holds, somebody is looking at.
 case $TUTTI_VERDICT_KIND in
 stopped | dead | behind | still | failed | absent | ahead | unread) stands=1 ;;
-slow | starved | sender | receiver) stands=0 ;;
+slow | starved | sender | receiver | interface) stands=0 ;;
 *)
     echo "verdict $TUTTI_VERDICT_KIND is not of a process or host to remove: nothing is done"
     exit 0

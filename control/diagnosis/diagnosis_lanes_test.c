@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slow interfaces and paths, by the segments of lanes: what is named, and what is none of the network's business. */
+#include "diagnosis/diagnosis_testing.h"
+
+#include "base/clock.h"
+#include "wire/distance.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HOSTS    4
+#define EACH     2 /* processes of a host */
+#define RANKS    (HOSTS * EACH)
+#define SEGMENTS 12
+#define QUICK    (6 * NS_PER_MS)
+#define LATE     (60 * NS_PER_MS)
+
+static int host_of(int rank)
+{
+    return rank / EACH;
+}
+
+static struct blackbox_lane *add_lane(struct blackbox *box, const struct blackbox *peer, uint16_t distance)
+{
+    box->lanes = realloc(box->lanes, (box->lane_count + 1) * sizeof *box->lanes);
+    struct blackbox_lane *lane = &box->lanes[box->lane_count];
+    *lane = (struct blackbox_lane){.place = (unsigned)box->lane_count++,
+                                   .peer_pid = peer->header.pid,
+                                   .distance = distance,
+                                   .state = WIRE_LANE_UP,
+                                   .interface = "n0",
+                                   .transport = "tcp"};
+    return lane;
+}
+
+/* One after another, `apart` from put to put, each landing `took` after its put or after the one before. */
+static void add_segments(struct blackbox_lane *lane, int to, uint32_t length, uint64_t apart, uint64_t took)
+{
+    uint64_t over = 0, posted = MADE_NOW - 30 * NS_PER_S;
+    lane->segments = calloc(SEGMENTS, sizeof *lane->segments);
+    for (lane->segment_count = 0; lane->segment_count < SEGMENTS; posted += apart) {
+        over = (over > posted ? over : posted) + took;
+        lane->segments[lane->segment_count] = (struct blackbox_segment){.position = lane->segment_count,
+                                                                        .comm = 1,
+                                                                        .peer = (uint32_t)to,
+                                                                        .length = length,
+                                                                        .status = WIRE_SEGMENT_LANDED,
+                                                                        .ready = posted,
+                                                                        .credit = posted,
+                                                                        .posted = posted,
+                                                                        .completed = over};
+        lane->segment_count++;
+    }
+}
+
+/* Each process has lanes to one of every other host, and quick ones to those of its own. Segments of every seventh lane
+ * or so take a little longer. */
+static struct made_job job_of(bool (*slow)(int from, int to))
+{
+    struct made_job job = made_job(RANKS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        snprintf(job.boxes[rank]->header.host, sizeof job.boxes[rank]->header.host, "node%d", host_of(rank));
+        made_comm(job.boxes[rank], 1, "world", rank, RANKS);
+        made_comm(job.boxes[rank], 2 + (uint64_t)host_of(rank), "host", rank % EACH, EACH);
+    }
+    for (int from = 0; from < RANKS; from++)
+        for (int to = 0; to < RANKS; to++) {
+            bool here = host_of(from) == host_of(to);
+            if (from == to || (!here && from % EACH != to % EACH))
+                continue;
+            struct blackbox_lane *lane = add_lane(job.boxes[from], job.boxes[to], here ? WIRE_DISTANCE_HOST : 0);
+            uint64_t took = slow(from, to) ? LATE : QUICK + (uint64_t)((from * 5 + to) % 7 == 0) * QUICK;
+            add_segments(lane, to, 160000, NS_PER_S, here ? NS_PER_MS / 10 : took);
+        }
+    return job;
+}
+
+static bool nowhere(int from, int to)
+{
+    return false;
+}
+
+static bool at_host_1(int from, int to)
+{
+    return host_of(from) == 1 || host_of(to) == 1;
+}
+
+static bool out_of_host_2(int from, int to)
+{
+    return host_of(from) == 2;
+}
+
+static bool of_two_hosts(int from, int to)
+{
+    return at_host_1(from, to) || host_of(from) == 3 || host_of(to) == 3;
+}
+
+static bool on_two_paths(int from, int to)
+{
+    return (from == 3 && to == 7) || (from == 4 && to == 2);
+}
+
+static bool of_rank_5(int from, int to)
+{
+    return from == 5 || to == 5;
+}
+
+/* ---- What is found ---- */
+
+static struct findings find(struct made_job *job)
+{
+    const struct snapshot snapshot = {.now = made_look(job), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    made_free(job);
+    return found;
+}
+
+static void expect(struct findings *found, size_t at, enum finding_kind kind, const char *host, const char *words)
+{
+    assert_true(found->count > at);
+    const struct finding *one = &found->items[at];
+    if (one->kind != kind || strcmp(one->culprit.host, host) != 0 || !strstr(one->sentence, words))
+        fail_msg("%s of %s: %s", finding_row(one->kind)->name, one->culprit.host, one->sentence);
+}
+
+static void expect_nothing(struct made_job job)
+{
+    struct findings found = find(&job);
+    if (found.count)
+        fail_msg("%s", found.items[0].sentence);
+    findings_free(&found);
+}
+
+static void test_interface(void **state)
+{
+    struct made_job job = job_of(at_host_1);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    expect(&found, 0, FINDING_INTERFACE, "node1",
+           "interface n0 of host node1: what goes out of and comes into it is slow: 160000 bytes take up to 60.0 ms, "
+           "on quick lanes elsewhere 6000.0 us");
+    assert_int_equal(found.items[0].culprit.world_rank, 2);
+    assert_string_equal(found.items[0].evidence[0], "6 of 6 lanes out of it and 6 of 6 lanes into it are slow");
+    assert_string_equal(found.items[0].evidence[1], "of 12 lanes between other interfaces 0 are slow");
+    findings_free(&found);
+}
+
+static void test_one_way(void **state)
+{
+    struct made_job job = job_of(out_of_host_2);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    expect(&found, 0, FINDING_INTERFACE, "node2", "what goes out of it is slow");
+    findings_free(&found);
+}
+
+static void test_path(void **state)
+{
+    struct made_job job = job_of(on_two_paths);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    expect(&found, 0, FINDING_LINK, "node1",
+           "the path from rank 3 on node1 to rank 7 on node3 is slow: 160000 bytes take 60.0 ms");
+    assert_int_equal(found.items[0].culprit.peer, 7);
+    findings_free(&found);
+}
+
+/* A host's lanes are slow, and it has them with one host alone: which of the two it is cannot be told. */
+static void test_between_two_hosts(void **state)
+{
+    struct made_job job = job_of(nowhere);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
+            struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
+            int to = (int)lane->segments->peer, low = host_of(rank) < 2;
+            if (lane->distance == WIRE_DISTANCE_HOST)
+                continue;
+            if ((host_of(to) < 2) != low)
+                lane->segment_count = 0;
+            free(lane->segments);
+            lane->segments = NULL;
+            if ((host_of(to) < 2) == low)
+                add_segments(lane, to, 160000, NS_PER_S, low ? LATE : QUICK);
+        }
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    expect(&found, 0, FINDING_LINK, "node0", "the path from rank 0 on node0 to rank 2 on node1 is slow");
+    findings_free(&found);
+}
+
+/* ---- What is not ---- */
+
+static void test_healthy(void **state)
+{
+    expect_nothing(job_of(nowhere));
+}
+
+static void test_one_process_is_no_network(void **state)
+{
+    expect_nothing(job_of(of_rank_5));
+}
+
+/* Half of all hosts: there is no telling what is usual. */
+static void test_most_are_slow(void **state)
+{
+    expect_nothing(job_of(of_two_hosts));
+}
+
+static void test_other_lengths_do_not_compare(void **state)
+{
+    struct made_job job = job_of(nowhere);
+    struct blackbox_lane *lane = &job.boxes[3]->lanes[0];
+    free(lane->segments);
+    add_segments(lane, (int)job.boxes[3]->lanes[0].peer_pid - 1000, 8000000, NS_PER_S, LATE);
+    expect_nothing(job);
+}
+
+/* All put at once: each waits for its turn, which is not the network's time. */
+static void test_turn_in_a_queue(void **state)
+{
+    struct made_job job = job_of(nowhere);
+    for (int rank = 2; rank < 4; rank++)
+        for (size_t i = 0; i < job.boxes[rank]->lane_count; i++) {
+            struct blackbox_lane *lane = &job.boxes[rank]->lanes[i];
+            int to = (int)lane->segments->peer;
+            free(lane->segments);
+            add_segments(lane, to, 160000, 1, QUICK);
+        }
+    expect_nothing(job);
+}
+
+static void test_what_was_slow_is_over(void **state)
+{
+    struct made_job job = job_of(at_host_1);
+    for (int rank = 0; rank < RANKS; rank++)
+        job.boxes[rank]->now += 2 * 60 * NS_PER_S;
+    expect_nothing(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_interface),
+        cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_path),
+        cmocka_unit_test(test_between_two_hosts),
+        cmocka_unit_test(test_healthy),
+        cmocka_unit_test(test_one_process_is_no_network),
+        cmocka_unit_test(test_most_are_slow),
+        cmocka_unit_test(test_other_lengths_do_not_compare),
+        cmocka_unit_test(test_turn_in_a_queue),
+        cmocka_unit_test(test_what_was_slow_is_over),
+    };
+    return cmocka_run_group_tests_name("slow lanes", tests, NULL, NULL);
+}
