@@ -31,17 +31,19 @@ HOSTS = 4
 SHARED = "/dev/shm"  # where black boxes are memory
 HANGS = {"stop": {"stopped"}, "kill": {"dead"}, "hang": {"behind"}, "skip": {"mismatch"}, "count": {"mismatch"}}
 SLOWS = {"slow": {"slow", "starved"}, "loader": {"slow", "starved"}, "quota": {"starved", "slow"}}
-NETWORK = {"nic": {"sender", "receiver", "link"},       # everything to and from a host is slow
-           "uplink": {"sender", "receiver", "link"},    # of two uplinks of a leaf one is slow
+NETWORK = {"nic": {"interface"},                        # everything to and from a host is slow
+           "uplink": {"link"},                          # of two uplinks of a leaf one is slow
            "blackhole": {"unread", "ahead", "circle"}}  # one loses what goes into it; where lanes move, no verdict
-HEALTHY = ("none", "noise")
+HEALTHY = ("none", "noise", "fabric")                   # the last one over four hosts, with noise, too
 FAULTS = (*HANGS, *SLOWS, *NETWORK, "two", *HEALTHY)
+HOSTED = (*NETWORK, "fabric")  # over hosts of a lab
 IN_PROGRAM = ("hang", "skip", "count", "slow", "loader")
 PATIENCE, LOOKING = 30, 10  # seconds for a verdict, and of looking at a healthy job
 PROMISED = {"hang": 10, "slow": 30}
 QUOTA = "/sys/fs/cgroup/cpu"  # of the first version of control groups; else the second's
-RATE, SLOW_RATE = "400mbit", "3mbit"
-AT = 30
+RATE, SLOW_RATE = "400mbit", "20mbit"
+ELEMENTS = 40960  # between stages over hosts: more than a message of TCP holds, as of real jobs, so that it is recorded
+AT, AT_HOSTS = 30, 10  # steps before the fault; fewer where each takes longer
 
 
 def within(name):
@@ -81,7 +83,8 @@ class Job:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        words = [arguments.parallel, shape, str(AT), *(f"{n}:{rank}" for n, rank in faults if n in IN_PROGRAM)]
+        words = [arguments.parallel, f"{shape}x{ELEMENTS}" if lab else shape, str(AT_HOSTS if lab else AT),
+                 *(f"{n}:{rank}" for n, rank in faults if n in IN_PROGRAM)]
         for rank in range(size):
             host, local = divmod(rank, size // HOSTS)
             env = dict(os.environ, TUTTI_RANK=str(rank), TUTTI_SIZE=str(size), TUTTI_NONCE="%032x" % port,
@@ -103,7 +106,7 @@ class Job:
                 process.kill()
             elif name == "quota":
                 self.limit(process.pid)
-            elif name == "noise":
+            elif name in ("noise", "fabric"):
                 self.others += [subprocess.Popen([sys.executable, "-c", NOISE]) for _ in range(2)]
             elif name == "nic":
                 self.lab.run("rate", f"h{culprit}.n0", SLOW_RATE)
@@ -165,11 +168,12 @@ class Job:
 # ---- What is right ----
 
 def hosts_of(finding, shape, ranks):
-    """Those of the ranks that it names. Messages go through pipelines alone, whose stages are blocks of ranks."""
-    named, block = [finding["world_rank"]], ranks // int(shape.split("x")[1])
-    if named[0] is not None and finding["peer"] is not None:
-        named.append(finding["peer"] * block + named[0] % block)
-    return [rank // (ranks // HOSTS) for rank in named if rank is not None]
+    """Those of the two ranks that it names. That of a communicator within the world is a pipeline, whose stages are
+    blocks of ranks."""
+    named, block = [finding["world_rank"], finding["peer"]], ranks // int(shape.split("x")[1])
+    if "/" in finding["name"]:
+        named[1] = named[1] * block + named[0] % block
+    return [rank // (ranks // HOSTS) for rank in named]
 
 
 def fits(finding, fault, shape, ranks):
@@ -178,10 +182,12 @@ def fits(finding, fault, shape, ranks):
         return finding["kind"] in {**HANGS, **SLOWS}[name] and finding["world_rank"] == culprit
     if finding["kind"] not in NETWORK.get(name, ()):
         return False
-    hosts = hosts_of(finding, shape, ranks)
     if name == "nic":
-        return culprit in hosts
-    return len(hosts) < 2 or hosts[0] // 2 != hosts[1] // 2  # between the leaves, where every second flow is hit
+        return finding["host"] == f"h{culprit}"
+    if name == "blackhole":
+        return True
+    hosts = hosts_of(finding, shape, ranks)
+    return hosts[0] // 2 != hosts[1] // 2  # between the leaves, where every second flow is hit
 
 
 def right(faults, findings, shape, ranks):
@@ -195,6 +201,8 @@ def draw_case(draw, name, ranks):
     shape = draw.choice(SHAPES[ranks])
     if name in NETWORK:
         return shape, [(name, draw.randrange(HOSTS))], "tcp"
+    if name == "fabric":
+        return shape, [(name, None)], "tcp"
     if name == "two":
         kinds = draw.sample(("stop", "kill", "hang"), 2)
         return shape, list(zip(kinds, draw.sample(range(ranks), 2))), draw.choice(("shm", "tcp"))
@@ -214,7 +222,7 @@ def gets_on(job, tutti):
 def one(arguments, name, case, lab):
     """What was said, whether it is right, seconds until it was said, and the findings."""
     shape, faults, transport = case
-    job = Job(arguments, shape, faults, transport, lab if name in NETWORK else None)
+    job = Job(arguments, shape, faults, transport, lab if name in HOSTED else None)
     try:
         if any(not re.match("at ", said) for said in job.said):
             return "no job", False, 0.0, [{"text": " ".join(job.said)}]
@@ -290,10 +298,12 @@ def main():
     names = list(arguments.faults)
     lab = None
     if os.geteuid() != 0:
-        left = [name for name in names if name in NETWORK or name == "quota"]
+        left = [name for name in names if name in HOSTED or name == "quota"]
         names = [name for name in names if name not in left]
         print(f"not root: {' '.join(left)} NOT tried")
-    if any(name in NETWORK for name in names):
+        if not names:
+            return 77
+    if any(name in HOSTED for name in names):
         lab = Lab(arguments.lab)
     try:
         return runs(arguments, names, lab)

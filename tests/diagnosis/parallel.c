@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parallel TPxPPxDP AT [FAULT:RANK...]: a job like training in three dimensions: tensor, pipeline and data parallelism,
- * a communicator for each, and one of all. Each rank has a loader, a process that hands it a batch for every step. From
+ * parallel TPxPPxDP[xELEMENTS] AT [FAULT:RANK...]: a job like training in three dimensions: tensor, pipeline and data
+ * parallelism, a communicator for each, and one of all. So many floats go from stage to stage, four times as many are
+ * gradients. Each rank has a loader, a process that hands it a batch for every step. From
  * step AT on RANK does what FAULT says: slow (it computes longer), loader (its batches come late), hang (it does not
  * come back from its own code), skip (leaves out one call), count (one element less). A rank that hears of a failure
  * says so and stays, as a program that is caught in its error handling.
@@ -17,24 +18,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH      4096 /* bytes: a page, of which a pipe holds one */
-#define ACTIVATION 2048 /* elements that go from stage to stage */
-#define GRADIENT   4096
-#define FAULTS     4
-#define STEP_US    3000 /* of computation, most of it not on a processor, as on a GPU */
-#define SLOW_US    60000
-#define LATE_US    300000 /* a batch; more than others take to come through the stages before */
+#define BATCH    4096 /* bytes: a page, of which a pipe holds one */
+#define ELEMENTS 2048
+#define MOST     (1 << 20)
+#define FAULTS   4
+#define STEP_US  3000 /* of computation, most of it not on a processor, as on a GPU */
+#define SLOW_US  60000
+#define LATE_US  300000 /* a batch; more than others take to come through the stages before */
 
 struct job {
     tutti_comm_t world, tensor, pipeline, data;
     int rank, stage, stages, at, batches;
+    size_t elements;
     struct {
         const char *name;
         int rank;
     } faults[FAULTS];
 };
 
-static float in[2 * GRADIENT], out[2 * GRADIENT];
+static float in[4 * MOST], out[4 * MOST];
 
 static bool is(const struct job *job, const char *fault, int step)
 {
@@ -114,8 +116,8 @@ static tutti_result_t pass(const struct job *job, bool sends, int stage)
 {
     if (stage < 0 || stage >= job->stages)
         return TUTTI_SUCCESS;
-    return end(sends ? tutti_send(in, ACTIVATION, TUTTI_FLOAT32, stage, job->pipeline, NULL)
-                     : tutti_recv(out, ACTIVATION, TUTTI_FLOAT32, stage, job->pipeline, NULL),
+    return end(sends ? tutti_send(in, job->elements, TUTTI_FLOAT32, stage, job->pipeline, NULL)
+                     : tutti_recv(out, job->elements, TUTTI_FLOAT32, stage, job->pipeline, NULL),
                job->pipeline);
 }
 
@@ -128,7 +130,7 @@ static tutti_result_t through(const struct job *job, int step, int way)
     if (is(job, "slow", step))
         compute(SLOW_US / 2);
     if (!result)
-        result = reduce(1024, job->tensor);
+        result = reduce(job->elements / 2, job->tensor);
     return result ? result : pass(job, true, job->stage + way);
 }
 
@@ -143,7 +145,7 @@ static tutti_result_t step(const struct job *job, int number)
     if (!result && !(is(job, "skip", number) && number == job->at))
         result = end(tutti_broadcast(in, out, 64, TUTTI_FLOAT32, 0, job->data, NULL), job->data);
     if (!result)
-        result = reduce(is(job, "count", number) ? GRADIENT - 1 : GRADIENT, job->data);
+        result = reduce(4 * job->elements - is(job, "count", number), job->data);
     return result ? result : reduce(1, job->world);
 }
 
@@ -166,9 +168,11 @@ static tutti_result_t start(struct job *job, int tensors, int copies)
 
 int main(int argc, char **argv)
 {
-    struct job job = {.at = argc > 2 ? atoi(argv[2]) : 0};
+    struct job job = {.at = argc > 2 ? atoi(argv[2]) : 0, .elements = ELEMENTS};
     int tensors, copies;
-    if (argc < 3 || argc > 3 + FAULTS || sscanf(argv[1], "%dx%dx%d", &tensors, &job.stages, &copies) != 3)
+    if (argc < 3 || argc > 3 + FAULTS ||
+        sscanf(argv[1], "%dx%dx%dx%zu", &tensors, &job.stages, &copies, &job.elements) < 3 || !job.elements ||
+        job.elements > MOST)
         return 2;
     for (int i = 3; i < argc; i++) {
         char *colon = strchr(argv[i], ':');
