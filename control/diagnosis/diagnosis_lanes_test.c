@@ -200,6 +200,19 @@ static void test_healthy(void **state)
     expect_nothing(job_of(nowhere));
 }
 
+/* As of an agent that does not tell it: lanes within a host are quick, and say nothing of the others. */
+static void test_unknown_distances(void **state)
+{
+    struct made_job job = job_of(nowhere);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int more = 0; more < 2; more++)
+            add_segments(add_lane(job.boxes[rank], job.boxes[rank ^ 1], 0), rank ^ 1, 160000, NS_PER_S, NS_PER_MS / 10);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (size_t i = 0; i < job.boxes[rank]->lane_count; i++)
+            job.boxes[rank]->lanes[i].distance = 0;
+    expect_nothing(job);
+}
+
 static void test_one_process_is_no_network(void **state)
 {
     expect_nothing(job_of(of_rank_5));
@@ -250,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_between_two_hosts),
         cmocka_unit_test(test_healthy),
+        cmocka_unit_test(test_unknown_distances),
         cmocka_unit_test(test_one_process_is_no_network),
         cmocka_unit_test(test_most_are_slow),
         cmocka_unit_test(test_other_lengths_do_not_compare),

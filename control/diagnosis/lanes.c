@@ -109,6 +109,13 @@ static const struct member *receiver(const struct scene *scene, const struct bla
     return peer ? world_member(scene, peer->process) : NULL;
 }
 
+/* Also where a lane does not say how far it goes. */
+static bool same_host(const struct blackbox *a, const struct blackbox *b)
+{
+    return strcmp(a->header.host, b->header.host) == 0 &&
+           memcmp(a->header.boot_id, b->header.boot_id, sizeof a->header.boot_id) == 0;
+}
+
 static bool add_flow(struct flows *flows, const struct flow *flow)
 {
     if (flows->count == flows->room) {
@@ -140,7 +147,7 @@ static bool gather_lane(struct scene *scene, struct flows *flows, size_t process
         const struct member *from = world_member(scene, process), *to = receiver(scene, segment);
         uint64_t ns = typical(box, lane, segment->length);
         scene->steps += lane->segment_count;
-        if (!ns || !from || !to || from->process == to->process)
+        if (!ns || !from || !to || same_host(from->box, to->box))
             continue;
         struct flow flow = {.at = {{from, lane->interface, 0}, {to, interface_there(to->box, box, lane), 0}},
                             .lane = lane,

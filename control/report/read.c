@@ -155,6 +155,7 @@ static bool copy_lane(struct blackbox_lane *out, const Tutti__Lane *lane)
                                   .index = lane->index,
                                   .state = (enum wire_lane_state)lane->state,
                                   .rate = lane->rate,
+                                  .distance = (uint16_t)lane->distance,
                                   .window = lane->window};
     report_copy_text(out->interface, sizeof out->interface, lane->interface);
     report_copy_text(out->transport, sizeof out->transport, lane->transport);

@@ -135,6 +135,7 @@ static void test_calls_not_done_are_told(void **state)
 
 static struct blackbox_segment segments[REPORT_SEGMENTS];
 static struct blackbox_lane lane = {.place = 4,
+                                    .distance = 3,
                                     .peer_pid = 99,
                                     .index = 1,
                                     .rate = 1000,
@@ -179,7 +180,8 @@ static void test_lanes(void **state)
     const struct blackbox *got = report.processes->box;
     assert_int_equal(got->lane_count, 1);
     assert_true(got->lanes->place == 4 && got->lanes->peer_pid == 99 && got->lanes->index == 1 &&
-                got->lanes->rate == 1000 && got->lanes->window == 8 && got->lanes->state == WIRE_LANE_UP);
+                got->lanes->rate == 1000 && got->lanes->distance == 3 && got->lanes->window == 8 &&
+                got->lanes->state == WIRE_LANE_UP);
     assert_string_equal(got->lanes->interface, "eth0");
     assert_string_equal(got->lanes->transport, "tcp");
     assert_int_equal(got->lanes->segment_count, most);

@@ -180,6 +180,7 @@ static bool add_lane(Tutti__Box *box, const struct blackbox_lane *lane, size_t m
     out->state = lane->state;
     out->rate = lane->rate;
     out->window = lane->window;
+    out->distance = lane->distance;
     out->interface = strdup(lane->interface);
     out->transport = strdup(lane->transport);
     out->segments = pointers(most);
