@@ -18,7 +18,8 @@
  * communicator: tutti_comm_get_async_error() reports it, and every later call on it returns it.
  *
  * Threads. Different communicators may be used by different threads at once. One communicator may be used by one thread
- * at a time, except tutti_comm_abort() and tutti_comm_get_async_error(), which any thread may call at any time.
+ * at a time, except tutti_comm_abort() and tutti_comm_get_async_error(), which any thread may call at any time. A
+ * thread must not be cancelled (pthread_cancel) in a call: what the call holds would stay locked.
  */
 #ifndef TUTTI_H
 #define TUTTI_H
@@ -167,7 +168,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *exclude
                                            const tutti_config_t *config);
 
 /* Waits until everything issued on `comm` is done. After it only destroy is allowed. TUTTI_INVALID_USAGE if a peer's
- * calls are seen to have differed, or if a peer has sent a message that was never received. */
+ * calls are seen to have differed, or if a message of a peer has come and was never received: one that is still on its
+ * way, for nothing waits for it, may go unnoticed. */
 TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
 /* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls

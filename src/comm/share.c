@@ -99,7 +99,7 @@ static void ask(const struct tutti_comm *comm, int rank, uint64_t *at)
                                 .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};
     if (!link || !clock_passed(*at))
         return;
-    link_call(link, &head, &(struct wire_begun){0});
+    link_call(link, &head, &(struct wire_begun){0}, sizeof(struct wire_begun));
     *at = clock_deadline_ms(ASK_MS);
 }
 

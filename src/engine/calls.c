@@ -24,12 +24,14 @@ static struct wire_message describe(const struct team *team, const struct op *op
     struct wire_message head = {.kind = WIRE_CALL, .call = op_call(op)};
     head.tag = (struct wire_tag){
         .comm = team->id, .seq = team->calls.started, .from = (uint32_t)team->rank, .to = (uint32_t)op->waiting};
+    head.tag.slice = op->waiting_slice & INT32_MAX; /* no message's */
+    head.tag.round = op->waiting_round;
     if (op->kind == OP_P2P)
         p2p_describe(op, &head);
     return head;
 }
 
-static const char *text_of(const struct wire_message *said, char *out, size_t size)
+const char *calls_text(const struct wire_message *said, char *out, size_t size)
 {
     char call[WIRE_CALL_TEXT];
     wire_call_text(said->call, call, sizeof call);
@@ -45,12 +47,12 @@ static const char *text_of(const struct wire_message *said, char *out, size_t si
 static void cross(struct team *team, const struct op *op)
 {
     const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
-    char here[WIRE_CALL_TEXT + 60], there[WIRE_CALL_TEXT + 60], sentence[TEAM_SENTENCE];
+    char here[CALLS_TEXT], there[CALLS_TEXT], sentence[TEAM_SENTENCE];
     snprintf(sentence, sizeof sentence,
              "rank %d waits for rank %u in %s, and rank %u for rank %d in %s: neither can go on; make the calls in the "
              "same order",
-             team->rank, theirs->tag.from, text_of(&mine, here, sizeof here), theirs->tag.from, team->rank,
-             text_of(theirs, there, sizeof there));
+             team->rank, theirs->tag.from, calls_text(&mine, here, sizeof here), theirs->tag.from, team->rank,
+             calls_text(theirs, there, sizeof there));
     team_fail(team, TUTTI_INVALID_USAGE, op->waiting, sentence);
 }
 
@@ -68,12 +70,16 @@ static struct wire_begun begun_with(const struct team *team, int peer)
     return (struct wire_begun){team->calls.sent[peer], team->calls.received[peer]};
 }
 
+bool calls_begun(const struct team *team, const struct wire_message *waits)
+{
+    return begun(waits, begun_with(team, (int)waits->tag.from), team->calls.started);
+}
+
 /* What is on its way has been begun: then this rank merely waits. */
 static bool crosses(const struct team *team, const struct op *op)
 {
     const struct wire_message mine = describe(team, op), *theirs = &team->calls.said;
-    return !begun(theirs, begun_with(team, op->waiting), team->calls.started) &&
-           !begun(&mine, team->calls.begun, theirs->tag.seq);
+    return !calls_begun(team, theirs) && !begun(&mine, team->calls.begun, theirs->tag.seq);
 }
 
 /* A collective that this rank has begun too: is it the same? */
@@ -92,20 +98,27 @@ static void compare(struct team *team, const struct wire_message *said)
 static void miss(struct team *team, const struct wire_message *said)
 {
     uint32_t from = said->tag.from;
-    char call[WIRE_CALL_TEXT + 60], sentence[TEAM_SENTENCE];
+    char call[CALLS_TEXT], sentence[TEAM_SENTENCE];
     if (!atomic_load(&team->ending) ||
         begun(said, (struct wire_begun){team->sent[from], team->received[from]}, team->seq))
         return;
     snprintf(sentence, sizeof sentence,
              "rank %d finalizes or destroys the communicator without the call that rank %u waits for in %s", team->rank,
-             from, text_of(said, call, sizeof call));
+             from, calls_text(said, call, sizeof call));
     team_fail(team, TUTTI_INVALID_USAGE, team->rank, sentence);
 }
 
-void calls_hear(struct team *team, const struct wire_message *said, const struct wire_begun *begun)
+void calls_hear(struct team *team, const struct wire_message *said, const void *body)
 {
+    struct wire_blocked blocked;
+    if (said->kind == WIRE_BLOCKED) {
+        memcpy(&blocked, body, sizeof blocked);
+        circle_answer(team, said, &blocked);
+        return;
+    }
+    circle_ask(team, said);
     team->calls.said = *said;
-    team->calls.begun = *begun;
+    memcpy(&team->calls.begun, body, sizeof team->calls.begun);
     team->calls.looks = 0;
     if (!lock_try(&team->lock))
         return; /* who has it looks again, or the peer says it again */
@@ -114,21 +127,19 @@ void calls_hear(struct team *team, const struct wire_message *said, const struct
     lock_release(&team->lock);
 }
 
-static void say(struct team *team, const struct op *op)
+void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length)
 {
     struct link *link;
-    struct wire_message head = describe(team, op);
-    const struct wire_begun with = begun_with(team, op->waiting);
-    if (!team_is_here(team, op->waiting)) {
-        if (team_link(team, op->waiting, &link) == TUTTI_SUCCESS)
-            link_call(link, &head, &with);
+    if (!team_is_here(team, rank)) {
+        if (team_link(team, rank, &link) == TUTTI_SUCCESS)
+            link_call(link, head, body, length);
         return;
     }
     list_each(node, &team->engine->teams)
     {
         struct team *sibling = list_entry(node, struct team, node);
-        if (sibling->id == team->id && sibling->rank == op->waiting)
-            calls_hear(sibling, &head, &with);
+        if (sibling->id == team->id && sibling->rank == rank)
+            calls_hear(sibling, head, body);
     }
 }
 
@@ -136,6 +147,7 @@ void calls_wait(struct team *team, uint64_t now)
 {
     team->calls.say = now + SAY_AFTER;
     team->calls.looks = -1;
+    circle_wait(team);
 }
 
 /* What was said counts only when this rank has tried to go on since, and could not: twice, as it may have come between
@@ -143,15 +155,18 @@ void calls_wait(struct team *team, uint64_t now)
 void calls_look(struct team *team, const struct op *op, uint64_t now)
 {
     struct calls *calls = &team->calls;
+    const struct wire_message mine = describe(team, op);
+    const struct wire_begun with = begun_with(team, op->waiting);
     if (calls->looks >= 0 && calls->said.tag.from == (uint32_t)op->waiting) {
         compare(team, &calls->said);
         if (calls->looks++ == 2 && crosses(team, op))
             cross(team, op);
     }
+    circle_look(team, op, &mine, now);
     if (now < calls->say || (!team->link[op->waiting] && now < team->watch.since + OPEN_AFTER))
         return;
     calls->say = now + SAY_AGAIN;
-    say(team, op);
+    calls_send(team, op->waiting, &mine, &with, sizeof with);
 }
 
 /* ---- Behind the last call ---- */
@@ -249,7 +264,7 @@ void calls_closed(struct engine *engine, struct link *link, const struct wire_me
     const struct closed *closed = find_closed(engine, said);
     if (!closed || comes(closed, said))
         return;
-    char call[WIRE_CALL_TEXT + 60];
+    char call[CALLS_TEXT];
     struct wire_abort abort = {.culprit = closed->rank, .result = TUTTI_INVALID_USAGE};
     memcpy(abort.from, link_domain_self(engine->links)->uuid, sizeof abort.from);
     if (closed->failure)
@@ -257,6 +272,6 @@ void calls_closed(struct engine *engine, struct link *link, const struct wire_me
     else
         snprintf(abort.text, sizeof abort.text,
                  "rank %d has destroyed the communicator without the call that rank %u waits for in %s", closed->rank,
-                 said->tag.from, text_of(said, call, sizeof call));
+                 said->tag.from, calls_text(said, call, sizeof call));
     link_abort(link, said->tag.comm, &abort);
 }

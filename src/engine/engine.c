@@ -86,22 +86,28 @@ static void tell_again(const struct team *team, struct link *link)
     link_abort(link, team->id, &news);
 }
 
-static void peer_called(void *context, struct link *link, const struct wire_message *said,
-                        const struct wire_begun *begun)
+/* A rank of the peer waits for one of this process; or the other way round, and the peer's waits, too. */
+static void peer_called(void *context, struct link *link, const struct wire_message *said, const void *body,
+                        size_t length)
 {
     struct engine *engine = context;
-    uint32_t from = said->tag.from;
+    bool answers = said->kind == WIRE_BLOCKED;
+    uint32_t from = answers ? said->tag.to : said->tag.from, to = answers ? said->tag.from : said->tag.to;
+    if (length != (answers ? sizeof(struct wire_blocked) : sizeof(struct wire_begun)))
+        return;
     list_each(node, &engine->teams)
     {
         struct team *team = list_entry(node, struct team, node);
-        if (team->id == said->tag.comm && (uint32_t)team->rank == said->tag.to && from < (uint32_t)team->nranks &&
+        if (team->id == said->tag.comm && (uint32_t)team->rank == to && from < (uint32_t)team->nranks &&
             wire_same_process(team->process[from].uuid, link_peer(link)->uuid)) {
-            if (said->kind == WIRE_CALL)
-                calls_hear(team, said, begun);
-            tell_again(team, link);
+            if (said->kind != WIRE_ASK)
+                calls_hear(team, said, body);
+            if (!answers)
+                tell_again(team, link);
         }
     }
-    calls_closed(engine, link, said);
+    if (!answers)
+        calls_closed(engine, link, said);
 }
 
 static void memory_shared(void *context, struct link *link, uint64_t key, int fd)

@@ -9,6 +9,7 @@
 #include "algorithm/choice.h"
 #include "base/cpu.h"
 #include "device/reduce.h"
+#include "engine/circle.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
 #include "engine/stream.h"
@@ -138,6 +139,7 @@ struct calls {
     struct wire_message said;          /* by the rank that we wait for; under the engine's lock, */
     struct wire_begun begun;           /* and what it has begun */
     _Atomic int looks; /* at it, in which nothing had moved; -1: nothing was said since this rank waits */
+    struct circle circle;
 };
 
 struct team {
@@ -297,8 +299,13 @@ static inline void calls_message(struct team *team, int peer, bool sends)
  */
 void calls_wait(struct team *team, uint64_t now);
 void calls_look(struct team *team, const struct op *op, uint64_t now);
-/* A peer has said what it waits in. Under the engine's lock. */
-void calls_hear(struct team *team, const struct wire_message *said, const struct wire_begun *begun);
+/* A peer has said what it waits in, or answered: the body of WIRE_CALL or WIRE_BLOCKED. Under the engine's lock. */
+void calls_hear(struct team *team, const struct wire_message *said, const void *body);
+/* For circle.c: has this rank begun the call that another one waits for? To another rank, here or over its link. */
+bool calls_begun(const struct team *team, const struct wire_message *waits);
+void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length);
+#define CALLS_TEXT (WIRE_CALL_TEXT + 60)
+const char *calls_text(const struct wire_message *said, char *out, size_t size);
 /* watch.c: `op` waits for op->waiting. Under the team's lock. */
 void team_watch(struct team *team, const struct op *op, uint64_t now);
 

@@ -343,10 +343,10 @@ void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort
         message_send(link, &head, abort, sizeof *abort);
 }
 
-void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun)
+void link_call(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     if (link->messages && !link->lost)
-        message_send(link, head, begun, sizeof *begun);
+        message_send(link, head, body, length);
 }
 
 void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word)

@@ -81,8 +81,8 @@ struct link_owner {
     void (*aborted)(void *context, uint64_t comm, const struct wire_abort *abort);
     /* The peer shares memory under a key; the owner takes the descriptor. -1: this process may open no more. */
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
-    /* The peer waits in a call: WIRE_CALL. May be NULL. */
-    void (*called)(void *context, struct link *link, const struct wire_message *head, const struct wire_begun *begun);
+    /* The peer waits in a call, or says that it waits, too: WIRE_CALL, WIRE_ASK, WIRE_BLOCKED. May be NULL. */
+    void (*called)(void *context, struct link *link, const struct wire_message *head, const void *body, size_t length);
     /* A rank of the peer says something: WIRE_WORD. May be NULL. */
     void (*worded)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word);
 };
@@ -134,8 +134,8 @@ void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire
 bool link_all_heard(const struct link_domain *domain);
 /* Makes the region that holds the buffer known to the peers of links that are up, so that they can map it. */
 void link_announce(struct link_domain *domain, const void *buffer);
-/* Tells the peer what this process waits in: a head of WIRE_CALL or WIRE_ASK. */
-void link_call(struct link *link, const struct wire_message *head, const struct wire_begun *begun);
+/* Tells the peer what this process waits in: WIRE_CALL or WIRE_ASK, with struct wire_begun; WIRE_BLOCKED. */
+void link_call(struct link *link, const struct wire_message *head, const void *body, size_t length);
 /* What one rank says to another, who are named by the tag. */
 void link_word(struct link *link, const struct wire_tag *tag, const struct wire_word *word);
 /* Hands over a descriptor (TRANSPORT_SHARES only). */

@@ -150,16 +150,6 @@ static void eager(struct link *link, const struct wire_message *head, const void
         early_keep(link, head, body, length);
 }
 
-static void called(struct link *link, const struct wire_message *head, const void *body, size_t length)
-{
-    struct link_owner *owner = &link->domain->owner;
-    struct wire_begun begun;
-    if (length != sizeof begun || !owner->called)
-        return;
-    memcpy(&begun, body, sizeof begun);
-    owner->called(owner->context, link, head, &begun);
-}
-
 static void worded(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     struct link_owner *owner = &link->domain->owner;
@@ -217,7 +207,9 @@ void match_dispatch(struct link *link, struct link_lane *lane, const struct wire
         break;
     case WIRE_CALL:
     case WIRE_ASK:
-        called(link, head, body, length);
+    case WIRE_BLOCKED:
+        if (owner->called)
+            owner->called(owner->context, link, head, body, length);
         break;
     case WIRE_WORD:
         worded(link, head, body, length);

@@ -31,8 +31,9 @@ enum wire_message_kind {
                  there? Body: struct wire_begun, of no meaning */
     WIRE_WORD, /* rank `tag.from` of communicator `tag.comm` says something to rank `tag.to` that is no operation; body:
                   struct wire_word */
-    WIRE_LANDED, /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says
-                    the rest */
+    WIRE_LANDED,  /* receiver: these segments have arrived; body: array of struct wire_landed. Not repeated; DONE says
+                     the rest */
+    WIRE_BLOCKED, /* answer to WIRE_CALL, whose head it has: rank `tag.to` waits, too. Body: struct wire_blocked */
 };
 
 /* What a payload is: both ends make the same one from the call they are in, and no other payload has it. Tags are
@@ -74,6 +75,12 @@ struct wire_sequence {
 
 struct wire_begun {
     uint32_t sent, received; /* messages to and from `tag.to` that have begun */
+};
+
+struct wire_blocked {
+    uint64_t label;            /* the highest one of those that wait for each other from here on */
+    uint64_t idle;             /* 1: none of these waits is for something that may be on its way */
+    struct wire_message other; /* the nearest of them in another call, as its WIRE_CALL; kind 0: there is none */
 };
 
 struct wire_credit {

@@ -128,6 +128,9 @@ static size_t body(struct world *w, unsigned kind, unsigned char *out, size_t ro
     case WIRE_ASK:
         take(&w->in, out, sizeof(struct wire_begun));
         return sizeof(struct wire_begun) + byte(&w->in) % 2;
+    case WIRE_BLOCKED:
+        take(&w->in, out, sizeof(struct wire_blocked));
+        return sizeof(struct wire_blocked) - byte(&w->in) % 2;
     case WIRE_WORD:
         memset(out, 'x', sizeof(struct wire_word));
         memcpy(out, &(uint32_t){byte(&w->in) % 6}, sizeof(uint32_t));
@@ -150,13 +153,12 @@ static void aborted(void *context, uint64_t comm, const struct wire_abort *abort
         abort();
 }
 
-static void called(void *context, struct link *link, const struct wire_message *said, const struct wire_begun *begun)
+static void called(void *context, struct link *link, const struct wire_message *said, const void *body, size_t length)
 {
     (void)context;
-    (void)begun;
-    if (said->kind != WIRE_CALL && said->kind != WIRE_ASK)
+    if (said->kind != WIRE_CALL && said->kind != WIRE_ASK && said->kind != WIRE_BLOCKED)
         abort();
-    link_call(link, said, begun); /* whoever is asked may ask back */
+    link_call(link, said, body, length); /* whoever is asked may ask back */
 }
 
 static void worded(void *context, struct link *link, const struct wire_tag *tag, const struct wire_word *word)
