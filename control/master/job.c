@@ -222,7 +222,13 @@ void job_look_at_lanes(struct job *job, const char *name, uint64_t until)
 bool job_wants_lanes(const struct job *job, const char *name, uint64_t now)
 {
     const struct job_host *host = find_host(job, name);
-    return host && now < host->lanes;
+    bool turn = job->count <= JOB_LANES_HOSTS && now % JOB_LANES_EVERY_NS < JOB_LANES_FOR_NS;
+    return host && (turn || now < host->lanes || now < job->lanes);
+}
+
+void job_look_closer(struct job *job, uint64_t now)
+{
+    job->lanes = now + JOB_LANES_FOR_NS;
 }
 
 void job_forget(struct job *job, uint64_t now)

@@ -20,6 +20,12 @@
 #define JOB_FORGET_NS (600 * NS_PER_S) /* and its processes are forgotten */
 #define JOB_DEAD_NS   (60 * NS_PER_S)  /* for so long a dead process is looked at that no living one has to do with */
 
+/* From time to time all hosts tell of their lanes, and as long as one seems slow: segments are too many to be told each
+ * second. Of larger jobs they would be too many at once. */
+#define JOB_LANES_EVERY_NS (30 * NS_PER_S)
+#define JOB_LANES_FOR_NS   (5 * NS_PER_S)
+#define JOB_LANES_HOSTS    64u
+
 /* Where a report came from. */
 struct job_origin {
     const char *source, *way;
@@ -41,6 +47,7 @@ struct job_host {
 struct job {
     struct job_host *hosts;
     size_t count;
+    uint64_t lanes; /* until then lanes of all hosts are looked at */
 };
 
 enum job_answer { JOB_TAKEN, JOB_WANTS_ALL, JOB_REFUSES };
@@ -51,6 +58,8 @@ enum job_answer job_take(struct job *job, struct report *report, const struct jo
                          uint64_t day);
 /* Somebody looks at the lanes of this host, until then. */
 void job_look_at_lanes(struct job *job, const char *host, uint64_t until);
+/* Lanes seem slow: those of all hosts are looked at for a while. */
+void job_look_closer(struct job *job, uint64_t now);
 bool job_wants_lanes(const struct job *job, const char *host, uint64_t now);
 /* Drops hosts that have been silent for long. */
 void job_forget(struct job *job, uint64_t now);

@@ -208,6 +208,27 @@ static void test_lanes_are_wanted(void **state)
     assert_false(job_wants_lanes(&job, "a", now + 2 * SECOND));
 }
 
+/* Of all hosts for some seconds of each half minute, and while some are slow. */
+static void test_lanes_have_their_turn(void **state)
+{
+    uint64_t turn = 1020 * SECOND;
+    assert_int_equal(take(made("a", 1, 1, 1)), JOB_TAKEN);
+    assert_int_equal(take(made("b", 1, 1, 1)), JOB_TAKEN);
+    assert_false(job_wants_lanes(&job, "a", turn - 1));
+    assert_true(job_wants_lanes(&job, "a", turn) && job_wants_lanes(&job, "b", turn));
+    assert_false(job_wants_lanes(&job, "a", turn + JOB_LANES_FOR_NS));
+    job_look_closer(&job, turn + 4 * SECOND);
+    assert_true(job_wants_lanes(&job, "b", turn + JOB_LANES_FOR_NS));
+    assert_false(job_wants_lanes(&job, "b", turn + 4 * SECOND + JOB_LANES_FOR_NS));
+    for (unsigned i = 2; i <= JOB_LANES_HOSTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "h%u", i);
+        assert_true(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS));
+        assert_int_equal(take(made(name, 1, 1, 1)), JOB_TAKEN);
+    }
+    assert_false(job_wants_lanes(&job, "a", turn + JOB_LANES_EVERY_NS)); /* of so many they are too many */
+}
+
 static void test_dead(void **state)
 {
     struct report report = made("a", 1, 1, 2);
@@ -362,6 +383,7 @@ int main(void)
         CASE(test_too_many_hosts),
         CASE(test_too_much),
         CASE(test_lanes_are_wanted),
+        CASE(test_lanes_have_their_turn),
         CASE(test_dead),
         cmocka_unit_test(test_hang),
         cmocka_unit_test(test_not_certain),

@@ -76,6 +76,14 @@ static void on_outcome(void *context, uint64_t number, int64_t row, const char *
 
 /* ---- Looks ---- */
 
+static bool has_slow_lanes(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].kind == FINDING_INTERFACE || findings->items[i].kind == FINDING_LINK)
+            return true;
+    return false;
+}
+
 /* The rules work on a look of their own, while reports go on coming in. */
 static void look(struct master *master)
 {
@@ -96,6 +104,8 @@ static void look(struct master *master)
     struct findings findings = master->before.look.count ? diagnosis_find(&snapshot) : (struct findings){0};
     pthread_mutex_lock(&master->lock);
     master->analysis = clock_ns() - begun;
+    if (has_slow_lanes(&findings))
+        job_look_closer(&master->job, clock_ns());
     ledger_update(&master->ledger, &findings, master_day(), &events);
     pthread_mutex_unlock(&master->lock);
     fflush(stdout);
