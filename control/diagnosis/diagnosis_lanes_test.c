@@ -213,6 +213,19 @@ static void test_unknown_distances(void **state)
     expect_nothing(job);
 }
 
+/* As four flows that have the same uplink by chance. */
+static void test_shared_by_chance(void **state)
+{
+    struct made_job job = job_of(nowhere);
+    for (size_t i = 0; i < job.boxes[3]->lane_count; i++) {
+        struct blackbox_lane *lane = &job.boxes[3]->lanes[i];
+        int to = (int)lane->segments->peer;
+        free(lane->segments);
+        add_segments(lane, to, 160000, NS_PER_S, to == 7 ? 5 * QUICK : QUICK);
+    }
+    expect_nothing(job);
+}
+
 static void test_one_process_is_no_network(void **state)
 {
     expect_nothing(job_of(of_rank_5));
@@ -264,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_between_two_hosts),
         cmocka_unit_test(test_healthy),
         cmocka_unit_test(test_unknown_distances),
+        cmocka_unit_test(test_shared_by_chance),
         cmocka_unit_test(test_one_process_is_no_network),
         cmocka_unit_test(test_most_are_slow),
         cmocka_unit_test(test_other_lengths_do_not_compare),

@@ -28,7 +28,8 @@
 #define DELAY_MESSAGES  5                 /* of equal size between two ranks, to be compared */
 #define DELAY_LINKS     4                 /* compared, at least */
 #define DELAY_LINE      0.75              /* of a row or column, the part that is slow, to blame its rank */
-#define LANE_TIMES      3.0               /* a lane is slow that takes so many times what the quickest quarter does */
+#define LANE_TIMES      4.0               /* a lane is slow that takes so many times what the quickest quarter does, */
+#define PATH_TIMES      6.0               /* and alone, beside quick ones, so many: flows may share a link by chance */
 #define LANE_SEGMENTS   8                 /* the latest of a lane, of which the median counts: a window of ICCL's */
 #define LANE_RECENT_NS  (60 * NS_PER_S)   /* older segments do not count */
 /* An agent tells every second: one that is silent for so long tells nothing new. */
