@@ -138,12 +138,14 @@ int main(int argc, char **argv)
         list_commands(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return cmd_help(1, argv);
-    if (strcmp(argv[1], "--version") == 0)
-        return cmd_version(1, argv);
     const char *name = argv[1]; /* commands put another one there, for getopt */
-    int code = dispatch(argc - 1, argv + 1);
+    int code;
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        code = cmd_help(1, argv);
+    else if (strcmp(name, "--version") == 0)
+        code = cmd_version(1, argv);
+    else
+        code = dispatch(argc - 1, argv + 1);
     const char *lost = text_lost();
     if (lost && code != EXIT_FAILED) /* else the command has said so, or what was worse */
         return failure(name, "cannot write the output: %s", lost);

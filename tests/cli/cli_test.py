@@ -429,9 +429,10 @@ class Program(unittest.TestCase):
                     self.assertIn(option, tutti("help", command)[1])
                 self.assertEqual(bool(options), command not in ("help", "version"))
 
-    PRINTS = (["help"], ["version"], ["env", "--all"], ["env", "--markdown"], ["env", "spin"], ["topo"],
-              ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"], ["schedule", "allreduce", "ring"],
-              ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"], ["trace", "--json"],
+    PRINTS = (["help"], ["version"], ["--help"], ["-h"], ["--version"], ["env", "--all"], ["env", "--markdown"],
+              ["env", "spin"], ["topo"], ["topo", "--json"], ["topo", "--svg", "-"], ["schedule", "--list"],
+              ["schedule", "allreduce", "ring"], ["schedule", "allreduce", "ring", "--svg", "-"], ["trace"],
+              ["trace", "--json"],
               ["trace", "--dead", "--counters"], ["diagnose", "--json"], ["doctor", "parameters"], ["doctor", "--json"],
               ["export", "--once"], ["top", "--once", "-i", "50ms"],
               ["perf", "allreduce", "-b", "8", "-e", "8", "-n", "1"], ["perf", "--help"],
