@@ -91,6 +91,9 @@ def works(rank, n):
     doubled = work.get_future().then(lambda f: f.value()[0] * 2)
     same(doubled.wait(), torch.full((1000,), 2.0 * n), "then")
     assert work.wait() and work.is_completed() and work.is_success()
+    again = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(  # as the hook PowerSGD of DDP does
+        lambda f: dist.all_reduce(f.value()[0], async_op=True).get_future().wait()[0])
+    same(again.wait(), [float(n * n)] * 3, "a future in a future")
     done = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(50)]
     while not all(w.is_completed() for w in done):
         pass

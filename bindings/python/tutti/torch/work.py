@@ -177,6 +177,9 @@ class Follower:
         self._thread: threading.Thread | None = None
 
     def add(self, operation: Operation) -> None:
+        if threading.current_thread() is self._thread:  # what a future calls, waits for another one
+            operation.complete()
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tutti futures", daemon=True)
             self._thread.start()
