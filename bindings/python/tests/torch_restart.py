@@ -56,24 +56,45 @@ def start(port, rank, number):
     return child, open(ours, encoding="utf-8")
 
 
+def keep_store():
+    """A store in a process of its own: its thread may hold locks of the C library, which a fork would copy."""
+    ours, theirs = os.pipe()
+    keeper = os.fork()
+    if not keeper:
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        os.write(theirs, str(store.port).encode())
+        signal.pause()
+    os.close(theirs)
+    port = int(os.read(ours, 16))
+    os.close(ours)
+    return keeper, port
+
+
+def live(port, number):
+    order = range(RANKS) if number % 2 else reversed(range(RANKS))  # whoever comes before rank 0 finds its old word
+    ranks = [start(port, rank, number) for rank in order]
+    if number == 0:
+        os.waitpid(ranks.pop(0)[0], 0)
+    else:
+        words = [words.readline().strip() for _, words in ranks]
+        if words != ["came through"] * RANKS:
+            sys.exit(f"life {number}: {words}")
+    for child, words in ranks:
+        if number < 2:
+            os.kill(child, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        words.close()
+        if status != (-signal.SIGKILL if number < 2 else 0):
+            sys.exit(f"life {number}: status {status}")
+
+
 def main():
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    for number in range(4):
-        order = range(RANKS) if number % 2 else reversed(range(RANKS))  # whoever comes before rank 0 finds its old word
-        ranks = [start(store.port, rank, number) for rank in order]
-        if number == 0:
-            os.waitpid(ranks.pop(0)[0], 0)
-        else:
-            words = [words.readline().strip() for _, words in ranks]
-            if words != ["came through"] * RANKS:
-                sys.exit(f"life {number}: {words}")
-        for child, words in ranks:
-            if number < 2:
-                os.kill(child, signal.SIGKILL)
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            words.close()
-            if status != (-signal.SIGKILL if number < 2 else 0):
-                sys.exit(f"life {number}: status {status}")
+    keeper, port = keep_store()
+    try:
+        for number in range(4):
+            live(port, number)
+    finally:
+        os.kill(keeper, signal.SIGKILL)
 
 
 main()
