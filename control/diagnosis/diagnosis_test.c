@@ -96,6 +96,12 @@ static void test_circle(void **state)
 {
     struct made_job job = ring(3);
     expect(&job, FINDING_CIRCLE, -1, "ranks 0 1 2 wait for each other in allreduce #2");
+    job = ring(3);
+    job.boxes[0]->comms[0].ops[1].collective = WIRE_RECV;
+    expect(
+        &job, FINDING_CIRCLE, -1,
+        "ranks wait for each other in calls that do not fit: rank 0 (process 1000) in recv #2 of communicator world, "
+        "rank 2 (process 1002) in allreduce #2 of communicator world, rank 1");
 }
 
 static void test_dead(void **state)

@@ -192,6 +192,14 @@ static bool in_several(const struct member *named)
     return at != named;
 }
 
+static bool in_one_call(const struct member *named)
+{
+    const struct member *at = named->next;
+    while (at != named && same_call(at, named))
+        at = at->next;
+    return at == named;
+}
+
 static void say_each(struct finding *finding, const struct member *named)
 {
     const struct member *at = named;
@@ -355,9 +363,12 @@ static void describe(struct finding *finding, const struct chain *chain)
         if (in_several(witness->end)) {
             say(finding, "ranks wait for each other, some for a message that may be lost:");
             say_each(finding, witness->end);
-            break;
+        } else if (!in_one_call(witness->end)) {
+            say(finding, "ranks wait for each other in calls that do not fit:");
+            say_each(finding, witness->end);
+        } else {
+            say_circle(finding, chain);
         }
-        say_circle(finding, chain);
         break;
     case INVERTED:
         say(finding, "ranks use communicators in different order and wait for each other:");
