@@ -284,13 +284,15 @@ bool p2p_may_move(const struct op *op)
     return op->p2p->all.result != TUTTI_SUCCESS || !op->p2p->all.pending;
 }
 
-void p2p_describe(const struct op *op, struct wire_message *head)
+bool p2p_waits(const struct op *op)
 {
     const struct p2p *p2p = op->p2p;
-    int i = p2p->first;
-    while (i < p2p->all.count - 1 && !p2p->item[i].pending)
-        i++;
-    const struct transfer *item = &p2p->item[i];
+    return p2p->all.pending && p2p->item[p2p->first].pending;
+}
+
+void p2p_describe(const struct op *op, struct wire_message *head)
+{
+    const struct transfer *item = &op->p2p->item[op->p2p->first];
     head->tag.slice = WIRE_TAG_P2P;
     head->tag.round = item->sends ? item->send.tag.seq : item->recv.tag.seq;
     head->flags = !item->sends;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/p2p.h"
 #include "wire/boxread.h"
 
 #include <stdio.h>
@@ -64,6 +65,8 @@ static void look(struct team *team, const struct op *op, uint64_t now)
     uint64_t patience = team->timeout_ms * NS_PER_MS;
     uint64_t waited = now - team->watch.since;
     team->watch.next = now + (patience / LOOKS < LOOK_EVERY ? patience / LOOKS : LOOK_EVERY);
+    if (op->kind == OP_P2P && !p2p_waits(op))
+        return; /* another thread has met the message since this one tried to go on */
     calls_look(team, op, now);
     if (waited >= patience / 2 && silence(team, op->waiting, now) >= patience / 2)
         give_up(team, op, waited);
