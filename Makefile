@@ -67,7 +67,7 @@ bench-deps:
 demo: build
 	@echo "== Training on 4 ranks"
 	@examples/train/data.sh $(BUILD)/data/digits.csv
-	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train
+	@$(TUTTI) run -n 4 -- $(BUILD)/bin/tutti-train --data $(BUILD)/data/digits.csv
 	@echo "== Allreduce of 2 processes through shared memory"
 	@TUTTI_TRANSPORT=shm $(TUTTI) perf allreduce $(SWEEP)
 	@echo "== The same through TCP"
