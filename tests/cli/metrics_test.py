@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tutti export over a running job, read by Prometheus' own programs where they are.
 Usage: metrics_test.py TUTTI SOURCE_ROOT"""
+import contextlib
 import http.client
 import json
 import os
@@ -45,15 +46,17 @@ def examples(name):
 
 
 class Job(unittest.TestCase):
-    """Two ranks that reduce until they are killed; their boxes lie in a folder of their own."""
+    """Ranks that reduce until they are killed; their boxes lie in a folder of their own."""
+
+    RANKS = "2"
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="tutti-metrics-")
         cls.env = {**os.environ, "TUTTI_TRACE_DIR": cls.folder, "TUTTI_TRANSPORT": "tcp"}
         cls.job = subprocess.Popen(
-            [*EMULATOR, TUTTI, "run", "-n", "2", "--", *EMULATOR, TUTTI, "perf", "allreduce", "-b", "64K", "-e", "64K",
-             "-n", "100000000", "-c", "0"], env=cls.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [*EMULATOR, TUTTI, "run", "-n", cls.RANKS, "--", *EMULATOR, TUTTI, "perf", "allreduce", "-b", "64K", "-e",
+             "64K", "-n", "100000000", "-c", "0"], env=cls.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cls.running = wait_for(
             lambda: (cls.value('tutti_operations_total{program="tutti",rank="1",slot="0"}') or 0) > 10)
 
@@ -77,6 +80,11 @@ class Job(unittest.TestCase):
 
     def setUp(self):
         self.assertTrue(self.running, "the job does not run")
+
+    @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
 
 
 class Once(Job):
@@ -151,13 +159,8 @@ class Once(Job):
                 job.kill()
                 job.wait(DEADLINE)
 
-    @staticmethod
-    def read(path):
-        with open(path, encoding="utf-8") as file:
-            return file.read()
 
-
-class Served(Job):
+class Serving(Job):
     def serve(self, *args):
         server = subprocess.Popen([*EMULATOR, TUTTI, "export", "--listen", "127.0.0.1:0", *args], env=self.env,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -181,6 +184,8 @@ class Served(Job):
         connection.close()
         return answer.status, answer.getheader("Content-Type"), body
 
+
+class Served(Serving):
     def test_both_forms(self):
         server, port = self.serve()
         status, kind, body = self.ask(port, "GET", "/metrics", Accept=OPENMETRICS)
@@ -226,6 +231,7 @@ class Served(Job):
                 status, _, body = self.ask(port, "GET", "/metrics")
                 self.assertEqual(status, 200)
                 self.assertIn('tutti_processes{state="alive"} 0\n', body)
+                self.assertNotIn('rank="', body)  # what they did last is not what they do
                 self.assertIn("\ntutti_boxes_unreadable 1\n", body)
                 return self.bytes_read(server.pid) - before
 
@@ -248,9 +254,16 @@ class Served(Job):
         self.assertEqual((code, out), (1, ""))
         self.assertIn(f"cannot serve at 127.0.0.1:{port}: Address already in use", err)
 
-    @unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
-    def test_prometheus_scrapes(self):
-        _, port = self.serve()
+
+@unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
+class Scraped(Serving):
+    """A real Prometheus, and the picture of what it has."""
+
+    RANKS = "3"
+
+    @contextlib.contextmanager
+    def prometheus(self, port):
+        """Its address."""
         with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             own = probe.getsockname()[1]
@@ -264,48 +277,73 @@ class Served(Job):
                 ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                  f"--web.listen-address=127.0.0.1:{own}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                def query(text):
-                    url = f"http://127.0.0.1:{own}/api/v1/query?" + urllib.parse.urlencode({"query": text})
-                    try:
-                        with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
-                            return json.load(answer)["data"]["result"]
-                    except OSError:
-                        return []
-                rates = wait_for(lambda: query("rate(tutti_operations_total[10s]) > 0"))
-                self.assertEqual({series["metric"]["rank"] for series in rates}, {"0", "1"})
-                self.draw(f"http://127.0.0.1:{own}", os.path.join(folder, "panels.svg"))
+                yield f"http://127.0.0.1:{own}"
             finally:
                 server.terminate()
                 server.wait(DEADLINE)
 
+    @staticmethod
+    def query(url, text):
+        try:
+            with urllib.request.urlopen(f"{url}/api/v1/query?" + urllib.parse.urlencode({"query": text}),
+                                        timeout=DEADLINE) as answer:
+                return json.load(answer)["data"]["result"]
+        except OSError:
+            return []
 
-    def draw(self, url, path):
-        """Prometheus takes every query of the dashboard, and the picture shows what it answers."""
-        def panels(*args):
-            return subprocess.run([sys.executable, examples("panels.py"), *args], capture_output=True, text=True,
-                                  timeout=DEADLINE)
-        done = panels("--prometheus", url, "--minutes", "0.5", "--rate", "10s", "-o", path)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-        with open(path, encoding="utf-8") as file:
-            picture = file.read()
+    def panels(self, *args):
+        done = subprocess.run([sys.executable, examples("panels.py"), *args], capture_output=True, text=True,
+                              timeout=DEADLINE)
+        return done.returncode, done.stdout + done.stderr
+
+    def draw(self, url):
+        """Each panel's part of the picture, by its title: Prometheus takes every query of the dashboard."""
+        path = os.path.join(self.folder, "panels.svg")
+        self.assertEqual(self.panels("--prometheus", url, "--minutes", "0.5", "--rate", "10s", "-o", path), (0, ""))
+        parts = re.split(r"(?=<rect x=)", self.read(path))[1:]
+        return {re.search(r'font-weight="bold">(.*?)</text>', part)[1]: part for part in parts}
+
+    def test_prometheus_and_the_picture(self):
+        _, port = self.serve()
+        with self.prometheus(port) as url:
+            self.assertTrue(wait_for(lambda: len(self.query(url, "rate(tutti_sent_bytes_total[10s]) > 0")) == 3))
+            self.check_living(self.draw(url))
+            self.check_refused(url)
+            self.job.terminate()
+            self.job.wait(DEADLINE)
+            self.assertTrue(wait_for(lambda: not self.query(url, "tutti_oldest_operation_seconds")))
+            self.check_over(self.draw(url))
+
+    def check_living(self, parts):
         with open(examples("dashboard.json"), encoding="utf-8") as file:
-            board = json.load(file)
-        for panel in board["panels"]:
-            self.assertIn(f">{panel['title']}</text>", picture)
+            self.assertEqual(list(parts), [panel["title"] for panel in json.load(file)["panels"]])
+        self.assertIn(">3</text>", parts["Processes alive"])
+        self.assertNotIn(">no data<", parts["Oldest unfinished operation"])
         # memory on GPUs, of which there are none; the latest operation has no measured end if nobody waited for a peer
-        self.assertLessEqual(picture.count(">no data<"), 3)
-        self.assertGreater(picture.count("<polyline"), 10)
-        for words in ("rank 0", "rank 1 tcp"):
-            self.assertIn(words, picture)
-        done = panels("--prometheus", url, "--rate", "sometimes", "-o", path)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("sometimes", done.stderr)
-        done = panels("--prometheus", url, "-o", "/nonexistent/panels.svg")
-        self.assertEqual((done.returncode, done.stderr),
+        self.assertLessEqual(sum(">no data<" in part for part in parts.values()), 3)
+        sent = parts["Sent on links"]
+        for rank in range(3):
+            for transport in ("shm", "tcp", "verbs"):
+                self.assertIn(f">rank {rank} {transport}</text>", sent)
+        lines = re.findall(r'<line [^>]*fill="none"([^>]*)/>', sent)
+        self.assertEqual((len(lines), len(set(lines))), (9, 9), "a name for each curve, and no two look alike")
+        self.assertEqual(set(re.findall(r'<polyline [^>]*fill="none"([^>]*)/>', sent)), set(lines))
+
+    def check_over(self, parts):
+        """What processes did last is not what they do."""
+        self.assertIn(">0</text>", parts["Processes alive"])
+        self.assertIn(">no data<", parts["Oldest unfinished operation"])
+        self.assertIn("<polyline", parts["Sent on links"])
+
+    def check_refused(self, url):
+        code, said = self.panels("--prometheus", url, "--rate", "sometimes", "-o", "/dev/null")
+        self.assertEqual(code, 1)
+        self.assertIn("sometimes", said)
+        self.assertEqual(self.panels("--prometheus", url, "-o", "/nonexistent/panels.svg"),
                          (1, "panels.py: cannot write /nonexistent/panels.svg: No such file or directory\n"))
-        done = panels("--prometheus", "http://127.0.0.1:9", "-o", path)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("panels.py: http://127.0.0.1:9: ", done.stderr)
+        code, said = self.panels("--prometheus", "http://127.0.0.1:9", "-o", "/dev/null")
+        self.assertEqual(code, 1)
+        self.assertIn("panels.py: http://127.0.0.1:9: ", said)
 
 
 class Files(unittest.TestCase):
@@ -348,5 +386,5 @@ class Files(unittest.TestCase):
 
 if __name__ == "__main__":
     TUTTI, ROOT = os.path.abspath(sys.argv[1]), sys.argv[2]
-    del Job  # has no tests of its own
+    del Job, Serving  # have no tests of their own
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])
