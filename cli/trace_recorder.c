@@ -23,13 +23,26 @@ struct export
     int nranks;
 };
 
+/* Names that the analyzer knows, which stops at others: a barrier's is NCCL's, and a scan's the nearest by sizes. */
 static const char *const names[] = {
-    [WIRE_ALLREDUCE] = "all_reduce", [WIRE_REDUCE] = "reduce",   [WIRE_BROADCAST] = "broadcast",
-    [WIRE_ALLGATHER] = "all_gather", [WIRE_GATHER] = "gather",   [WIRE_REDUCE_SCATTER] = "_reduce_scatter_base",
-    [WIRE_SCATTER] = "scatter",      [WIRE_BARRIER] = "barrier", [WIRE_SCAN] = "scan",
-    [WIRE_ALLTOALL] = "all_to_all",  [WIRE_SEND] = "send",       [WIRE_RECV] = "recv",
-    [WIRE_ALLTOALLV] = "all_to_all", [WIRE_GROUP] = "coalesced",
+    [WIRE_ALLREDUCE] = "all_reduce",
+    [WIRE_REDUCE] = "reduce",
+    [WIRE_BROADCAST] = "broadcast",
+    [WIRE_ALLGATHER] = "all_gather",
+    [WIRE_GATHER] = "gather",
+    [WIRE_REDUCE_SCATTER] = "_reduce_scatter_base",
+    [WIRE_SCATTER] = "scatter",
+    [WIRE_BARRIER] = "all_reduce_barrier",
+    [WIRE_SCAN] = "all_reduce",
+    [WIRE_ALLTOALL] = "all_to_all",
+    [WIRE_SEND] = "send",
+    [WIRE_RECV] = "recv",
+    [WIRE_ALLTOALLV] = "all_to_all",
+    [WIRE_GROUP] = "coalesced",
 };
+
+/* The analyzer takes a message whose number is that of the collective before for its part: no numbers in common. */
+#define FIRST_P2P (1u << 30)
 
 static const char *const types[] = {
     [TUTTI_INT8] = "Char",
@@ -140,7 +153,7 @@ static json_t *entry(const struct view_member *member, const struct blackbox_op 
                      struct numbers *numbers)
 {
     const struct blackbox_comm *comm = member->comm;
-    bool p2p = op->collective == WIRE_SEND || op->collective == WIRE_RECV;
+    bool p2p = op->collective >= WIRE_SEND; /* a group too */
     char name[64];
     const char *type = op->type < TUTTI_TYPE_COUNT ? types[op->type] : "Byte";
     numbers->p2p += p2p;
@@ -150,12 +163,13 @@ static json_t *entry(const struct view_member *member, const struct blackbox_op 
     json_t *out = json_pack(
         "{s:[], s:I, s:i, s:[s,o], s:I, s:I, s:I, s:s, s:o, s:o, s:[s], s:o, s:[s], s:s, s:o, s:o, s:b, s:I, s:b}",
         "frames", "record_id", record, "pg_id", group, "process_group", group_name(comm).text, text_json(comm->name),
-        "collective_seq_id", (json_int_t)numbers->collective, "p2p_seq_id", (json_int_t)numbers->p2p, "op_id",
-        (json_int_t)op->position + 1, "profiling_name", name, "time_created_ns", time_json(member->box, op->begin),
-        "input_sizes", sizes(op, comm->nranks, false), "input_dtypes", type, "output_sizes",
-        sizes(op, comm->nranks, true), "output_dtypes", type, "state", state_name(op), "time_discovered_started_ns",
-        time_json(member->box, op->start), "time_discovered_completed_ns", time_json(member->box, op->end), "retired",
-        op->state == WIRE_OP_DONE, "timeout_ms", (json_int_t)param_int(PARAM_TIMEOUT), "is_p2p", p2p);
+        "collective_seq_id", (json_int_t)numbers->collective, "p2p_seq_id", (json_int_t)(FIRST_P2P + numbers->p2p),
+        "op_id", (json_int_t)op->position + 1, "profiling_name", name, "time_created_ns",
+        time_json(member->box, op->begin), "input_sizes", sizes(op, comm->nranks, false), "input_dtypes", type,
+        "output_sizes", sizes(op, comm->nranks, true), "output_dtypes", type, "state", state_name(op),
+        "time_discovered_started_ns", time_json(member->box, op->start), "time_discovered_completed_ns",
+        time_json(member->box, op->end), "retired", op->state == WIRE_OP_DONE, "timeout_ms",
+        (json_int_t)param_int(PARAM_TIMEOUT), "is_p2p", p2p);
     if (out && op->end)
         json_object_set_new(out, "duration_ms", json_real((double)view_duration(op, 0) / 1e6));
     return out;
