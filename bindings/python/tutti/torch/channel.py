@@ -12,6 +12,7 @@ import array
 import atexit
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
@@ -305,8 +306,13 @@ class Messages:
             sender.join(timeout=2)
 
     def leave(self) -> None:
-        """Ends the threads, too, whose peers have said nothing."""
+        """Ends the threads, too, whose peers have said nothing: what these say at their own end may be on its way,
+        and giving up is an error there."""
         self.close()
+        until = time.monotonic() + 2
+        for receiver in self._receivers.values():
+            if receiver.ident is not None:
+                receiver.join(timeout=max(until - time.monotonic(), 0))
         self.give_up()
         for end in (*self._senders.values(), *self._receivers.values()):
             if end.ident is not None:
