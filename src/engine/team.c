@@ -390,6 +390,13 @@ static void wait_until(struct team *team, uint64_t position, uint64_t deadline)
     atomic_store_explicit(&engine->activity, activity + 1, memory_order_relaxed);
 }
 
+/* Who has heard of the failure calls no more, or may wait elsewhere for peers that wait here for those calls. */
+static tutti_result_t refuse(struct team *team)
+{
+    team_end_calls(team);
+    return team_report(team);
+}
+
 tutti_result_t team_wait(struct team *team, uint64_t position)
 {
     if (atomic_load_explicit(&team->completed, memory_order_acquire) < position)
@@ -397,7 +404,7 @@ tutti_result_t team_wait(struct team *team, uint64_t position)
     bool heard = atomic_load_explicit(&team->told, memory_order_relaxed) >= position;
     if (!heard)
         atomic_store_explicit(&team->told, position, memory_order_relaxed);
-    return !heard && position <= atomic_load(&team->failed_from) ? TUTTI_SUCCESS : team_report(team);
+    return !heard && position <= atomic_load(&team->failed_from) ? TUTTI_SUCCESS : refuse(team);
 }
 
 /* ---- A place in the queue ---- */
@@ -422,7 +429,7 @@ tutti_result_t team_place(struct team *team, bool collective, struct op **out)
     if (position - atomic_load_explicit(&team->completed, memory_order_acquire) >= team->queue.limit)
         wait_for_room(team, position);
     if (atomic_load_explicit(&team->failed, memory_order_relaxed) && !(collective && team_takes_collective(team)))
-        return team_report(team);
+        return refuse(team);
     if (atomic_load_explicit(&team->excused, memory_order_acquire))
         return error_set(TUTTI_REMOTE_ERROR, "rank %d: %s", team->rank, team->excused_sentence);
     struct op *op = queue_tail(&team->queue, position, atomic_load_explicit(&team->completed, memory_order_acquire));
