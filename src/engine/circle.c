@@ -12,7 +12,6 @@
  */
 #include "engine/circle.h"
 
-#include "engine/p2p.h"
 #include "engine/team.h"
 
 #include <stdio.h>
@@ -39,7 +38,7 @@ static bool same_call(const struct wire_message *a, const struct wire_message *b
            a->call.root == b->call.root && a->call.count == b->call.count;
 }
 
-void circle_wait(struct team *team)
+static void draw(struct team *team)
 {
     struct circle *circle = &team->calls.circle;
     circle->label = ++circle->drawn << DRAWN | (uint32_t)team->rank;
@@ -47,6 +46,11 @@ void circle_wait(struct team *team)
     circle->idle = true;
     circle->other.kind = 0;
     circle->seen = 0;
+}
+
+void circle_wait(struct team *team)
+{
+    team->calls.circle.label = 0; /* one is drawn if the wait lasts: most do not */
 }
 
 void circle_ask(struct team *team, const struct wire_message *said)
@@ -121,6 +125,8 @@ static void hear(struct team *team, const struct op *op, const struct wire_messa
 void circle_look(struct team *team, const struct op *op, const struct wire_message *mine, uint64_t now)
 {
     struct circle *circle = &team->calls.circle;
+    if (!circle->label)
+        draw(team);
     if (circle->answered)
         hear(team, op, mine, now);
     circle->answered = false;

@@ -15,7 +15,7 @@ struct team;
 
 struct circle {
     uint64_t drawn;            /* number of the highest label that was drawn or seen */
-    uint64_t label, highest;   /* of this wait, and what it is answered with */
+    uint64_t label, highest;   /* of this wait, 0: none yet; and what it is answered with */
     bool idle;                 /* no wait from here on is for something that may be on its way */
     struct wire_message other; /* the nearest wait from here on that is in another call; kind 0: none */
     int seen;                  /* answers in sequence with this rank's own label */

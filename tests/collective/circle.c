@@ -4,7 +4,7 @@
  * of them for one another: rank 0 makes one call, the others make another. All must hear of it within seconds, in a
  * sentence that names both calls. And calls that fit, in another order on each rank, end well, however late a rank is.
  */
-#include "tutti/tutti.h"
+#include "last.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,25 +62,8 @@ static tutti_result_t make(enum call call, int rank, int nranks, tutti_comm_t co
     }
 }
 
-/* The call, a barrier, and the end, until the first error. */
-static tutti_result_t live(enum call call, int rank, int nranks, tutti_comm_t comm, char *said, size_t size)
-{
-    tutti_result_t result = make(call, rank, nranks, comm);
-    if (result == TUTTI_SUCCESS)
-        result = tutti_comm_synchronize(comm);
-    if (result == TUTTI_SUCCESS)
-        result = make(BARRIER, rank, nranks, comm);
-    if (result == TUTTI_SUCCESS)
-        result = tutti_comm_synchronize(comm);
-    if (result != TUTTI_SUCCESS)
-        snprintf(said, size, "%s", tutti_get_last_error(comm));
-    tutti_result_t ended = tutti_comm_destroy(comm);
-    if (result == TUTTI_SUCCESS && ended != TUTTI_SUCCESS)
-        snprintf(said, size, "%s", tutti_get_last_error(NULL));
-    return result == TUTTI_SUCCESS ? ended : result;
-}
-
-/* Rank 1 first sends what rank 0 waits for in the circle that would be one without; others are late. */
+/* Rank 0 waits for a message of the last rank, which is late, and the others for rank 0: no circle, as nobody keeps the
+ * last rank from coming. */
 static tutti_result_t fit(int rank, int nranks, tutti_comm_t comm)
 {
     static char large[1 << 20];
@@ -118,7 +101,8 @@ static int take_part(const struct scene *scene, int rank, int nranks, const tutt
             fprintf(stderr, "calls that fit: rank %d: %d, \"%s\"\n", rank, result, tutti_get_last_error(comm));
         return tutti_comm_destroy(comm) != TUTTI_SUCCESS || result != TUTTI_SUCCESS;
     }
-    tutti_result_t result = live(rank ? scene->others : scene->first, rank, nranks, comm, said, sizeof said);
+    tutti_result_t result =
+        last_of(make(rank ? scene->others : scene->first, rank, nranks, comm), comm, said, sizeof said);
     if ((result == TUTTI_INVALID_USAGE || result == TUTTI_REMOTE_ERROR) && says(said, scene->first) &&
         says(said, scene->others))
         return 0;

@@ -4,7 +4,7 @@
  * name: by the calls themselves, by the barrier that follows, or at the latest when the communicator is destroyed.
  * Several pairs of processes share the work: most of it is waiting.
  */
-#include "tutti/tutti.h"
+#include "last.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -94,24 +94,6 @@ static tutti_result_t call(const struct way *way, int rank, tutti_comm_t comm)
                            : tutti_recv(out, n, way->type, 1 - rank, comm, NULL);
 }
 
-/* Until the first error. */
-static tutti_result_t live(const struct way *way, int rank, tutti_comm_t comm, char *said, size_t size)
-{
-    tutti_result_t result = call(way, rank, comm);
-    if (result == TUTTI_SUCCESS)
-        result = tutti_comm_synchronize(comm);
-    if (result == TUTTI_SUCCESS)
-        result = tutti_barrier(comm, NULL);
-    if (result == TUTTI_SUCCESS)
-        result = tutti_comm_synchronize(comm);
-    if (result != TUTTI_SUCCESS)
-        snprintf(said, size, "%s", tutti_get_last_error(comm));
-    tutti_result_t ended = tutti_comm_destroy(comm);
-    if (result == TUTTI_SUCCESS && ended != TUTTI_SUCCESS)
-        snprintf(said, size, "%s", tutti_get_last_error(NULL));
-    return result == TUTTI_SUCCESS ? ended : result;
-}
-
 static bool judge(int first, int second, int rank, tutti_result_t result, const char *said)
 {
     const struct way *a = &ways[first], *b = &ways[second];
@@ -168,7 +150,7 @@ static int run(int team, int rank, const tutti_unique_id_t *id)
         alarm(30); /* no call may wait for ever */
         if (tutti_comm_duplicate(world, &comm, NULL) != TUTTI_SUCCESS)
             return 3;
-        tutti_result_t result = live(&ways[rank ? second : first], rank, comm, said, sizeof said);
+        tutti_result_t result = last_of(call(&ways[rank ? second : first], rank, comm), comm, said, sizeof said);
         wrong += !judge(first, second, rank, result, said);
         if (tutti_barrier(world, NULL) != TUTTI_SUCCESS || tutti_comm_synchronize(world) != TUTTI_SUCCESS)
             return 4;
