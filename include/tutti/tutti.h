@@ -160,8 +160,9 @@ TUTTI_API tutti_result_t tutti_comm_duplicate(tutti_comm_t comm, tutti_comm_t *c
 
 /* Called by every rank that is not in `excluded` (count ranks of `comm`, the same list everywhere): a communicator of
  * the remaining ones, in their old order. Works after a fault: the excluded ranks may be dead and `comm` may have
- * failed. If lists differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain
- * fail and name it, and may try again. A rank that dies in the very last step may be found by the first call on the
+ * failed. If the process of an excluded rank has ended, `comm` fails on all ranks, so that those who wait there come,
+ * too. If lists differ, a remaining rank dies, cannot, or does not come within TUTTI_INIT_TIMEOUT, all who remain fail
+ * and name it, and may try again. A rank that dies in the very last step may be found by the first call on the
  * child: then shrink once more. A living rank that the others exclude must not call: it would wait until they destroy
  * `comm`. */
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, const int *excluded, int count, tutti_comm_t *child,

@@ -278,8 +278,9 @@ static tutti_result_t look_at(struct meeting *meeting, int rank)
     return silence >= team->timeout_ms * NS_PER_MS ? is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
 
-/* Members may wait in the parent for this rank, which issues nothing there any more: that a rank to be left out has
- * died they would not find out, as long as another one is awaited first. */
+/* Members may wait in the parent for this rank, which issues nothing there any more: that the process of a rank to be
+ * left out has ended they would not find out, as long as another one is awaited first. Whether this rank ever met that
+ * process says nothing: the rank may have heard of the end elsewhere. */
 static void look_for_dead(struct meeting *meeting)
 {
     struct team *team = meeting->team;
@@ -289,7 +290,7 @@ static void look_for_dead(struct meeting *meeting)
             continue;
         char why[100];
         snprintf(why, sizeof why, "process %u is gone", team->process[rank].pid);
-        if (link_is_lost(link) && !link_has_left(link))
+        if (link_is_lost(link))
             team_lose(team, rank, why);
     }
 }

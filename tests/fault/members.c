@@ -220,6 +220,29 @@ static void one_shrinks_before_others_know(struct family *family, int rank, tutt
     shrinks_again(family, rank, comm, child, &family->victim, 1);
 }
 
+/* Others wait for one that has never had a link to the rank that is gone, which was killed or (variant 1) has ended
+ * well; that one goes on without it, and they have to hear of that. */
+static void one_shrinks_that_never_met_the_dead(struct family *family, int rank, tutti_comm_t comm)
+{
+    tutti_comm_t child = NULL;
+    float value = 0;
+    if (rank == family->victim && family->variant) {
+        family_nap(150);
+        tutti_comm_destroy(comm);
+        exit(0);
+    }
+    if (rank == family->victim)
+        die_late();
+    if (rank == 1) {
+        family_nap(400);
+        family_end(family, rank, NULL, tutti_comm_shrink(comm, &family->victim, 1, &child, NULL));
+    } else {
+        tutti_result_t result = tutti_recv(&value, 1, TUTTI_FLOAT32, 1, comm, NULL);
+        family_end(family, rank, comm, result == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : result);
+    }
+    shrinks_again(family, rank, comm, child, &family->victim, 1);
+}
+
 /* Most likely the others wait in the call then. */
 static void comes_last(struct family *family, int rank, bool last)
 {
@@ -527,6 +550,24 @@ int main(int argc, char **argv)
          4,
          3,
          0,
+         TUTTI_REMOTE_ERROR,
+         {"lost rank 3"},
+         -1,
+         false},
+        {"a death known to one that never met the dead",
+         one_shrinks_that_never_met_the_dead,
+         4,
+         3,
+         0,
+         TUTTI_REMOTE_ERROR,
+         {"lost rank 3"},
+         -1,
+         false},
+        {"an end known to one that never met who ended",
+         one_shrinks_that_never_met_the_dead,
+         4,
+         3,
+         1,
          TUTTI_REMOTE_ERROR,
          {"lost rank 3"},
          -1,
