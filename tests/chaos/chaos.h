@@ -56,7 +56,8 @@ struct account {
 };
 
 struct era {
-    uint64_t number;
+    uint64_t number; /* of all that are played */
+    uint64_t drawn;  /* what it is like is drawn from this: the number, unless one is played again and again */
     int members;
     int slot[SLOTS]; /* by place */
     tutti_unique_id_t id[2];

@@ -20,7 +20,7 @@ static struct {
     struct world *world;
     struct account *account;
     int slot;
-    uint64_t era;
+    uint64_t era, drawn; /* drawn: what the era is like */
     int members, place;
     struct plan plan;
     tutti_comm_t comm[COMMS];
@@ -71,7 +71,7 @@ __attribute__((format(printf, 1, 2))) static void bad(const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     fprintf(stderr, "WRONG: era %llu (%s of place %d, second %d, after %d ms), %d members, place %d: %s\n",
-            (unsigned long long)me.era, fault_name(me.plan.fault), me.plan.victim, me.plan.second, me.plan.after_ms,
+            (unsigned long long)me.drawn, fault_name(me.plan.fault), me.plan.victim, me.plan.second, me.plan.after_ms,
             me.members, me.place, text);
     atomic_store(&me.account->bad, true);
 }
@@ -184,7 +184,7 @@ static void watch_buffers(void)
 /* One batch on a communicator, checked. */
 static tutti_result_t step(tutti_comm_t comm, uint64_t number, int rank, int nranks)
 {
-    uint64_t hash = data_hash(me.world->seed + me.era, number);
+    uint64_t hash = data_hash(me.world->seed + me.drawn, number);
     int together = 1 + (int)(hash % BATCH);
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < together && result == TUTTI_SUCCESS; i++) {
@@ -249,7 +249,7 @@ static bool work(void)
     bool end = false;
     for (uint64_t number = 0; !end && !atomic_load(&me.account->bad); number++) {
         bool agrees = number % STEPS_BETWEEN_AGREEMENTS == STEPS_BETWEEN_AGREEMENTS - 1;
-        int comm = agrees ? agreement() : (int)(data_hash(me.era, number) % COMMS);
+        int comm = agrees ? agreement() : (int)(data_hash(me.drawn, number) % COMMS);
         if (me.failed[comm])
             continue;
         tutti_result_t result = work_on_one(comm, number, &end);
@@ -444,7 +444,7 @@ static void play_era(void)
     }
     stage(STAGE_DESTROY);
     for (int i = 0; i < COMMS; i++)
-        destroy((i + (int)(me.era % COMMS)) % COMMS);
+        destroy((i + (int)(me.drawn % COMMS)) % COMMS);
 }
 
 static int open_descriptors(void)
@@ -489,8 +489,9 @@ int live(struct world *world, int slot)
             continue;
         }
         me.era = done = begun;
+        me.drawn = world->era.drawn;
         me.members = world->era.members;
-        me.plan = plan_draw(world->seed, begun, me.members);
+        me.plan = plan_draw(world->seed, me.drawn, me.members);
         memset(me.failed, 0, sizeof me.failed);
         if (member_of(&world->era)) {
             play_era();

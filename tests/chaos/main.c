@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chaos [--seconds S] [--seed X] [--on-hang COMMAND]: random collectives on overlapping communicators of 2 to 6
- * processes, which are killed, stopped, and abort; the rest shrinks and goes on, new ones take the places of the dead.
- * TUTTI_TRANSPORT says over what. Without --seconds 8 s, 3 s with TUTTI_TEST_QUICK=1, 20 minutes with
- * TUTTI_TEST_FULL=1. Ends with status 1 at the first wrong byte, the first report that names no culprit, and the first
- * era that hangs; COMMAND then gets the processes' numbers.
+ * chaos [--seconds S] [--seed X] [--era N] [--on-hang COMMAND]: random collectives on overlapping communicators of 2 to
+ * 6 processes, which are killed, stopped, and abort; the rest shrinks and goes on, new ones take the places of the
+ * dead. TUTTI_TRANSPORT says over what. Without --seconds 8 s, 3 s with TUTTI_TEST_QUICK=1, 20 minutes with
+ * TUTTI_TEST_FULL=1. --era plays that one alone, again and again. Ends with status 1 at the first wrong byte, the first
+ * report that names no culprit, and the first era that hangs; COMMAND then gets the processes' numbers.
  */
 #include "chaos.h"
 
@@ -20,6 +20,7 @@
 
 static struct world *world;
 static double seconds;
+static uint64_t only; /* the era that is played again and again; 0: each once */
 static const char *on_hang;
 static uint64_t faults[FAULTS], killed;
 static uint64_t jobs, failures, shrunk; /* of processes that are gone */
@@ -56,7 +57,7 @@ static void kill_slot(int slot)
 static void tell_hang(void)
 {
     char command[400] = "";
-    fprintf(stderr, "HANG: era %llu\n", (unsigned long long)world->era.number);
+    fprintf(stderr, "HANG: era %llu\n", (unsigned long long)world->era.drawn);
     size_t length = on_hang ? (size_t)snprintf(command, sizeof command, "%s", on_hang) : 0;
     for (int slot = 0; slot < SLOTS; slot++) {
         if (!world->pid[slot])
@@ -87,7 +88,7 @@ static bool any_ended(void)
         int status;
         if (world->pid[slot] && waitpid(world->pid[slot], &status, WNOHANG) == world->pid[slot]) {
             fprintf(stderr, "WRONG: era %llu: slot %d ended with status %#x while %s\n",
-                    (unsigned long long)world->era.number, slot, (unsigned)status,
+                    (unsigned long long)world->era.drawn, slot, (unsigned)status,
                     stage_name(atomic_load(&world->account[slot].stage)));
             world->pid[slot] = 0;
             return true;
@@ -99,9 +100,11 @@ static bool any_ended(void)
 static void draw_members(uint64_t number)
 {
     struct era *era = &world->era;
-    int first = (int)(data_hash(world->seed, number * 3) % SLOTS),
-        count = 2 + (int)(data_hash(world->seed, number * 3 + 1) % (SLOTS - 1));
+    uint64_t drawn = only ? only : number;
+    int first = (int)(data_hash(world->seed, drawn * 3) % SLOTS),
+        count = 2 + (int)(data_hash(world->seed, drawn * 3 + 1) % (SLOTS - 1));
     era->number = number;
+    era->drawn = drawn;
     era->members = count;
     for (int place = 0; place < count; place++)
         era->slot[place] = (first + place) % SLOTS;
@@ -188,7 +191,7 @@ static bool play(uint64_t number)
 {
     double until = now() + DEAD_SECONDS;
     draw_members(number);
-    struct plan plan = plan_draw(world->seed, number, world->era.members);
+    struct plan plan = plan_draw(world->seed, world->era.drawn, world->era.members);
     for (int slot = 0; slot < SLOTS; slot++)
         if (!world->pid[slot])
             start(slot);
@@ -251,7 +254,7 @@ static bool is_set(const char *name)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: chaos [--seconds S] [--seed X] [--on-hang COMMAND]\n");
+    fprintf(stderr, "usage: chaos [--seconds S] [--seed X] [--era N] [--on-hang COMMAND]\n");
     return 2;
 }
 
@@ -266,6 +269,8 @@ int main(int argc, char **argv)
             seconds = atof(argv[i + 1]);
         else if (!strcmp(argv[i], "--seed"))
             seed = strtoull(argv[i + 1], NULL, 10);
+        else if (!strcmp(argv[i], "--era"))
+            only = strtoull(argv[i + 1], NULL, 10);
         else if (!strcmp(argv[i], "--on-hang"))
             on_hang = argv[i + 1];
         else
@@ -292,7 +297,7 @@ int main(int argc, char **argv)
     }
     report("total", began);
     if (!right) {
-        fprintf(stderr, "seed %llu, era %llu\n", (unsigned long long)seed, (unsigned long long)world->era.number);
+        fprintf(stderr, "seed %llu, era %llu\n", (unsigned long long)seed, (unsigned long long)world->era.drawn);
         for (int slot = 0; slot < SLOTS; slot++)
             if (world->pid[slot])
                 kill(world->pid[slot], SIGKILL);
