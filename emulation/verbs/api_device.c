@@ -78,7 +78,7 @@ static int query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_att
     };
     if (port != 1)
         return EINVAL;
-    if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY))
+    if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY_PORT))
         return EIO;
     engine_lock();
     attr.state = device->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -99,7 +99,7 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _com
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-    if (context_of(context)->dead || fault_fails_unlocked(FAULT_QUERY))
+    if (context_of(context)->dead || fault_fails_unlocked(FAULT_QUERY_DEVICE))
         return EIO;
     *attr = (struct ibv_device_attr){
         .fw_ver = "emulator",
@@ -240,6 +240,11 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
         return EPERM;
     pthread_mutex_lock(&life);
     engine_lock();
+    if (fault_keeps(FAULT_CLOSE, context)) {
+        engine_unlock();
+        pthread_mutex_unlock(&life);
+        return EIO;
+    }
     list_remove(&context->node);
     engine_each_qp(detach_qp, context);
     forget_events(context);
@@ -277,7 +282,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 {
     if (port != 1 || index >= GID_COUNT || flags || size < sizeof(*out))
         return EINVAL;
-    if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY))
+    if (context_of(ibv)->dead || fault_fails_unlocked(FAULT_QUERY_ADDRESS))
         return EIO;
     engine_lock();
     const struct device *device = context_of(ibv)->device;
@@ -335,6 +340,10 @@ EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *
 {
     struct context *context = context_of(ibv);
     struct list *node = NULL;
+    if (fault_fails_unlocked(FAULT_EVENT)) {
+        errno = EIO;
+        return -1;
+    }
     while (!node) {
         if (event_fd_take(ibv->async_fd, true))
             return -1;

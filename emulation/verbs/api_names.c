@@ -3,8 +3,11 @@
 #include "counters.h"
 #include "device.h"
 #include "engine.h"
+#include "fault.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,15 +133,18 @@ EXPORT enum ibv_rate mbps_to_ibv_rate(int mbps)
     return IBV_RATE_MAX;
 }
 
+static _Atomic bool unprotected; /* on demand */
+
 /* A child cannot use its parent's adapter: pages are not pinned here, so there is nothing to protect. */
 EXPORT int ibv_fork_init(void)
 {
-    return 0;
+    unprotected = fault_fails_unlocked(FAULT_FORK);
+    return unprotected ? ENOSYS : 0;
 }
 
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
-    return IBV_FORK_UNNEEDED;
+    return unprotected ? IBV_FORK_DISABLED : IBV_FORK_UNNEEDED;
 }
 
 int ibv_dontfork_range(void *base, size_t size);

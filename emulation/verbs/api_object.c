@@ -33,12 +33,12 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     struct pd *pd = (struct pd *)ibv;
     engine_lock();
-    bool busy = pd->users > 0;
-    if (!busy)
+    int err = fault_keeps(FAULT_END_DOMAIN, pd) ? EIO : pd->users > 0 ? EBUSY : 0;
+    if (!err)
         context_put(context_of(ibv->context));
     engine_unlock();
-    if (busy)
-        return EBUSY;
+    if (err)
+        return err;
     free(pd);
     return 0;
 }
@@ -107,12 +107,12 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
     struct channel *channel = (struct channel *)ibv;
     engine_lock();
-    bool busy = channel->users > 0;
-    if (!busy)
+    int err = fault_keeps(FAULT_END_CHANNEL, channel) ? EIO : channel->users > 0 ? EBUSY : 0;
+    if (!err)
         context_put(context_of(ibv->context));
     engine_unlock();
-    if (busy)
-        return EBUSY;
+    if (err)
+        return err;
     close(ibv->fd);
     free(channel);
     return 0;
@@ -140,7 +140,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
         return EINVAL;
     engine_lock();
     bool dead = context_of(ibv->context)->dead;
-    int err = dead ? EIO : fault_fails(FAULT_COMPLETION_QUEUE) ? ENOMEM : cq_resize((struct cq *)ibv, (uint32_t)cqe);
+    int err = dead ? EIO : fault_fails(FAULT_RESIZE) ? ENOMEM : cq_resize((struct cq *)ibv, (uint32_t)cqe);
     engine_unlock();
     return err;
 }
@@ -150,11 +150,11 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
     struct cq *cq = (struct cq *)ibv;
     engine_lock();
-    bool busy = cq->users > 0;
+    int err = fault_keeps(FAULT_END_COMPLETION_QUEUE, cq) ? EIO : cq->users > 0 ? EBUSY : 0;
     uint32_t reported = cq->reported, async = cq->async_reported;
     engine_unlock();
-    if (busy)
-        return EBUSY;
+    if (err)
+        return err;
     event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, reported);
     event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, async);
     engine_lock();
@@ -167,6 +167,10 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out, v
 {
     struct channel *channel = (struct channel *)ibv;
     struct cq *cq = NULL;
+    if (fault_fails_unlocked(FAULT_COMPLETION_EVENT)) {
+        errno = EIO;
+        return -1;
+    }
     while (!cq) {
         if (event_fd_take(ibv->fd, true))
             return -1;

@@ -37,6 +37,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
     struct qp *qp = (struct qp *)ibv;
     engine_lock();
     int err = qp->context->inherited ? EPERM : list_empty(&qp->groups) ? 0 : EBUSY;
+    if (!err && fault_keeps(FAULT_END_QUEUE_PAIR, qp))
+        err = EIO;
     uint32_t reported = qp->async_reported;
     if (!err)
         event_forget(qp->context, qp);
@@ -86,6 +88,8 @@ EXPORT int softverbs_set_source_port(struct ibv_qp *ibv, uint16_t port)
     struct qp *qp = (struct qp *)ibv;
     engine_lock();
     int err = qp_is(qp, IBV_QPT_UD) ? EOPNOTSUPP : qp->state == IBV_QPS_RTS && port ? 0 : EINVAL;
+    if (!err && fault_fails(FAULT_SOURCE))
+        err = EIO;
     if (!err) {
         struct path path = qp->path;
         path.source_port = port;

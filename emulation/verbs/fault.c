@@ -35,6 +35,12 @@ struct held {
     uint8_t bytes[];
 };
 
+/* What a call that failed on demand has not taken back. */
+struct kept {
+    struct kept *next;
+    const void *object;
+};
+
 static const struct settings nothing = {.delay_us = DEFAULT_DELAY_US,
                                         .count = UINT64_MAX,
                                         .qpn = -1,
@@ -45,6 +51,7 @@ static struct settings now_set;
 static uint64_t draws;
 static struct list held = {&held, &held};
 static int held_count;
+static struct kept *kept;
 static bool loaded;
 static _Atomic bool polls_fail; /* whether a poll is to fail: read without the lock */
 
@@ -75,13 +82,25 @@ static const struct key {
     {"fail-hand", KIND_COUNT, offsetof(struct settings, fail[FAULT_HAND])},
     {"fail-list", KIND_COUNT, offsetof(struct settings, fail[FAULT_LIST])},
     {"fail-open", KIND_COUNT, offsetof(struct settings, fail[FAULT_OPEN])},
-    {"fail-query", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY])},
+    {"fail-query-device", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY_DEVICE])},
+    {"fail-query-port", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY_PORT])},
+    {"fail-query-gid", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUERY_ADDRESS])},
     {"fail-pd", KIND_COUNT, offsetof(struct settings, fail[FAULT_DOMAIN])},
     {"fail-channel", KIND_COUNT, offsetof(struct settings, fail[FAULT_CHANNEL])},
     {"fail-cq", KIND_COUNT, offsetof(struct settings, fail[FAULT_COMPLETION_QUEUE])},
+    {"fail-resize", KIND_COUNT, offsetof(struct settings, fail[FAULT_RESIZE])},
     {"fail-qp", KIND_COUNT, offsetof(struct settings, fail[FAULT_QUEUE_PAIR])},
     {"fail-notify", KIND_COUNT, offsetof(struct settings, fail[FAULT_NOTIFY])},
     {"fail-dereg", KIND_COUNT, offsetof(struct settings, fail[FAULT_DEREGISTER])},
+    {"fail-destroy-qp", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_QUEUE_PAIR])},
+    {"fail-destroy-cq", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_COMPLETION_QUEUE])},
+    {"fail-destroy-channel", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_CHANNEL])},
+    {"fail-dealloc", KIND_COUNT, offsetof(struct settings, fail[FAULT_END_DOMAIN])},
+    {"fail-close", KIND_COUNT, offsetof(struct settings, fail[FAULT_CLOSE])},
+    {"fail-event", KIND_COUNT, offsetof(struct settings, fail[FAULT_EVENT])},
+    {"fail-cq-event", KIND_COUNT, offsetof(struct settings, fail[FAULT_COMPLETION_EVENT])},
+    {"fail-fork", KIND_COUNT, offsetof(struct settings, fail[FAULT_FORK])},
+    {"fail-source", KIND_COUNT, offsetof(struct settings, fail[FAULT_SOURCE])},
 };
 
 static bool set_direction(unsigned *out, const char *value)
@@ -310,6 +329,16 @@ bool fault_fails_unlocked(enum fault_call call)
     bool fails = fault_fails(call);
     engine_unlock();
     return fails;
+}
+
+bool fault_keeps(enum fault_call call, const void *object)
+{
+    struct kept *one = fault_fails(call) ? malloc(sizeof(*one)) : NULL;
+    if (!one)
+        return false;
+    *one = (struct kept){kept, object};
+    kept = one;
+    return true;
 }
 
 bool fault_poll_fails(void)

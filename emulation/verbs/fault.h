@@ -16,13 +16,25 @@ enum fault_call {
     FAULT_HAND,
     FAULT_LIST,
     FAULT_OPEN,
-    FAULT_QUERY,
+    FAULT_QUERY_DEVICE,
+    FAULT_QUERY_PORT,
+    FAULT_QUERY_ADDRESS,
     FAULT_DOMAIN,
     FAULT_CHANNEL,
     FAULT_COMPLETION_QUEUE,
+    FAULT_RESIZE,
     FAULT_QUEUE_PAIR,
     FAULT_NOTIFY,
     FAULT_DEREGISTER,
+    FAULT_END_QUEUE_PAIR,
+    FAULT_END_COMPLETION_QUEUE,
+    FAULT_END_CHANNEL,
+    FAULT_END_DOMAIN,
+    FAULT_CLOSE,
+    FAULT_EVENT,
+    FAULT_COMPLETION_EVENT,
+    FAULT_FORK,
+    FAULT_SOURCE,
     FAULT_CALLS
 };
 
@@ -47,6 +59,10 @@ bool fault_fails(enum fault_call call);
 
 /* The same without the engine's lock. */
 bool fault_fails_unlocked(enum fault_call call);
+
+/* As fault_fails(), of a call that would have taken `object` back. The object stays, as does what it needs, and nobody
+ * asks for it again: a list keeps it in reach, not to be taken for a leak. */
+bool fault_keeps(enum fault_call call, const void *object);
 
 /* As fault_fails(FAULT_POLL), cheap when no such fault is set, and without the engine's lock. */
 bool fault_poll_fails(void);

@@ -7,7 +7,6 @@
 #include "suite.h"
 #include "transport/verbs/verbs.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,67 +28,18 @@ static void tell_device(const char *verb)
     soft_command(text);
 }
 
-/* As pair_until(), asleep while nothing happens: a device takes its time. */
-#define wait_until(pair, condition)                                                                                    \
-    do {                                                                                                               \
-        uint64_t wait_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                           \
-        while (!(condition)) {                                                                                         \
-            party_sleep(&(pair)->a, 1);                                                                                \
-            party_sleep(&(pair)->b, 1);                                                                                \
-            if (clock_passed(wait_deadline))                                                                           \
-                fail_msg("waited in vain for: %s", #condition);                                                        \
-        }                                                                                                              \
-    } while (0)
-
-/* Tries, as a link does, until the lane is up at both ends. */
-static struct both open_at_last(struct pair *pair, uint16_t index)
-{
-    struct both both = {0};
-    while (!both.bt) {
-        both.at = end_new(&pair->a);
-        if (under_test->lane_open(pair->a.transport, &pair->b.self, index, 1, 0, 0, both.at, &both.at->lane) !=
-            TUTTI_SUCCESS)
-            both.at->lane = NULL;
-        else
-            wait_until(pair, both.at->counts[NOTE_DOWN] ||
-                                 (both.at->counts[NOTE_UP] && (both.bt = end_accepted(&pair->b, index))));
-        if (both.bt)
-            break;
-        end_drop(both.at);
-        wait_until(pair, true);
-        party_sleep(&pair->a, 5);
-        party_sleep(&pair->b, 5);
-    }
-    return both;
-}
-
 static struct both begin(struct pair *pair)
 {
     party_open(&pair->a);
     party_open(&pair->b);
-    return open_at_last(pair, 0);
+    return soft_open_at_last(pair, 0);
 }
 
 static void carries(struct pair *pair, const struct both *lane)
 {
     size_t before = lane->bt->counts[NOTE_MESSAGE];
     assert_int_equal(send_pattern(lane->at, 1, 1000, 1), TUTTI_SUCCESS);
-    wait_until(pair, lane->bt->counts[NOTE_MESSAGE] == before + 1);
-}
-
-/* An end that went down is closed, by which the other one learns of it. */
-static bool is_closed(struct end *end)
-{
-    if (end->counts[NOTE_DOWN])
-        end_close(end);
-    return !end->lane;
-}
-
-static void drop_both(struct pair *pair, struct both *both)
-{
-    wait_until(pair, (int)is_closed(both->at) + is_closed(both->bt) == 2);
-    end_drop(both->at);
-    end_drop(both->bt);
+    soft_until(pair, lane->bt->counts[NOTE_MESSAGE] == before + 1);
 }
 
 /* ---- Memory ---- */
@@ -128,7 +78,7 @@ static bool put_goes_direct(struct pair *pair, struct both *lane, struct known *
     lane->bt->area = area;
     lane->bt->area_size = LENGTH;
     assert_int_equal(under_test->put(lane->at->lane, &put), TUTTI_SUCCESS);
-    wait_until(pair, lane->bt->counts[NOTE_ARRIVED] > arrived || lane->at->counts[NOTE_DOWN]);
+    soft_until(pair, lane->bt->counts[NOTE_ARRIVED] > arrived || lane->at->counts[NOTE_DOWN]);
     assert_int_equal(lane->at->counts[NOTE_DOWN] + lane->bt->counts[NOTE_DOWN], 0);
     bool direct = lane->bt->counts[NOTE_TARGET] == asked;
     assert_true(has_pattern(direct ? target->bytes : area, LENGTH, token));
@@ -152,14 +102,14 @@ static void a_device_is_taken_out_and_put_back(void **state)
     know(&pair.b, &target);
     assert_true(put_goes_direct(&pair, &lane, &source, &target));
     tell_device("unplug");
-    drop_both(&pair, &lane);
-    wait_until(&pair, thread_count() == 2); /* for each party one that looks for the device */
+    soft_drop(&pair, &lane);
+    soft_until(&pair, thread_count() == 2); /* for each party one that looks for the device */
     assert_int_not_equal(under_test->lane_open(pair.a.transport, &pair.b.self, 0, 1, 0, 0, NULL, &none), TUTTI_SUCCESS);
     assert_non_null(strstr(error_last(), "is lost"));
     struct transport_memory *nowhere;
     assert_int_not_equal(under_test->register_memory(pair.a.transport, later.bytes, LENGTH, &nowhere), TUTTI_SUCCESS);
     tell_device("plug");
-    lane = open_at_last(&pair, 0);
+    lane = soft_open_at_last(&pair, 0);
     carries(&pair, &lane);
     know(&pair.a, &later);
     know(&pair.b, &fresh);
@@ -185,12 +135,12 @@ static void a_transport_ends_without_its_device(void **state)
     for (int round = 0; round < 4; round++) {
         struct both lane = begin(&pair);
         tell_device("unplug");
-        drop_both(&pair, &lane);
-        wait_until(&pair, thread_count() == 2);
+        soft_drop(&pair, &lane);
+        soft_until(&pair, thread_count() == 2);
         if (round % 2)
             tell_device("plug");
         uint64_t end = clock_deadline_ms(60 * (uint64_t)round);
-        wait_until(&pair, clock_passed(end));
+        soft_until(&pair, clock_passed(end));
         uint64_t began = clock_ns();
         pair_close(&pair);
         assert_true(clock_ns() - began < 3 * NS_PER_S); /* the pauses are as long as that */
@@ -214,9 +164,9 @@ static void a_broken_queue_is_made_anew(void **state)
         int before = at->device->opened + bt->device->opened;
         const struct verbs_device *devices[] = {at->device, bt->device};
         soft_command(faults[i]);
-        drop_both(&pair, &lane);
+        soft_drop(&pair, &lane);
         soft_command("clear");
-        lane = open_at_last(&pair, 0);
+        lane = soft_open_at_last(&pair, 0);
         carries(&pair, &lane);
         assert_int_equal(devices[0]->opened + devices[1]->opened, before + 1);
     }
@@ -252,46 +202,6 @@ static void flap(struct both *lane, enum flap how)
     }
 }
 
-struct holdings {
-    int fds, threads, mappings, pairs, regions;
-};
-
-static int count_lines(const char *path)
-{
-    int count = 0, byte;
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while ((byte = fgetc(file)) != EOF)
-        count += byte == '\n';
-    fclose(file);
-    return count;
-}
-
-/* But for the sockets that the software device keeps for each source port it has sent from. */
-static int count_fds(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++) {
-        int type = 0;
-        socklen_t size = sizeof type;
-        bool is_socket = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
-        count += fcntl(fd, F_GETFD) >= 0 && !(is_socket && type == SOCK_DGRAM);
-    }
-    return count;
-}
-
-static struct holdings count_holdings(void)
-{
-    struct holdings now = {count_fds(), soft_entries("/proc/self/task"), count_lines("/proc/self/maps"), 0, 0};
-    soft_command("info");
-    for (const char *at = soft_answer; (at = strstr(at, "qp 0x")); at++)
-        now.pairs++;
-    const char *regions = strstr(soft_answer, "regions ");
-    assert_non_null(regions);
-    now.regions = atoi(regions + strlen("regions "));
-    return now;
-}
-
 /* TUTTI_TEST_FLAPS: how often; 1,000 take minutes. */
 static void nothing_is_left_of_lanes_that_went(void **state)
 {
@@ -302,22 +212,22 @@ static void nothing_is_left_of_lanes_that_went(void **state)
     (void)state;
     if (!is_here())
         skip();
-    struct holdings outside = count_holdings(), first = {0}, last;
+    struct soft_holdings outside = soft_holdings(), first = {0}, last;
     struct both lane = begin(&pair);
     for (int i = 0; i < most + FLAPS; i++) {
         enum flap how = i < FLAPS ? (enum flap)i : (enum flap)(random_next(&random) % FLAPS);
         if (i == FLAPS) { /* what is made once is there */
-            wait_until(&pair, thread_count() == 0);
-            first = count_holdings();
+            soft_until(&pair, thread_count() == 0);
+            first = soft_holdings();
         }
         flap(&lane, how);
         counts[how] += i >= FLAPS;
-        drop_both(&pair, &lane);
-        lane = open_at_last(&pair, 0);
+        soft_drop(&pair, &lane);
+        lane = soft_open_at_last(&pair, 0);
         carries(&pair, &lane);
     }
-    wait_until(&pair, thread_count() == 0);
-    last = count_holdings();
+    soft_until(&pair, thread_count() == 0);
+    last = soft_holdings();
     printf("%d flaps (%d resets, %d queue pairs, %d addresses, %d devices, %d closings): descriptors %d -> %d, "
            "threads %d -> %d, mappings %d -> %d, queue pairs %d -> %d, regions %d -> %d\n",
            most, counts[0], counts[1], counts[2], counts[3], counts[4], first.fds, last.fds, first.threads,
@@ -329,7 +239,7 @@ static void nothing_is_left_of_lanes_that_went(void **state)
     assert_in_range(last.mappings, 0, first.mappings + 16);
     soft_command("gid-shift 0");
     pair_close(&pair);
-    last = count_holdings();
+    last = soft_holdings();
     assert_int_equal(last.fds, outside.fds);
     assert_int_equal(last.pairs, outside.pairs);
     assert_int_equal(last.regions, outside.regions);

@@ -3,4 +3,4 @@
 #include "suite.h"
 
 const struct group verbs_group = {"verbs", NULL, 0, NULL}, ports_group = {"ports", NULL, 0, NULL},
-                   lost_group = {"lost", NULL, 0, NULL};
+                   lost_group = {"lost", NULL, 0, NULL}, calls_group = {"calls", NULL, 0, NULL};

@@ -29,5 +29,28 @@ struct both {
 };
 struct both soft_open(struct pair *pair, uint16_t index);
 void soft_carries(struct pair *pair, const struct both *lane);
+/* Tries, as a link does, until the lane is up at both ends. */
+struct both soft_open_at_last(struct pair *pair, uint16_t index);
+/* Waits until either end has gone down, and forgets both. */
+void soft_drop(struct pair *pair, struct both *both);
+
+/* As pair_until(), asleep while nothing happens: a device takes its time. */
+#define soft_until(pair, condition)                                                                                    \
+    do {                                                                                                               \
+        uint64_t soft_deadline = clock_deadline_ms(CONFORMANCE_PATIENCE_MS);                                           \
+        while (!(condition)) {                                                                                         \
+            party_sleep(&(pair)->a, 1);                                                                                \
+            party_sleep(&(pair)->b, 1);                                                                                \
+            if (clock_passed(soft_deadline))                                                                           \
+                fail_msg("waited in vain for: %s", #condition);                                                        \
+        }                                                                                                              \
+    } while (0)
+
+/* What this process holds: descriptors (but for the sockets that the software device keeps for each source port),
+ * threads, mappings, and queue pairs and regions of the device. */
+struct soft_holdings {
+    int fds, threads, mappings, pairs, regions;
+};
+struct soft_holdings soft_holdings(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static struct verbs_library library;
 static char complaint[400]; /* "" once the library is usable */
@@ -25,6 +26,7 @@ static void load(void)
 {
     const char *name = param_string(PARAM_IBVERBS_LIBRARY), *missing;
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    int error;
     if (!handle)
         snprintf(complaint, sizeof complaint,
                  "cannot load libibverbs: %.200s; is rdma-core installed? TUTTI_IBVERBS_LIBRARY names another file",
@@ -32,8 +34,8 @@ static void load(void)
     else if ((missing = load_fill(handle, symbols, sizeof symbols / sizeof *symbols)))
         snprintf(complaint, sizeof complaint, "libibverbs %.100s lacks %s: rdma-core 33 or later is needed", name,
                  missing);
-    else
-        library.fork_init(); /* where it is not needed, or comes too late, this does nothing */
+    else if ((error = library.fork_init())) /* for one, because somebody has registered memory before */
+        log_info("libibverbs cannot guard memory against forks: %s", strerror(error));
 }
 
 tutti_result_t verbs_library(const struct verbs_library **out)

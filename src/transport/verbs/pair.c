@@ -195,6 +195,15 @@ tutti_result_t verbs_pair_join(struct verbs_lane *lane, const struct verbs_info 
     return TUTTI_SUCCESS;
 }
 
+/* It would go on reading and writing what is the owner's again. */
+static void stop_pair(struct verbs_lane *lane)
+{
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
+    int error = verbs_calls(lane)->modify_qp(lane->qp, &to, IBV_QP_STATE);
+    if (error)
+        log_warn("RDMA device %s: cannot stop a queue pair: %s", lane->device->name, strerror(error));
+}
+
 void verbs_pair_close(struct verbs_lane *lane)
 {
     struct verbs_transport *verbs = verbs_of(lane);
@@ -202,6 +211,7 @@ void verbs_pair_close(struct verbs_lane *lane)
         verbs->lanes[lane->place] = NULL;
     int error = lane->qp ? verbs->library->destroy_qp(lane->qp) : 0;
     if (error) {
+        stop_pair(lane);
         log_warn("RDMA device %s: cannot end a queue pair: %s; its buffers are not used again", lane->device->name,
                  strerror(error));
         lane->memory = NULL; /* the adapter may be writing there */
